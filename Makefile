@@ -1,0 +1,59 @@
+# Bare `make` lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+C5C3 := target/release/c5c3
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/c5c3
+export C5C3_TOOLS ?= $(CACHE)/tools
+export C5C3_KUBERNETES ?= $(CACHE)/kubernetes-v1.37.1
+
+# Crates whose integration tests need root and installed programs.
+REAL := --exclude end-to-end --exclude embedded-node
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: build ## Bring the system up on this machine (root), and say how to use it.
+	$(C5C3) up
+
+down: ## Stop it again; state stays (c5c3 down --purge removes that too).
+	$(C5C3) down
+
+build: packages ## Build the release binary.
+	cargo build --release --locked -p c5c3
+
+quick: rust ## Unit and in-process tests: no root, no installed programs.
+	cargo test --locked --workspace $(REAL)
+	cargo test --locked -p embedded-node --lib
+
+test: packages tools ## All tests, those with the real programs too (root).
+	cargo test --locked --workspace
+
+check: packages ## Format, lints and docs, warnings are errors.
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+
+bench: packages tools ## Measure; each figure stands beside a baseline of the same run.
+	cargo bench --locked --workspace $(REAL)
+
+docs: rust ## Generate CRDs and the API reference from the types anew.
+	UPDATE=1 cargo test --locked -p c5c3-api --quiet
+
+conformance: packages tools ## The API suite on a real kube-apiserver and etcd (built once, about 12 minutes).
+	scripts/build-kubernetes
+	cargo test --locked -p end-to-end --test conformance -- --include-ignored
+
+audit: rust ## Licences, advisories and banned crates (compiles cargo-deny the first time).
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
+	cargo deny --all-features check bans licenses sources
+
+packages: rust
+	@scripts/install-packages
+
+tools: packages
+	@scripts/install-tools
+
+rust:
+	@scripts/check-rust
+
+.PHONY: help up down build quick test check bench docs conformance audit packages tools rust
