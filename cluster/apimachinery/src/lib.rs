@@ -1,0 +1,2 @@
+/// Field errors with Kubernetes' types, paths and wording.
+pub mod field;
