@@ -76,6 +76,8 @@ pub struct FieldError {
     pub field: String,
     /// The refused value; `None` leaves it out of the message.
     pub bad_value: Option<Value>,
+    /// How the message shows the value, where its own order of fields counts.
+    shown: Option<String>,
     pub detail: String,
 }
 
@@ -90,8 +92,16 @@ impl FieldError {
             kind,
             field: field.to_string(),
             bad_value,
+            shown: None,
             detail: detail.into(),
         }
+    }
+
+    /// The same error with the value in this form in its message.
+    #[must_use]
+    pub fn showing(mut self, value: String) -> Self {
+        self.shown = Some(value);
+        self
     }
 
     pub fn required(field: impl fmt::Display, detail: impl Into<String>) -> Self {
@@ -171,11 +181,12 @@ impl FieldError {
     /// The message without the field, as in a Status cause.
     pub fn body(&self) -> String {
         let mut out = self.kind.title().to_owned();
+        let shown = || self.bad_value.as_ref().map(text::value);
         if self.kind.shows_value()
-            && let Some(value) = &self.bad_value
+            && let Some(value) = self.shown.clone().or_else(shown)
         {
             out.push_str(": ");
-            out.push_str(&text::value(value));
+            out.push_str(&value);
         }
         if !self.detail.is_empty() {
             out.push_str(": ");

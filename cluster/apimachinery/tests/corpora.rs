@@ -1,0 +1,9 @@
+//! The corpora in `tests/data`: what Kubernetes' own libraries answered, case by case.
+
+mod corpora {
+    pub mod cases;
+
+    mod names;
+    mod quantity;
+    mod selectors;
+}

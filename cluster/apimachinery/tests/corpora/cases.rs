@@ -1,0 +1,46 @@
+//! Reads a corpus and runs every case of it.
+
+use serde_json::Value;
+
+/// Runs all cases of a file; a case fails with the reason. Panics with every failure.
+pub fn run(corpus: &str, check: impl Fn(&Value) -> Result<(), String>) {
+    let failures: Vec<_> = lines(corpus)
+        .iter()
+        .filter_map(|case| {
+            let reason = check(case).err()?;
+            let id = case["id"].as_str().unwrap_or("?").to_string();
+            Some(format!("{id}: {reason}"))
+        })
+        .collect();
+    assert!(
+        failures.is_empty(),
+        "{} cases of {corpus} fail:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+/// The cases of a file in `tests/data`.
+pub fn lines(corpus: &str) -> Vec<Value> {
+    let path = format!("{}/tests/data/{corpus}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    let cases: Vec<_> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{path}: {e}: {line}")))
+        .collect();
+    assert!(!cases.is_empty(), "{path} has no cases");
+    cases
+}
+
+/// Compares one aspect of a case.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "callers hand over what they made to compare"
+)]
+pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), String> {
+    if got == want {
+        Ok(())
+    } else {
+        Err(format!("{what}: got {got:?}, want {want:?}"))
+    }
+}
