@@ -150,7 +150,7 @@ fn decimal(f: f64, low: i32, high: i32) -> String {
     if f == 0.0 {
         return if f.is_sign_negative() { "-0" } else { "0" }.to_owned();
     }
-    let scientific = format!("{f:e}");
+    let scientific = shortest(f);
     let Some((digits, exponent)) = scientific.split_once('e') else {
         return scientific;
     };
@@ -159,7 +159,21 @@ fn decimal(f: f64, low: i32, high: i32) -> String {
         let sign = if exponent < 0 { '-' } else { '+' };
         return format!("{digits}e{sign}{:02}", exponent.abs());
     }
-    format!("{f}")
+    let fraction = digits.split_once('.').map_or(0, |(_, d)| d.len() as i32);
+    let places = usize::try_from(fraction - exponent).unwrap_or(0);
+    format!("{f:.places$}")
+}
+
+/// The fewest digits that read back; between two equally near ones the even one, as Go has it.
+fn shortest(f: f64) -> String {
+    let any = format!("{f:e}");
+    let digits = any
+        .split(['.', 'e'])
+        .nth(1)
+        .filter(|_| any.contains('.'))
+        .map_or(0, str::len);
+    let even = format!("{f:.digits$e}");
+    if even.parse() == Ok(f) { even } else { any }
 }
 
 #[cfg(test)]
@@ -175,6 +189,9 @@ mod tests {
             (1e6, "1e+06"),
             (1e-5, "1e-05"),
             (123_456_789.5, "1.234567895e+08"),
+            (12.5, "12.5"),
+            (-0.015, "-0.015"),
+            (900_719_925_474_099.25, "9.007199254740992e+14"),
         ] {
             assert_eq!(float(f), want);
         }

@@ -1,3 +1,4 @@
+use apimachinery::field::text::float;
 use apimachinery::quantity::{Quantity, QuantityError};
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ fn outcome(case: &Value, result: Result<Quantity, QuantityError>) -> Result<(), 
     };
     let mut out = json!({
         "canonical": quantity.canonical(),
-        "float": go_float(quantity.as_f64()),
+        "float": float(quantity.as_f64()),
         "format": quantity.format().name(),
         "isZero": quantity.is_zero(),
         "milliValue": quantity.milli_value(),
@@ -47,19 +48,4 @@ fn arithmetic(case: &Value) -> Result<(), String> {
     same("sum", json!(a.plus(&b).to_string()), case["sum"].clone())?;
     let difference = json!(a.minus(&b).to_string());
     same("difference", difference, case["difference"].clone())
-}
-
-/// Go's shortest `%g`.
-fn go_float(number: f64) -> String {
-    if number.is_infinite() {
-        return if number > 0.0 { "+Inf" } else { "-Inf" }.to_string();
-    }
-    let scientific = format!("{number:e}");
-    let (mantissa, exponent) = scientific.split_once('e').expect("is finite");
-    let exponent: i32 = exponent.parse().expect("is a number");
-    if (-4..6).contains(&exponent) {
-        return number.to_string();
-    }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
 }
