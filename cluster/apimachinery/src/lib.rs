@@ -2,9 +2,14 @@
 
 /// Field errors with Kubernetes' types, paths and wording.
 pub mod field;
+mod go_text;
 /// Which texts may be names, and what `metadata` must look like.
 pub mod names;
+/// Typed views of OpenAPI schemas of built-in kinds and custom resources.
+pub mod openapi;
 /// Resource quantities.
 pub mod quantity;
 /// Label and field selectors.
 pub mod selector;
+/// Server-side apply: field ownership, merging and conflicts.
+pub mod ssa;
