@@ -1,0 +1,27 @@
+//! An embedded Kubernetes API server: several logical clusters in one process, on one store file.
+//!
+//! * [`Server`] starts and stops it and hands out clients.
+//! * [`store`] keeps objects; [`registry`] says what is served; [`resource`] does the verbs, the same
+//!   for every kind; [`strategy`] holds the few things that are special to one.
+//! * [`identity`] is the border to authentication and authorisation, [`pods`] the one to the node.
+//! * [`discovery`], [`openapi`] and [`table`] are pure functions of what the registry says.
+
+pub mod cluster;
+pub mod crds;
+pub mod discovery;
+pub mod identity;
+pub mod openapi;
+mod paths;
+pub mod pods;
+pub mod registry;
+pub mod resource;
+pub mod serve;
+mod server;
+pub mod status;
+pub mod store;
+pub mod strategy;
+pub mod table;
+
+pub use identity::{Access, Attributes, Decision, Identity};
+pub use server::{Config, Server, StartError};
+pub use status::ApiError;

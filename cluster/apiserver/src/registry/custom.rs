@@ -1,0 +1,145 @@
+//! Kinds that a CustomResourceDefinition brings.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Column, Kind, Schema, Subresource, version_rank};
+
+/// The structure of one version of a custom resource.
+#[derive(Clone, Debug, Default)]
+pub struct CustomSchema {
+    /// Name of its CRD.
+    pub crd: String,
+    /// `openAPIV3Schema` as written.
+    pub openapi: Value,
+    /// JSON paths of the scale subresource.
+    pub scale: Option<ScalePaths>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    pub spec_replicas: String,
+    pub status_replicas: String,
+    pub label_selector: Option<String>,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().map(text).collect()
+}
+
+/// The served versions of a CRD, best version first. Reads the accepted names from its status.
+pub fn custom_kinds(crd: &Value) -> Vec<Kind> {
+    let spec = &crd["spec"];
+    let names = &crd["status"]["acceptedNames"];
+    let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
+    let storage = versions
+        .iter()
+        .find(|v| v["storage"] == true)
+        .map_or_else(String::new, |v| text(&v["name"]));
+    let mut kinds: Vec<Kind> = versions
+        .iter()
+        .filter(|version| version["served"] == true)
+        .map(|version| kind(crd, spec, names, version, &storage))
+        .collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(version_rank(&kind.version)));
+    kinds
+}
+
+fn kind(crd: &Value, spec: &Value, names: &Value, version: &Value, storage: &str) -> Kind {
+    let name = text(&version["name"]);
+    let verbs = [
+        "delete",
+        "deletecollection",
+        "get",
+        "list",
+        "patch",
+        "create",
+        "update",
+        "watch",
+    ];
+    let declared = &version["subresources"];
+    let mut subresources = Vec::new();
+    let subresource = |name: &str, group: &str, version: &str, kind: &str| Subresource {
+        name: name.into(),
+        group: group.into(),
+        version: version.into(),
+        kind: kind.into(),
+        verbs: ["get", "patch", "update"].map(String::from).to_vec(),
+    };
+    let mut reset_fields = Vec::new();
+    if declared["status"].is_object() {
+        subresources.push(subresource(
+            "status",
+            "",
+            "",
+            names["kind"].as_str().unwrap_or_default(),
+        ));
+        reset_fields = vec![
+            (String::new(), vec!["status".to_owned()]),
+            (
+                "status".to_owned(),
+                vec!["metadata".to_owned(), "spec".to_owned()],
+            ),
+        ];
+    }
+    let scale = declared["scale"].is_object().then(|| ScalePaths {
+        spec_replicas: text(&declared["scale"]["specReplicasPath"]),
+        status_replicas: text(&declared["scale"]["statusReplicasPath"]),
+        label_selector: declared["scale"]["labelSelectorPath"].as_str().map(str::to_owned),
+    });
+    if scale.is_some() {
+        subresources.push(subresource("scale", "autoscaling", "v1", "Scale"));
+    }
+    let columns = version["additionalPrinterColumns"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|column| serde_json::from_value(column.clone()).ok())
+        .collect::<Vec<Column>>();
+    let selectable = version["selectableFields"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|field| text(&field["jsonPath"]).trim_start_matches('.').to_owned())
+        .collect();
+    let deprecated = (version["deprecated"] == true).then(|| {
+        version["deprecationWarning"].as_str().map_or_else(
+            || {
+                format!(
+                    "{}/{name} {} is deprecated",
+                    text(&spec["group"]),
+                    text(&names["kind"])
+                )
+            },
+            str::to_owned,
+        )
+    });
+    Kind {
+        group: text(&spec["group"]),
+        kind: text(&names["kind"]),
+        list_kind: text(&names["listKind"]),
+        plural: text(&names["plural"]),
+        singular: text(&names["singular"]),
+        short_names: texts(&names["shortNames"]),
+        categories: texts(&names["categories"]),
+        namespaced: spec["scope"] == "Namespaced",
+        verbs: verbs.map(String::from).to_vec(),
+        subresources,
+        columns,
+        schema: Schema::Custom(Arc::new(CustomSchema {
+            crd: text(&crd["metadata"]["name"]),
+            openapi: version["schema"]["openAPIV3Schema"].clone(),
+            scale,
+        })),
+        storage_version: storage.to_owned(),
+        reset_fields,
+        selectable,
+        deprecated,
+        version: name,
+    }
+}

@@ -1,0 +1,235 @@
+//! The way of a request: limits, cluster, who, may they, what.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use tokio::sync::Semaphore;
+
+use super::{Body, Metrics, Query, Route, Target, body, route};
+use crate::{
+    cluster::Cluster,
+    identity::{Access, Attributes, Decision, Identity, refusal},
+    resource,
+    status::{ApiError, Result},
+    store::Store,
+};
+
+/// What a client may ask of the server.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a request body.
+    pub body: usize,
+    /// Requests under way, watches aside.
+    pub requests: usize,
+    pub watches: usize,
+    /// Time for one request, watches and streams aside.
+    pub timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: 3 << 20,
+            requests: 1024,
+            watches: 10_000,
+            timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What every request may use.
+pub struct Core {
+    pub store: Store,
+    pub clusters: BTreeMap<Arc<str>, Arc<Cluster>>,
+    /// Serves paths without a `/clusters/<name>` prefix.
+    pub default_cluster: Arc<str>,
+    pub limits: Limits,
+    pub metrics: Arc<Metrics>,
+    pub access: Arc<dyn Access>,
+    pub requests: Arc<Semaphore>,
+    pub watches: Arc<Semaphore>,
+    /// Ends watches and streams when the server stops.
+    pub stopping: tokio_util::sync::CancellationToken,
+}
+
+/// One request, understood and allowed.
+pub struct Call {
+    pub core: Arc<Core>,
+    pub cluster: Arc<Cluster>,
+    pub identity: Identity,
+    pub attributes: Attributes,
+    pub query: Query,
+    pub parts: Parts,
+}
+
+impl Core {
+    pub fn cluster(&self, name: &str) -> Option<&Arc<Cluster>> {
+        self.clusters.get(name)
+    }
+
+    async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+        let started = Instant::now();
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default());
+        let Some(Route {
+            cluster,
+            target,
+            attributes,
+        }) = route(&parts.method, parts.uri.path(), &query)
+        else {
+            return body::status(&ApiError::no_route());
+        };
+        let name = cluster.unwrap_or_else(|| self.default_cluster.to_string());
+        let Some(cluster) = self.clusters.get(name.as_str()).cloned() else {
+            let message = format!("no logical cluster {name:?}; there are: {}", self.cluster_names());
+            return body::status(&ApiError::new(StatusCode::NOT_FOUND, "NotFound", message));
+        };
+        let head = parts.method == Method::HEAD;
+        let core = self.clone();
+        let wanted = attributes.clone();
+        let answer = AssertUnwindSafe(async move {
+            match core.allow(cluster, attributes, query, parts) {
+                Ok(call) => call.run(&target, body).await,
+                Err(error) => Err(error),
+            }
+        })
+        .catch_unwind()
+        .await;
+        let mut response = match answer {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => body::status(&error),
+            Err(_) => body::status(&ApiError::internal(
+                "the request made the server fail; see its log",
+            )),
+        };
+        self.metrics
+            .request(&name, &wanted, response.status().as_u16(), started.elapsed());
+        if head {
+            *response.body_mut() = body::empty();
+        }
+        response.headers_mut().insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static("no-cache, private"),
+        );
+        response
+    }
+
+    fn cluster_names(&self) -> String {
+        self.clusters
+            .keys()
+            .map(|name| &**name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    }
+
+    /// Authentication and authorisation.
+    fn allow(
+        self: Arc<Self>,
+        cluster: Arc<Cluster>,
+        attributes: Attributes,
+        query: Query,
+        parts: Parts,
+    ) -> Result<Call> {
+        let identity = match parts.extensions.get::<Identity>() {
+            Some(identity) => identity.clone(),
+            None => self.access.authenticate(&cluster, &parts)?,
+        };
+        match self.access.authorize(&cluster, &identity, &attributes) {
+            Decision::Allow => Ok(Call {
+                core: self,
+                cluster,
+                identity,
+                attributes,
+                query,
+                parts,
+            }),
+            Decision::Deny(reason) => Err(refusal(&identity, &attributes, &reason)),
+        }
+    }
+}
+
+impl Call {
+    async fn run(self, target: &Target, body: Body) -> Result<Response<Body>> {
+        if *target == Target::Path {
+            return crate::paths::serve(&self);
+        }
+        if self.attributes.verb == "watch" || self.is_stream() {
+            return resource::serve(self, body).await;
+        }
+        let permit = self.core.requests.clone().try_acquire_owned().map_err(|_| {
+            ApiError::too_many_requests("too many requests are under way, please try again later")
+        })?;
+        let limit = self.timeout();
+        let answer = tokio::time::timeout(limit, resource::serve(self, body)).await;
+        drop(permit);
+        answer.unwrap_or_else(|_| {
+            Err(ApiError::timeout(format!(
+                "request did not complete within {} s",
+                limit.as_secs()
+            )))
+        })
+    }
+
+    fn is_stream(&self) -> bool {
+        self.attributes.resource == "pods"
+            && matches!(
+                self.attributes.subresource.as_str(),
+                "log" | "exec" | "attach" | "portforward"
+            )
+    }
+
+    fn timeout(&self) -> Duration {
+        let asked = self
+            .query
+            .get("timeout")
+            .and_then(|text| text.strip_suffix('s')?.parse().ok());
+        asked.map_or(self.core.limits.timeout, |seconds: u64| {
+            Duration::from_secs(seconds.max(1)).min(self.core.limits.timeout)
+        })
+    }
+
+    /// The first value of a request header.
+    pub fn header(&self, name: header::HeaderName) -> &str {
+        self.parts
+            .headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+}
+
+pub type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+/// The API as a tower service.
+#[derive(Clone)]
+pub struct ApiService(pub Arc<Core>);
+
+impl ApiService {
+    /// Answers one request; failures are answers too.
+    pub fn answer(&self, request: Request<Body>) -> Answer {
+        let core = self.0.clone();
+        Box::pin(async move { Ok(core.answer(request).await) })
+    }
+}
+
+impl tower::Service<Request<Body>> for ApiService {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answer;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.answer(request)
+    }
+}

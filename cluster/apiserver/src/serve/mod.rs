@@ -1,0 +1,17 @@
+//! HTTP: from a request to a verb on a resource, and back. One tower service serves the TLS listener
+//! and the in-process clients alike.
+
+mod body;
+mod flow;
+mod in_process;
+pub mod listener;
+mod metrics;
+mod query;
+mod route;
+
+pub use body::{Body, BoxError, Document, bytes, empty, full, json, read_all, status, stream};
+pub use flow::{ApiService, Call, Core, Limits};
+pub use in_process::InProcess;
+pub use metrics::{Metrics, OpenWatch};
+pub use query::Query;
+pub use route::{Route, Target, route};

@@ -1,0 +1,232 @@
+//! Start, clients, stop.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    cluster::Cluster,
+    identity::{Access, Identity, InProcessOnly},
+    pods,
+    serve::{ApiService, Core, InProcess, Limits, Metrics},
+    store::{DiskError, History, Redb, Store},
+    strategy::ServiceNetwork,
+};
+
+/// How to run a server.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Holds the store, keys and the kubeconfig.
+    pub state_dir: PathBuf,
+    /// Address of the HTTPS listener, port 0 for any free one; `None`: in-process clients only.
+    pub listen: Option<SocketAddr>,
+    /// Logical clusters; the first one also answers paths without a `/clusters/<name>` prefix.
+    pub clusters: Vec<String>,
+    /// Addresses of Services: network and prefix length, and the address of the first cluster's DNS.
+    pub service_network: (std::net::Ipv4Addr, u8),
+    pub limits: Limits,
+    pub history: History,
+    /// How long requests under way may take to end at shutdown.
+    pub grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            state_dir: PathBuf::new(),
+            listen: None,
+            clusters: vec!["default".into()],
+            service_network: (std::net::Ipv4Addr::new(10, 96, 0, 0), 16),
+            limits: Limits::default(),
+            history: History::default(),
+            grace: Duration::from_secs(5),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("config: {0}")]
+    Config(String),
+    #[error("cannot use the state directory {path}: {source}")]
+    StateDir { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Store(#[from] DiskError),
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: std::io::Error,
+    },
+    #[error("cannot prepare certificates and keys: {0}")]
+    Keys(String),
+    #[error("cannot set up the cluster {cluster}: {reason}")]
+    Cluster { cluster: String, reason: String },
+}
+
+/// A running API server. Dropping it stops it without waiting.
+pub struct Server {
+    core: Arc<Core>,
+    address: Option<SocketAddr>,
+    kubeconfig: PathBuf,
+    tasks: Vec<JoinHandle<()>>,
+    grace: Duration,
+}
+
+impl Server {
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        check(&config)?;
+        let directory = config.state_dir.clone();
+        std::fs::create_dir_all(&directory).map_err(|source| StartError::StateDir {
+            path: directory.clone(),
+            source,
+        })?;
+        let history = config.history;
+        let file = directory.join("store.redb");
+        let store = tokio::task::spawn_blocking(move || Store::open(Box::new(Redb::open(&file)?), history))
+            .await
+            .map_err(|error| StartError::Config(error.to_string()))??;
+        let clusters: BTreeMap<Arc<str>, Arc<Cluster>> = config
+            .clusters
+            .iter()
+            .map(|name| {
+                let network = ServiceNetwork::new(config.service_network.0, config.service_network.1);
+                (
+                    name.as_str().into(),
+                    Arc::new(Cluster::new(name, store.clone(), network)),
+                )
+            })
+            .collect();
+        let access: Arc<dyn Access> = Arc::new(InProcessOnly);
+        let core = Arc::new(Core {
+            store,
+            clusters,
+            default_cluster: config.clusters[0].as_str().into(),
+            requests: Arc::new(Semaphore::new(config.limits.requests)),
+            watches: Arc::new(Semaphore::new(config.limits.watches)),
+            limits: config.limits,
+            metrics: Arc::new(Metrics::default()),
+            access,
+            stopping: CancellationToken::new(),
+        });
+        Ok(Self {
+            core,
+            address: None,
+            kubeconfig: directory.join("kubeconfig"),
+            tasks: Vec::new(),
+            grace: config.grace,
+        })
+    }
+
+    /// An administrator's client of one logical cluster, in process.
+    ///
+    /// # Panics
+    /// If the server has no such cluster: that is a mistake in the calling program.
+    pub fn client(&self, cluster: &str) -> kube::Client {
+        self.client_of(cluster, Identity::admin())
+    }
+
+    /// A client that acts as someone else.
+    ///
+    /// # Panics
+    /// If the server has no such cluster.
+    pub fn client_as(&self, cluster: &str, user: &str, groups: &[&str]) -> kube::Client {
+        self.client_of(cluster, Identity::new(user, groups))
+    }
+
+    fn client_of(&self, cluster: &str, identity: Identity) -> kube::Client {
+        assert!(
+            self.core.cluster(cluster).is_some(),
+            "the server has no cluster {cluster:?}"
+        );
+        let service = InProcess {
+            service: ApiService(self.core.clone()),
+            cluster: cluster.to_owned(),
+            identity,
+        };
+        kube::Client::new(service, "default")
+    }
+
+    /// The API as a tower service, for other transports.
+    pub fn service(&self) -> ApiService {
+        ApiService(self.core.clone())
+    }
+
+    /// Where the HTTPS listener is.
+    pub fn addr(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// The administrator's kubeconfig, with a context for each cluster.
+    pub fn kubeconfig_path(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Registers the node that runs a cluster's pods; without one, logs and exec answer 503.
+    pub fn set_pods(&self, cluster: &str, provider: Arc<dyn pods::Provider>) {
+        if let Some(cluster) = self.core.cluster(cluster) {
+            cluster.set_pods(provider);
+        }
+    }
+
+    /// Ends watches, lets requests finish, then closes the store.
+    pub async fn shutdown(mut self) {
+        self.core.stopping.cancel();
+        let tasks = std::mem::take(&mut self.tasks);
+        let all = futures::future::join_all(tasks);
+        if tokio::time::timeout(self.grace, all).await.is_err() {
+            tracing::warn!("some requests did not end in time");
+        }
+        let store = self.core.store.clone();
+        let _ = tokio::task::spawn_blocking(move || store.close()).await;
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.core.stopping.cancel();
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn check(config: &Config) -> Result<(), StartError> {
+    let refuse = |message: String| Err(StartError::Config(message));
+    if config.state_dir.as_os_str().is_empty() {
+        return refuse("state_dir is empty; name the directory that keeps the store".into());
+    }
+    if config.clusters.is_empty() {
+        return refuse("clusters is empty; name at least one logical cluster".into());
+    }
+    for (i, name) in config.clusters.iter().enumerate() {
+        let fits = !name.is_empty()
+            && name.len() <= 63
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            && !name.starts_with('-')
+            && !name.ends_with('-');
+        if !fits {
+            return refuse(format!(
+                "clusters[{i}]: {name:?} is not a name: use lower-case letters, digits and '-', at most 63"
+            ));
+        }
+        if config.clusters[..i].contains(name) {
+            return refuse(format!("clusters[{i}]: {name:?} is there twice"));
+        }
+    }
+    if !(8..=28).contains(&config.service_network.1) {
+        return refuse(format!(
+            "service_network: /{} is not between /8 and /28",
+            config.service_network.1
+        ));
+    }
+    Ok(())
+}

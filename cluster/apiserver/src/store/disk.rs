@@ -1,0 +1,327 @@
+//! The durable side: one redb file, locked by the process that has it open.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
+};
+
+use super::{Collection, ObjectKey, Stored};
+
+/// One object's state after a commit; `None` removes it.
+pub struct Change<'a> {
+    pub collection: &'a Collection,
+    pub key: &'a ObjectKey,
+    pub object: Option<&'a Stored>,
+}
+
+/// What the store needs of a disk: read all once, then commit batches.
+pub trait Disk: Send {
+    /// Hands every object to `each` and returns the newest revision ever committed.
+    fn load(&self, each: &mut dyn FnMut(Collection, Arc<Stored>)) -> Result<u64, DiskError>;
+
+    /// Durable when it returns.
+    fn commit(&mut self, revision: u64, changes: &[Change<'_>]) -> Result<(), DiskError>;
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    #[error("{path}: another process has this store open; stop it or use another state directory")]
+    Locked { path: PathBuf },
+    #[error(
+        "{path}: the store has format {found}, this program reads format {FORMAT}; \
+         use the program version that wrote it, or move the file away to start empty"
+    )]
+    Version { path: PathBuf, found: String },
+    #[error(
+        "{path}: the store is damaged ({reason}); restore it from a copy, or move the file away to start empty"
+    )]
+    Damaged { path: PathBuf, reason: String },
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("store: {0}")]
+    Write(String),
+}
+
+const FORMAT: u64 = 1;
+const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
+const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+/// Objects are in memory already: a small page cache is enough for the tree above them.
+const CACHE: usize = 4 << 20;
+
+pub struct Redb {
+    database: Database,
+    path: PathBuf,
+}
+
+impl Redb {
+    /// Opens the file or makes a new one if there is none. A file that is not a healthy store of this
+    /// format is left as it is.
+    pub fn open(path: &Path) -> Result<Self, DiskError> {
+        let io = |source| DiskError::Io {
+            path: path.into(),
+            source,
+        };
+        let existing = match std::fs::metadata(path) {
+            Ok(meta) if meta.len() == 0 => {
+                let reason = "the file is empty".into();
+                return Err(DiskError::Damaged {
+                    path: path.into(),
+                    reason,
+                });
+            }
+            Ok(_) => true,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(io(error)),
+        };
+        if existing {
+            check_untouched(path)?;
+            let database = guard(path, || Builder::new().set_cache_size(CACHE).open(path))?
+                .map_err(|error| explain(path, error))?;
+            check_format(path, &database)?;
+            return Ok(Self {
+                database,
+                path: path.into(),
+            });
+        }
+        // A half-made file must never look like a store: make it aside, then rename.
+        let fresh = path.with_extension("new");
+        match std::fs::remove_file(&fresh) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
+            _ => {}
+        }
+        let database = Builder::new()
+            .set_cache_size(CACHE)
+            .create(&fresh)
+            .map_err(|error| explain(path, error))?;
+        initialise(&database).map_err(|error| DiskError::Write(error.to_string()))?;
+        std::fs::rename(&fresh, path).map_err(io)?;
+        if let Some(parent) = path.parent() {
+            std::fs::File::open(parent)
+                .and_then(|directory| directory.sync_all())
+                .map_err(io)?;
+        }
+        Ok(Self {
+            database,
+            path: path.into(),
+        })
+    }
+}
+
+/// Reads the whole file without writing to it. A file that was not closed in order needs redb's
+/// repair, which checks every page itself and only adds to the file.
+fn check_untouched(path: &Path) -> Result<(), DiskError> {
+    let opened = guard(path, || Builder::new().set_cache_size(CACHE).open_read_only(path))?;
+    match opened {
+        Ok(database) => {
+            check_format(path, &database)?;
+            read_all(path, &database, &mut |_, _| {}).map(|_| ())
+        }
+        Err(DatabaseError::RepairAborted) => Ok(()),
+        Err(error) => Err(explain(path, error)),
+    }
+}
+
+fn check_format(path: &Path, database: &impl ReadableDatabase) -> Result<(), DiskError> {
+    let found = guard(path, || -> Result<Option<u64>, redb::Error> {
+        let read = database.begin_read()?;
+        let meta = read.open_table(META)?;
+        Ok(meta.get("format")?.map(|value| value.value()))
+    })?;
+    match found {
+        Ok(Some(FORMAT)) => Ok(()),
+        Ok(Some(found)) => Err(DiskError::Version {
+            path: path.into(),
+            found: found.to_string(),
+        }),
+        Ok(None) => Err(damaged(path, "no format is recorded")),
+        Err(redb::Error::TableDoesNotExist(_) | redb::Error::TableTypeMismatch { .. }) => {
+            Err(DiskError::Version {
+                path: path.into(),
+                found: "of another program".into(),
+            })
+        }
+        Err(error) => Err(damaged(path, &error.to_string())),
+    }
+}
+
+fn damaged(path: &Path, reason: &str) -> DiskError {
+    DiskError::Damaged {
+        path: path.into(),
+        reason: reason.into(),
+    }
+}
+
+fn read_all(
+    path: &Path,
+    database: &impl ReadableDatabase,
+    each: &mut dyn FnMut(Collection, Arc<Stored>),
+) -> Result<u64, DiskError> {
+    let read = || -> Result<Result<u64, DiskError>, redb::Error> {
+        let read = database.begin_read()?;
+        let revision = read
+            .open_table(META)?
+            .get("revision")?
+            .map_or(0, |value| value.value());
+        let objects = read.open_table(OBJECTS)?;
+        let mut last: Option<Collection> = None;
+        for row in objects.iter()? {
+            let (key, value) = row?;
+            let Some((collection, stored)) = decode(last.as_ref(), key.value(), value.value()) else {
+                let key = String::from_utf8_lossy(key.value()).replace('\0', "/");
+                return Ok(Err(damaged(
+                    path,
+                    &format!("the record of {key} does not match its checksum"),
+                )));
+            };
+            if stored.revision > revision {
+                return Ok(Err(damaged(path, "an object is newer than the store's revision")));
+            }
+            each(collection.clone(), stored);
+            last = Some(collection);
+        }
+        Ok(Ok(revision))
+    };
+    guard(path, read)?.map_err(|error| damaged(path, &error.to_string()))?
+}
+
+impl Disk for Redb {
+    fn load(&self, each: &mut dyn FnMut(Collection, Arc<Stored>)) -> Result<u64, DiskError> {
+        read_all(&self.path, &self.database, each)
+    }
+
+    fn commit(&mut self, revision: u64, changes: &[Change<'_>]) -> Result<(), DiskError> {
+        let write = || -> Result<(), redb::Error> {
+            let write = self.database.begin_write()?;
+            {
+                let mut objects = write.open_table(OBJECTS)?;
+                for change in changes {
+                    let key = encode_key(change.collection, change.key);
+                    match change.object {
+                        Some(object) => {
+                            objects.insert(key.as_slice(), encode_value(object).as_slice())?;
+                        }
+                        None => {
+                            objects.remove(key.as_slice())?;
+                        }
+                    }
+                }
+                write.open_table(META)?.insert("revision", revision)?;
+            }
+            write.commit()?;
+            Ok(())
+        };
+        write().map_err(|error| DiskError::Write(error.to_string()))
+    }
+}
+
+fn initialise(database: &Database) -> Result<(), redb::Error> {
+    let write = database.begin_write()?;
+    write.open_table(OBJECTS)?;
+    {
+        let mut meta = write.open_table(META)?;
+        meta.insert("format", FORMAT)?;
+        meta.insert("revision", 0)?;
+    }
+    write.commit()?;
+    Ok(())
+}
+
+/// redb asserts on some kinds of damage; that is an answer too, not a reason to die.
+fn guard<T>(path: &Path, read: impl FnOnce() -> T) -> Result<T, DiskError> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|_| DiskError::Damaged {
+        path: path.into(),
+        reason: "its pages contradict each other".into(),
+    })
+}
+
+fn explain(path: &Path, error: DatabaseError) -> DiskError {
+    let path = path.to_path_buf();
+    match error {
+        DatabaseError::DatabaseAlreadyOpen => DiskError::Locked { path },
+        DatabaseError::UpgradeRequired(found) => DiskError::Version {
+            path,
+            found: format!("file {found}"),
+        },
+        DatabaseError::Storage(StorageError::Io(source))
+            if !matches!(
+                source.kind(),
+                io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+            ) =>
+        {
+            DiskError::Io { path, source }
+        }
+        error => DiskError::Damaged {
+            path,
+            reason: error.to_string(),
+        },
+    }
+}
+
+fn encode_key(collection: &Collection, key: &ObjectKey) -> Vec<u8> {
+    let parts = [
+        &*collection.cluster,
+        &*collection.group,
+        &*collection.resource,
+        &*key.namespace,
+        &*key.name,
+    ];
+    parts.join("\0").into_bytes()
+}
+
+/// Checksum, revision, JSON.
+fn encode_value(object: &Stored) -> Vec<u8> {
+    let mut value = Vec::with_capacity(16 + object.bytes.len());
+    value.extend_from_slice(&checksum(object.revision, &object.bytes).to_le_bytes());
+    value.extend_from_slice(&object.revision.to_le_bytes());
+    value.extend_from_slice(&object.bytes);
+    value
+}
+
+fn decode(last: Option<&Collection>, key: &[u8], value: &[u8]) -> Option<(Collection, Arc<Stored>)> {
+    let mut parts = std::str::from_utf8(key).ok()?.split('\0');
+    let (cluster, group, resource) = (parts.next()?, parts.next()?, parts.next()?);
+    let (namespace, name) = (parts.next()?, parts.next()?);
+    let (sum, rest) = value.split_first_chunk::<8>()?;
+    let (revision, json) = rest.split_first_chunk::<8>()?;
+    let revision = u64::from_le_bytes(*revision);
+    if checksum(revision, json) != u64::from_le_bytes(*sum) || parts.next().is_some() {
+        return None;
+    }
+    let collection = match last {
+        Some(last) if *last.cluster == *cluster && *last.group == *group && *last.resource == *resource => {
+            last.clone()
+        }
+        _ => Collection::new(cluster, group, resource),
+    };
+    Some((
+        collection,
+        Stored::new(
+            ObjectKey::new(namespace, name),
+            revision,
+            Bytes::copy_from_slice(json),
+        ),
+    ))
+}
+
+/// Finds flipped and lost bytes; not a defence against forgery.
+fn checksum(revision: u64, bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(PRIME).rotate_left(29);
+    let mut hash = mix(PRIME ^ bytes.len() as u64, revision);
+    let mut chunks = bytes.chunks_exact(8);
+    for chunk in &mut chunks {
+        let mut word = [0; 8];
+        word.copy_from_slice(chunk);
+        hash = mix(hash, u64::from_le_bytes(word));
+    }
+    let mut word = [0; 8];
+    word[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+    mix(hash, u64::from_le_bytes(word))
+}

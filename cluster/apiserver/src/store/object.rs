@@ -1,0 +1,182 @@
+//! Objects at rest: serialised once, with a gap for the revision that only the writer knows.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::ObjectKey;
+
+/// An object at one revision, as JSON that already holds its `resourceVersion`.
+#[derive(Debug)]
+pub struct Stored {
+    pub key: ObjectKey,
+    pub revision: u64,
+    pub bytes: Bytes,
+    labels: OnceLock<Vec<(String, String)>>,
+}
+
+impl Stored {
+    pub fn new(key: ObjectKey, revision: u64, bytes: Bytes) -> Arc<Self> {
+        Arc::new(Self {
+            key,
+            revision,
+            bytes,
+            labels: OnceLock::new(),
+        })
+    }
+
+    /// The object as a tree. What is stored was serialised by [`draft`], so an object always parses;
+    /// a damaged one reads as null.
+    pub fn value(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_default()
+    }
+
+    /// Labels, read from the JSON at first use and shared by all who select by them.
+    pub fn labels(&self) -> &[(String, String)] {
+        #[derive(Deserialize, Default)]
+        struct Labelled {
+            #[serde(default)]
+            metadata: Metadata,
+        }
+        #[derive(Deserialize, Default)]
+        struct Metadata {
+            #[serde(default)]
+            labels: Option<std::collections::BTreeMap<String, String>>,
+        }
+        self.labels.get_or_init(|| {
+            serde_json::from_slice::<Labelled>(&self.bytes)
+                .unwrap_or_default()
+                .metadata
+                .labels
+                .unwrap_or_default()
+                .into_iter()
+                .collect()
+        })
+    }
+}
+
+/// A serialised object without its `resourceVersion`.
+#[derive(Debug)]
+pub struct Draft {
+    bytes: Vec<u8>,
+    gap: usize,
+}
+
+impl Draft {
+    /// The object with `revision` as its `resourceVersion`.
+    pub fn seal(&self, revision: u64) -> Bytes {
+        let text = revision.to_string();
+        let mut bytes = Vec::with_capacity(self.bytes.len() + text.len());
+        bytes.extend_from_slice(&self.bytes[..self.gap]);
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.extend_from_slice(&self.bytes[self.gap..]);
+        bytes.into()
+    }
+}
+
+/// Serialises `object`; whatever `resourceVersion` it holds gives way to the gap.
+pub fn draft(object: &Value) -> Draft {
+    let empty = Map::new();
+    let map = object.as_object().unwrap_or(&empty);
+    let mut out = Vec::with_capacity(512);
+    let mut gap = 0;
+    out.push(b'{');
+    let mut seen = false;
+    for (key, value) in map {
+        if !seen && key.as_str() >= "metadata" {
+            seen = true;
+            comma(&mut out);
+            gap = metadata(
+                &mut out,
+                map.get("metadata").and_then(Value::as_object).unwrap_or(&empty),
+            );
+        }
+        if key != "metadata" {
+            comma(&mut out);
+            field(&mut out, key, value);
+        }
+    }
+    if !seen {
+        comma(&mut out);
+        gap = metadata(&mut out, &empty);
+    }
+    out.push(b'}');
+    Draft { bytes: out, gap }
+}
+
+fn metadata(out: &mut Vec<u8>, map: &Map<String, Value>) -> usize {
+    out.extend_from_slice(b"\"metadata\":{");
+    let mut gap = None;
+    for (key, value) in map {
+        if key == "resourceVersion" {
+            continue;
+        }
+        if gap.is_none() && key.as_str() > "resourceVersion" {
+            gap = Some(version(out));
+        }
+        comma(out);
+        field(out, key, value);
+    }
+    let gap = gap.unwrap_or_else(|| version(out));
+    out.push(b'}');
+    gap
+}
+
+fn version(out: &mut Vec<u8>) -> usize {
+    comma(out);
+    out.extend_from_slice(b"\"resourceVersion\":\"");
+    let gap = out.len();
+    out.push(b'"');
+    gap
+}
+
+fn comma(out: &mut Vec<u8>) {
+    if out.last() != Some(&b'{') {
+        out.push(b',');
+    }
+}
+
+fn field(out: &mut Vec<u8>, key: &str, value: &Value) {
+    // Writing a Value into a Vec cannot fail: keys are strings and Vec never errors.
+    let _ = serde_json::to_writer(&mut *out, key);
+    out.push(b':');
+    let _ = serde_json::to_writer(&mut *out, value);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_revision_is_the_only_difference() {
+        for object in [
+            json!({}),
+            json!({"apiVersion": "v1"}),
+            json!({"spec": {}, "status": 1}),
+            json!({"apiVersion": "v1", "kind": "X", "metadata": {}, "spec": {"a": "{"}}),
+            json!({"metadata": {"name": "a", "resourceVersion": "12", "uid": "u"}}),
+            json!({"metadata": {"annotations": {"a": "}"}}, "zz": [1, "x"]}),
+        ] {
+            let sealed: Value = serde_json::from_slice(&draft(&object).seal(77)).unwrap();
+            let mut expected = object.clone();
+            expected["metadata"]["resourceVersion"] = json!("77");
+            assert_eq!(sealed, expected, "{object}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_keys_survive(keys in proptest::collection::btree_map(".{0,12}", ".{0,12}", 0..6), revision: u64) {
+            let object = json!({"kind": "X", "metadata": keys.clone(), "z": keys});
+            let sealed: Value = serde_json::from_slice(&draft(&object).seal(revision)).unwrap();
+            let mut expected = object.clone();
+            expected["metadata"]["resourceVersion"] = json!(revision.to_string());
+            prop_assert_eq!(sealed, expected);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The few things that are special to one kind.
+
+mod service;
+
+pub use service::ServiceNetwork;
