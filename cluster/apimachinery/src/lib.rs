@@ -9,6 +9,8 @@ pub mod names;
 pub mod openapi;
 /// Resource quantities.
 pub mod quantity;
+/// Schemas of custom resources: pruning, defaulting, validation.
+pub mod schema;
 /// Label and field selectors.
 pub mod selector;
 /// Server-side apply: field ownership, merging and conflicts.

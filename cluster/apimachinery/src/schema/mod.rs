@@ -1,0 +1,18 @@
+//! Schemas of custom resources: pruning, defaulting and validation as the
+//! API server of Kubernetes does them.
+
+mod correlate;
+pub mod default;
+mod email;
+pub mod formats;
+pub mod listtype;
+pub mod model;
+mod numbers;
+pub mod prune;
+pub mod regexp;
+pub mod time;
+mod uri;
+pub mod validate;
+
+pub use correlate::Correlation;
+pub use model::{Additional, Rule, Schema};
