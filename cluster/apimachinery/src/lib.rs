@@ -1,5 +1,9 @@
 //! The semantics of the Kubernetes API, without I/O.
 
+/// CEL: rules of custom resources.
+pub mod cel;
+/// CustomResourceDefinitions and the objects of them.
+pub mod crd;
 /// Field errors with Kubernetes' types, paths and wording.
 pub mod field;
 mod go_text;

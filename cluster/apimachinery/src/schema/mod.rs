@@ -8,11 +8,14 @@ pub mod formats;
 pub mod listtype;
 pub mod model;
 mod numbers;
+pub mod objectmeta;
 pub mod prune;
 pub mod regexp;
+mod structural;
 pub mod time;
 mod uri;
 pub mod validate;
 
 pub use correlate::Correlation;
 pub use model::{Additional, Rule, Schema};
+pub use structural::Structural;
