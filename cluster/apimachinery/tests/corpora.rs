@@ -6,4 +6,5 @@ mod corpora {
     mod names;
     mod quantity;
     mod selectors;
+    mod ssa;
 }

@@ -11,7 +11,6 @@ use super::{
     builtin_definitions,
 };
 
-const QUANTITY: &str = "api.resource.Quantity";
 const RAW_EXTENSION: &str = "runtime.RawExtension";
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 /// Deepest nesting of a schema; deeper ones come only from bad input.
@@ -137,10 +136,6 @@ impl<'a> Parser<'a> {
         let id = self.push(Type::default());
         self.names.insert(name.to_owned(), id);
         let mut ty = match name {
-            QUANTITY => Type {
-                scalar: Some(Scalar::Untyped),
-                ..Type::default()
-            },
             RAW_EXTENSION => self.types[UNTYPED.0 as usize].clone(),
             _ => self.parse(
                 body,

@@ -44,3 +44,42 @@ pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Resu
         Err(format!("{what}: got {got:?}, want {want:?}"))
     }
 }
+
+/// A JSON document in `tests/data`.
+pub fn document(name: &str) -> Value {
+    let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path}: {e}"))
+}
+
+/// Compares JSON values; names every place that differs.
+pub fn diff(what: &str, got: &Value, want: &Value) -> Result<(), String> {
+    let mut lines = Vec::new();
+    differences(what, Some(got), Some(want), &mut lines);
+    if lines.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("\n    {}", lines.join("\n    ")))
+    }
+}
+
+fn differences(path: &str, got: Option<&Value>, want: Option<&Value>, lines: &mut Vec<String>) {
+    match (got, want) {
+        (Some(Value::Object(got)), Some(Value::Object(want))) => {
+            let keys: std::collections::BTreeSet<_> = got.keys().chain(want.keys()).collect();
+            for key in keys {
+                differences(&format!("{path}.{key}"), got.get(key), want.get(key), lines);
+            }
+        }
+        (Some(Value::Array(got)), Some(Value::Array(want))) => {
+            for i in 0..got.len().max(want.len()) {
+                differences(&format!("{path}[{i}]"), got.get(i), want.get(i), lines);
+            }
+        }
+        (got, want) if got == want => {}
+        (got, want) => {
+            let text = |value: Option<&Value>| value.map_or("nothing".to_owned(), Value::to_string);
+            lines.push(format!("{path}: got {}, want {}", text(got), text(want)));
+        }
+    }
+}
