@@ -7,6 +7,8 @@ pub mod crd;
 /// Field errors with Kubernetes' types, paths and wording.
 pub mod field;
 mod go_text;
+/// JSONPath of printer columns.
+pub mod jsonpath;
 /// Which texts may be names, and what `metadata` must look like.
 pub mod names;
 /// Typed views of OpenAPI schemas of built-in kinds and custom resources.
@@ -19,3 +21,5 @@ pub mod schema;
 pub mod selector;
 /// Server-side apply: field ownership, merging and conflicts.
 pub mod ssa;
+/// Tables: what `kubectl get` prints.
+pub mod table;

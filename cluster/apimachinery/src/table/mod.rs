@@ -1,0 +1,222 @@
+//! Tables: what `kubectl get` prints. The server makes the cells, wide ones included; the client
+//! chooses among them by priority.
+
+mod builtin;
+mod cells;
+pub mod duration;
+mod events;
+mod network;
+mod nodes;
+mod pods;
+mod scaling;
+mod storage;
+mod workloads;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::jsonpath::{JsonPath, JsonPathError};
+
+/// One column of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: String,
+    pub format: String,
+    pub description: String,
+    /// Zero is always shown, more only in wide output.
+    pub priority: i32,
+}
+
+impl Column {
+    fn new(name: &str, kind: &str, format: &str, description: &str) -> Self {
+        Self {
+            name: name.to_string(),
+            kind: kind.to_string(),
+            format: format.to_string(),
+            description: description.to_string(),
+            priority: 0,
+        }
+    }
+
+    /// Reads a column as `additionalPrinterColumns` of a CRD and the built-in schemas write it.
+    pub fn from_json(column: &Value) -> Self {
+        let text = |field: &str| column[field].as_str().unwrap_or("").to_string();
+        Self {
+            name: text("name"),
+            kind: text("type"),
+            format: text("format"),
+            description: text("description"),
+            priority: column["priority"].as_i64().unwrap_or(0) as i32,
+        }
+    }
+
+    fn definition(&self) -> Value {
+        json!({
+            "name": self.name,
+            "type": self.kind,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        })
+    }
+}
+
+/// How objects of one kind become rows.
+#[derive(Clone, Debug)]
+pub struct TableView {
+    columns: Vec<Column>,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    /// Name and creation time.
+    Plain,
+    BuiltIn(String),
+    /// One path for each column but the name.
+    Paths(Vec<JsonPath>),
+}
+
+const NAME: &str = "Name must be unique within a namespace.";
+const CREATED: &str =
+    "CreationTimestamp is a timestamp representing the server time when this object was created.";
+
+/// What each row carries of its object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IncludeObject {
+    None,
+    #[default]
+    Metadata,
+    Object,
+}
+
+impl IncludeObject {
+    /// Reads the `includeObject` parameter.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "" | "Metadata" => Some(Self::Metadata),
+            "None" => Some(Self::None),
+            "Object" => Some(Self::Object),
+            _ => None,
+        }
+    }
+}
+
+impl TableView {
+    /// Name and creation time, for kinds without columns of their own.
+    pub fn plain() -> Self {
+        Self {
+            columns: vec![
+                Column::new("Name", "string", "name", NAME),
+                Column::new("Created At", "date", "", CREATED),
+            ],
+            source: Source::Plain,
+        }
+    }
+
+    /// A built-in kind with the columns of its schema; without any, the plain view.
+    pub fn built_in(kind: &str, columns: Vec<Column>) -> Self {
+        if columns.is_empty() {
+            return Self::plain();
+        }
+        Self {
+            columns,
+            source: Source::BuiltIn(kind.to_string()),
+        }
+    }
+
+    /// A custom resource with the `additionalPrinterColumns` of its version; without any, its age.
+    pub fn custom(printer_columns: &[Value]) -> Result<Self, JsonPathError> {
+        let mut columns = vec![Column::new("Name", "string", "name", NAME)];
+        let mut paths = Vec::new();
+        if printer_columns.is_empty() {
+            columns.push(Column::new("Age", "date", "", CREATED));
+            paths.push(JsonPath::parse(".metadata.creationTimestamp")?);
+        }
+        for printer_column in printer_columns {
+            let path = printer_column["jsonPath"].as_str().unwrap_or("");
+            let mut column = Column::from_json(printer_column);
+            if column.description.is_empty() {
+                column.description =
+                    format!("Custom resource definition column (in JSONPath format): {path}");
+            }
+            paths.push(JsonPath::parse(path)?);
+            columns.push(column);
+        }
+        Ok(Self {
+            columns,
+            source: Source::Paths(paths),
+        })
+    }
+
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The cells of one object.
+    pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
+        match &self.source {
+            Source::Plain => vec![
+                cells::name(object),
+                object["metadata"]["creationTimestamp"].clone(),
+            ],
+            Source::BuiltIn(kind) => self
+                .columns
+                .iter()
+                .map(|column| builtin::cell(kind, &column.name, object, now))
+                .collect(),
+            Source::Paths(paths) => {
+                let columns = self.columns.iter().skip(1);
+                let cell = |(column, path): (&Column, &JsonPath)| {
+                    path.first(object)
+                        .map_or(Value::Null, |value| cells::custom(&column.kind, value, now))
+                };
+                std::iter::once(cells::name(object))
+                    .chain(columns.zip(paths).map(cell))
+                    .collect()
+            }
+        }
+    }
+
+    /// One row.
+    pub fn row(&self, object: &Value, include: IncludeObject, now: Timestamp) -> Value {
+        let mut row = json!({"cells": self.cells(object, now)});
+        match include {
+            IncludeObject::None => row["object"] = Value::Null,
+            IncludeObject::Metadata => row["object"] = partial(object),
+            IncludeObject::Object => row["object"] = object.clone(),
+        }
+        if matches!(&self.source, Source::BuiltIn(kind) if kind == "Pod")
+            && let Some(condition) = pods::row_condition(object)
+        {
+            row["conditions"] = json!([condition]);
+        }
+        row
+    }
+
+    /// A table of rows with the metadata of the list or object that they come from.
+    pub fn table(&self, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
+        let definitions: Vec<_> = self.columns.iter().map(Column::definition).collect();
+        json!({
+            "kind": "Table",
+            "apiVersion": "meta.k8s.io/v1",
+            "metadata": metadata,
+            "columnDefinitions": if headers { json!(definitions) } else { json!([]) },
+            "rows": rows,
+        })
+    }
+}
+
+/// The object as `PartialObjectMetadata`.
+pub fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! The fabric: one network namespace with a bridge that joins the nodes. It has no
+//! process and no default route; a mount keeps it.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::statfs::{FsType, TMPFS_MAGIC, statfs};
+
+use crate::addresses::Addresses;
+use crate::error::{Error, Result};
+use crate::layout::{Layout, NodeLayout};
+use crate::links::Links;
+use crate::netns::{self, NetNs};
+
+const BRIDGE: &str = "fab0";
+/// The node's link to the fabric.
+pub const UPLINK: &str = "eth0";
+const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+pub struct Fabric {
+    ns: NetNs,
+    links: Links,
+    addresses: Addresses,
+}
+
+impl Fabric {
+    /// Adopts the fabric of this cluster or makes it.
+    pub async fn open(layout: &Layout, addresses: Addresses) -> Result<Self> {
+        prepare_run(layout.run())?;
+        let handle = layout.fabric();
+        let present = statfs(&handle).is_ok_and(|s| s.filesystem_type() == NSFS_MAGIC);
+        if !present {
+            netns::create(&handle)?;
+        }
+        let ns = NetNs::open(&handle)?;
+        let links = Links::of(&ns).await?;
+        links.up("lo").await?;
+        links.bridge(BRIDGE).await?;
+        Ok(Self { ns, links, addresses })
+    }
+
+    pub fn ns(&self) -> &NetNs {
+        &self.ns
+    }
+
+    /// Connects a node, or finds it connected. True when a cable was laid.
+    pub async fn plug(&self, index: u8, node: &NetNs) -> Result<bool> {
+        let near = cable(index);
+        let inside = Links::of(node).await?;
+        let address = self.addresses.node(index);
+        let bridge = self.links.bridge(BRIDGE).await?;
+        let mut laid = false;
+        if self.links.index(&near).await?.is_none() || inside.index(UPLINK).await?.is_none() {
+            inside.remove(UPLINK).await?;
+            self.links.cable(&near, bridge, node, UPLINK).await?;
+            laid = true;
+        }
+        let uplink = inside
+            .index(UPLINK)
+            .await?
+            .ok_or_else(|| Error::said(format!("{UPLINK} of node {index} vanished")))?;
+        if !inside.has_address(uplink, address).await? {
+            inside.up("lo").await?;
+            inside.address(uplink, address, 24).await?;
+            inside.up(UPLINK).await?;
+            laid = true;
+        }
+        if laid {
+            // Not by the pods' bridge, which comes with the first pod; packets to
+            // services without a rule are refused before they reach the link.
+            inside
+                .route_link(self.addresses.service_network(), uplink, address)
+                .await?;
+        }
+        Ok(laid)
+    }
+
+    pub async fn unplug(&self, index: u8) -> Result<()> {
+        self.links.remove(&cable(index)).await
+    }
+
+    /// Tells a node where the pods of the others are; those of nodes that are down fail
+    /// at once.
+    pub async fn route(&self, own: u8, node: &NetNs, others: &[(u8, bool)]) -> Result<()> {
+        let inside = Links::of(node).await?;
+        for (index, up) in others.iter().filter(|(index, _)| *index != own) {
+            let pods = self.addresses.pod_network(*index);
+            if *up {
+                let via: Ipv4Addr = self.addresses.node(*index);
+                inside.route_via(pods, via).await?;
+            } else {
+                inside.route_unreachable(pods).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Links of the fabric, for checks.
+    pub async fn names(&self) -> Result<Vec<String>> {
+        self.links.names().await
+    }
+
+    pub async fn default_routes(&self) -> Result<usize> {
+        self.links.default_routes().await
+    }
+}
+
+fn cable(index: u8) -> String {
+    format!("n{index}")
+}
+
+/// The run directory is a private tmpfs: handles mounted there reach no other mount
+/// namespace, and a reboot empties it.
+fn prepare_run(run: &Path) -> Result<()> {
+    std::fs::create_dir_all(run).map_err(Error::file("make directory", run))?;
+    if is_mount_point(run) && statfs(run).is_ok_and(|s| s.filesystem_type() == TMPFS_MAGIC) {
+        return Ok(());
+    }
+    let step = |r: nix::Result<()>| r.map_err(|e| Error::file("mount tmpfs on", run)(e.into()));
+    step(mount(
+        Some("tmpfs"),
+        run,
+        Some("tmpfs"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some("mode=700"),
+    ))?;
+    step(mount(
+        None::<&str>,
+        run,
+        None::<&str>,
+        MsFlags::MS_PRIVATE,
+        None::<&str>,
+    ))
+}
+
+/// Whether another file system starts at `path`.
+pub(crate) fn is_mount_point(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let (Ok(own), Some(Ok(parent))) = (std::fs::metadata(path), path.parent().map(std::fs::metadata)) else {
+        return false;
+    };
+    own.dev() != parent.dev()
+}
+
+/// Removes the fabric and the run directory. Every node is down by now.
+pub fn remove(layout: &Layout) -> Result<()> {
+    let handle = layout.fabric();
+    while statfs(&handle).is_ok_and(|s| s.filesystem_type() == NSFS_MAGIC) {
+        umount2(&handle, MntFlags::MNT_DETACH).map_err(|e| Error::file("unmount", &handle)(e.into()))?;
+    }
+    if layout.run().exists() {
+        while is_mount_point(layout.run()) {
+            umount2(layout.run(), MntFlags::MNT_DETACH)
+                .map_err(|e| Error::file("unmount", layout.run())(e.into()))?;
+        }
+        std::fs::remove_dir_all(layout.run()).map_err(Error::file("remove", layout.run()))?;
+    }
+    Ok(())
+}
+
+/// Empties a node's run directory: stale sockets and namespace files of a dead node.
+pub(crate) fn reset_run(node: &NodeLayout) -> Result<()> {
+    if node.run().exists() {
+        std::fs::remove_dir_all(node.run()).map_err(Error::file("remove", node.run()))?;
+    }
+    let inner = node.inner_run();
+    std::fs::create_dir_all(&inner).map_err(Error::file("make directory", &inner))
+}
