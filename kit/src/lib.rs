@@ -1,0 +1,51 @@
+//! What every controller shares: **observe → decide → apply → report**.
+//!
+//! A controller implements [`Controller`]; [`Loop`] runs it. The kit does the rest, the same for all:
+//!
+//! - Watches trigger passes; each pass reads its object afresh, so no decision rests on a stale cache.
+//!   Caches hold metadata only: what refers to what ([`Controller::references`]) and what is owned.
+//! - Server-side apply with the controller's name as field manager. Nothing is sent when the live
+//!   object already says so ([`fields`]). Objects of others are refused, never adopted ([`ownership`]).
+//! - Conditions are settled on every way out of a pass, failed ones too; `Ready` is computed from the
+//!   declared parts and names the blocker ([`conditions`]).
+//! - Errors become a condition, an event and a metric by the name of their variant, and are tried again
+//!   after growing, jittered pauses ([`fault`]).
+
+pub mod clusters;
+pub mod conditions;
+pub mod controller;
+pub mod events;
+pub mod fault;
+pub mod fields;
+pub mod kinds;
+pub mod lease;
+pub mod metrics;
+pub mod owned;
+pub mod ownership;
+pub mod read;
+pub mod run;
+pub mod serve;
+pub mod stop;
+pub mod telemetry;
+
+mod apply;
+mod index;
+mod pass;
+mod raw;
+mod status;
+
+pub use clusters::{ClusterError, Clusters, HOME};
+pub use conditions::{Part, States};
+pub use controller::{Applied, Controller, Decision, Finalizer, Observed, Report, Wanted};
+pub use events::Note;
+pub use fault::{Fault, Retry};
+pub use kinds::{Key, Kind, Reference};
+pub use metrics::Metrics;
+pub use read::{ReadError, Reader};
+pub use run::Loop;
+pub use stop::Stop;
+
+/// A lock whose data stays sound when a holder panics: every guarded section here leaves whole values.
+pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -1,0 +1,99 @@
+//! Several clusters in one process: each has a name, and a client that comes from a kubeconfig context.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+pub type ClusterName = Cow<'static, str>;
+
+/// The cluster that holds the objects a controller watches.
+pub const HOME: ClusterName = Cow::Borrowed("home");
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    #[error("no cluster is called {name:?}; known are {known}. Name it with --cluster NAME=CONTEXT")]
+    UnknownCluster { name: String, known: String },
+    #[error("kubeconfig: {0}")]
+    Kubeconfig(#[from] kube::config::KubeconfigError),
+    #[error("no kubeconfig and not inside a cluster: {0}. Set KUBECONFIG or give --kubeconfig")]
+    NoConfiguration(#[from] kube::config::InferConfigError),
+    #[error("client of cluster {name:?}: {source}")]
+    Client { name: String, source: Box<kube::Error> },
+}
+
+/// Clients by cluster name. There is always a home.
+#[derive(Clone)]
+pub struct Clusters {
+    home: Client,
+    others: BTreeMap<String, Client>,
+}
+
+impl Clusters {
+    pub fn of(home: Client) -> Self {
+        Clusters {
+            home,
+            others: BTreeMap::new(),
+        }
+    }
+
+    pub fn with(mut self, name: impl Into<String>, client: Client) -> Self {
+        self.others.insert(name.into(), client);
+        self
+    }
+
+    /// `context` picks the home (else the current context, or the cluster we run in);
+    /// `others` maps names to contexts of the same kubeconfig.
+    pub async fn connect(
+        kubeconfig: Option<&Path>,
+        context: Option<&str>,
+        others: &[(String, String)],
+    ) -> Result<Self, ClusterError> {
+        let home = configuration(kubeconfig, context).await?;
+        let mut clusters = Clusters::of(client(&HOME, home)?);
+        for (name, context) in others {
+            let config = configuration(kubeconfig, Some(context)).await?;
+            clusters = clusters.with(name.clone(), client(name, config)?);
+        }
+        Ok(clusters)
+    }
+
+    pub fn home(&self) -> &Client {
+        &self.home
+    }
+
+    pub fn get(&self, name: &str) -> Result<&Client, ClusterError> {
+        if name == HOME {
+            return Ok(&self.home);
+        }
+        self.others.get(name).ok_or_else(|| ClusterError::UnknownCluster {
+            name: name.to_owned(),
+            known: [HOME.as_ref()]
+                .into_iter()
+                .chain(self.others.keys().map(String::as_str))
+                .collect::<Vec<_>>()
+                .join(", "),
+        })
+    }
+}
+
+async fn configuration(path: Option<&Path>, context: Option<&str>) -> Result<Config, ClusterError> {
+    let options = KubeConfigOptions {
+        context: context.map(str::to_owned),
+        ..KubeConfigOptions::default()
+    };
+    Ok(match (path, context) {
+        (Some(path), _) => Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &options).await?,
+        (None, Some(_)) => Config::from_kubeconfig(&options).await?,
+        (None, None) => Config::infer().await?,
+    })
+}
+
+fn client(name: &str, config: Config) -> Result<Client, ClusterError> {
+    Client::try_from(config).map_err(|source| ClusterError::Client {
+        name: name.to_owned(),
+        source: Box::new(source),
+    })
+}

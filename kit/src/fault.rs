@@ -1,0 +1,119 @@
+//! Errors of controllers: each names itself, the part that it stops, and whether trying again helps.
+
+use std::fmt::{self, Debug, Write};
+use std::time::Duration;
+
+/// What may be tried after an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// The same may work later: again, each time after a longer pause.
+    Backoff,
+    /// Only a change can help; a watch will tell of it.
+    OnChange,
+}
+
+/// One error enum per controller. The name of the variant is the reason in the condition, in the
+/// event and in the metric; the text is what a person reads. It must not hold secret values.
+pub trait Fault: std::error::Error + Debug + Send + Sync + 'static {
+    /// The condition that this error makes false; `None` when only `Ready` is to tell of it.
+    fn part(&self) -> Option<&'static str>;
+
+    fn retry(&self) -> Retry {
+        Retry::Backoff
+    }
+
+    fn reason(&self) -> String {
+        variant(self)
+    }
+}
+
+/// The name of the enum variant, read off the front of its derived `Debug` form; the fields are
+/// never formatted.
+pub fn variant(error: &(impl Debug + ?Sized)) -> String {
+    struct Front(String);
+    impl Write for Front {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            for c in text.chars() {
+                if !c.is_ascii_alphanumeric() {
+                    return Err(fmt::Error);
+                }
+                self.0.push(c);
+            }
+            Ok(())
+        }
+    }
+    let mut front = Front(String::new());
+    // The error is how the formatter is told to stop.
+    let _ = write!(front, "{error:?}");
+    if front.0.is_empty() {
+        "Error".to_owned()
+    } else {
+        front.0
+    }
+}
+
+const FIRST: Duration = Duration::from_millis(500);
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The pause after `failures` failures in a row: doubling up to five minutes, then cut by up to
+/// half so that many objects which failed together do not come back together. `chance` is in [0, 1).
+pub fn pause(failures: u32, chance: f64) -> Duration {
+    let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(20));
+    doubled.min(LONGEST).mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0)
+}
+
+/// A stated interval, spread by a tenth either way.
+pub fn spread(interval: Duration, chance: f64) -> Duration {
+    interval.mul_f64(0.9 + chance.clamp(0.0, 1.0) / 5.0)
+}
+
+/// A client error in plain words.
+pub fn plain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("the API server answered {} {}", status.code, status.reason),
+        other => {
+            let mut text = other.to_string();
+            let mut source = std::error::Error::source(other);
+            while let Some(cause) = source {
+                let cause_text = cause.to_string();
+                if !text.contains(&cause_text) {
+                    text = format!("{text}: {cause_text}");
+                }
+                source = cause.source();
+            }
+            text
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    #[allow(dead_code)]
+    enum Sample {
+        Unit,
+        Tuple(String),
+        Named { field: u8 },
+    }
+
+    #[test]
+    fn the_variant_is_the_reason() {
+        assert_eq!(variant(&Sample::Unit), "Unit");
+        assert_eq!(variant(&Sample::Tuple("secret".into())), "Tuple");
+        assert_eq!(variant(&Sample::Named { field: 1 }), "Named");
+    }
+
+    #[test]
+    fn pauses_grow_and_stop_growing() {
+        assert_eq!(pause(1, 0.0), Duration::from_millis(500));
+        assert_eq!(pause(2, 0.0), Duration::from_secs(1));
+        assert_eq!(pause(4, 0.0), Duration::from_secs(4));
+        assert_eq!(pause(40, 0.0), Duration::from_secs(300));
+        assert_eq!(pause(u32::MAX, 0.0), Duration::from_secs(300));
+        assert_eq!(pause(2, 1.0), Duration::from_millis(500));
+        assert_eq!(spread(Duration::from_secs(10), 0.5), Duration::from_secs(10));
+    }
+}

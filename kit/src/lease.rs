@@ -1,0 +1,285 @@
+//! Leadership by a `coordination.k8s.io` Lease: of several processes one works, the others wait.
+//!
+//! A candidate trusts its own clock only: it counts from when it saw the lease change, so clocks that
+//! disagree do no harm.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease as LeaseObject, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kube::api::{Api, PostParams};
+use kube::{Client, Resource};
+
+use crate::events::instance;
+use crate::fault::{plain, spread};
+use crate::metrics::Metrics;
+use crate::stop::Stop;
+
+const CONTROLLER: &str = "leader";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub namespace: String,
+    pub name: String,
+    /// After this long without a renewal another may take over.
+    pub duration: Duration,
+}
+
+impl Terms {
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Terms {
+            namespace: namespace.into(),
+            name: name.into(),
+            duration: Duration::from_secs(15),
+        }
+    }
+
+    fn renewal(&self) -> Duration {
+        self.duration / 3
+    }
+}
+
+/// What a candidate does about the lease it sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim {
+    Create,
+    /// Ours: say that we are still there.
+    Renew,
+    /// Nobody's, or its holder is silent for too long.
+    Take,
+    Wait,
+}
+
+fn claim(lease: Option<&LeaseSpec>, me: &str, unchanged: Duration) -> Claim {
+    let Some(lease) = lease else {
+        return Claim::Create;
+    };
+    let seconds = u64::try_from(lease.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+    match lease.holder_identity.as_deref() {
+        None | Some("") => Claim::Take,
+        Some(holder) if holder == me => Claim::Renew,
+        Some(_) if unchanged >= Duration::from_secs(seconds) => Claim::Take,
+        Some(_) => Claim::Wait,
+    }
+}
+
+fn written(before: Option<&LeaseSpec>, me: &str, terms: &Terms, claim: Claim) -> LeaseSpec {
+    let now = MicroTime(Timestamp::now());
+    let before = before.cloned().unwrap_or_default();
+    let taken = claim != Claim::Renew;
+    let transitions = before.lease_transitions.unwrap_or(0);
+    LeaseSpec {
+        holder_identity: Some(me.to_owned()),
+        lease_duration_seconds: Some(i32::try_from(terms.duration.as_secs()).unwrap_or(i32::MAX)),
+        acquire_time: if taken {
+            Some(now.clone())
+        } else {
+            before.acquire_time
+        },
+        renew_time: Some(now),
+        lease_transitions: Some(if claim == Claim::Take {
+            transitions.saturating_add(1)
+        } else {
+            transitions
+        }),
+        ..before
+    }
+}
+
+/// A candidate for one lease.
+pub struct Candidate {
+    api: Api<LeaseObject>,
+    terms: Terms,
+    metrics: Metrics,
+    me: String,
+    /// The version last seen, and when it was first seen.
+    seen: Option<(String, Instant)>,
+}
+
+impl Candidate {
+    pub fn new(client: &Client, terms: Terms, metrics: Metrics) -> Self {
+        let me = format!("{}-{:08x}", instance(), rand::random::<u32>());
+        Candidate {
+            api: Api::namespaced(client.clone(), &terms.namespace),
+            terms,
+            metrics,
+            me,
+            seen: None,
+        }
+    }
+
+    pub fn identity(&self) -> &str {
+        &self.me
+    }
+
+    /// Waits until this process leads; `false` when the stop came first.
+    pub async fn lead(&mut self, stop: &Stop) -> bool {
+        let mut told = false;
+        loop {
+            match self.step().await {
+                Ok(true) => {
+                    tracing::info!(lease = self.terms.name, "leading");
+                    return true;
+                }
+                Ok(false) if !told => {
+                    told = true;
+                    tracing::info!(lease = self.terms.name, "another process leads; waiting");
+                }
+                Ok(false) => {}
+                Err(error) => tracing::warn!(lease = self.terms.name, "{}", plain(&error)),
+            }
+            tokio::select! {
+                () = stop.requested() => return false,
+                () = tokio::time::sleep(spread(self.terms.renewal(), rand::random())) => {}
+            }
+        }
+    }
+
+    /// Renews until leadership is lost (`false`) or the stop (`true`), and then gives the lease up.
+    pub async fn hold(&mut self, stop: &Stop) -> bool {
+        let mut renewed = Instant::now();
+        loop {
+            tokio::select! {
+                () = stop.requested() => {
+                    self.release().await;
+                    return true;
+                }
+                () = tokio::time::sleep(self.terms.renewal()) => {}
+            }
+            let left = self.terms.duration.saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left, self.step()).await {
+                Ok(Ok(true)) => renewed = Instant::now(),
+                Ok(Ok(false)) => {
+                    tracing::error!(lease = self.terms.name, "another process leads now");
+                    return false;
+                }
+                Ok(Err(error)) => {
+                    tracing::warn!(lease = self.terms.name, "not renewed: {}", plain(&error));
+                }
+                Err(_) => {}
+            }
+            if renewed.elapsed() >= self.terms.duration {
+                tracing::error!(lease = self.terms.name, "could not renew in time");
+                return false;
+            }
+        }
+    }
+
+    /// One look at the lease, and one write when there is something to say. `true`: we hold it.
+    async fn step(&mut self) -> kube::Result<bool> {
+        let live = self.api.get_opt(&self.terms.name).await?;
+        let version = live
+            .as_ref()
+            .and_then(|l| l.metadata.resource_version.clone())
+            .unwrap_or_default();
+        let since = match &self.seen {
+            Some((seen, since)) if *seen == version => *since,
+            _ => {
+                let now = Instant::now();
+                self.seen = Some((version, now));
+                now
+            }
+        };
+        let spec = live.as_ref().and_then(|lease| lease.spec.as_ref());
+        let claim = if live.is_some() && spec.is_none() {
+            Claim::Take
+        } else {
+            claim(spec, &self.me, since.elapsed())
+        };
+        if claim == Claim::Wait {
+            return Ok(false);
+        }
+        self.write(live.as_ref(), written(spec, &self.me, &self.terms, claim))
+            .await
+    }
+
+    async fn write(&self, live: Option<&LeaseObject>, spec: LeaseSpec) -> kube::Result<bool> {
+        let metadata = match live {
+            Some(live) => live.metadata.clone(),
+            None => ObjectMeta {
+                name: Some(self.terms.name.clone()),
+                namespace: Some(self.terms.namespace.clone()),
+                ..ObjectMeta::default()
+            },
+        };
+        let lease = LeaseObject {
+            metadata,
+            spec: Some(spec),
+        };
+        let verb = if live.is_some() { "update" } else { "create" };
+        self.metrics.wrote(CONTROLLER, &LeaseObject::kind(&()), verb);
+        let params = PostParams::default();
+        let answer = match live {
+            Some(_) => self.api.replace(&self.terms.name, &params, &lease).await,
+            None => self.api.create(&params, &lease).await,
+        };
+        match answer {
+            Ok(_) => Ok(true),
+            // Somebody was faster.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn release(&self) {
+        let Ok(Some(live)) = self.api.get_opt(&self.terms.name).await else {
+            return;
+        };
+        let Some(spec) = live
+            .spec
+            .clone()
+            .filter(|s| s.holder_identity.as_deref() == Some(&self.me))
+        else {
+            return;
+        };
+        let free = LeaseSpec {
+            holder_identity: None,
+            ..spec
+        };
+        // Not given up means that the next leader waits for the duration: no harm.
+        let _ = self.write(Some(&live), free).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held_by(holder: &str) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder.into()),
+            lease_duration_seconds: Some(15),
+            lease_transitions: Some(2),
+            ..LeaseSpec::default()
+        }
+    }
+
+    #[test]
+    fn claims() {
+        let (short, long) = (Duration::from_secs(14), Duration::from_secs(15));
+        assert_eq!(claim(None, "me", short), Claim::Create);
+        assert_eq!(claim(Some(&held_by("me")), "me", long), Claim::Renew);
+        assert_eq!(claim(Some(&held_by("you")), "me", short), Claim::Wait);
+        assert_eq!(claim(Some(&held_by("you")), "me", long), Claim::Take);
+        assert_eq!(claim(Some(&held_by("")), "me", Duration::ZERO), Claim::Take);
+        assert_eq!(
+            claim(Some(&LeaseSpec::default()), "me", Duration::ZERO),
+            Claim::Take
+        );
+    }
+
+    #[test]
+    fn taking_over_counts_and_renewing_does_not() {
+        let terms = Terms::new("ns", "l");
+        let before = held_by("you");
+        let taken = written(Some(&before), "me", &terms, Claim::Take);
+        assert_eq!(
+            (taken.lease_transitions, taken.holder_identity.as_deref()),
+            (Some(3), Some("me"))
+        );
+        let renewed = written(Some(&taken), "me", &terms, Claim::Renew);
+        assert_eq!(renewed.lease_transitions, Some(3));
+        assert_eq!(renewed.acquire_time, taken.acquire_time);
+    }
+}

@@ -1,0 +1,74 @@
+//! The report step: what is written to `.status`, and when.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Map, Value, json};
+
+/// The conditions of a live object; an entry that does not parse is as good as none.
+pub(crate) fn conditions(live: &Value) -> Vec<Condition> {
+    let list = live.pointer("/status/conditions").and_then(Value::as_array);
+    list.into_iter()
+        .flatten()
+        .filter_map(|condition| serde_json::from_value(condition.clone()).ok())
+        .collect()
+}
+
+/// The apply body for `.status`. Without a report the fields of the last one stay: an error is no
+/// reason to forget what is known. `held` is what this manager last applied.
+pub(crate) fn body(
+    live: &Value,
+    held: &Value,
+    reported: Option<&Value>,
+    conditions: &[Condition],
+    generation: i64,
+) -> Value {
+    let fields = match reported {
+        Some(fields) => fields.as_object().cloned(),
+        None => held.get("status").and_then(Value::as_object).cloned(),
+    };
+    let mut status: Map<String, Value> = fields.unwrap_or_default();
+    status.retain(|_, value| !value.is_null());
+    status.insert("conditions".to_owned(), json!(conditions));
+    status.insert("observedGeneration".to_owned(), json!(generation));
+    let meta = live.get("metadata");
+    let mut metadata = Map::new();
+    for key in ["name", "namespace"] {
+        if let Some(value) = meta.and_then(|meta| meta.get(key)) {
+            metadata.insert(key.to_owned(), value.clone());
+        }
+    }
+    json!({
+        "apiVersion": live.get("apiVersion"),
+        "kind": live.get("kind"),
+        "metadata": metadata,
+        "status": status,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_keeps_the_other_fields_and_a_report_replaces_them() {
+        let live = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a", "uid": "u"}});
+        let held = json!({"status": {"lastAggregated": "then", "conditions": [], "observedGeneration": 1}});
+        let failed = body(&live, &held, None, &[], 2);
+        assert_eq!(failed["status"]["lastAggregated"], "then");
+        assert_eq!(failed["status"]["observedGeneration"], 2);
+        assert_eq!(failed["metadata"], json!({"name": "a"}));
+        let reported = json!({"phase": "Idle", "nothing": null, "conditions": ["by hand"]});
+        let told = body(&live, &held, Some(&reported), &[], 2);
+        assert_eq!(
+            told["status"],
+            json!({"phase": "Idle", "conditions": [], "observedGeneration": 2})
+        );
+    }
+
+    #[test]
+    fn broken_conditions_are_passed_over() {
+        let live = json!({"status": {"conditions": [{"type": 5}, {
+            "type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        assert_eq!(conditions(&live).len(), 1);
+        assert!(conditions(&json!({"status": "odd"})).is_empty());
+    }
+}
