@@ -1,0 +1,32 @@
+//! The workload controllers and the scheduler of the embedded cluster.
+//!
+//! Each controller is a pure function from the objects it sees ([`World`]) to what it wants done
+//! ([`Decision`]); one engine watches, decides and carries out. Production clusters have
+//! Kubernetes' own controllers for this.
+
+mod action;
+mod cronjob;
+mod daemonset;
+mod deployment;
+mod disruption;
+mod endpoints;
+mod engine;
+mod job;
+pub mod node_health;
+mod pods;
+mod replicaset;
+mod revision;
+mod rollout;
+mod scheduler;
+mod statefulset;
+mod table;
+mod task;
+#[cfg(test)]
+mod testing;
+mod volume;
+mod world;
+
+pub use action::{Action, Decision};
+pub use engine::{Config, run};
+pub use volume::PROVISIONER;
+pub use world::World;

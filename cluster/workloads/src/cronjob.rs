@@ -1,0 +1,270 @@
+//! CronJob: a Job at each time of a schedule.
+
+use std::str::FromStr;
+
+use croner::Cron;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::action::{Action, Decision, Target, to_value};
+use crate::job::finished_as;
+use crate::pods;
+use crate::table::Key;
+use crate::world::World;
+
+const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
+
+pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+    let mut decision = Decision::default();
+    let Some(cron) = world.cron_jobs.get(key) else {
+        return decision;
+    };
+    let (spec, Some(uid)) = (&cron.spec, cron.uid()) else {
+        return decision;
+    };
+    if pods::is_terminating(cron.as_ref()) {
+        return decision;
+    }
+    let jobs: Vec<&Job> = world.jobs.owned_by(&uid).map(AsRef::as_ref).collect();
+    let active: Vec<&Job> = jobs
+        .iter()
+        .copied()
+        .filter(|job| finished_as(job).is_none() && !pods::is_terminating(*job))
+        .collect();
+    let mut status = status(cron, &jobs, &active);
+    forget_history(spec, &jobs, &mut decision);
+
+    if !spec.suspend.unwrap_or(false) {
+        match Times::of(spec) {
+            Ok(times) => start(world, cron, &times, &active, now, &mut status, &mut decision),
+            Err(message) => {
+                decision.push(Action::Event {
+                    target: Target::of(cron.as_ref()),
+                    warning: true,
+                    reason: "InvalidSchedule",
+                    message,
+                });
+            }
+        }
+    }
+    decision.status(cron.as_ref(), cron.status.as_ref(), &status);
+    decision
+}
+
+/// The times that a schedule names, in its zone.
+struct Times {
+    cron: Cron,
+    zone: TimeZone,
+}
+
+impl Times {
+    fn of(spec: &CronJobSpec) -> Result<Self, String> {
+        let cron = Cron::from_str(&spec.schedule)
+            .map_err(|error| format!("spec.schedule {:?}: {error}", spec.schedule))?;
+        let zone = match spec.time_zone.as_deref() {
+            None | Some("" | "Etc/UTC" | "UTC") => TimeZone::UTC,
+            Some(name) => TimeZone::get(name).map_err(|error| format!("spec.timeZone {name:?}: {error}"))?,
+        };
+        Ok(Self { cron, zone })
+    }
+
+    fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        let next = self
+            .cron
+            .find_next_occurrence(&after.to_zoned(self.zone.clone()), false)
+            .ok()?;
+        Some(next.timestamp())
+    }
+
+    /// The last time in `(after, now]`; earlier ones in it are missed for good.
+    fn last_due(&self, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        let last = self
+            .cron
+            .find_previous_occurrence(&now.to_zoned(self.zone.clone()), true)
+            .ok()?
+            .timestamp();
+        (last > after && last <= now).then_some(last)
+    }
+}
+
+fn start(
+    world: &World,
+    cron: &CronJob,
+    times: &Times,
+    active: &[&Job],
+    now: Timestamp,
+    status: &mut CronJobStatus,
+    decision: &mut Decision,
+) {
+    let spec = &cron.spec;
+    let created = cron.creation_timestamp().map_or(now, |time| time.0);
+    let last = status.last_schedule_time.as_ref().map_or(created, |time| time.0);
+    let oldest = spec
+        .starting_deadline_seconds
+        .map(|deadline| pods::later(now, -deadline));
+    if let Some(next) = times.next(now) {
+        decision.again(next);
+    }
+    let Some(due) = times.last_due(last, now) else {
+        return;
+    };
+    if oldest.is_some_and(|oldest| due < oldest) {
+        return;
+    }
+    match spec.concurrency_policy.as_deref() {
+        Some("Forbid") if !active.is_empty() => return,
+        Some("Replace") => {
+            decision.actions.extend(active.iter().map(|job| Action::Delete {
+                target: Target::of(*job),
+                grace: None,
+            }));
+        }
+        _ => {}
+    }
+    let job = job_at(cron, due);
+    // The name carries the time, so the same start is never made twice.
+    let name = job["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if world
+        .jobs
+        .get(&(cron.namespace().unwrap_or_default(), name))
+        .is_none()
+    {
+        decision.push(Action::Create(job));
+    }
+    status.last_schedule_time = Some(Time(due));
+}
+
+fn job_at(cron: &CronJob, due: Timestamp) -> Value {
+    let spec = cron.spec.job_template.clone();
+    let meta = spec.metadata.unwrap_or_default();
+    let mut annotations = meta.annotations.unwrap_or_default();
+    annotations.insert(SCHEDULED.into(), due.to_string());
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {
+            "namespace": cron.namespace(), "name": format!("{}-{}", cron.name_any(), due.as_second() / 60),
+            "labels": meta.labels.unwrap_or_default(), "annotations": annotations,
+            "ownerReferences": [to_value(&pods::owner_reference(cron))],
+        },
+        "spec": to_value(&spec.spec.unwrap_or_default()),
+    })
+}
+
+fn status(cron: &CronJob, jobs: &[&Job], active: &[&Job]) -> CronJobStatus {
+    let mut status = cron.status.clone().unwrap_or_default();
+    let references: Vec<_> = active
+        .iter()
+        .map(|job| ObjectReference {
+            api_version: Some("batch/v1".into()),
+            kind: Some("Job".into()),
+            namespace: job.namespace(),
+            name: job.metadata.name.clone(),
+            uid: job.uid(),
+            ..Default::default()
+        })
+        .collect();
+    status.active = (!references.is_empty()).then_some(references);
+    let ended = jobs.iter().filter(|job| finished_as(job) == Some("Complete"));
+    let last = ended
+        .filter_map(|job| job.status.as_ref()?.completion_time.clone())
+        .max_by_key(|time| time.0);
+    if let Some(last) = last {
+        status.last_successful_time = Some(last);
+    }
+    status
+}
+
+fn forget_history(spec: &CronJobSpec, jobs: &[&Job], decision: &mut Decision) {
+    let limits = [
+        ("Complete", spec.successful_jobs_history_limit.unwrap_or(3)),
+        ("Failed", spec.failed_jobs_history_limit.unwrap_or(1)),
+    ];
+    for (outcome, limit) in limits {
+        let mut ended: Vec<_> = jobs
+            .iter()
+            .copied()
+            .filter(|job| finished_as(job) == Some(outcome))
+            .collect();
+        ended.sort_by_key(|job| (job.creation_timestamp().map(|time| time.0), job.name_any()));
+        let surplus = ended.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
+        let gone = ended
+            .into_iter()
+            .take(surplus)
+            .filter(|job| !pods::is_terminating(*job));
+        decision.actions.extend(gone.map(|job| Action::Delete {
+            target: Target::of(job),
+            grace: None,
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Sim, now};
+
+    fn cron(extra: Value) -> Value {
+        let mut cron = json!({"kind": "CronJob", "apiVersion": "batch/v1",
+            "metadata": {"namespace": "n", "name": "rotate", "uid": "c", "creationTimestamp": now().to_string()},
+            "spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": []}}}}}});
+        for (key, value) in extra.as_object().expect("an object") {
+            cron["spec"][key] = value.clone();
+        }
+        cron
+    }
+
+    #[test]
+    fn one_job_a_time_and_after_an_outage_only_the_last_one() {
+        let mut sim = Sim::default();
+        sim.learn(cron(json!({})));
+        sim.settle();
+        assert_eq!(sim.world.jobs.iter().count(), 0);
+        sim.pass(300);
+        assert_eq!(sim.world.jobs.iter().count(), 1);
+        sim.jump(3600);
+        assert_eq!(
+            sim.world.jobs.iter().count(),
+            2,
+            "eleven starts were missed, one is made up for"
+        );
+    }
+
+    #[test]
+    fn forbid_waits_and_replace_ends_the_old_one() {
+        for (policy, left) in [("Forbid", 1), ("Replace", 1), ("Allow", 2)] {
+            let mut sim = Sim::default();
+            sim.learn(cron(json!({"concurrencyPolicy": policy})));
+            sim.settle();
+            sim.pass(300);
+            let first = sim.world.jobs.iter().next().map(|job| job.name_any());
+            sim.pass(300);
+            assert_eq!(sim.world.jobs.iter().count(), left, "{policy}");
+            let still = sim.world.jobs.iter().any(|job| Some(job.name_any()) == first);
+            assert_eq!(still, policy != "Replace", "{policy}");
+        }
+    }
+
+    #[test]
+    fn a_start_past_its_deadline_is_left_out() {
+        let mut sim = Sim::default();
+        sim.learn(cron(
+            json!({"schedule": "0 0 1 1 *", "startingDeadlineSeconds": 60}),
+        ));
+        sim.settle();
+        sim.jump(400 * 24 * 3600);
+        assert_eq!(sim.world.jobs.iter().count(), 0);
+    }
+
+    #[test]
+    fn a_wrong_schedule_is_named() {
+        let spec: CronJobSpec =
+            serde_json::from_value(json!({"schedule": "61 * * * *", "jobTemplate": {}})).expect("a spec");
+        let error = Times::of(&spec).err().expect("refused");
+        assert!(error.contains("spec.schedule \"61 * * * *\""), "{error}");
+    }
+}

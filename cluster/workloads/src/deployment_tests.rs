@@ -1,0 +1,181 @@
+use super::*;
+use crate::testing::Sim;
+
+fn deployment(replicas: i32, strategy: Value) -> Value {
+    json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"namespace": "n", "name": "web", "uid": "d", "generation": 1},
+        "spec": {"replicas": replicas, "strategy": strategy, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "one"}]}}}})
+}
+
+fn set_image(sim: &mut Sim, image: &str) {
+    sim.change::<Deployment>("web", |deployment| {
+        deployment.metadata.generation = deployment.metadata.generation.map(|generation| generation + 1);
+        deployment.spec.template.spec.as_mut().expect("a spec").containers[0].image = Some(image.into());
+    });
+}
+
+fn images(sim: &Sim) -> Vec<String> {
+    let active = sim.world.pods.iter().filter(|pod| pods::is_active(pod));
+    let mut all: Vec<_> = active
+        .map(|pod| pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap())
+        .collect();
+    all.sort();
+    all
+}
+
+fn progressing(sim: &Sim) -> (String, String) {
+    let status = sim
+        .world
+        .deployments
+        .iter()
+        .next()
+        .unwrap()
+        .status
+        .clone()
+        .unwrap();
+    let condition = status
+        .conditions
+        .unwrap()
+        .into_iter()
+        .find(|c| c.type_.as_deref() == Some("Progressing"))
+        .unwrap();
+    (condition.status.unwrap(), condition.reason.unwrap())
+}
+
+/// Runs the rollout pod by pod; returns the fewest ready and the most pods that were seen.
+fn roll(sim: &mut Sim) -> (usize, usize) {
+    let (mut fewest, mut most) = (usize::MAX, 0);
+    for _ in 0..100 {
+        sim.settle();
+        fewest = fewest.min(sim.world.pods.iter().filter(|pod| pods::is_ready(pod)).count());
+        most = most.max(sim.world.pods.iter().count());
+        if sim.world.pods.iter().all(|pod| pods::is_ready(pod)) {
+            return (fewest, most);
+        }
+        sim.run_pods(1);
+    }
+    panic!("the rollout does not end");
+}
+
+#[test]
+fn a_rolling_update_keeps_within_surge_and_unavailable() {
+    let cases = [
+        (
+            json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}),
+            4,
+            5,
+        ),
+        (
+            json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}),
+            3,
+            4,
+        ),
+        (
+            json!({"rollingUpdate": {"maxSurge": "50%", "maxUnavailable": "25%"}}),
+            3,
+            6,
+        ),
+        (
+            json!({"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
+            3,
+            4,
+        ),
+    ];
+    for (strategy, least, most) in cases {
+        let mut sim = Sim::default();
+        sim.learn(deployment(4, strategy.clone()));
+        sim.run_all();
+        set_image(&mut sim, "two");
+        let (fewest, peak) = roll(&mut sim);
+        assert!(
+            fewest >= least && peak <= most,
+            "{strategy}: {fewest} ready, {peak} pods"
+        );
+        assert_eq!(images(&sim), ["two"; 4]);
+        assert_eq!(
+            progressing(&sim),
+            ("True".into(), "NewReplicaSetAvailable".into())
+        );
+    }
+}
+
+#[test]
+fn recreate_ends_the_old_pods_first() {
+    let mut sim = Sim::default();
+    sim.learn(deployment(2, json!({"type": "Recreate"})));
+    sim.run_all();
+    set_image(&mut sim, "two");
+    let (_, peak) = roll(&mut sim);
+    assert_eq!(peak, 2);
+    assert_eq!(images(&sim), ["two", "two"]);
+}
+
+#[test]
+fn a_template_of_the_past_brings_its_replica_set_back_as_the_newest_revision() {
+    let mut sim = Sim::default();
+    sim.learn(deployment(1, json!({})));
+    sim.run_all();
+    set_image(&mut sim, "two");
+    sim.run_all();
+    set_image(&mut sim, "one");
+    sim.run_all();
+    assert_eq!(sim.world.replica_sets.iter().count(), 2);
+    assert_eq!(images(&sim), ["one"]);
+    let newest = sim
+        .world
+        .replica_sets
+        .iter()
+        .max_by_key(|set| revision_of(set.as_ref()))
+        .unwrap();
+    assert_eq!(revision_of(newest.as_ref()), 3);
+    assert_eq!(newest.annotations()[REVISION_HISTORY], "1");
+    assert_eq!(
+        revision_of(sim.world.deployments.iter().next().unwrap().as_ref()),
+        3
+    );
+}
+
+#[test]
+fn a_rollout_that_stands_still_says_so_at_its_deadline() {
+    let mut sim = Sim::default();
+    let mut slow = deployment(1, json!({}));
+    slow["spec"]["progressDeadlineSeconds"] = 60.into();
+    sim.learn(slow);
+    sim.settle();
+    sim.pass(30);
+    assert_eq!(progressing(&sim).0, "True");
+    sim.pass(60);
+    assert_eq!(
+        progressing(&sim),
+        ("False".into(), "ProgressDeadlineExceeded".into())
+    );
+}
+
+#[test]
+fn old_replica_sets_are_kept_to_the_limit_and_a_paused_one_only_scales() {
+    let mut sim = Sim::default();
+    let mut short = deployment(1, json!({}));
+    short["spec"]["revisionHistoryLimit"] = 1.into();
+    sim.learn(short);
+    sim.run_all();
+    for image in ["two", "three", "four"] {
+        set_image(&mut sim, image);
+        sim.run_all();
+    }
+    assert_eq!(sim.world.replica_sets.iter().count(), 2);
+
+    sim.change::<Deployment>("web", |deployment| deployment.spec.paused = Some(true));
+    set_image(&mut sim, "five");
+    sim.change::<Deployment>("web", |deployment| deployment.spec.replicas = Some(3));
+    sim.run_all();
+    assert_eq!(images(&sim), ["four"; 3]);
+}
+
+#[test]
+fn a_settled_deployment_asks_for_nothing() {
+    let mut sim = Sim::default();
+    sim.learn(deployment(2, json!({})));
+    sim.run_all();
+    let decision = decide(&sim.world, &("n".into(), "web".into()), crate::testing::now());
+    assert_eq!(decision.actions, []);
+}

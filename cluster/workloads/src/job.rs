@@ -1,0 +1,488 @@
+//! Job: pods that run until enough of them succeeded.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::{Job, JobCondition, JobSpec, JobStatus};
+use k8s_openapi::api::core::v1::{EnvVar, EnvVarSource, ObjectFieldSelector, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use crate::action::{Action, Decision, Target};
+use crate::pods::{self, PodName};
+use crate::table::Key;
+use crate::world::World;
+
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// Delay after the first failure; each further one doubles it.
+const FIRST_DELAY: i64 = 10;
+const LONGEST_DELAY: i64 = 360;
+
+pub fn finished_as(job: &Job) -> Option<&str> {
+    let conditions = job.status.as_ref()?.conditions.as_ref()?;
+    let done = conditions
+        .iter()
+        .find(|c| matches!(c.type_.as_str(), "Complete" | "Failed") && c.status == "True")?;
+    Some(done.type_.as_str())
+}
+
+pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+    let mut decision = Decision::default();
+    let Some(job) = world.jobs.get(key) else {
+        return decision;
+    };
+    let (Some(spec), Some(uid)) = (&job.spec, job.uid()) else {
+        return decision;
+    };
+    if pods::is_terminating(job.as_ref()) {
+        return decision;
+    }
+    if finished_as(job).is_some() {
+        expire(job, spec, now, &mut decision);
+        return decision;
+    }
+    let owned: Vec<&Pod> = world.pods.owned_by(&uid).map(AsRef::as_ref).collect();
+    let run = Run::new(job, spec, &owned, now);
+    let status = run.turn(&mut decision);
+    decision.status(job.as_ref(), job.status.as_ref(), &status);
+    decision
+}
+
+/// A finished Job with a time to live goes when that is over; its pods follow by ownership.
+fn expire(job: &Job, spec: &JobSpec, now: Timestamp, decision: &mut Decision) {
+    let Some(ttl) = spec.ttl_seconds_after_finished else {
+        return;
+    };
+    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ended = conditions
+        .and_then(|all| {
+            all.iter()
+                .find(|c| matches!(c.type_.as_str(), "Complete" | "Failed"))
+        })
+        .and_then(|condition| condition.last_transition_time.as_ref())
+        .map_or(now, |time| time.0);
+    let until = pods::later(ended, ttl.into());
+    if until <= now {
+        decision.push(Action::Delete {
+            target: Target::of(job),
+            grace: None,
+        });
+    } else {
+        decision.again(until);
+    }
+}
+
+struct Run<'a> {
+    job: &'a Job,
+    spec: &'a JobSpec,
+    now: Timestamp,
+    active: Vec<&'a Pod>,
+    terminating: i32,
+    failed: Vec<&'a Pod>,
+    succeeded: Vec<&'a Pod>,
+}
+
+impl<'a> Run<'a> {
+    fn new(job: &'a Job, spec: &'a JobSpec, owned: &[&'a Pod], now: Timestamp) -> Self {
+        let phase = |wanted: &str| {
+            owned
+                .iter()
+                .copied()
+                .filter(|pod| pods::phase(pod) == wanted)
+                .collect::<Vec<_>>()
+        };
+        let terminating = owned
+            .iter()
+            .filter(|pod| !pods::is_finished(pod) && pods::is_terminating(**pod))
+            .count();
+        Self {
+            job,
+            spec,
+            now,
+            active: owned.iter().copied().filter(|pod| pods::is_active(pod)).collect(),
+            terminating: number(terminating),
+            failed: phase("Failed"),
+            succeeded: phase("Succeeded"),
+        }
+    }
+
+    fn turn(&self, decision: &mut Decision) -> JobStatus {
+        let before = self.job.status.clone().unwrap_or_default();
+        let indexes: BTreeSet<i32> = self.succeeded.iter().filter_map(|pod| index_of(pod)).collect();
+        let succeeded = if self.is_indexed() {
+            indexes.len()
+        } else {
+            self.succeeded.len()
+        };
+        let mut status = JobStatus {
+            start_time: before.start_time.clone(),
+            // Pods may be removed by hand; what was counted stays counted.
+            succeeded: Some(number(succeeded).max(before.succeeded.unwrap_or(0))).filter(|n| *n > 0),
+            failed: Some(number(self.failed.len()).max(before.failed.unwrap_or(0))).filter(|n| *n > 0),
+            ready: Some(number(
+                self.active.iter().filter(|pod| pods::is_ready(pod)).count(),
+            )),
+            terminating: Some(self.terminating),
+            active: Some(number(self.active.len())).filter(|n| *n > 0),
+            completed_indexes: self
+                .is_indexed()
+                .then(|| ranges(&indexes))
+                .filter(|text| !text.is_empty()),
+            conditions: before.conditions.clone(),
+            ..before
+        };
+        if self.spec.suspend.unwrap_or(false) {
+            self.stop_active(decision);
+            status.start_time = None;
+            set_condition(
+                &mut status,
+                "Suspended",
+                "JobSuspended",
+                "Job suspended".into(),
+                self.now,
+            );
+            return status;
+        }
+        status.start_time = status.start_time.or(Some(Time(self.now)));
+        if let Some((reason, message)) = self.failure(&status, decision) {
+            self.stop_active(decision);
+            set_condition(&mut status, "FailureTarget", reason, message.clone(), self.now);
+            set_condition(&mut status, "Failed", reason, message, self.now);
+            status.active = None;
+            return status;
+        }
+        let done = status.succeeded.unwrap_or(0);
+        let complete = match self.spec.completions {
+            Some(wanted) => done >= wanted,
+            // A work queue is done when one pod succeeded and none runs any more.
+            None => done > 0 && self.active.is_empty() || done >= self.spec.parallelism.unwrap_or(1).max(1),
+        };
+        if complete {
+            self.stop_active(decision);
+            let text = "Reached expected number of succeeded pods".to_owned();
+            set_condition(
+                &mut status,
+                "SuccessCriteriaMet",
+                "CompletionsReached",
+                text.clone(),
+                self.now,
+            );
+            set_condition(&mut status, "Complete", "CompletionsReached", text, self.now);
+            status.completion_time = Some(Time(self.now));
+            status.active = None;
+            return status;
+        }
+        self.start_missing(done, &indexes, decision);
+        status
+    }
+
+    fn is_indexed(&self) -> bool {
+        self.spec.completion_mode.as_deref() == Some("Indexed")
+    }
+
+    fn failure(&self, status: &JobStatus, decision: &mut Decision) -> Option<(&'static str, String)> {
+        let retries = self.spec.backoff_limit.unwrap_or(6);
+        // With restartPolicy OnFailure the container restarts in its pod: those count too.
+        let restarts: i32 = self
+            .active
+            .iter()
+            .flat_map(|pod| pod.status.iter())
+            .flat_map(|status| {
+                status
+                    .container_statuses
+                    .iter()
+                    .flatten()
+                    .chain(status.init_container_statuses.iter().flatten())
+            })
+            .map(|container| container.restart_count)
+            .sum();
+        let on_failure = self
+            .spec
+            .template
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.restart_policy.as_deref())
+            == Some("OnFailure");
+        if status.failed.unwrap_or(0) > retries || on_failure && restarts > retries {
+            return Some((
+                "BackoffLimitExceeded",
+                "Job has reached the specified backoff limit".into(),
+            ));
+        }
+        let deadline = self.spec.active_deadline_seconds?;
+        let until = pods::later(status.start_time.as_ref()?.0, deadline);
+        if until <= self.now {
+            return Some((
+                "DeadlineExceeded",
+                "Job was active longer than specified deadline".into(),
+            ));
+        }
+        decision.again(until);
+        None
+    }
+
+    fn stop_active(&self, decision: &mut Decision) {
+        decision
+            .actions
+            .extend(self.active.iter().map(|pod| Action::Delete {
+                target: Target::of(*pod),
+                grace: None,
+            }));
+    }
+
+    fn start_missing(&self, done: i32, completed: &BTreeSet<i32>, decision: &mut Decision) {
+        let parallel = self.spec.parallelism.unwrap_or(1).max(0);
+        let running = number(self.active.len());
+        let wanted = match self.spec.completions {
+            Some(completions) => parallel.min(completions - done),
+            None if done > 0 => running.min(parallel),
+            None => parallel,
+        };
+        if running > wanted {
+            let mut active = self.active.clone();
+            pods::by_deletion_rank(&mut active, self.now);
+            let surplus = usize::try_from(running - wanted).unwrap_or(0);
+            decision
+                .actions
+                .extend(active.into_iter().take(surplus).map(|pod| Action::Delete {
+                    target: Target::of(pod),
+                    grace: None,
+                }));
+            return;
+        }
+        let missing = wanted - running - self.terminating;
+        if missing <= 0 {
+            return;
+        }
+        if let Some(at) = self.next_try().filter(|at| *at > self.now) {
+            decision.again(at);
+            return;
+        }
+        let taken: BTreeSet<i32> = self
+            .active
+            .iter()
+            .filter_map(|pod| index_of(pod))
+            .chain(completed.iter().copied())
+            .collect();
+        let mut free = (0..self.spec.completions.unwrap_or(0)).filter(|index| !taken.contains(index));
+        for _ in 0..missing {
+            let index = if self.is_indexed() {
+                let Some(index) = free.next() else { return };
+                Some(index)
+            } else {
+                None
+            };
+            decision.push(Action::Create(self.pod(index)));
+        }
+    }
+
+    fn next_try(&self) -> Option<Timestamp> {
+        let last = self.failed.iter().filter_map(|pod| ended_at(pod)).max()?;
+        // Failures since the last success are what the delay grows with.
+        let success = self.succeeded.iter().filter_map(|pod| ended_at(pod)).max();
+        let streak = self.failed.iter().filter(|pod| ended_at(pod) > success).count();
+        let doubled = u32::try_from(streak.saturating_sub(1))
+            .unwrap_or(u32::MAX)
+            .min(10);
+        (streak > 0).then(|| pods::later(last, (FIRST_DELAY << doubled).min(LONGEST_DELAY)))
+    }
+
+    fn pod(&self, index: Option<i32>) -> Value {
+        let mut template = self.spec.template.clone();
+        let name = self.job.name_any();
+        let meta = template.metadata.get_or_insert_default();
+        let labels = meta.labels.get_or_insert_default();
+        for (key, value) in [
+            ("job-name", &name),
+            ("controller-uid", &self.job.uid().unwrap_or_default()),
+        ] {
+            labels.insert(key.into(), value.clone());
+            labels.insert(format!("batch.kubernetes.io/{key}"), value.clone());
+        }
+        let Some(index) = index else {
+            return pods::from_template(self.job, &template, PodName::Generated(format!("{name}-")));
+        };
+        labels.insert(INDEX.into(), index.to_string());
+        meta.annotations
+            .get_or_insert_default()
+            .insert(INDEX.into(), index.to_string());
+        let spec = template.spec.get_or_insert_default();
+        spec.hostname = Some(format!("{name}-{index}"));
+        for container in spec
+            .containers
+            .iter_mut()
+            .chain(spec.init_containers.iter_mut().flatten())
+        {
+            container.env.get_or_insert_default().push(EnvVar {
+                name: "JOB_COMPLETION_INDEX".into(),
+                value_from: Some(EnvVarSource {
+                    field_ref: Some(ObjectFieldSelector {
+                        field_path: format!("metadata.annotations['{INDEX}']"),
+                        ..Default::default()
+                    }),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            });
+        }
+        pods::from_template(
+            self.job,
+            &template,
+            PodName::Generated(format!("{name}-{index}-")),
+        )
+    }
+}
+
+fn number(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+fn index_of(pod: &Pod) -> Option<i32> {
+    pod.annotations().get(INDEX)?.parse().ok()
+}
+
+/// When the last container ended.
+fn ended_at(pod: &Pod) -> Option<Timestamp> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    statuses
+        .iter()
+        .filter_map(|container| {
+            container
+                .state
+                .as_ref()?
+                .terminated
+                .as_ref()?
+                .finished_at
+                .as_ref()
+                .map(|time| time.0)
+        })
+        .max()
+        .or_else(|| pod.creation_timestamp().map(|time| time.0))
+}
+
+/// `0,2-4`, as Kubernetes writes completed indexes.
+fn ranges(indexes: &BTreeSet<i32>) -> String {
+    let mut runs: Vec<(i32, i32)> = Vec::new();
+    for index in indexes {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => runs.push((*index, *index)),
+        }
+    }
+    let text = runs.into_iter().map(|(first, last)| {
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}-{last}")
+        }
+    });
+    text.collect::<Vec<_>>().join(",")
+}
+
+fn set_condition(status: &mut JobStatus, kind: &str, reason: &str, message: String, now: Timestamp) {
+    let conditions = status.conditions.get_or_insert_default();
+    if conditions
+        .iter()
+        .any(|condition| condition.type_ == kind && condition.status == "True")
+    {
+        return;
+    }
+    conditions.retain(|condition| condition.type_ != kind);
+    conditions.push(JobCondition {
+        type_: kind.into(),
+        status: "True".into(),
+        reason: Some(reason.into()),
+        message: Some(message),
+        last_probe_time: Some(Time(now)),
+        last_transition_time: Some(Time(now)),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Sim;
+    use serde_json::json;
+
+    fn job(extra: Value) -> Value {
+        let mut job = json!({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"namespace": "n", "name": "sync", "uid": "j"},
+            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
+        for (key, value) in extra.as_object().expect("an object") {
+            job["spec"][key] = value.clone();
+        }
+        job
+    }
+
+    fn state(sim: &Sim) -> Option<String> {
+        sim.world
+            .jobs
+            .iter()
+            .next()
+            .and_then(|job| finished_as(job).map(str::to_owned))
+    }
+
+    #[test]
+    fn it_completes_when_enough_pods_succeeded() {
+        let mut sim = Sim::default();
+        sim.learn(job(json!({"completions": 3, "parallelism": 2})));
+        sim.settle();
+        assert_eq!(
+            sim.world.pods.iter().filter(|pod| pods::is_active(pod)).count(),
+            2
+        );
+        for _ in 0..3 {
+            sim.end_pod("Succeeded");
+            sim.settle();
+        }
+        assert_eq!(state(&sim).as_deref(), Some("Complete"));
+        assert_eq!(sim.world.pods.iter().count(), 3);
+    }
+
+    #[test]
+    fn it_fails_after_the_backoff_limit_and_waits_between_tries() {
+        let mut sim = Sim::default();
+        sim.learn(job(json!({"backoffLimit": 1})));
+        sim.settle();
+        sim.end_pod("Failed");
+        sim.settle();
+        assert_eq!(
+            sim.world.pods.iter().filter(|pod| pods::is_active(pod)).count(),
+            0,
+            "the second try waits"
+        );
+        sim.pass(10);
+        assert_eq!(
+            sim.world.pods.iter().filter(|pod| pods::is_active(pod)).count(),
+            1
+        );
+        sim.end_pod("Failed");
+        sim.settle();
+        assert_eq!(state(&sim).as_deref(), Some("Failed"));
+    }
+
+    #[test]
+    fn a_deadline_and_a_time_to_live_are_kept() {
+        let mut sim = Sim::default();
+        sim.learn(job(
+            json!({"activeDeadlineSeconds": 30, "ttlSecondsAfterFinished": 5}),
+        ));
+        sim.settle();
+        sim.pass(30);
+        assert_eq!(state(&sim).as_deref(), Some("Failed"));
+        sim.pass(5);
+        assert_eq!(sim.world.jobs.iter().count(), 0);
+    }
+
+    #[test]
+    fn indexes_are_given_once_each() {
+        let mut sim = Sim::default();
+        sim.learn(job(
+            json!({"completions": 3, "parallelism": 3, "completionMode": "Indexed"}),
+        ));
+        sim.settle();
+        let indexes: BTreeSet<_> = sim.world.pods.iter().filter_map(|pod| index_of(pod)).collect();
+        assert_eq!(indexes, BTreeSet::from([0, 1, 2]));
+        assert_eq!(ranges(&BTreeSet::from([0, 2, 3, 4, 7])), "0,2-4,7");
+    }
+}

@@ -1,0 +1,276 @@
+//! What every workload controller asks of a pod, and how it makes one.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::action::{Action, Target, to_value};
+use crate::world::{Cached, World};
+
+pub fn phase(pod: &Pod) -> &str {
+    pod.status
+        .as_ref()
+        .and_then(|status| status.phase.as_deref())
+        .unwrap_or("Pending")
+}
+
+pub fn is_finished(pod: &Pod) -> bool {
+    matches!(phase(pod), "Succeeded" | "Failed")
+}
+
+pub fn is_terminating<K: ResourceExt>(object: &K) -> bool {
+    object.meta().deletion_timestamp.is_some()
+}
+
+/// Counts towards its controller's replicas.
+pub fn is_active(pod: &Pod) -> bool {
+    !is_finished(pod) && !is_terminating(pod)
+}
+
+/// Since when the pod is ready, if it is.
+pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions
+        .iter()
+        .find(|condition| condition.type_ == "Ready" && condition.status == "True")?;
+    Some(
+        ready
+            .last_transition_time
+            .as_ref()
+            .map_or(Timestamp::UNIX_EPOCH, |time| time.0),
+    )
+}
+
+pub fn is_ready(pod: &Pod) -> bool {
+    ready_since(pod).is_some()
+}
+
+/// When a ready pod becomes available: at once, or after `minReadySeconds`.
+pub fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
+    ready_since(pod).map(|since| later(since, min_ready_seconds.into()))
+}
+
+pub fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
+    available_at(pod, min_ready_seconds).is_some_and(|at| at <= now)
+}
+
+/// `seconds` after `time`, at most the end of time.
+pub fn later(time: Timestamp, seconds: i64) -> Timestamp {
+    time.checked_add(SignedDuration::from_secs(seconds))
+        .unwrap_or(Timestamp::MAX)
+}
+
+pub fn owner_reference<K: Resource<DynamicType = ()> + ResourceExt>(owner: &K) -> OwnerReference {
+    OwnerReference {
+        api_version: K::api_version(&()).into_owned(),
+        kind: K::kind(&()).into_owned(),
+        name: owner.name_any(),
+        uid: owner.uid().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+pub fn controller_of<K: ResourceExt>(object: &K) -> Option<&OwnerReference> {
+    object
+        .owner_references()
+        .iter()
+        .find(|owner| owner.controller == Some(true))
+}
+
+/// An empty selector selects all; Kubernetes refuses a workload without one.
+pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    let equal = selector
+        .match_labels
+        .iter()
+        .flatten()
+        .all(|(name, value)| labels.get(name) == Some(value));
+    equal
+        && selector.match_expressions.iter().flatten().all(|rule| {
+            let value = labels.get(&rule.key);
+            let listed =
+                value.is_some_and(|value| rule.values.iter().flatten().any(|wanted| wanted == value));
+            match rule.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => false,
+            }
+        })
+}
+
+/// Takes over objects of the selector that nobody controls.
+pub fn adoptions<K, O>(world: &World, owner: &O, selector: &LabelSelector) -> Vec<Action>
+where
+    K: Cached,
+    O: Resource<DynamicType = ()> + ResourceExt,
+{
+    let Some(namespace) = owner.namespace() else {
+        return Vec::new();
+    };
+    K::table(world)
+        .in_namespace(&namespace)
+        .filter(|object| controller_of(object.as_ref()).is_none() && !is_terminating(object.as_ref()))
+        .filter(|object| selects(selector, object.labels()))
+        .map(|object| {
+            let mut owners = object.owner_references().to_vec();
+            owners.push(owner_reference(owner));
+            Action::Patch {
+                target: Target::of(object.as_ref()),
+                subresource: None,
+                body: json!({"metadata": {"uid": object.uid(), "ownerReferences": to_value(&owners)}}),
+            }
+        })
+        .collect()
+}
+
+/// The name that a new pod gets.
+pub enum PodName {
+    Generated(String),
+    Fixed(String),
+}
+
+/// A pod of the template, controlled by `owner`.
+pub fn from_template<O>(owner: &O, template: &PodTemplateSpec, name: PodName) -> Value
+where
+    O: Resource<DynamicType = ()> + ResourceExt,
+{
+    let meta = template.metadata.clone().unwrap_or_default();
+    let mut metadata = json!({
+        "namespace": owner.namespace(),
+        "labels": meta.labels.unwrap_or_default(),
+        "annotations": meta.annotations.unwrap_or_default(),
+        "ownerReferences": [to_value(&owner_reference(owner))],
+    });
+    match name {
+        PodName::Generated(prefix) => metadata["generateName"] = prefix.into(),
+        PodName::Fixed(name) => metadata["name"] = name.into(),
+    }
+    if let Some(finalizers) = meta.finalizers {
+        metadata["finalizers"] = json!(finalizers);
+    }
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": to_value(&template.spec)})
+}
+
+/// A short, stable name for what a template says, in letters that cannot form words.
+pub fn hash(content: &Value, salt: i32) -> String {
+    use sha2::{Digest, Sha256};
+    const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+    let mut digest = Sha256::new();
+    // Maps are sorted, so equal content has equal text.
+    digest.update(content.to_string());
+    digest.update(salt.to_be_bytes());
+    digest
+        .finalize()
+        .iter()
+        .take(10)
+        .map(|byte| LETTERS[usize::from(*byte) % LETTERS.len()] as char)
+        .collect()
+}
+
+/// Resolves `25%` or `3` against a total.
+pub fn scaled(
+    value: &k8s_openapi::apimachinery::pkg::util::intstr::IntOrString,
+    total: i32,
+    round_up: bool,
+) -> i32 {
+    use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+    match value {
+        IntOrString::Int(number) => *number,
+        IntOrString::String(text) => {
+            let percent = text
+                .strip_suffix('%')
+                .and_then(|number| number.trim().parse::<i64>().ok())
+                .unwrap_or(0);
+            let exact = percent.saturating_mul(total.into());
+            let whole = if round_up {
+                exact.saturating_add(99).div_euclid(100)
+            } else {
+                exact.div_euclid(100)
+            };
+            i32::try_from(whole).unwrap_or(i32::MAX)
+        }
+    }
+}
+
+/// The order in which surplus pods go: those that matter least first.
+pub fn by_deletion_rank(pods: &mut [&Pod], now: Timestamp) {
+    pods.sort_by_key(|pod| {
+        let spec = pod.spec.as_ref();
+        let phase_rank = match phase(pod) {
+            "Pending" => 0,
+            "Unknown" => 1,
+            _ => 2,
+        };
+        let restarts: i32 = pod
+            .status
+            .iter()
+            .flat_map(|status| status.container_statuses.iter().flatten())
+            .map(|container| container.restart_count)
+            .max()
+            .unwrap_or(0);
+        let age = |time: Timestamp| now.duration_since(time).as_secs();
+        (
+            spec.is_some_and(|spec| spec.node_name.is_some()),
+            phase_rank,
+            is_ready(pod),
+            std::cmp::Reverse(restarts),
+            ready_since(pod).map_or(0, age),
+            pod.creation_timestamp().map_or(0, |time| age(time.0)),
+            pod.name_any(),
+        )
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+    #[test]
+    fn percentages_round_as_asked() {
+        let quarter = IntOrString::String("25%".into());
+        assert_eq!(scaled(&quarter, 10, true), 3);
+        assert_eq!(scaled(&quarter, 10, false), 2);
+        assert_eq!(scaled(&IntOrString::Int(4), 10, false), 4);
+        assert_eq!(scaled(&IntOrString::String("many".into()), 10, true), 0);
+    }
+
+    #[test]
+    fn selectors_of_all_operators() {
+        let labels = BTreeMap::from([("app".to_owned(), "web".to_owned())]);
+        let cases = [
+            (json!({"matchLabels": {"app": "web"}}), true),
+            (json!({"matchLabels": {"app": "db"}}), false),
+            (
+                json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web", "db"]}]}),
+                true,
+            ),
+            (
+                json!({"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["db"]}]}),
+                true,
+            ),
+            (
+                json!({"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["db"]}]}),
+                true,
+            ),
+            (
+                json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+                true,
+            ),
+            (
+                json!({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}),
+                false,
+            ),
+        ];
+        for (selector, expected) in cases {
+            let parsed: LabelSelector = serde_json::from_value(selector.clone()).expect("a selector");
+            assert_eq!(selects(&parsed, &labels), expected, "{selector}");
+        }
+    }
+}

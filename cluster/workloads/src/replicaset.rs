@@ -1,0 +1,177 @@
+//! ReplicaSet: so many pods of one template.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use crate::action::{Action, Decision, Target};
+use crate::pods::{self, PodName};
+use crate::table::Key;
+use crate::world::World;
+
+/// So many pods are made or removed at a time; the rest follows when these are seen.
+const BURST: usize = 500;
+
+pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+    let mut decision = Decision::default();
+    let Some(set) = world.replica_sets.get(key) else {
+        return decision;
+    };
+    let (spec, Some(uid)) = (&set.spec, set.uid()) else {
+        return decision;
+    };
+    if pods::is_terminating(set.as_ref()) {
+        return decision;
+    }
+    decision.actions = pods::adoptions::<Pod, _>(world, set.as_ref(), &spec.selector);
+    if !decision.actions.is_empty() {
+        return decision;
+    }
+
+    let owned: Vec<&Pod> = world.pods.owned_by(&uid).map(AsRef::as_ref).collect();
+    let mut active: Vec<&Pod> = owned.iter().copied().filter(|pod| pods::is_active(pod)).collect();
+    let wanted = usize::try_from(spec.replicas.unwrap_or(1)).unwrap_or(0);
+    if active.len() < wanted {
+        let Some(template) = &spec.template else {
+            return decision;
+        };
+        for _ in active.len()..wanted.min(active.len() + BURST) {
+            let name = PodName::Generated(format!("{}-", set.name_any()));
+            decision.push(Action::Create(pods::from_template(set.as_ref(), template, name)));
+        }
+    } else if active.len() > wanted {
+        let surplus = active.len() - wanted;
+        pods::by_deletion_rank(&mut active, now);
+        for pod in active.drain(..surplus.min(BURST)) {
+            decision.push(Action::Delete {
+                target: Target::of(pod),
+                grace: None,
+            });
+        }
+    }
+    status(set, &active, now, &mut decision);
+    decision
+}
+
+fn status(set: &ReplicaSet, active: &[&Pod], now: Timestamp, decision: &mut Decision) {
+    let spec = set.spec.clone();
+    let min_ready = spec.min_ready_seconds.unwrap_or(0);
+    let template_labels: BTreeMap<_, _> = spec
+        .template
+        .and_then(|template| template.metadata)
+        .and_then(|meta| meta.labels)
+        .unwrap_or_default();
+    let count = |keep: &dyn Fn(&Pod) -> bool| {
+        Some(i32::try_from(active.iter().filter(|pod| keep(pod)).count()).unwrap_or(i32::MAX))
+    };
+    // A ready pod counts as available only later: look again then.
+    for at in active
+        .iter()
+        .filter_map(|pod| pods::available_at(pod, min_ready))
+        .filter(|at| *at > now)
+    {
+        decision.again(at);
+    }
+    let wanted = ReplicaSetStatus {
+        replicas: count(&|_| true).unwrap_or(0),
+        fully_labeled_replicas: count(&|pod| {
+            template_labels
+                .iter()
+                .all(|(k, v)| pod.labels().get(k) == Some(v))
+        }),
+        ready_replicas: count(&pods::is_ready),
+        available_replicas: count(&|pod| pods::is_available(pod, min_ready, now)),
+        observed_generation: set.metadata.generation,
+        conditions: set.status.as_ref().and_then(|status| status.conditions.clone()),
+        terminating_replicas: None,
+    };
+    decision.status(set, set.status.as_ref(), &wanted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Sim, now};
+    use serde_json::json;
+
+    fn set(replicas: i32) -> serde_json::Value {
+        json!({"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": {"namespace": "n", "name": "web", "uid": "rs"},
+            "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    }
+
+    #[test]
+    fn it_makes_what_is_missing_and_removes_the_least_useful() {
+        let mut sim = Sim::default();
+        sim.learn(set(3));
+        sim.settle();
+        assert_eq!(sim.world.pods.iter().count(), 3);
+        sim.run_pods(2);
+        sim.settle();
+        let ready: Vec<_> = sim
+            .world
+            .pods
+            .iter()
+            .filter(|pod| pods::is_ready(pod))
+            .map(|pod| pod.name_any())
+            .collect();
+        sim.change::<ReplicaSet>("web", |set| set.spec.replicas = Some(2));
+        sim.settle();
+        let left: Vec<_> = sim
+            .world
+            .pods
+            .iter()
+            .filter(|pod| pods::is_active(pod))
+            .map(|pod| pod.name_any())
+            .collect();
+        assert_eq!(left, ready, "the pod that never got ready goes first");
+        let status = sim
+            .world
+            .replica_sets
+            .get(&("n".into(), "web".into()))
+            .unwrap()
+            .status
+            .clone()
+            .unwrap();
+        assert_eq!(
+            (status.replicas, status.ready_replicas, status.available_replicas),
+            (2, Some(2), Some(2))
+        );
+    }
+
+    #[test]
+    fn an_orphan_of_the_selector_is_adopted_and_counts() {
+        let mut sim = Sim::default();
+        sim.learn(json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "n", "name": "lone", "uid": "p", "labels": {"app": "web"}},
+            "spec": {"containers": []}}));
+        sim.learn(set(1));
+        let first = decide(&sim.world, &("n".into(), "web".into()), now());
+        assert!(
+            first
+                .actions
+                .iter()
+                .any(|a| matches!(a, Action::Patch { target, .. } if target.key.1 == "lone"))
+        );
+        sim.settle();
+        assert!(
+            sim.world
+                .pods
+                .iter()
+                .any(|pod| pods::controller_of(pod.as_ref()).is_some() && pod.name_any() == "lone")
+        );
+    }
+
+    #[test]
+    fn nothing_is_said_twice() {
+        let mut sim = Sim::default();
+        sim.learn(set(2));
+        sim.settle();
+        assert_eq!(
+            decide(&sim.world, &("n".into(), "web".into()), now()),
+            Decision::default()
+        );
+    }
+}

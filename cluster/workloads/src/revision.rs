@@ -1,0 +1,90 @@
+//! ControllerRevisions: the templates that a StatefulSet or DaemonSet had, for `kubectl rollout`.
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::action::{Action, Target, to_value};
+use crate::pods;
+use crate::world::World;
+
+pub const REVISION_HASH: &str = "controller-revision-hash";
+
+/// The revisions of one owner, oldest first.
+pub fn of<'a>(world: &'a World, owner_uid: &str) -> Vec<&'a ControllerRevision> {
+    let mut all: Vec<_> = world.revisions.owned_by(owner_uid).map(AsRef::as_ref).collect();
+    all.sort_by_key(|revision| (revision.revision, revision.name_any()));
+    all
+}
+
+/// The stored form is the patch that `kubectl rollout undo` sends.
+fn stored(template: &PodTemplateSpec) -> Value {
+    let mut template = to_value(template);
+    template["$patch"] = "replace".into();
+    json!({"spec": {"template": template}})
+}
+
+pub fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+    serde_json::from_value(revision.data.0.pointer("/spec/template")?.clone()).ok()
+}
+
+/// What to do first so that the newest revision is the one of `template`; none: it is.
+pub fn missing<O>(owner: &O, template: &PodTemplateSpec, known: &[&ControllerRevision]) -> Option<Action>
+where
+    O: Resource<DynamicType = ()> + ResourceExt,
+{
+    let data = stored(template);
+    let newest = known.last().map_or(0, |revision| revision.revision.unwrap_or(0));
+    let same = known.iter().find(|revision| revision.data.0 == data);
+    if let Some(same) = same {
+        if same.revision == Some(newest) {
+            return None;
+        }
+        // A template of the past is wanted again: it moves to the front.
+        let body = json!({"revision": newest + 1});
+        return Some(Action::Patch {
+            target: Target::of(*same),
+            subresource: None,
+            body,
+        });
+    }
+    let mut salt = 0;
+    let mut hash = pods::hash(&data, salt);
+    while known.iter().any(|revision| revision.name_any().ends_with(&hash)) {
+        salt += 1;
+        hash = pods::hash(&data, salt);
+    }
+    let mut labels = template
+        .metadata
+        .as_ref()
+        .and_then(|meta| meta.labels.clone())
+        .unwrap_or_default();
+    labels.insert(REVISION_HASH.into(), hash.clone());
+    Some(Action::Create(json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision",
+        "metadata": {
+            "namespace": owner.namespace(), "name": format!("{}-{hash}", owner.name_any()), "labels": labels,
+            "ownerReferences": [to_value(&pods::owner_reference(owner))],
+        },
+        "revision": newest + 1,
+        "data": data,
+    })))
+}
+
+/// Revisions beyond the limit that nothing runs any more.
+pub fn surplus(known: &[&ControllerRevision], limit: Option<i32>, in_use: &[&str]) -> Vec<Action> {
+    let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(0);
+    let idle: Vec<_> = known
+        .iter()
+        .filter(|revision| !in_use.contains(&revision.name_any().as_str()))
+        .collect();
+    let surplus = idle.len().saturating_sub(limit);
+    idle.into_iter()
+        .take(surplus)
+        .map(|revision| Action::Delete {
+            target: Target::of(*revision),
+            grace: None,
+        })
+        .collect()
+}

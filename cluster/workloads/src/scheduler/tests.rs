@@ -1,0 +1,111 @@
+use super::*;
+use crate::testing::{Sim, now};
+use serde_json::{Value, json};
+
+fn node(name: &str) -> Value {
+    json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]}})
+}
+
+fn pod(name: &str, spec: Value) -> Value {
+    let mut pod = json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "n", "name": name, "uid": name, "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c"}]}});
+    for (key, value) in spec.as_object().expect("an object") {
+        pod["spec"][key] = value.clone();
+    }
+    pod
+}
+
+fn nodes(sim: &Sim) -> Vec<Option<String>> {
+    sim.world
+        .pods
+        .iter()
+        .map(|pod| node_of(pod).map(str::to_owned))
+        .collect()
+}
+
+#[test]
+fn pods_without_wishes_spread_over_the_nodes() {
+    let mut sim = Sim::default();
+    sim.learn(node("a"));
+    sim.learn(node("b"));
+    for name in ["p1", "p2", "p3", "p4"] {
+        sim.learn(pod(name, json!({})));
+    }
+    sim.settle();
+    let on_a = nodes(&sim)
+        .into_iter()
+        .filter(|node| node.as_deref() == Some("a"))
+        .count();
+    assert_eq!(on_a, 2);
+}
+
+#[test]
+fn required_anti_affinity_keeps_pods_apart_and_preferred_only_tries() {
+    let term =
+        json!({"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"});
+    let required =
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}});
+    let preferred = json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}}});
+    for (wish, placed) in [(required, 2), (preferred, 3)] {
+        let mut sim = Sim::default();
+        sim.learn(node("a"));
+        sim.learn(node("b"));
+        for name in ["p1", "p2", "p3"] {
+            sim.learn(pod(name, wish.clone()));
+        }
+        sim.settle();
+        assert_eq!(nodes(&sim).iter().flatten().count(), placed);
+        let different: std::collections::BTreeSet<_> = nodes(&sim).into_iter().flatten().collect();
+        assert_eq!(different.len(), 2);
+    }
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_says_why_once_and_goes_when_it_can() {
+    let mut sim = Sim::default();
+    sim.learn(node("a"));
+    sim.learn(pod(
+        "big",
+        json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "9"}}}]}),
+    ));
+    sim.settle();
+    let condition = sim
+        .world
+        .pods
+        .iter()
+        .next()
+        .unwrap()
+        .status
+        .clone()
+        .unwrap()
+        .conditions
+        .unwrap()
+        .remove(0);
+    assert_eq!(
+        condition.message.as_deref(),
+        Some("0/1 nodes are available: 1 Insufficient cpu.")
+    );
+    assert_eq!(decide(&sim.world, now()), Decision::default());
+    let mut large = node("b");
+    large["status"]["allocatable"]["cpu"] = "16".into();
+    sim.learn(large);
+    sim.settle();
+    assert_eq!(nodes(&sim), [Some("b".to_owned())]);
+}
+
+#[test]
+fn a_pod_waits_for_its_volume() {
+    let mut sim = Sim::default();
+    sim.learn(node("a"));
+    sim.learn(pod(
+        "p",
+        json!({"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}),
+    ));
+    sim.settle();
+    assert_eq!(nodes(&sim), [None]);
+    sim.learn(json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"namespace": "n", "name": "data", "uid": "d"},
+        "spec": {}, "status": {"phase": "Bound"}}));
+    sim.settle();
+    assert_eq!(nodes(&sim), [Some("a".to_owned())]);
+}

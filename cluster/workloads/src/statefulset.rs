@@ -1,0 +1,415 @@
+//! StatefulSet: pods with names, volumes and an order.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet, StatefulSetSpec, StatefulSetStatus};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimVolumeSource, Pod, PodTemplateSpec, Volume,
+};
+use kube::ResourceExt;
+use serde_json::json;
+
+use crate::action::{Action, Decision, Target, to_value};
+use crate::pods::{self, PodName};
+use crate::revision::{self, REVISION_HASH};
+use crate::table::Key;
+use crate::world::World;
+
+pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+    let mut decision = Decision::default();
+    let Some(set) = world.stateful_sets.get(key) else {
+        return decision;
+    };
+    let (spec, Some(uid)) = (&set.spec, set.uid()) else {
+        return decision;
+    };
+    if pods::is_terminating(set.as_ref()) {
+        return decision;
+    }
+    let known = revision::of(world, &uid);
+    if let Some(first) = revision::missing(set.as_ref(), &spec.template, &known) {
+        decision.push(first);
+        return decision;
+    }
+    decision.actions = pods::adoptions::<Pod, _>(world, set.as_ref(), &spec.selector);
+    // `missing` said that the newest revision is the template's.
+    let (Some(update), true) = (known.last(), decision.actions.is_empty()) else {
+        return decision;
+    };
+    let named = set
+        .status
+        .as_ref()
+        .and_then(|status| status.current_revision.clone());
+    let current = known
+        .iter()
+        .find(|revision| Some(revision.name_any()) == named)
+        .unwrap_or(update);
+
+    let turn = Turn {
+        world,
+        set,
+        spec,
+        current,
+        update,
+        now,
+    };
+    let owned = turn.pods(&uid);
+    turn.scale_and_update(&owned, &mut decision);
+    let status = turn.status(&owned, &mut decision);
+    let in_use = [
+        status.current_revision.as_deref().unwrap_or_default(),
+        status.update_revision.as_deref().unwrap_or_default(),
+    ];
+    decision
+        .actions
+        .extend(revision::surplus(&known, spec.revision_history_limit, &in_use));
+    decision.status(set.as_ref(), set.status.as_ref(), &status);
+    decision
+}
+
+struct Turn<'a> {
+    world: &'a World,
+    set: &'a StatefulSet,
+    spec: &'a StatefulSetSpec,
+    current: &'a ControllerRevision,
+    update: &'a ControllerRevision,
+    now: Timestamp,
+}
+
+impl<'a> Turn<'a> {
+    fn pods(&self, uid: &str) -> BTreeMap<i32, &'a Pod> {
+        let prefix = format!("{}-", self.set.name_any());
+        let ordinal = |pod: &Pod| {
+            pod.name_any()
+                .strip_prefix(&prefix)
+                .and_then(|rest| rest.parse::<i32>().ok())
+        };
+        self.world
+            .pods
+            .owned_by(uid)
+            .filter_map(|pod| Some((ordinal(pod)?, pod.as_ref())))
+            .collect()
+    }
+
+    fn ordinals(&self) -> std::ops::Range<i32> {
+        let start = self
+            .spec
+            .ordinals
+            .as_ref()
+            .and_then(|ordinals| ordinals.start)
+            .unwrap_or(0);
+        start..start + self.spec.replicas.unwrap_or(1).max(0)
+    }
+
+    fn healthy(&self, pod: &Pod) -> bool {
+        pods::is_active(pod) && pods::is_available(pod, self.spec.min_ready_seconds.unwrap_or(0), self.now)
+    }
+
+    fn is_updated(&self, pod: &Pod) -> bool {
+        pod.labels().get(REVISION_HASH) == Some(&self.update.name_any())
+    }
+
+    /// Pods below the partition stay at the current revision.
+    fn partition(&self) -> i32 {
+        let strategy = self.spec.update_strategy.as_ref();
+        let partition = strategy
+            .and_then(|strategy| strategy.rolling_update.as_ref())
+            .and_then(|rolling| rolling.partition);
+        self.ordinals().start + partition.unwrap_or(0)
+    }
+
+    fn scale_and_update(&self, owned: &BTreeMap<i32, &Pod>, decision: &mut Decision) {
+        let ordered = self.spec.pod_management_policy.as_deref() != Some("Parallel");
+        let ordinals = self.ordinals();
+        let mut waits = false;
+        for ordinal in ordinals.clone() {
+            match owned.get(&ordinal) {
+                None => self.create(ordinal, decision),
+                // A finished pod is replaced under the same name.
+                Some(pod) if pods::is_finished(pod) && !pods::is_terminating(*pod) => {
+                    decision.push(Action::Delete {
+                        target: Target::of(*pod),
+                        grace: None,
+                    });
+                }
+                Some(pod) if self.healthy(pod) => continue,
+                // An outdated pod that does not serve is no reason to wait: the new revision may cure it.
+                Some(pod)
+                    if ordinal >= self.partition()
+                        && !self.is_updated(pod)
+                        && self.rolls()
+                        && pods::is_active(pod) =>
+                {
+                    decision.push(Action::Delete {
+                        target: Target::of(*pod),
+                        grace: None,
+                    });
+                }
+                Some(pod) => {
+                    if let Some(at) = pods::available_at(pod, self.spec.min_ready_seconds.unwrap_or(0)) {
+                        decision.again(at.max(self.now));
+                    }
+                }
+            }
+            waits = true;
+            if ordered {
+                return;
+            }
+        }
+        for (_, pod) in owned
+            .iter()
+            .rev()
+            .filter(|(ordinal, _)| !ordinals.contains(ordinal))
+        {
+            if !pods::is_terminating(*pod) {
+                decision.push(Action::Delete {
+                    target: Target::of(*pod),
+                    grace: None,
+                });
+            }
+            waits = true;
+            if ordered {
+                return;
+            }
+        }
+        if !waits && self.rolls() {
+            let outdated = owned
+                .iter()
+                .rev()
+                .find(|(ordinal, pod)| **ordinal >= self.partition() && !self.is_updated(pod));
+            if let Some((_, pod)) = outdated {
+                decision.push(Action::Delete {
+                    target: Target::of(*pod),
+                    grace: None,
+                });
+            }
+        }
+    }
+
+    fn rolls(&self) -> bool {
+        self.spec
+            .update_strategy
+            .as_ref()
+            .and_then(|strategy| strategy.type_.as_deref())
+            != Some("OnDelete")
+    }
+
+    fn create(&self, ordinal: i32, decision: &mut Decision) {
+        let revision = if ordinal < self.partition() {
+            self.current
+        } else {
+            self.update
+        };
+        let template = revision::template(revision).unwrap_or_else(|| self.spec.template.clone());
+        let name = format!("{}-{ordinal}", self.set.name_any());
+        for claim in self.spec.volume_claim_templates.iter().flatten() {
+            decision.actions.extend(self.claim(claim, &name));
+        }
+        let template = self.identity(template, &name, ordinal, &revision.name_any());
+        decision.push(Action::Create(pods::from_template(
+            self.set,
+            &template,
+            PodName::Fixed(name),
+        )));
+    }
+
+    /// The claim of a pod outlives it: the next pod of that name finds its data.
+    fn claim(&self, template: &PersistentVolumeClaim, pod: &str) -> Option<Action> {
+        let namespace = self.set.namespace().unwrap_or_default();
+        let name = format!("{}-{pod}", template.name_any());
+        if self
+            .world
+            .claims
+            .get(&(namespace.clone(), name.clone()))
+            .is_some()
+        {
+            return None;
+        }
+        let mut labels = template.labels().clone();
+        labels.extend(self.spec.selector.match_labels.clone().unwrap_or_default());
+        let mut claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"namespace": namespace, "name": name, "labels": labels, "annotations": template.annotations()},
+            "spec": to_value(&template.spec),
+        });
+        let policy = self.spec.persistent_volume_claim_retention_policy.as_ref();
+        if policy.and_then(|policy| policy.when_deleted.as_deref()) == Some("Delete") {
+            claim["metadata"]["ownerReferences"] = json!([to_value(&pods::owner_reference(self.set))]);
+        }
+        Some(Action::Create(claim))
+    }
+
+    fn identity(
+        &self,
+        mut template: PodTemplateSpec,
+        name: &str,
+        ordinal: i32,
+        revision: &str,
+    ) -> PodTemplateSpec {
+        let labels = template
+            .metadata
+            .get_or_insert_default()
+            .labels
+            .get_or_insert_default();
+        labels.insert("statefulset.kubernetes.io/pod-name".into(), name.into());
+        labels.insert("apps.kubernetes.io/pod-index".into(), ordinal.to_string());
+        labels.insert(REVISION_HASH.into(), revision.into());
+        let spec = template.spec.get_or_insert_default();
+        spec.hostname = Some(name.into());
+        spec.subdomain.clone_from(&self.spec.service_name);
+        let volumes = spec.volumes.get_or_insert_default();
+        for claim in self.spec.volume_claim_templates.iter().flatten() {
+            let volume = claim.name_any();
+            volumes.retain(|other| other.name != volume);
+            volumes.push(Volume {
+                persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+                    claim_name: format!("{volume}-{name}"),
+                    ..Default::default()
+                }),
+                name: volume,
+                ..Default::default()
+            });
+        }
+        template
+    }
+
+    fn status(&self, owned: &BTreeMap<i32, &Pod>, decision: &mut Decision) -> StatefulSetStatus {
+        let min_ready = self.spec.min_ready_seconds.unwrap_or(0);
+        let active: Vec<&Pod> = owned
+            .values()
+            .copied()
+            .filter(|pod| pods::is_active(pod))
+            .collect();
+        let count = |keep: &dyn Fn(&Pod) -> bool| {
+            i32::try_from(active.iter().filter(|pod| keep(pod)).count()).unwrap_or(i32::MAX)
+        };
+        for at in active
+            .iter()
+            .filter_map(|pod| pods::available_at(pod, min_ready))
+            .filter(|at| *at > self.now)
+        {
+            decision.again(at);
+        }
+        let wanted = self.spec.replicas.unwrap_or(1);
+        let updated = count(&|pod| self.is_updated(pod));
+        let ready = count(&pods::is_ready);
+        let complete = updated == wanted && ready == wanted && count(&|_| true) == wanted;
+        let current = if complete { self.update } else { self.current }.name_any();
+        StatefulSetStatus {
+            observed_generation: self.set.metadata.generation,
+            replicas: count(&|_| true),
+            ready_replicas: Some(ready),
+            available_replicas: Some(count(&|pod| pods::is_available(pod, min_ready, self.now))),
+            current_replicas: Some(count(&|pod| pod.labels().get(REVISION_HASH) == Some(&current))),
+            updated_replicas: Some(updated),
+            update_revision: Some(self.update.name_any()),
+            current_revision: Some(current),
+            collision_count: Some(0),
+            conditions: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Sim;
+    use serde_json::Value;
+
+    fn set(policy: &str, replicas: i32) -> Value {
+        json!({"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"namespace": "n", "name": "db", "uid": "ss"},
+            "spec": {"replicas": replicas, "serviceName": "db-headless", "podManagementPolicy": policy,
+                "selector": {"matchLabels": {"app": "db"}},
+                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
+                "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "one"}]}}}})
+    }
+
+    fn names(sim: &Sim) -> Vec<String> {
+        sim.world.pods.iter().map(|pod| pod.name_any()).collect()
+    }
+
+    #[test]
+    fn ordered_pods_come_one_by_one_and_leave_from_the_end() {
+        let mut sim = Sim::default();
+        sim.learn(set("OrderedReady", 3));
+        sim.settle();
+        assert_eq!(names(&sim), ["db-0"]);
+        sim.run_pods(1);
+        sim.settle();
+        assert_eq!(names(&sim), ["db-0", "db-1"]);
+        sim.run_all();
+        assert_eq!(names(&sim), ["db-0", "db-1", "db-2"]);
+        let pod = sim.world.pods.get(&("n".into(), "db-1".into())).unwrap();
+        let spec = pod.spec.as_ref().unwrap();
+        assert_eq!(
+            (spec.hostname.as_deref(), spec.subdomain.as_deref()),
+            (Some("db-1"), Some("db-headless"))
+        );
+        assert_eq!(sim.world.claims.iter().count(), 3);
+
+        sim.change::<StatefulSet>("db", |set| set.spec.replicas = Some(1));
+        sim.settle();
+        assert_eq!(names(&sim), ["db-0"]);
+        assert_eq!(sim.world.claims.iter().count(), 3, "claims stay");
+    }
+
+    #[test]
+    fn parallel_pods_come_at_once() {
+        let mut sim = Sim::default();
+        sim.learn(set("Parallel", 3));
+        sim.settle();
+        assert_eq!(names(&sim).len(), 3);
+    }
+
+    #[test]
+    fn an_update_goes_from_the_end_and_stops_at_the_partition() {
+        let mut sim = Sim::default();
+        sim.learn(set("OrderedReady", 3));
+        sim.run_all();
+        sim.change::<StatefulSet>("db", |set| {
+            let spec = &mut set.spec;
+            spec.template.spec.as_mut().unwrap().containers[0].image = Some("two".into());
+            spec.update_strategy =
+                serde_json::from_value(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}))
+                    .unwrap();
+        });
+        sim.run_all();
+        let images: Vec<_> = sim
+            .world
+            .pods
+            .iter()
+            .map(|pod| pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap())
+            .collect();
+        assert_eq!(images, ["one", "two", "two"]);
+    }
+
+    #[test]
+    fn a_rollout_that_never_gets_ready_can_be_taken_back() {
+        let mut sim = Sim::default();
+        sim.learn(set("OrderedReady", 2));
+        sim.run_all();
+        let image = |image: &'static str| {
+            move |set: &mut StatefulSet| {
+                set.spec.template.spec.as_mut().unwrap().containers[0].image = Some(image.into())
+            }
+        };
+        sim.change::<StatefulSet>("db", image("broken"));
+        sim.settle();
+        assert!(sim.world.pods.iter().any(|pod| !pods::is_ready(pod)));
+        sim.change::<StatefulSet>("db", image("one"));
+        sim.run_all();
+        assert!(sim.world.pods.iter().all(|pod| pods::is_ready(pod)));
+        let status = sim
+            .world
+            .stateful_sets
+            .iter()
+            .next()
+            .unwrap()
+            .status
+            .clone()
+            .unwrap();
+        assert_eq!(status.current_revision, status.update_revision);
+        assert_eq!(sim.world.revisions.iter().count(), 2);
+    }
+}
