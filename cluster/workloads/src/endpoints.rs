@@ -258,7 +258,7 @@ mod tests {
             [(8080, vec!["10.0.0.1".into()]), (9090, vec!["10.0.0.3".into()])]
         );
         sim.change::<Pod>("a", |pod| {
-            pod.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "False".into()
+            pod.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "False".into();
         });
         sim.settle();
         assert_eq!(ready(&sim)[0], (8080, vec![]));

@@ -282,7 +282,7 @@ mod tests {
         sim.settle();
         assert_eq!(sim.world.pods.iter().count(), 0);
         sim.change::<Node>("a", |node| {
-            node.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "True".into()
+            node.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "True".into();
         });
         sim.settle();
         let taints = sim

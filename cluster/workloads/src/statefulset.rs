@@ -391,7 +391,7 @@ mod tests {
         sim.run_all();
         let image = |image: &'static str| {
             move |set: &mut StatefulSet| {
-                set.spec.template.spec.as_mut().unwrap().containers[0].image = Some(image.into())
+                set.spec.template.spec.as_mut().unwrap().containers[0].image = Some(image.into());
             }
         };
         sim.change::<StatefulSet>("db", image("broken"));
