@@ -81,6 +81,28 @@ pub(crate) fn syntax(value: &Value) -> String {
     }
 }
 
+/// `%s` of a decoded JSON value: all but strings are marked as a mistake.
+pub(crate) fn verb_s(value: &Value) -> String {
+    match value {
+        Value::Null => "%!s(<nil>)".into(),
+        Value::String(s) => s.clone(),
+        Value::Bool(_) | Value::Number(_) => {
+            format!("%!s({}={})", type_name(value), plain(value))
+        }
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(verb_s).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let items: Vec<_> = map
+                .iter()
+                .map(|(key, item)| format!("{key}:{}", verb_s(item)))
+                .collect();
+            format!("map[{}]", items.join(" "))
+        }
+    }
+}
+
 /// `%T` of a decoded JSON value.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {

@@ -4,6 +4,7 @@ mod corpora {
     pub mod cases;
 
     mod names;
+    mod patch;
     mod quantity;
     mod selectors;
     mod ssa;

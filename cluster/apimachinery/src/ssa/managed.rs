@@ -184,7 +184,7 @@ impl Managed {
             .iter()
             .filter_map(|entry| Some((seconds(entry), entry, entry.owned.as_ref()?)))
             .collect();
-        owners.sort_by(|a, b| order(a, b));
+        owners.sort_by(order);
         owners
             .into_iter()
             .map(|(_, entry, owned)| encode_entry(entry, owned))
