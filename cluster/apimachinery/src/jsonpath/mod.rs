@@ -14,7 +14,7 @@ pub struct JsonPath {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(self) enum Step {
+enum Step {
     Field(String),
     Fields(Vec<String>),
     Wildcard,

@@ -163,6 +163,7 @@ fn common(column: &str, object: &Value, now: Timestamp) -> Value {
     match column {
         "Name" => name(object),
         "Age" => age(object, now),
+        "Created At" => object.at("/metadata/creationTimestamp").clone(),
         "Containers" => json!(joined(object.items("/spec/template/spec/containers"), "/name")),
         "Images" => json!(joined(object.items("/spec/template/spec/containers"), "/image")),
         "Selector" => json!(selector(object.at("/spec/selector"))),

@@ -40,18 +40,6 @@ impl Column {
         }
     }
 
-    /// Reads a column as `additionalPrinterColumns` of a CRD and the built-in schemas write it.
-    pub fn from_json(column: &Value) -> Self {
-        let text = |field: &str| column[field].as_str().unwrap_or("").to_string();
-        Self {
-            name: text("name"),
-            kind: text("type"),
-            format: text("format"),
-            description: text("description"),
-            priority: column["priority"].as_i64().unwrap_or(0) as i32,
-        }
-    }
-
     fn definition(&self) -> Value {
         json!({
             "name": self.name,
@@ -127,23 +115,23 @@ impl TableView {
         }
     }
 
-    /// A custom resource with the `additionalPrinterColumns` of its version; without any, its age.
-    pub fn custom(printer_columns: &[Value]) -> Result<Self, JsonPathError> {
+    /// A custom resource with its printer columns and their paths; without any, its age.
+    pub fn custom<'a>(
+        printer_columns: impl IntoIterator<Item = (Column, &'a str)>,
+    ) -> Result<Self, JsonPathError> {
         let mut columns = vec![Column::new("Name", "string", "name", NAME)];
         let mut paths = Vec::new();
-        if printer_columns.is_empty() {
-            columns.push(Column::new("Age", "date", "", CREATED));
-            paths.push(JsonPath::parse(".metadata.creationTimestamp")?);
-        }
-        for printer_column in printer_columns {
-            let path = printer_column["jsonPath"].as_str().unwrap_or("");
-            let mut column = Column::from_json(printer_column);
+        for (mut column, path) in printer_columns {
             if column.description.is_empty() {
                 column.description =
                     format!("Custom resource definition column (in JSONPath format): {path}");
             }
             paths.push(JsonPath::parse(path)?);
             columns.push(column);
+        }
+        if paths.is_empty() {
+            columns.push(Column::new("Age", "date", "", CREATED));
+            paths.push(JsonPath::parse(".metadata.creationTimestamp")?);
         }
         Ok(Self {
             columns,
@@ -196,14 +184,24 @@ impl TableView {
         row
     }
 
-    /// A table of rows with the metadata of the list or object that they come from.
-    pub fn table(&self, metadata: Value, rows: Vec<Value>, headers: bool) -> Value {
+    /// A table of the objects, without list metadata. Of a watch, only the first one has headers.
+    pub fn table<'a>(
+        &self,
+        objects: impl IntoIterator<Item = &'a Value>,
+        include: IncludeObject,
+        headers: bool,
+        now: Timestamp,
+    ) -> Value {
         let definitions: Vec<_> = self.columns.iter().map(Column::definition).collect();
+        let rows: Vec<_> = objects
+            .into_iter()
+            .map(|object| self.row(object, include, now))
+            .collect();
         json!({
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
-            "metadata": metadata,
-            "columnDefinitions": if headers { json!(definitions) } else { json!([]) },
+            "metadata": {},
+            "columnDefinitions": if headers { json!(definitions) } else { Value::Null },
             "rows": rows,
         })
     }

@@ -13,7 +13,7 @@ fn check(kind: &str, object: &Value, want: &[(&str, Value)]) {
     }
 }
 
-fn pod(spec: Value, status: Value) -> Value {
+fn pod(spec: &Value, status: &Value) -> Value {
     json!({
         "metadata": {"name": "p", "creationTimestamp": "2026-01-01T23:59:00Z"},
         "spec": spec, "status": status,
@@ -23,9 +23,9 @@ fn pod(spec: Value, status: Value) -> Value {
 #[test]
 fn a_running_pod() {
     let object = pod(
-        json!({"containers": [{"name": "a"}, {"name": "b"}], "nodeName": "n",
+        &json!({"containers": [{"name": "a"}, {"name": "b"}], "nodeName": "n",
                "readinessGates": [{"conditionType": "x"}]}),
-        json!({"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}],
+        &json!({"phase": "Running", "podIPs": [{"ip": "10.0.0.1"}],
         "conditions": [{"type": "Ready", "status": "True"}, {"type": "x", "status": "True"}],
         "containerStatuses": [
             {"name": "a", "ready": true, "restartCount": 2, "state": {"running": {}},
@@ -86,13 +86,9 @@ fn pods_in_trouble() {
             "SchedulingGated",
         ),
     ] {
-        check(
-            "Pod",
-            &pod(containers.clone(), status),
-            &[("Status", json!(want))],
-        );
+        check("Pod", &pod(&containers, &status), &[("Status", json!(want))]);
     }
-    let mut leaving = pod(containers, json!({"phase": "Running"}));
+    let mut leaving = pod(&containers, &json!({"phase": "Running"}));
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-02T00:00:00Z");
     check("Pod", &leaving, &[("Status", json!("Terminating"))]);
 }
@@ -199,11 +195,21 @@ fn other_kinds() {
 
 #[test]
 fn custom_columns() {
-    let view = TableView::custom(&[
-        json!({"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"}),
-        json!({"name": "N", "type": "integer", "jsonPath": ".spec.n"}),
-        json!({"name": "Wide", "type": "string", "jsonPath": ".spec.o", "priority": 1, "description": "more"}),
-        json!({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}),
+    let column = |name: &str, kind: &str, priority, description: &str| Column {
+        name: name.to_string(),
+        kind: kind.to_string(),
+        format: String::new(),
+        description: description.to_string(),
+        priority,
+    };
+    let view = TableView::custom([
+        (
+            column("Ready", "string", 0, ""),
+            ".status.conditions[?(@.type==\"Ready\")].status",
+        ),
+        (column("N", "integer", 0, ""), ".spec.n"),
+        (column("Wide", "string", 1, "more"), ".spec.o"),
+        (column("Age", "date", 0, ""), ".metadata.creationTimestamp"),
     ])
     .expect("paths are valid");
     let object = json!({
@@ -216,11 +222,12 @@ fn custom_columns() {
     assert_eq!(row["object"]["kind"], "PartialObjectMetadata");
     let empty = view.cells(&json!({"metadata": {"name": "b"}, "spec": {"n": "text"}}), now());
     assert_eq!(json!(empty), json!(["b", null, null, null, null]));
-    let table = view.table(json!({"resourceVersion": "7"}), vec![row], true);
+    let table = view.table([&object], IncludeObject::None, true, now());
     assert_eq!(table["columnDefinitions"][3]["priority"], 1);
     assert_eq!(table["columnDefinitions"][3]["description"], "more");
+    assert_eq!(table["rows"][0]["cells"][0], "a");
 
-    let plain = TableView::custom(&[]).expect("the default column is valid");
+    let plain = TableView::custom([]).expect("the default column is valid");
     assert_eq!(plain.columns()[1].name, "Age");
-    assert!(TableView::custom(&[json!({"jsonPath": ".a["})]).is_err());
+    assert!(TableView::custom([(column("X", "string", 0, ""), ".a[")]).is_err());
 }

@@ -7,7 +7,7 @@ mod kind;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 pub use builtin::{Definitions, definitions};
@@ -21,6 +21,8 @@ pub struct Registry {
     index: HashMap<(String, String, String), usize>,
     /// Grows with every change: a cheap cache key for what is derived from the registry.
     pub generation: u64,
+    /// Documents derived from this snapshot, made when first asked for.
+    pub(crate) openapi: OnceLock<Arc<crate::openapi::Documents>>,
 }
 
 impl Registry {
@@ -34,6 +36,7 @@ impl Registry {
             kinds,
             index,
             generation,
+            openapi: OnceLock::new(),
         }
     }
 
