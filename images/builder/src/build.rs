@@ -52,12 +52,19 @@ struct Half {
 
 impl Builder<'_> {
     pub fn build(&self, plan: &Plan) -> Result<Outcome> {
-        let known: Vec<Option<Record>> =
-            plan.layers.iter().map(|layer| self.store.layer(&layer.key)).collect::<Result<_>>()?;
+        let known: Vec<Option<Record>> = plan
+            .layers
+            .iter()
+            .map(|layer| self.store.layer(&layer.key))
+            .collect::<Result<_>>()?;
         let pending: Vec<bool> = known.iter().map(Option::is_none).collect();
         let made = plan.layers.iter().zip(&pending).filter(|(_, pending)| **pending);
         let made: Vec<String> = made.map(|(layer, _)| layer.recipe.clone()).collect();
-        let result = if made.is_empty() { Ok(()) } else { self.make(plan, &known, &pending) };
+        let result = if made.is_empty() {
+            Ok(())
+        } else {
+            self.make(plan, &known, &pending)
+        };
         // Images whose layers are all there are published even when another layer failed.
         let (layers, images) = self.publish(plan)?;
         result?;
@@ -68,21 +75,27 @@ impl Builder<'_> {
         self.check_machine(plan, pending)?;
         let left = self.store.sweep()?;
         if left > 0 {
-            self.progress.note(&format!("removed what {left} interrupted steps left behind"));
+            self.progress
+                .note(&format!("removed what {left} interrupted steps left behind"));
         }
         // Trees of layers that are there already, for those above.
         for (layer, record) in plan.layers.iter().zip(known) {
             let index = plan.layers.iter().position(|other| other.key == layer.key);
-            let used = plan.layers.iter().zip(pending).any(|(above, pending)| {
-                *pending && index.is_some_and(|index| above.below.contains(&index))
-            });
+            let used =
+                plan.layers.iter().zip(pending).any(|(above, pending)| {
+                    *pending && index.is_some_and(|index| above.below.contains(&index))
+                });
             if let (true, Some(record)) = (used, record) {
                 self.store.unpacked(record)?;
             }
         }
         let below: Vec<Vec<usize>> = plan.layers.iter().map(|layer| layer.below.clone()).collect();
         let halves: Mutex<BTreeMap<usize, Half>> = Mutex::new(BTreeMap::new());
-        let needs_uv = plan.layers.iter().zip(pending).any(|(layer, new)| *new && layer.inputs.python.is_some());
+        let needs_uv = plan
+            .layers
+            .iter()
+            .zip(pending)
+            .any(|(layer, new)| *new && layer.inputs.python.is_some());
         let held = || halves.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         std::thread::scope(|scope| {
             if needs_uv {
@@ -107,9 +120,17 @@ impl Builder<'_> {
 
     fn check_machine(&self, plan: &Plan, pending: &[bool]) -> Result<()> {
         if !nix::unistd::geteuid().is_root() {
-            return Err(Error::Privilege { what: "building a layer".into() });
+            return Err(Error::Privilege {
+                what: "building a layer".into(),
+            });
         }
-        let new = || plan.layers.iter().zip(pending).filter(|(_, new)| **new).map(|(layer, _)| layer);
+        let new = || {
+            plan.layers
+                .iter()
+                .zip(pending)
+                .filter(|(_, new)| **new)
+                .map(|(layer, _)| layer)
+        };
         let mut programs = vec![("unshare", "util-linux"), ("chroot", "coreutils")];
         if new().any(|layer| layer.inputs.bootstrap.is_some()) {
             programs.push(("mmdebstrap", "mmdebstrap"));
@@ -119,7 +140,10 @@ impl Builder<'_> {
         }
         for (program, package) in programs {
             if !on_path(program) {
-                return Err(Error::Program { program: program.into(), package: package.into() });
+                return Err(Error::Program {
+                    program: program.into(),
+                    package: package.into(),
+                });
             }
         }
         match free_bytes(self.store.root()) {
@@ -144,9 +168,18 @@ impl Builder<'_> {
         let work = self.store.work(&layer.recipe)?;
         let log = self.store.log(&layer.recipe);
         File::create(&log).context("creating", &log)?;
-        let lower: Vec<PathBuf> = layer.below.iter().map(|below| self.store.tree(&plan.layers[*below].key)).collect();
-        let chamber =
-            Chamber { layer: &layer.recipe, lower: &lower, work: &work.path, log: &log, store: self.store.root() };
+        let lower: Vec<PathBuf> = layer
+            .below
+            .iter()
+            .map(|below| self.store.tree(&plan.layers[*below].key))
+            .collect();
+        let chamber = Chamber {
+            layer: &layer.recipe,
+            lower: &lower,
+            work: &work.path,
+            log: &log,
+            store: self.store.root(),
+        };
         let upper = chamber.upper();
         self.fill(layer, &chamber)?;
         if layer.inputs.debian.is_some() || layer.inputs.bootstrap.is_some() {
@@ -160,7 +193,12 @@ impl Builder<'_> {
         fs::rename(&upper, &tree).context("storing", &tree)?;
         let seconds = begin.elapsed().as_secs_f64();
         self.progress.built(&layer.recipe, seconds);
-        Ok(Some(Half { _work: work, tree, record: Record { seconds, ..record }, _lock: lock }))
+        Ok(Some(Half {
+            _work: work,
+            tree,
+            record: Record { seconds, ..record },
+            _lock: lock,
+        }))
     }
 
     fn fill(&self, layer: &Layer, chamber: &Chamber<'_>) -> Result<()> {
@@ -209,8 +247,15 @@ impl Builder<'_> {
     /// The packages that a layer adds or changes.
     fn describe(&self, layer: &Layer, upper: &std::path::Path, lower: &[PathBuf]) -> Result<Record> {
         let status = |root: &std::path::Path| fs::read_to_string(root.join("var/lib/dpkg/status")).ok();
-        let all = status(upper).map(|text| debian::installed(&text)).unwrap_or_default();
-        let below = lower.iter().rev().find_map(|root| status(root)).map(|text| debian::installed(&text)).unwrap_or_default();
+        let all = status(upper)
+            .map(|text| debian::installed(&text))
+            .unwrap_or_default();
+        let below = lower
+            .iter()
+            .rev()
+            .find_map(|root| status(root))
+            .map(|text| debian::installed(&text))
+            .unwrap_or_default();
         if let Some(inputs) = &layer.inputs.debian {
             let moved = debian::compare(inputs, &all)?;
             if !moved.is_empty() {
@@ -222,7 +267,11 @@ impl Builder<'_> {
                 ));
             }
         }
-        let environment = layer.inputs.python.as_ref().map(|python| upper.join(python.environment.trim_start_matches('/')));
+        let environment = layer
+            .inputs
+            .python
+            .as_ref()
+            .map(|python| upper.join(python.environment.trim_start_matches('/')));
         Ok(Record {
             recipe: layer.recipe.clone(),
             key: layer.key.clone(),
@@ -231,8 +280,13 @@ impl Builder<'_> {
             size: 0,
             tar_size: 0,
             seconds: 0.0,
-            debian: all.into_iter().filter(|(name, version)| below.get(name) != Some(version)).collect(),
-            python: environment.map(|path| python::installed(&path)).unwrap_or_default(),
+            debian: all
+                .into_iter()
+                .filter(|(name, version)| below.get(name) != Some(version))
+                .collect(),
+            python: environment
+                .map(|path| python::installed(&path))
+                .unwrap_or_default(),
             patches: layer.patches.iter().map(|patch| patch.name.clone()).collect(),
         })
     }
@@ -259,12 +313,19 @@ impl Builder<'_> {
     }
 
     fn publish(&self, plan: &Plan) -> Result<(Vec<Record>, Vec<(String, String)>)> {
-        let records: Vec<Option<Record>> =
-            plan.layers.iter().map(|layer| self.store.layer(&layer.key)).collect::<Result<_>>()?;
+        let records: Vec<Option<Record>> = plan
+            .layers
+            .iter()
+            .map(|layer| self.store.layer(&layer.key))
+            .collect::<Result<_>>()?;
         let mut published = Vec::new();
         let mut descriptors = Vec::new();
         for image in &plan.images {
-            let layers: Option<Vec<&Record>> = image.layers.iter().map(|index| records[*index].as_ref()).collect();
+            let layers: Option<Vec<&Record>> = image
+                .layers
+                .iter()
+                .map(|index| records[*index].as_ref())
+                .collect();
             let Some(layers) = layers else { continue };
             let recipe = self.recipes.get(&image.recipe)?;
             for descriptor in image::write(self.store, &self.release.release, recipe, image, &layers)? {
@@ -273,7 +334,9 @@ impl Builder<'_> {
             }
         }
         self.store.update_index(|index| {
-            index.manifests.retain(|old| !descriptors.iter().any(|new| new.reference() == old.reference()));
+            index
+                .manifests
+                .retain(|old| !descriptors.iter().any(|new| new.reference() == old.reference()));
             index.manifests.extend(descriptors);
         })?;
         Ok((records.into_iter().flatten().collect(), published))
@@ -291,5 +354,7 @@ pub fn epoch(date: &str) -> Result<i64> {
 pub fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).any(|directory| directory.join(program).is_file())
+    std::env::split_paths(&path)
+        .chain(system)
+        .any(|directory| directory.join(program).is_file())
 }

@@ -26,7 +26,12 @@ pub fn normalise(pyc: &[u8]) -> Option<Vec<u8>> {
         // Modification time and size would say nothing in an image.
         out[8..HEADER].fill(0);
     }
-    let mut reader = Reader { bytes: pyc, at: HEADER, marks: Vec::new(), references: Vec::new() };
+    let mut reader = Reader {
+        bytes: pyc,
+        at: HEADER,
+        marks: Vec::new(),
+        references: Vec::new(),
+    };
     reader.object(0)?;
     if reader.at != pyc.len() {
         return None;
@@ -78,7 +83,10 @@ impl Reader<'_> {
     }
 
     fn skip(&mut self, count: usize) -> Option<()> {
-        let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len())?;
+        let end = self
+            .at
+            .checked_add(count)
+            .filter(|end| *end <= self.bytes.len())?;
         self.at = end;
         Some(())
     }
@@ -164,7 +172,21 @@ mod tests {
     #[test]
     fn unused_marks_go_and_references_are_counted_anew() {
         // A tuple of two marked strings and a reference to the second.
-        let marked = pyc(&[b')' | FLAG_REF, 3, b'z' | FLAG_REF, 1, b'a', b'z' | FLAG_REF, 1, b'b', b'r', 2, 0, 0, 0]);
+        let marked = pyc(&[
+            b')' | FLAG_REF,
+            3,
+            b'z' | FLAG_REF,
+            1,
+            b'a',
+            b'z' | FLAG_REF,
+            1,
+            b'b',
+            b'r',
+            2,
+            0,
+            0,
+            0,
+        ]);
         let plain = pyc(&[b')', 3, b'z', 1, b'a', b'z' | FLAG_REF, 1, b'b', b'r', 0, 0, 0, 0]);
         let normal = normalise(&marked).unwrap();
         assert_eq!(normal, normalise(&plain).unwrap());

@@ -46,14 +46,20 @@ impl Chamber<'_> {
     pub fn enter<T: Send>(&self, job: impl FnOnce(&Inside<'_>) -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             let handle = scope.spawn(|| {
-                unshare(CloneFlags::CLONE_NEWNS).map_err(|error| refused("a private mount namespace", error))?;
+                unshare(CloneFlags::CLONE_NEWNS)
+                    .map_err(|error| refused("a private mount namespace", error))?;
                 let root = self.mounts()?;
-                let result = job(&Inside { root: root.clone(), chamber: self });
+                let result = job(&Inside {
+                    root: root.clone(),
+                    chamber: self,
+                });
                 // The namespace ends with this thread; detaching first makes it happen now.
                 let _ = umount2(&root, MntFlags::MNT_DETACH);
                 result
             });
-            handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            handle
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
@@ -66,17 +72,29 @@ impl Chamber<'_> {
             fs::create_dir_all(directory).context("creating", directory)?;
         }
         if self.lower.is_empty() {
-            mount(Some(&upper), &root, none, MsFlags::MS_BIND, none).map_err(|error| refused("a bind mount", error))?;
+            mount(Some(&upper), &root, none, MsFlags::MS_BIND, none)
+                .map_err(|error| refused("a bind mount", error))?;
         } else {
-            let lower: Vec<String> = self.lower.iter().rev().map(|path| path.display().to_string()).collect();
+            let lower: Vec<String> = self
+                .lower
+                .iter()
+                .rev()
+                .map(|path| path.display().to_string())
+                .collect();
             let options = format!(
                 "lowerdir={},upperdir={},workdir={},redirect_dir=off,metacopy=off",
                 lower.join(":"),
                 upper.display(),
                 work.display()
             );
-            mount(Some("overlay"), &root, Some("overlay"), MsFlags::empty(), Some(options.as_str()))
-                .map_err(|error| refused("an overlay mount", error))?;
+            mount(
+                Some("overlay"),
+                &root,
+                Some("overlay"),
+                MsFlags::empty(),
+                Some(options.as_str()),
+            )
+            .map_err(|error| refused("an overlay mount", error))?;
         }
         Ok(root)
     }
@@ -88,9 +106,16 @@ impl Chamber<'_> {
 
 fn refused(what: &str, error: nix::Error) -> Error {
     match error {
-        nix::Error::EPERM | nix::Error::EACCES => Error::Privilege { what: what.to_owned() },
-        nix::Error::ENODEV => Error::Request(format!("{what}: the kernel has no overlayfs; run `modprobe overlay`")),
-        other => Error::Io { what: what.to_owned(), source: other.into() },
+        nix::Error::EPERM | nix::Error::EACCES => Error::Privilege {
+            what: what.to_owned(),
+        },
+        nix::Error::ENODEV => Error::Request(format!(
+            "{what}: the kernel has no overlayfs; run `modprobe overlay`"
+        )),
+        other => Error::Io {
+            what: what.to_owned(),
+            source: other.into(),
+        },
     }
 }
 
@@ -104,13 +129,24 @@ impl Inside<'_> {
         }
         for (directory, options) in [("dev", "mode=0755"), ("run", "mode=0755"), ("tmp", "mode=1777")] {
             let path = self.root.join(directory);
-            mount(Some("tmpfs"), &path, Some("tmpfs"), MsFlags::MS_NOSUID, Some(options))
-                .map_err(|error| refused("a tmpfs mount", error))?;
+            mount(
+                Some("tmpfs"),
+                &path,
+                Some("tmpfs"),
+                MsFlags::MS_NOSUID,
+                Some(options),
+            )
+            .map_err(|error| refused("a tmpfs mount", error))?;
         }
         for device in ["full", "null", "random", "tty", "urandom", "zero"] {
             self.bind(&Path::new("/dev").join(device), &format!("/dev/{device}"))?;
         }
-        for (link, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        for (link, to) in [
+            ("fd", "/proc/self/fd"),
+            ("stdin", "fd/0"),
+            ("stdout", "fd/1"),
+            ("stderr", "fd/2"),
+        ] {
             let path = self.root.join("dev").join(link);
             std::os::unix::fs::symlink(to, &path).context("linking", &path)?;
         }
@@ -137,8 +173,14 @@ impl Inside<'_> {
         } else if !target.exists() {
             File::create(&target).context("creating", &target)?;
         }
-        mount(Some(source), &target, None::<&str>, MsFlags::MS_BIND, None::<&str>)
-            .map_err(|error| refused("a bind mount", error))
+        mount(
+            Some(source),
+            &target,
+            None::<&str>,
+            MsFlags::MS_BIND,
+            None::<&str>,
+        )
+        .map_err(|error| refused("a bind mount", error))
     }
 
     /// Writes a file below `/run/c5c3`; it is gone with the chamber.
@@ -167,15 +209,28 @@ impl Inside<'_> {
         self.finish(step, command, script, variables)
     }
 
-    fn finish(&self, step: &str, mut command: Command, script: &str, variables: &BTreeMap<String, String>) -> Result<()> {
+    fn finish(
+        &self,
+        step: &str,
+        mut command: Command,
+        script: &str,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<()> {
         let log = self.chamber.log;
-        let output = OpenOptions::new().create(true).append(true).open(log).context("opening", log)?;
+        let output = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log)
+            .context("opening", log)?;
         let errors = output.try_clone().context("opening", log)?;
         let mut child = command
             // The trailing colon keeps the shell as process 1 until the last command is done.
             .args(["/bin/sh", "-ec", &format!("{WATCH}{script}\n:\n")])
             .env_clear()
-            .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .env(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
             .env("HOME", "/root")
             .env("LC_ALL", "C.UTF-8")
             .envs(variables)
@@ -188,14 +243,24 @@ impl Inside<'_> {
         // Held open until the end: see WATCH.
         let _watched = child.stdin.take();
         let status = child.wait().context("waiting for", Path::new("unshare"))?;
-        if status.success() { Ok(()) } else { Err(self.chamber.failed(step, status)) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(self.chamber.failed(step, status))
+        }
     }
 }
 
 /// A program that could not be started.
 pub fn missing(program: &str, package: &str, error: std::io::Error) -> Error {
     if error.kind() == std::io::ErrorKind::NotFound {
-        return Error::Program { program: program.to_owned(), package: package.to_owned() };
+        return Error::Program {
+            program: program.to_owned(),
+            package: package.to_owned(),
+        };
     }
-    Error::Io { what: format!("starting {program}"), source: error }
+    Error::Io {
+        what: format!("starting {program}"),
+        source: error,
+    }
 }

@@ -10,6 +10,7 @@ use crate::data::Data;
 use crate::error::{Context, Error, Result};
 use crate::graph::Recipes;
 use crate::host::Host;
+use crate::lock;
 use crate::plan::{Given, Plan, Request};
 use crate::progress::Progress;
 use crate::release::ReleaseData;
@@ -33,7 +34,12 @@ pub struct ImageCommand {
 #[derive(Debug, Args)]
 struct Common {
     /// Where images, layers and caches are kept
-    #[arg(long, global = true, env = "C5C3_IMAGE_STORE", default_value = "/var/lib/c5c3/images")]
+    #[arg(
+        long,
+        global = true,
+        env = "C5C3_IMAGE_STORE",
+        default_value = "/var/lib/c5c3/images"
+    )]
     store: PathBuf,
     /// Recipes and releases from this directory instead of those in the program
     #[arg(long, global = true, env = "C5C3_IMAGES_DIR")]
@@ -43,6 +49,24 @@ struct Common {
 #[derive(Debug, Subcommand)]
 enum Sub {
     Build(BuildArgs),
+    Lock(LockArgs),
+}
+
+/// Make the pins of a release with uv, within its upper-constraints and overrides
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Writes releases/<RELEASE>/pins.txt and sets.yaml (or debian.yaml) below --images-dir.
+
+Examples:
+  c5c3 image lock 2026.1 --images-dir images
+  c5c3 image lock 2025.2 --images-dir images --debian"
+)]
+struct LockArgs {
+    /// The OpenStack release
+    release: String,
+    /// Record the Debian packages of the layers in the store instead
+    #[arg(long)]
+    debian: bool,
 }
 
 /// Build images: what is there already is not built again
@@ -73,33 +97,107 @@ impl ImageCommand {
         };
         match self.command {
             Sub::Build(args) => build(&self.common, &data, &args),
+            Sub::Lock(args) => lock(&self.common, &data, &args),
         }
     }
 }
 
-fn build(common: &Common, data: &Data, args: &BuildArgs) -> Result<()> {
-    let recipes = Recipes::load(data)?;
-    let release = ReleaseData::load(data, &args.release)?;
-    let given = given(&args.inputs)?;
-    let plan = Plan::make(&Request {
-        recipes: &recipes,
-        release: &release,
-        names: &args.names,
-        given: &given,
-        architecture: std::env::consts::ARCH,
-        own_version: env!("CARGO_PKG_VERSION"),
+/// What a build and its relatives work with.
+struct Workshop {
+    recipes: Recipes,
+    release: ReleaseData,
+    store: Store,
+    progress: Progress,
+    host: Host,
+    given: Given,
+}
+
+impl Workshop {
+    fn open(common: &Common, data: &Data, release: &str, inputs: &[String]) -> Result<Self> {
+        Ok(Self {
+            recipes: Recipes::load(data)?,
+            release: ReleaseData::load(data, release)?,
+            given: given(inputs)?,
+            store: Store::open(&common.store)?,
+            progress: Progress::new(false),
+            host: Host::gather(),
+        })
+    }
+
+    fn plan(&self, names: &[String]) -> Result<Plan> {
+        Plan::make(&Request {
+            recipes: &self.recipes,
+            release: &self.release,
+            names,
+            given: &self.given,
+            architecture: std::env::consts::ARCH,
+            own_version: env!("CARGO_PKG_VERSION"),
+        })
+    }
+
+    fn builder(&self, jobs: Option<usize>) -> Builder<'_> {
+        Builder {
+            store: &self.store,
+            host: &self.host,
+            recipes: &self.recipes,
+            release: &self.release,
+            progress: &self.progress,
+            lanes: jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from)),
+        }
+    }
+}
+
+fn lock(common: &Common, data: &Data, args: &LockArgs) -> Result<()> {
+    let directory = data.directory().ok_or_else(|| {
+        Error::Request("lock writes to the recipes' directory: name it with --images-dir".into())
     })?;
-    let store = Store::open(&common.store)?;
-    let progress = Progress::new(false);
-    let host = Host::gather();
-    let lanes = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
-    let builder =
-        Builder { store: &store, host: &host, recipes: &recipes, release: &release, progress: &progress, lanes };
-    let outcome = builder.build(&plan)?;
+    let directory = directory.join("releases").join(&args.release);
+    let shop = Workshop::open(common, data, &args.release, &[])?;
+    let builder = shop.builder(None);
+    if args.debian {
+        let names: Vec<String> = shop.recipes.images().map(|recipe| recipe.name.clone()).collect();
+        let known = names
+            .into_iter()
+            .filter(|name| shop.release.release.versions.contains_key(name));
+        let plan = shop.plan(&known.collect::<Vec<_>>())?;
+        let count = lock::save_debian(&directory, &builder, &plan)?;
+        shop.progress.note(&format!("{count} Debian packages recorded"));
+        return Ok(());
+    }
+    let file = format!("releases/{}/upper-constraints.txt", args.release);
+    let limits = data.get(&file).unwrap_or_default();
+    let wanted = lock::Wanted::gather(&builder)?;
+    // The lowest layer that has Python: what makes the environment lies directly on it.
+    let python = shop
+        .recipes
+        .iter()
+        .find(|recipe| crate::graph::environment(recipe).is_some());
+    let base = python
+        .and_then(|recipe| recipe.base.as_ref())
+        .map(|base| base.value.clone());
+    let base = base.ok_or_else(|| Error::Request("no recipe makes a Python environment".into()))?;
+    let locked = lock::resolve(&builder, &shop.plan(&[base])?, &wanted, limits)?;
+    lock::save(&directory, &locked)?;
+    let count = crate::pins::Pins::parse("pins.txt", &locked.pins)?.0.len();
+    shop.progress.note(&format!(
+        "{count} packages pinned for {} services",
+        wanted.services.len()
+    ));
+    Ok(())
+}
+
+fn build(common: &Common, data: &Data, args: &BuildArgs) -> Result<()> {
+    let shop = Workshop::open(common, data, &args.release, &args.inputs)?;
+    let outcome = shop.builder(args.jobs).build(&shop.plan(&args.names)?)?;
+    let progress = &shop.progress;
     for (reference, digest) in &outcome.images {
         println!("{reference} {digest}");
     }
-    progress.note(&format!("{} images, {} layers built", outcome.images.len(), outcome.made.len()));
+    progress.note(&format!(
+        "{} images, {} layers built",
+        outcome.images.len(),
+        outcome.made.len()
+    ));
     Ok(())
 }
 

@@ -19,8 +19,14 @@ pub struct Data {
 impl Data {
     /// What the program was built with.
     pub fn embedded() -> Self {
-        let files = EMBEDDED.iter().map(|(name, text)| ((*name).to_owned(), Cow::Borrowed(*text))).collect();
-        Self { files, directory: None }
+        let files = EMBEDDED
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), Cow::Borrowed(*text)))
+            .collect();
+        Self {
+            files,
+            directory: None,
+        }
     }
 
     /// What lies in a directory with `recipes/` and `releases/`.
@@ -38,14 +44,22 @@ impl Data {
                 directory.display()
             )));
         }
-        Ok(Self { files, directory: Some(directory.to_owned()) })
+        Ok(Self {
+            files,
+            directory: Some(directory.to_owned()),
+        })
     }
 
     #[cfg(test)]
     pub fn from_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let files =
-            files.into_iter().map(|(name, text)| (name.to_owned(), Cow::Owned(text.to_owned()))).collect();
-        Self { files, directory: None }
+        let files = files
+            .into_iter()
+            .map(|(name, text)| (name.to_owned(), Cow::Owned(text.to_owned())))
+            .collect();
+        Self {
+            files,
+            directory: None,
+        }
     }
 
     pub fn get(&self, path: &str) -> Option<&str> {
@@ -57,7 +71,8 @@ impl Data {
         self.files
             .range(format!("{folder}/")..)
             .take_while(move |(name, _)| {
-                name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+                name.strip_prefix(folder)
+                    .is_some_and(|rest| rest.starts_with('/'))
             })
             .map(|(name, text)| (name.as_str(), text.as_ref()))
     }
@@ -100,7 +115,10 @@ mod tests {
         let data = Data::embedded();
         assert!(data.get("recipes/keystone.yaml").is_some());
         assert!(data.releases().contains(&"2025.2".to_owned()));
-        assert!(data.below("releases").all(|(name, _)| !name.contains("/options/")));
+        assert!(
+            data.below("releases")
+                .all(|(name, _)| !name.contains("/options/"))
+        );
     }
 
     #[test]
@@ -113,6 +131,9 @@ mod tests {
     #[test]
     fn below_does_not_mix_up_similar_names() {
         let data = Data::from_files([("patches/a/x", "1"), ("patches/ab/x", "2")]);
-        assert_eq!(data.below("patches/a").collect::<Vec<_>>(), [("patches/a/x", "1")]);
+        assert_eq!(
+            data.below("patches/a").collect::<Vec<_>>(),
+            [("patches/a/x", "1")]
+        );
     }
 }

@@ -8,25 +8,51 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{file}:{line}: {message}")]
-    Data { file: String, line: u64, message: String },
+    Data {
+        file: String,
+        line: u64,
+        message: String,
+    },
     #[error("{0}")]
     Release(#[from] c5c3_catalogue::Error),
     #[error("{0}")]
     Request(String),
     #[error("patch {patch}, hunk {hunk} ({header}) does not fit {file}: {reason}")]
-    Hunk { patch: String, hunk: usize, header: String, file: String, reason: String },
+    Hunk {
+        patch: String,
+        hunk: usize,
+        header: String,
+        file: String,
+        reason: String,
+    },
     #[error("patch {patch}: {reason}")]
     Patch { patch: String, reason: String },
-    #[error("{what} is not permitted: building images needs root (CAP_SYS_ADMIN, CAP_MKNOD, CAP_CHOWN); run it with sudo")]
+    #[error(
+        "{what} is not permitted: building images needs root (CAP_SYS_ADMIN, CAP_MKNOD, CAP_CHOWN); run it with sudo"
+    )]
     Privilege { what: String },
     #[error("program `{program}` is missing: install the package `{package}`")]
     Program { program: String, package: String },
-    #[error("layer {layer}: a package registry cannot be used: {line}\n  check the network, the proxy variables and the machine's apt, pip and uv configuration; the whole log is in {log}")]
-    Registry { layer: String, line: String, log: PathBuf },
-    #[error("no space left on {path}: {detail}\n  free some space, move the store with --store, or run `c5c3 image prune`")]
+    #[error(
+        "layer {layer}: a package registry cannot be used: {line}\n  check the network, the proxy variables and the machine's apt, pip and uv configuration; the whole log is in {log}"
+    )]
+    Registry {
+        layer: String,
+        line: String,
+        log: PathBuf,
+    },
+    #[error(
+        "no space left on {path}: {detail}\n  free some space, move the store with --store, or run `c5c3 image prune`"
+    )]
     DiskFull { path: PathBuf, detail: String },
     #[error("layer {layer}: {step} failed ({status}); the whole log is in {log}\n{tail}")]
-    Step { layer: String, step: String, status: String, log: PathBuf, tail: String },
+    Step {
+        layer: String,
+        step: String,
+        status: String,
+        log: PathBuf,
+        tail: String,
+    },
     #[error("image `{reference}` is not in the store {store}; `c5c3 image list` shows what is")]
     NoImage { reference: String, store: PathBuf },
     #[error("the store is damaged: {0}; remove the named file and build again")]
@@ -42,13 +68,17 @@ impl Error {
     pub fn io(what: impl Into<String>, path: &Path, source: io::Error) -> Self {
         let what = what.into();
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Self::DiskFull { path: path.to_owned(), detail: what }
-            }
-            io::ErrorKind::PermissionDenied => {
-                Self::Privilege { what: format!("{what} {}", path.display()) }
-            }
-            _ => Self::Io { what: format!("{what} {}", path.display()), source },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull {
+                path: path.to_owned(),
+                detail: what,
+            },
+            io::ErrorKind::PermissionDenied => Self::Privilege {
+                what: format!("{what} {}", path.display()),
+            },
+            _ => Self::Io {
+                what: format!("{what} {}", path.display()),
+                source,
+            },
         }
     }
 }

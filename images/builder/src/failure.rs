@@ -52,17 +52,37 @@ fn classify(
     free: Option<u64>,
 ) -> Error {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let full = lines.iter().rev().take(200).any(|line| line.contains("No space left on device"));
+    let full = lines
+        .iter()
+        .rev()
+        .take(200)
+        .any(|line| line.contains("No space left on device"));
     if full || free.is_some_and(|free| free < FULL) {
         let detail = format!("layer {layer}: {step} failed");
-        return Error::DiskFull { path: store.to_owned(), detail };
+        return Error::DiskFull {
+            path: store.to_owned(),
+            detail,
+        };
     }
     let recent = &lines[lines.len().saturating_sub(60)..];
-    if let Some(line) = recent.iter().find(|line| REGISTRY.iter().any(|sign| line.contains(sign))) {
-        return Error::Registry { layer: layer.into(), line: line.trim().into(), log: log.to_owned() };
+    if let Some(line) = recent
+        .iter()
+        .find(|line| REGISTRY.iter().any(|sign| line.contains(sign)))
+    {
+        return Error::Registry {
+            layer: layer.into(),
+            line: line.trim().into(),
+            log: log.to_owned(),
+        };
     }
-    if recent.iter().any(|line| line.contains("mmdebstrap: not found") || line.contains("mmdebstrap: command not found")) {
-        return Error::Program { program: "mmdebstrap".into(), package: "mmdebstrap".into() };
+    if recent
+        .iter()
+        .any(|line| line.contains("mmdebstrap: not found") || line.contains("mmdebstrap: command not found"))
+    {
+        return Error::Program {
+            program: "mmdebstrap".into(),
+            package: "mmdebstrap".into(),
+        };
     }
     let tail = &lines[lines.len().saturating_sub(TAIL)..];
     Error::Step {
@@ -70,7 +90,11 @@ fn classify(
         step: step.into(),
         status: status.into(),
         log: log.to_owned(),
-        tail: tail.iter().map(|line| format!("  | {line}")).collect::<Vec<_>>().join("\n"),
+        tail: tail
+            .iter()
+            .map(|line| format!("  | {line}"))
+            .collect::<Vec<_>>()
+            .join("\n"),
     }
 }
 
@@ -86,10 +110,22 @@ mod tests {
         };
         let plenty = 1 << 40;
         for (text, free, part) in [
-            ("a\nE: write: No space left on device\nE: failed\n", plenty, "no space left on /x"),
+            (
+                "a\nE: write: No space left on device\nE: failed\n",
+                plenty,
+                "no space left on /x",
+            ),
             ("strange\n", 1000, "no space left on /x"),
-            ("Err:1 http://x Could not resolve 'x'\nE: bad\n", plenty, "registry cannot be used: Err:1 http://x"),
-            ("/bin/sh: 1: mmdebstrap: not found\n", plenty, "install the package `mmdebstrap`"),
+            (
+                "Err:1 http://x Could not resolve 'x'\nE: bad\n",
+                plenty,
+                "registry cannot be used: Err:1 http://x",
+            ),
+            (
+                "/bin/sh: 1: mmdebstrap: not found\n",
+                plenty,
+                "install the package `mmdebstrap`",
+            ),
             ("one\ntwo\n", plenty, "layer keystone: uv failed (exit status: 1)"),
             ("one\ntwo\n", plenty, "  | two"),
         ] {

@@ -29,8 +29,13 @@ impl Recipes {
     pub fn get(&self, name: &str) -> Result<&Recipe> {
         self.0.get(name).ok_or_else(|| {
             let meant = c5c3_catalogue::nearest(name, self.0.keys().map(String::as_str));
-            let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
-            Error::Request(format!("there is no recipe `{name}`{hint} Known: {}", self.names().join(", ")))
+            let hint = meant
+                .map(|meant| format!("; did you mean `{meant}`?"))
+                .unwrap_or_default();
+            Error::Request(format!(
+                "there is no recipe `{name}`{hint} Known: {}",
+                self.names().join(", ")
+            ))
         })
     }
 
@@ -64,13 +69,22 @@ impl Recipes {
             return Some((uid.parse().ok()?, gid.parse().ok()?));
         }
         let chain = self.chain(&recipe.name).ok()?;
-        let found = chain.iter().flat_map(|recipe| &recipe.users).find(|known| known.value.name == user)?;
+        let found = chain
+            .iter()
+            .flat_map(|recipe| &recipe.users)
+            .find(|known| known.value.name == user)?;
         Some((found.value.id, found.value.id))
     }
 
     fn check(&self, recipe: &Recipe) -> Result<()> {
         let file = format!("recipes/{}.yaml", recipe.name);
-        let bad = |line: u64, message: String| Err(Error::Data { file: file.clone(), line, message });
+        let bad = |line: u64, message: String| {
+            Err(Error::Data {
+                file: file.clone(),
+                line,
+                message,
+            })
+        };
         let mut seen = BTreeSet::from([recipe.name.as_str()]);
         let mut path = vec![recipe.name.as_str()];
         let mut current = recipe;
@@ -81,7 +95,11 @@ impl Recipes {
                 return Err(Error::Data {
                     file: format!("recipes/{}.yaml", current.name),
                     line,
-                    message: format!("base `{}` does not exist; known: {}", base.value, self.names().join(", ")),
+                    message: format!(
+                        "base `{}` does not exist; known: {}",
+                        base.value,
+                        self.names().join(", ")
+                    ),
                 });
             };
             path.push(&next.name);
@@ -95,12 +113,26 @@ impl Recipes {
             current = next;
         }
         if let Some(python) = &recipe.python
-            && !self.chain(&recipe.name)?.iter().any(|below| environment(below).is_some())
+            && !self
+                .chain(&recipe.name)?
+                .iter()
+                .any(|below| environment(below).is_some())
         {
             let message = "no recipe below has made a Python `environment`".into();
             return bad(python.set.referenced.line(), message);
         }
-        let owned = recipe.directories.iter().map(|d| (d.referenced.line(), &d.value.owner));
+        for member in recipe.python.iter().flat_map(|python| &python.shared_by) {
+            if !self.0.contains_key(&member.value) {
+                return bad(
+                    member.referenced.line(),
+                    format!("recipe `{}` does not exist", member.value),
+                );
+            }
+        }
+        let owned = recipe
+            .directories
+            .iter()
+            .map(|d| (d.referenced.line(), &d.value.owner));
         let owned = owned.chain(recipe.files.iter().map(|f| (f.referenced.line(), &f.value.owner)));
         for (line, owner) in owned {
             if let Some(owner) = owner
@@ -112,7 +144,12 @@ impl Recipes {
         if let Some(image) = &recipe.image {
             let line = image.user.referenced.line();
             match self.owner(recipe, &image.user.value) {
-                None => return bad(line, format!("user `{}` is not in this recipe or one below", image.user.value)),
+                None => {
+                    return bad(
+                        line,
+                        format!("user `{}` is not in this recipe or one below", image.user.value),
+                    );
+                }
                 Some((0, _) | (_, 0)) => return bad(line, "an image does not run as root".into()),
                 Some(_) => {}
             }
@@ -123,7 +160,12 @@ impl Recipes {
 
 /// Where a recipe makes the Python environment.
 pub fn environment(recipe: &Recipe) -> Option<&str> {
-    recipe.python.as_ref()?.environment.as_ref().map(|path| path.value.as_str())
+    recipe
+        .python
+        .as_ref()?
+        .environment
+        .as_ref()
+        .map(|path| path.value.as_str())
 }
 
 #[cfg(test)]
@@ -137,21 +179,32 @@ mod tests {
     #[test]
     fn the_recipes_of_the_program_are_sound() {
         let recipes = Recipes::load(&Data::embedded()).unwrap();
-        let chain: Vec<_> = recipes.chain("keystone").unwrap().iter().map(|r| r.name.clone()).collect();
+        let chain: Vec<_> = recipes
+            .chain("keystone")
+            .unwrap()
+            .iter()
+            .map(|r| r.name.clone())
+            .collect();
         assert_eq!(chain, ["base", "python-base", "common", "keystone"]);
         assert!(recipes.images().count() >= 13);
     }
 
     #[test]
     fn missing_base_cycle_and_users_are_named_with_file_and_line() {
-        let root = ("recipes/base.yaml", "description: d\nbootstrap: {variant: minbase}\n");
+        let root = (
+            "recipes/base.yaml",
+            "description: d\nbootstrap: {variant: minbase}\n",
+        );
         for (files, wanted) in [
             (
                 vec![root, ("recipes/a.yaml", "description: d\n\nbase: bass\n")],
                 "recipes/a.yaml:3: base `bass` does not exist; known: a, base",
             ),
             (
-                vec![("recipes/a.yaml", "description: d\nbase: b\n"), ("recipes/b.yaml", "base: a\ndescription: d\n")],
+                vec![
+                    ("recipes/a.yaml", "description: d\nbase: b\n"),
+                    ("recipes/b.yaml", "base: a\ndescription: d\n"),
+                ],
                 "recipes/b.yaml:1: the bases form a cycle: a → b → a",
             ),
             (
@@ -159,15 +212,33 @@ mod tests {
                 "recipes/a.yaml:2: the bases form a cycle: a → a",
             ),
             (
-                vec![root, ("recipes/a.yaml", "description: d\nbase: base\nimage:\n  user: joe\n  version: [a]\n")],
+                vec![
+                    root,
+                    (
+                        "recipes/a.yaml",
+                        "description: d\nbase: base\nimage:\n  user: joe\n  version: [a]\n",
+                    ),
+                ],
                 "recipes/a.yaml:4: user `joe` is not in this recipe or one below",
             ),
             (
-                vec![root, ("recipes/a.yaml", "description: d\nbase: base\nimage:\n  user: '0:0'\n  version: [a]\n")],
+                vec![
+                    root,
+                    (
+                        "recipes/a.yaml",
+                        "description: d\nbase: base\nimage:\n  user: '0:0'\n  version: [a]\n",
+                    ),
+                ],
                 "recipes/a.yaml:4: an image does not run as root",
             ),
             (
-                vec![root, ("recipes/a.yaml", "description: d\nbase: base\npython:\n  set: x\n")],
+                vec![
+                    root,
+                    (
+                        "recipes/a.yaml",
+                        "description: d\nbase: base\npython:\n  set: x\n",
+                    ),
+                ],
                 "recipes/a.yaml:4: no recipe below has made a Python `environment`",
             ),
         ] {

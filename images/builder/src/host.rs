@@ -47,8 +47,11 @@ impl Host {
             variables.entry(name).or_insert(value);
         }
         let config_home = env::var_os("XDG_CONFIG_HOME").map_or_else(|| home.join(".config"), PathBuf::from);
-        let uv_configs =
-            [env::var_os("UV_CONFIG_FILE").map(PathBuf::from), Some(config_home.join("uv/uv.toml")), Some("/etc/uv/uv.toml".into())];
+        let uv_configs = [
+            env::var_os("UV_CONFIG_FILE").map(PathBuf::from),
+            Some(config_home.join("uv/uv.toml")),
+            Some("/etc/uv/uv.toml".into()),
+        ];
         variables.remove("UV_CONFIG_FILE");
         Self {
             apt: apt::gather(),
@@ -84,7 +87,9 @@ fn certificates(pip: &PipSettings) -> Option<PathBuf> {
 }
 
 fn apt_options() -> Vec<(String, String)> {
-    let Ok(output) = Command::new("apt-config").arg("dump").output() else { return Vec::new() };
+    let Ok(output) = Command::new("apt-config").arg("dump").output() else {
+        return Vec::new();
+    };
     apt::acquire_options(&String::from_utf8_lossy(&output.stdout))
 }
 
@@ -94,5 +99,8 @@ fn concatenated(file: &str, directory: &str) -> String {
         .unwrap_or_default();
     paths.sort();
     paths.insert(0, Path::new(file).to_owned());
-    paths.iter().filter_map(|path| fs::read_to_string(path).ok()).fold(String::new(), |all, text| all + &text + "\n")
+    paths
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .fold(String::new(), |all, text| all + &text + "\n")
 }

@@ -39,7 +39,10 @@ pub fn write(
             })
             .collect(),
     };
-    let descriptor = store.put(MANIFEST, &bytes(&serde_json::to_value(&manifest).unwrap_or_default()))?;
+    let descriptor = store.put(
+        MANIFEST,
+        &bytes(&serde_json::to_value(&manifest).unwrap_or_default()),
+    )?;
     let named = |reference: &String| Descriptor {
         annotations: BTreeMap::from([
             (NAME.to_owned(), reference.clone()),
@@ -66,13 +69,19 @@ pub fn architecture() -> &'static str {
 
 fn config(release: &Release, recipe: &Recipe, image: &plan::Image, layers: &[&Record]) -> Value {
     let settings = recipe.image.as_ref();
-    let env: Vec<String> =
-        settings.iter().flat_map(|image| &image.env).map(|(name, value)| format!("{name}={value}")).collect();
+    let env: Vec<String> = settings
+        .iter()
+        .flat_map(|image| &image.env)
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     let mut labels = BTreeMap::from([
         ("org.opencontainers.image.title", recipe.name.clone()),
         ("org.opencontainers.image.description", recipe.description.clone()),
         ("org.opencontainers.image.version", image.version.clone()),
-        ("org.opencontainers.image.source", env!("CARGO_PKG_REPOSITORY").to_owned()),
+        (
+            "org.opencontainers.image.source",
+            env!("CARGO_PKG_REPOSITORY").to_owned(),
+        ),
         (RELEASE, release.name.clone()),
     ]);
     if image.patches > 0 {
@@ -83,7 +92,8 @@ fn config(release: &Release, recipe: &Recipe, image: &plan::Image, layers: &[&Re
     if let (Some(main), Some(version)) = (main, version) {
         labels.insert("c5c3.io/debian-package", format!("{}={version}", main.value));
     }
-    let mut container = json!({ "User": format!("{}:{}", image.user.0, image.user.1), "Env": env, "Labels": labels });
+    let mut container =
+        json!({ "User": format!("{}:{}", image.user.0, image.user.1), "Env": env, "Labels": labels });
     if let Some(settings) = settings {
         for (name, words) in [("Entrypoint", &settings.entrypoint), ("Cmd", &settings.command)] {
             if !words.is_empty() {

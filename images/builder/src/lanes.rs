@@ -26,12 +26,24 @@ impl Board {
     /// `below[i]` are the layers below layer `i`; `pending[i]` tells that it has to be made.
     pub fn new(below: &[Vec<usize>], pending: &[bool]) -> Self {
         let needed = |index: &usize| pending.get(*index).copied().unwrap_or(false);
-        let waiting: Vec<Vec<usize>> =
-            below.iter().map(|lower| lower.iter().copied().filter(|i| needed(i)).collect()).collect();
-        let weight = (0..below.len()).map(|i| below.iter().filter(|lower| lower.contains(&i)).count()).collect();
-        let ready =
-            (0..below.len()).filter(|i| needed(i) && waiting[*i].is_empty()).map(Task::Tree).collect();
-        Self { waiting, weight, ready, running: 0, stopped: false }
+        let waiting: Vec<Vec<usize>> = below
+            .iter()
+            .map(|lower| lower.iter().copied().filter(|i| needed(i)).collect())
+            .collect();
+        let weight = (0..below.len())
+            .map(|i| below.iter().filter(|lower| lower.contains(&i)).count())
+            .collect();
+        let ready = (0..below.len())
+            .filter(|i| needed(i) && waiting[*i].is_empty())
+            .map(Task::Tree)
+            .collect();
+        Self {
+            waiting,
+            weight,
+            ready,
+            running: 0,
+            stopped: false,
+        }
     }
 
     /// Trees first, those that most layers wait for before others.
@@ -74,7 +86,11 @@ impl Board {
 }
 
 /// Does all work in `lanes` threads; the first error wins.
-pub fn run<E: Send>(board: Board, lanes: usize, work: impl Fn(Task) -> Result<(), E> + Sync) -> Result<(), E> {
+pub fn run<E: Send>(
+    board: Board,
+    lanes: usize,
+    work: impl Fn(Task) -> Result<(), E> + Sync,
+) -> Result<(), E> {
     let board = Mutex::new(board);
     let changed = Condvar::new();
     let first_error = Mutex::new(None);
@@ -90,7 +106,10 @@ pub fn run<E: Send>(board: Board, lanes: usize, work: impl Fn(Task) -> Result<()
                     Ok(()) => state.done(task),
                     Err(error) => {
                         state.fail();
-                        first_error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        first_error
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .get_or_insert(error);
                     }
                 }
                 changed.notify_all();
@@ -106,7 +125,10 @@ pub fn run<E: Send>(board: Board, lanes: usize, work: impl Fn(Task) -> Result<()
             scope.spawn(lane);
         }
     });
-    first_error.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    first_error
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .map_or(Ok(()), Err)
 }
 
 #[cfg(test)]
@@ -134,10 +156,14 @@ mod tests {
     fn every_task_is_done_once_and_in_order() {
         for lanes in [1, 2, 8] {
             let order = Mutex::new(Vec::new());
-            run::<()>(Board::new(&below(), &[false, true, true, true, true]), lanes, |task| {
-                order.lock().unwrap().push(task);
-                Ok(())
-            })
+            run::<()>(
+                Board::new(&below(), &[false, true, true, true, true]),
+                lanes,
+                |task| {
+                    order.lock().unwrap().push(task);
+                    Ok(())
+                },
+            )
             .unwrap();
             let mut order = order.into_inner().unwrap();
             let at = |task| order.iter().position(|done| *done == task).unwrap();

@@ -12,6 +12,7 @@ mod graph;
 mod host;
 mod image;
 mod lanes;
+mod lock;
 mod patch;
 mod pause;
 mod pins;

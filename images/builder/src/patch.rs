@@ -48,26 +48,46 @@ impl Patch {
                 return Err(bad(at, "binary changes are not supported"));
             }
             if line.starts_with("rename from ") || line.starts_with("copy from ") {
-                return Err(bad(at, "renames are not supported: make the patch with `git format-patch --no-renames`"));
+                return Err(bad(
+                    at,
+                    "renames are not supported: make the patch with `git format-patch --no-renames`",
+                ));
             }
             if let Some(old) = line.strip_prefix("--- ")
                 && let Some(new) = lines.get(at).and_then(|next| next.strip_prefix("+++ "))
             {
-                files.push(FilePatch { old: target(old), new: target(new), hunks: Vec::new() });
+                files.push(FilePatch {
+                    old: target(old),
+                    new: target(new),
+                    hunks: Vec::new(),
+                });
                 at += 1;
             } else if line.starts_with("@@ ") {
-                let file = files.last_mut().ok_or_else(|| bad(at, "a hunk before any file name"))?;
-                let (start, old, new) = ranges(line).ok_or_else(|| bad(at, "the hunk's header is not valid"))?;
+                let file = files
+                    .last_mut()
+                    .ok_or_else(|| bad(at, "a hunk before any file name"))?;
+                let (start, old, new) =
+                    ranges(line).ok_or_else(|| bad(at, "the hunk's header is not valid"))?;
                 let (body, next) =
                     hunk_lines(&lines, at, old, new).ok_or_else(|| bad(at, "the hunk is cut short"))?;
-                file.hunks.push(Hunk { header: line.trim_end().to_owned(), start, lines: body });
+                file.hunks.push(Hunk {
+                    header: line.trim_end().to_owned(),
+                    start,
+                    lines: body,
+                });
                 at = next;
             }
         }
         if !files.iter().any(|file| !file.hunks.is_empty()) {
-            return Err(Error::Patch { patch: name.to_owned(), reason: "no change found in it".into() });
+            return Err(Error::Patch {
+                patch: name.to_owned(),
+                reason: "no change found in it".into(),
+            });
         }
-        Ok(Self { name: name.to_owned(), files })
+        Ok(Self {
+            name: name.to_owned(),
+            files,
+        })
     }
 }
 
@@ -164,7 +184,11 @@ impl FilePatch {
         let failed = |hunk: usize, reason: String| Error::Hunk {
             patch: patch.to_owned(),
             hunk: hunk + 1,
-            header: self.hunks.get(hunk).map(|hunk| hunk.header.clone()).unwrap_or_default(),
+            header: self
+                .hunks
+                .get(hunk)
+                .map(|hunk| hunk.header.clone())
+                .unwrap_or_default(),
             file: self.path().to_owned(),
             reason,
         };
@@ -172,7 +196,12 @@ impl FilePatch {
             (Some(text), Some(_)) => text,
             (None, None) => "",
             (None, Some(_)) => return Err(failed(0, "there is no such file".into())),
-            (Some(_), None) => return Err(failed(0, "the patch creates the file, but it is there already".into())),
+            (Some(_), None) => {
+                return Err(failed(
+                    0,
+                    "the patch creates the file, but it is there already".into(),
+                ));
+            }
         };
         let lines: Vec<&str> = original.split_inclusive('\n').collect();
         let mut result = String::with_capacity(original.len());
@@ -199,7 +228,9 @@ impl FilePatch {
 fn find(lines: &[&str], wanted: &[&str], expected: usize, from: usize) -> Option<usize> {
     let last = lines.len().checked_sub(wanted.len())?;
     let fits = |place: &usize| lines[*place..*place + wanted.len()] == *wanted;
-    (from..=last).filter(fits).min_by_key(|place| place.abs_diff(expected))
+    (from..=last)
+        .filter(fits)
+        .min_by_key(|place| place.abs_diff(expected))
 }
 
 fn misfit(lines: &[&str], old: &[&str], new: &[&str], expected: usize, from: usize) -> String {
@@ -211,7 +242,10 @@ fn misfit(lines: &[&str], old: &[&str], new: &[&str], expected: usize, from: usi
             Some(found) if found == wanted => {}
             Some(found) => {
                 let (found, wanted) = (found.trim_end(), wanted.trim_end());
-                return format!("line {} is `{found}`, the patch wants `{wanted}`", expected + offset + 1);
+                return format!(
+                    "line {} is `{found}`, the patch wants `{wanted}`",
+                    expected + offset + 1
+                );
             }
             None => return format!("the file ends at line {}", lines.len()),
         }
@@ -235,8 +269,13 @@ mod tests {
 
     #[test]
     fn a_patch_applies_also_at_an_offset() {
-        assert_eq!(apply(PATCH, "one\ntwo\nthree\n").unwrap().unwrap(), "one\nTWO\nhalf\nthree\n");
-        let moved = apply(PATCH, "zero\nzero\none\ntwo\nthree\nfour\n").unwrap().unwrap();
+        assert_eq!(
+            apply(PATCH, "one\ntwo\nthree\n").unwrap().unwrap(),
+            "one\nTWO\nhalf\nthree\n"
+        );
+        let moved = apply(PATCH, "zero\nzero\none\ntwo\nthree\nfour\n")
+            .unwrap()
+            .unwrap();
         assert_eq!(moved, "zero\nzero\none\nTWO\nhalf\nthree\nfour\n");
     }
 
@@ -258,11 +297,23 @@ mod tests {
         let create = "--- /dev/null\n+++ b/x/new.py\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n";
         let patch = Patch::parse("p", create).unwrap();
         assert_eq!(patch.files[0].apply("p", None).unwrap().unwrap(), "a\nb");
-        assert!(patch.files[0].apply("p", Some("")).unwrap_err().to_string().contains("already"));
+        assert!(
+            patch.files[0]
+                .apply("p", Some(""))
+                .unwrap_err()
+                .to_string()
+                .contains("already")
+        );
         let delete = "--- a/x/old.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n";
         let patch = Patch::parse("p", delete).unwrap();
         assert_eq!(patch.files[0].apply("p", Some("a\n")).unwrap(), None);
-        assert!(patch.files[0].apply("p", None).unwrap_err().to_string().contains("no such file"));
+        assert!(
+            patch.files[0]
+                .apply("p", None)
+                .unwrap_err()
+                .to_string()
+                .contains("no such file")
+        );
     }
 
     #[test]
@@ -282,7 +333,12 @@ mod tests {
 
     /// The smallest honest diff: everything out, everything in.
     fn diff(old: &[String], new: &[String]) -> String {
-        let mut text = format!("--- a/f\n+++ b/f\n@@ -{},{} +1,{} @@\n", usize::from(!old.is_empty()), old.len(), new.len());
+        let mut text = format!(
+            "--- a/f\n+++ b/f\n@@ -{},{} +1,{} @@\n",
+            usize::from(!old.is_empty()),
+            old.len(),
+            new.len()
+        );
         text.extend(old.iter().map(|line| format!("-{line}\n")));
         text.extend(new.iter().map(|line| format!("+{line}\n")));
         text

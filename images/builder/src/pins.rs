@@ -46,7 +46,9 @@ fn logical_lines(text: &str) -> Vec<(u64, String)> {
     for (number, raw) in (1..).zip(text.lines()) {
         let line = raw.split(" #").next().unwrap_or("").trim();
         let line = if line.starts_with('#') { "" } else { line };
-        let (part, more) = line.strip_suffix('\\').map_or((line, false), |part| (part.trim_end(), true));
+        let (part, more) = line
+            .strip_suffix('\\')
+            .map_or((line, false), |part| (part.trim_end(), true));
         match lines.last_mut() {
             Some((_, last)) if continued => {
                 last.push(' ');
@@ -66,7 +68,10 @@ fn pin(text: &str) -> Option<(String, Pin)> {
     let (name, version) = words.next()?.split_once("==")?;
     let version = version.strip_prefix('=').unwrap_or(version);
     let plain = |text: &str, extra: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || extra.contains(c))
+        !text.is_empty()
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || extra.contains(c))
     };
     if !plain(name, "-_.") || !plain(version, ".+!-_") {
         return None;
@@ -77,7 +82,13 @@ fn pin(text: &str) -> Option<(String, Pin)> {
             (digest.len() == 64 && digest.chars().all(|c| c.is_ascii_hexdigit())).then(|| digest.to_owned())
         })
         .collect::<Option<Vec<_>>>()?;
-    Some((normalise(name), Pin { version: version.to_owned(), hashes }))
+    Some((
+        normalise(name),
+        Pin {
+            version: version.to_owned(),
+            hashes,
+        },
+    ))
 }
 
 impl Pins {
@@ -85,10 +96,16 @@ impl Pins {
     pub fn parse(file: &str, text: &str) -> Result<Self> {
         let mut pins = BTreeMap::new();
         for (line, content) in logical_lines(text) {
-            let bad = |message: String| Error::Data { file: file.to_owned(), line, message };
+            let bad = |message: String| Error::Data {
+                file: file.to_owned(),
+                line,
+                message,
+            };
             let (name, pin) = pin(&content).ok_or_else(|| {
                 let shown: String = content.chars().take(60).collect();
-                bad(format!("`{shown}` is no pin: write name==version --hash=sha256:…"))
+                bad(format!(
+                    "`{shown}` is no pin: write name==version --hash=sha256:…"
+                ))
             })?;
             if pins.insert(name.clone(), pin).is_some() {
                 return Err(bad(format!("`{name}` is pinned twice")));
@@ -102,8 +119,15 @@ impl Pins {
         let mut pins = self.clone();
         for change in overrides {
             let Some(old) = pins.0.get(&change.name) else {
-                let message = format!("`{}` is not pinned in this release: nothing to override", change.name);
-                return Err(Error::Data { file: file.to_owned(), line: change.line, message });
+                let message = format!(
+                    "`{}` is not pinned in this release: nothing to override",
+                    change.name
+                );
+                return Err(Error::Data {
+                    file: file.to_owned(),
+                    line: change.line,
+                    message,
+                });
             };
             match &change.pin {
                 None => drop(pins.0.remove(&change.name)),
@@ -138,12 +162,20 @@ pub fn parse_overrides(file: &str, text: &str) -> Result<Vec<Override>> {
     let mut seen = BTreeSet::new();
     let mut overrides = Vec::new();
     for (line, content) in logical_lines(text) {
-        let bad = |message: String| Error::Data { file: file.to_owned(), line, message };
+        let bad = |message: String| Error::Data {
+            file: file.to_owned(),
+            line,
+            message,
+        };
         let (name, pin) = match content.strip_prefix('-') {
             Some(name) if !name.is_empty() && !name.starts_with('-') => (normalise(name), None),
             _ => match pin(&content) {
                 Some((name, pin)) => (name, Some(pin)),
-                None => return Err(bad(format!("`{content}` is neither package===version nor -package"))),
+                None => {
+                    return Err(bad(format!(
+                        "`{content}` is neither package===version nor -package"
+                    )));
+                }
             },
         };
         if !seen.insert(name.clone()) {
@@ -165,7 +197,8 @@ pub fn constraints(text: &str, overrides: &[Override]) -> String {
         let pin = change.pin.as_ref()?;
         Some(format!("{}=={}", change.name, pin.version))
     });
-    kept.chain(added).fold(String::new(), |text, line| text + &line + "\n")
+    kept.chain(added)
+        .fold(String::new(), |text, line| text + &line + "\n")
 }
 
 #[cfg(test)]
@@ -175,7 +208,8 @@ mod tests {
     const HASH: &str = "1111111111111111111111111111111111111111111111111111111111111111";
 
     fn pins() -> Pins {
-        let text = format!("# made\noslo-config==10.0.0 \\\n    --hash=sha256:{HASH}\n    # via x\nsix==1.17.0\n");
+        let text =
+            format!("# made\noslo-config==10.0.0 \\\n    --hash=sha256:{HASH}\n    # via x\nsix==1.17.0\n");
         Pins::parse("pins.txt", &text).unwrap()
     }
 
@@ -191,7 +225,11 @@ mod tests {
 
     #[test]
     fn names_are_normalised() {
-        for (name, normal) in [("Oslo.Config", "oslo-config"), ("a-_.b", "a-b"), ("PyYAML", "pyyaml")] {
+        for (name, normal) in [
+            ("Oslo.Config", "oslo-config"),
+            ("a-_.b", "a-b"),
+            ("PyYAML", "pyyaml"),
+        ] {
             assert_eq!(normalise(name), normal);
         }
     }
@@ -200,7 +238,10 @@ mod tests {
     fn bad_lines_are_named() {
         for (text, wanted) in [
             ("six\n", "f:1: `six` is no pin"),
-            ("\nsix==1 --hash=sha256:12\n", "f:2: `six==1 --hash=sha256:12` is no pin"),
+            (
+                "\nsix==1 --hash=sha256:12\n",
+                "f:2: `six==1 --hash=sha256:12` is no pin",
+            ),
             ("six==1; rm -rf /\n", "f:1:"),
             ("six==1\nSix==2\n", "f:2: `six` is pinned twice"),
         ] {
@@ -214,7 +255,13 @@ mod tests {
         let original = pins();
         let overrides = parse_overrides("o", "oslo.config===10.0.1 # CVE\n-six\n").unwrap();
         let changed = original.overridden("o", &overrides).unwrap();
-        assert_eq!(changed.0["oslo-config"], Pin { version: "10.0.1".into(), hashes: vec![] });
+        assert_eq!(
+            changed.0["oslo-config"],
+            Pin {
+                version: "10.0.1".into(),
+                hashes: vec![]
+            }
+        );
         assert!(!changed.0.contains_key("six"));
         assert_eq!(original, pins());
     }
@@ -223,7 +270,10 @@ mod tests {
     fn an_override_that_does_not_apply_is_named_with_its_line() {
         let overrides = parse_overrides("overrides/2025.2/constraints.txt", "# x\nrequests===3\n").unwrap();
         assert_eq!(
-            pins().overridden("overrides/2025.2/constraints.txt", &overrides).unwrap_err().to_string(),
+            pins()
+                .overridden("overrides/2025.2/constraints.txt", &overrides)
+                .unwrap_err()
+                .to_string(),
             "overrides/2025.2/constraints.txt:2: `requests` is not pinned in this release: nothing to override"
         );
         let error = parse_overrides("o", "six>=1\n").unwrap_err().to_string();
@@ -240,6 +290,9 @@ mod tests {
     fn constraints_take_the_overrides_in_a_copy() {
         let overrides = parse_overrides("o", "b===2\n-c\nd===4\n").unwrap();
         let text = "a===1;python_version=='3.11'\nB===1\nc===1\n";
-        assert_eq!(constraints(text, &overrides), "a==1;python_version=='3.11'\nb==2\nd==4\n");
+        assert_eq!(
+            constraints(text, &overrides),
+            "a==1;python_version=='3.11'\nb==2\nd==4\n"
+        );
     }
 }

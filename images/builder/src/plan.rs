@@ -126,7 +126,10 @@ pub struct Request<'a> {
 
 impl Plan {
     pub fn make(request: &Request<'_>) -> Result<Self> {
-        let mut plan = Self { layers: Vec::new(), images: Vec::new() };
+        let mut plan = Self {
+            layers: Vec::new(),
+            images: Vec::new(),
+        };
         for recipe in request.chosen()? {
             let layers = plan.add_chain(request, recipe)?;
             if recipe.image.is_some() {
@@ -170,28 +173,44 @@ fn key(inputs: &Inputs) -> String {
 
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }
 
 impl Request<'_> {
     fn is_base(&self, recipe: &Recipe) -> bool {
-        self.recipes.iter().any(|other| other.base.as_ref().is_some_and(|base| base.value == recipe.name))
+        self.recipes
+            .iter()
+            .any(|other| other.base.as_ref().is_some_and(|base| base.value == recipe.name))
     }
 
     fn version(&self, recipe: &Recipe) -> Option<&str> {
-        if recipe.files.iter().any(|file| file.value.input.as_deref() == Some("c5c3")) {
+        if recipe
+            .files
+            .iter()
+            .any(|file| file.value.input.as_deref() == Some("c5c3"))
+        {
             return Some(self.own_version);
         }
-        self.release.release.versions.get(&recipe.name).map(String::as_str)
+        self.release
+            .release
+            .versions
+            .get(&recipe.name)
+            .map(String::as_str)
     }
 
     fn chosen(&self) -> Result<Vec<&Recipe>> {
         if self.names.is_empty() {
-            return Ok(self.recipes.images().filter(|recipe| self.version(recipe).is_some()).collect());
+            return Ok(self
+                .recipes
+                .images()
+                .filter(|recipe| self.version(recipe).is_some())
+                .collect());
         }
         let unique: BTreeSet<&String> = self.names.iter().collect();
         self.names
@@ -212,15 +231,30 @@ impl Request<'_> {
 
     fn image(&self, recipe: &Recipe, layers: Vec<usize>, all: &[Layer]) -> Result<Image> {
         let version = self.version(recipe).unwrap_or_default().to_owned();
-        let user = recipe.image.as_ref().and_then(|image| self.recipes.owner(recipe, &image.user.value));
+        let user = recipe
+            .image
+            .as_ref()
+            .and_then(|image| self.recipes.owner(recipe, &image.user.value));
         let name = format!("{}/{}", self.release.release.registry, recipe.name);
-        let patches = layers.iter().filter_map(|index| all.get(*index)).map(|layer| layer.patches.len()).sum();
+        let patches = layers
+            .iter()
+            .filter_map(|index| all.get(*index))
+            .map(|layer| layer.patches.len())
+            .sum();
         let mut references = vec![format!("{name}:{version}")];
         if patches > 0 {
             references.push(format!("{name}:{version}-p{patches}"));
         }
-        let user = user.ok_or_else(|| Error::Request(format!("recipe {}: its user is unknown", recipe.name)))?;
-        Ok(Image { recipe: recipe.name.clone(), version, references, layers, user, patches })
+        let user =
+            user.ok_or_else(|| Error::Request(format!("recipe {}: its user is unknown", recipe.name)))?;
+        Ok(Image {
+            recipe: recipe.name.clone(),
+            version,
+            references,
+            layers,
+            user,
+            patches,
+        })
     }
 
     fn inputs(&self, recipe: &Recipe, parent: Option<String>) -> Result<(Inputs, Vec<PatchFile>)> {
@@ -237,7 +271,10 @@ impl Request<'_> {
             parent,
             architecture: self.architecture.to_owned(),
             date: self.release.release.date.clone(),
-            bootstrap: recipe.bootstrap.as_ref().map(|b| (b.variant.value.clone(), suite.clone())),
+            bootstrap: recipe
+                .bootstrap
+                .as_ref()
+                .map(|b| (b.variant.value.clone(), suite.clone())),
             users: recipe.users.iter().map(|user| user.value.clone()).collect(),
             debian: self.debian(recipe),
             python,
@@ -249,9 +286,20 @@ impl Request<'_> {
     }
 
     fn debian(&self, recipe: &Recipe) -> Option<DebianInputs> {
-        let mut packages: Vec<String> =
-            recipe.debian.iter().flat_map(|debian| &debian.packages).map(|p| p.value.clone()).collect();
-        packages.extend(self.release.extra.debian.get(&recipe.name).cloned().unwrap_or_default());
+        let mut packages: Vec<String> = recipe
+            .debian
+            .iter()
+            .flat_map(|debian| &debian.packages)
+            .map(|p| p.value.clone())
+            .collect();
+        packages.extend(
+            self.release
+                .extra
+                .debian
+                .get(&recipe.name)
+                .cloned()
+                .unwrap_or_default(),
+        );
         let locked = self.release.debian.get(&recipe.name).cloned().unwrap_or_default();
         if packages.is_empty() && recipe.bootstrap.is_none() {
             return None;
@@ -268,7 +316,11 @@ impl Request<'_> {
 
     fn python(&self, recipe: &Recipe) -> Result<(PythonInputs, Vec<PatchFile>)> {
         let chain = self.recipes.chain(&recipe.name)?;
-        let set = recipe.python.as_ref().map(|python| python.set.value.as_str()).unwrap_or_default();
+        let set = recipe
+            .python
+            .as_ref()
+            .map(|python| python.set.value.as_str())
+            .unwrap_or_default();
         let below: Vec<&str> = chain
             .iter()
             .filter(|lower| lower.name != recipe.name)
@@ -277,26 +329,40 @@ impl Request<'_> {
         let names = self.release.requirements(set, &below)?;
         let mut patches: Vec<PatchFile> = self.release.patches_for(&names).into_iter().cloned().collect();
         // A service may be known by another name than its package: patches/placement.
-        let package = recipe.python.as_ref().and_then(|python| python.package.as_deref());
+        let package = recipe
+            .python
+            .as_ref()
+            .and_then(|python| python.package.as_deref());
         if package.is_some_and(|package| package != recipe.name) {
             let own = self.release.patches_for(&BTreeSet::from([recipe.name.clone()]));
             patches.extend(own.into_iter().filter(|_| !names.contains(&recipe.name)).cloned());
         }
         let inputs = PythonInputs {
             // Loading the recipes checked that one below makes it.
-            environment: chain.iter().find_map(|lower| environment(lower)).unwrap_or_default().to_owned(),
+            environment: chain
+                .iter()
+                .find_map(|lower| environment(lower))
+                .unwrap_or_default()
+                .to_owned(),
             create: environment(recipe).is_some(),
             uv: self.release.release.uv.version.clone(),
             requirements: self.release.pins.lines(&names),
             build_constraints: self.release.build_constraints.clone(),
-            patches: patches.iter().map(|p| (p.name.clone(), hex(&Sha256::digest(p.text.as_bytes())))).collect(),
+            patches: patches
+                .iter()
+                .map(|p| (p.name.clone(), hex(&Sha256::digest(p.text.as_bytes()))))
+                .collect(),
         };
         Ok((inputs, patches))
     }
 
     fn directories(&self, recipe: &Recipe) -> Vec<DirectoryInput> {
         let directories = recipe.directories.iter().map(|entry| {
-            let owner = entry.value.owner.as_ref().and_then(|owner| self.recipes.owner(recipe, owner));
+            let owner = entry
+                .value
+                .owner
+                .as_ref()
+                .and_then(|owner| self.recipes.owner(recipe, owner));
             DirectoryInput {
                 path: entry.value.path.clone(),
                 mode: entry.value.mode.0,
@@ -310,17 +376,33 @@ impl Request<'_> {
         let mut files = Vec::new();
         for entry in &recipe.files {
             let file = &entry.value;
-            let owner = file.owner.as_ref().and_then(|owner| self.recipes.owner(recipe, owner)).unwrap_or((0, 0));
+            let owner = file
+                .owner
+                .as_ref()
+                .and_then(|owner| self.recipes.owner(recipe, owner))
+                .unwrap_or((0, 0));
             let source = if let Some(input) = &file.input {
                 let (path, sha256) = self.given.get(input).ok_or_else(|| {
-                    Error::Request(format!("recipe {} needs the file `{input}`: give --input {input}=PATH", recipe.name))
+                    Error::Request(format!(
+                        "recipe {} needs the file `{input}`: give --input {input}=PATH",
+                        recipe.name
+                    ))
                 })?;
                 let (path, sha256, mode) = (path.clone(), sha256.clone(), file.mode.0);
-                files.push(FileInput { path: file.path.clone(), mode, owner, sha256, source: Source::Path(path) });
+                files.push(FileInput {
+                    path: file.path.clone(),
+                    mode,
+                    owner,
+                    sha256,
+                    source: Source::Path(path),
+                });
                 continue;
             } else if file.program.is_some() {
                 crate::pause::program(self.architecture).ok_or_else(|| {
-                    Error::Request(format!("the pause program is not there for {} yet", self.architecture))
+                    Error::Request(format!(
+                        "the pause program is not there for {} yet",
+                        self.architecture
+                    ))
                 })?
             } else {
                 file.content.clone().unwrap_or_default().into_bytes()

@@ -16,7 +16,11 @@ pub struct Progress {
 
 impl Progress {
     pub fn new(quiet: bool) -> Self {
-        Self { begin: Instant::now(), quiet, lock: Mutex::new(()) }
+        Self {
+            begin: Instant::now(),
+            quiet,
+            lock: Mutex::new(()),
+        }
     }
 
     pub fn seconds(&self) -> f64 {
@@ -33,7 +37,10 @@ impl Progress {
 
     pub fn stored(&self, record: &Record, seconds: f64) {
         let (tar, size) = (megabytes(record.tar_size), megabytes(record.size));
-        self.line(&format!("{:<16} stored in {seconds:.1} s, {tar} → {size}", record.recipe));
+        self.line(&format!(
+            "{:<16} stored in {seconds:.1} s, {tar} → {size}",
+            record.recipe
+        ));
     }
 
     pub fn note(&self, text: &str) {
@@ -44,7 +51,10 @@ impl Progress {
         if self.quiet {
             return;
         }
-        let _guard = self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _guard = self
+            .lock
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         // Progress is not worth an error.
         let _ = writeln!(std::io::stderr(), "{:>7.1} s  {text}", self.seconds());
     }

@@ -72,6 +72,9 @@ pub struct Python {
     /// Make the virtual environment here; recipes above install into it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Spanned<String>>,
+    /// The recipes that all have the packages of this set: `c5c3 image lock` finds out which those are.
+    #[serde(default, rename = "shared-by", skip_serializing_if = "Vec::is_empty")]
+    pub shared_by: Vec<Spanned<String>>,
     /// The name of the service on the package index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
@@ -145,7 +148,11 @@ impl Serialize for Mode {
 impl Recipe {
     /// Reads one recipe and checks what can be checked without the others.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
-        let name = file.rsplit('/').next().and_then(|name| name.strip_suffix(".yaml")).unwrap_or(file);
+        let name = file
+            .rsplit('/')
+            .next()
+            .and_then(|name| name.strip_suffix(".yaml"))
+            .unwrap_or(file);
         let mut recipe: Self = crate::yaml::parse(file, text)?;
         recipe.name = name.to_owned();
         recipe.check(file)?;
@@ -153,13 +160,25 @@ impl Recipe {
     }
 
     fn check(&self, file: &str) -> Result<()> {
-        let bad = |line: u64, message: String| Err(Error::Data { file: file.to_owned(), line, message });
+        let bad = |line: u64, message: String| {
+            Err(Error::Data {
+                file: file.to_owned(),
+                line,
+                message,
+            })
+        };
         if !is_name(&self.name) {
-            return bad(1, format!("`{}` is no image name: use a-z, 0-9 and dashes", self.name));
+            return bad(
+                1,
+                format!("`{}` is no image name: use a-z, 0-9 and dashes", self.name),
+            );
         }
         match (&self.base, &self.bootstrap) {
             (Some(base), Some(_)) => {
-                return bad(base.referenced.line(), "a recipe has `base` or `bootstrap`, not both".into());
+                return bad(
+                    base.referenced.line(),
+                    "a recipe has `base` or `bootstrap`, not both".into(),
+                );
             }
             (None, None) if self.debian.is_some() || self.python.is_some() => {
                 return bad(1, "packages need a `base` or a `bootstrap` below them".into());
@@ -169,7 +188,10 @@ impl Recipe {
         if let Some(bootstrap) = &self.bootstrap
             && !["minbase", "apt", "essential"].contains(&bootstrap.variant.value.as_str())
         {
-            let message = format!("variant `{}` is not minbase, apt or essential", bootstrap.variant.value);
+            let message = format!(
+                "variant `{}` is not minbase, apt or essential",
+                bootstrap.variant.value
+            );
             return bad(bootstrap.variant.referenced.line(), message);
         }
         for user in &self.users {
@@ -178,19 +200,28 @@ impl Recipe {
                 return bad(line, format!("`{}` is no user name", user.value.name));
             }
             if user.value.id < 1000 {
-                return bad(line, format!("user {}: id {} is below 1000", user.value.name, user.value.id));
+                return bad(
+                    line,
+                    format!("user {}: id {} is below 1000", user.value.name, user.value.id),
+                );
             }
         }
         for package in self.debian.iter().flat_map(|debian| &debian.packages) {
             if !is_debian_name(&package.value) {
-                return bad(package.referenced.line(), format!("`{}` is no Debian package name", package.value));
+                return bad(
+                    package.referenced.line(),
+                    format!("`{}` is no Debian package name", package.value),
+                );
             }
         }
         if let Some(debian) = &self.debian
             && let Some(main) = &debian.main
             && !debian.packages.iter().any(|package| package.value == main.value)
         {
-            return bad(main.referenced.line(), format!("main package `{}` is not among `packages`", main.value));
+            return bad(
+                main.referenced.line(),
+                format!("main package `{}` is not among `packages`", main.value),
+            );
         }
         for path in &self.remove {
             absolute(file, path.referenced.line(), &path.value)?;
@@ -203,7 +234,10 @@ impl Recipe {
             absolute(file, line, &entry.value.path)?;
             let sources = [&entry.value.content, &entry.value.input, &entry.value.program];
             if sources.iter().filter(|source| source.is_some()).count() != 1 {
-                return bad(line, "a file has exactly one of `content`, `input` and `program`".into());
+                return bad(
+                    line,
+                    "a file has exactly one of `content`, `input` and `program`".into(),
+                );
             }
             if let Some(program) = &entry.value.program
                 && program != "pause"
@@ -214,7 +248,10 @@ impl Recipe {
         if let Some(image) = &self.image
             && image.version.value.is_empty()
         {
-            return bad(image.version.referenced.line(), "the version command is empty".into());
+            return bad(
+                image.version.referenced.line(),
+                "the version command is empty".into(),
+            );
         }
         Ok(())
     }
@@ -226,19 +263,27 @@ fn absolute(file: &str, line: u64, path: &str) -> Result<()> {
         return Ok(());
     }
     let message = format!("`{path}` must be an absolute path without `..`");
-    Err(Error::Data { file: file.to_owned(), line, message })
+    Err(Error::Data {
+        file: file.to_owned(),
+        line,
+        message,
+    })
 }
 
 fn is_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
 /// Also keeps anything out of a shell command that has a meaning there.
 pub fn is_debian_name(name: &str) -> bool {
     name.len() > 1
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c))
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "+-.".contains(c))
 }
 
 #[cfg(test)]
@@ -250,21 +295,65 @@ mod tests {
         for (text, line, part) in [
             ("description: x\nbase: base\nbasis: y\n", 3, "unknown field"),
             ("description: x\n", 0, ""),
-            ("description: x\nbase: a\nbootstrap: {variant: minbase}\n", 2, "not both"),
+            (
+                "description: x\nbase: a\nbootstrap: {variant: minbase}\n",
+                2,
+                "not both",
+            ),
             ("description: x\ndebian: {packages: [curl]}\n", 1, "need a `base`"),
-            ("description: x\nbase: a\nusers:\n  - {name: x, id: 5, home: /}\n", 4, "below 1000"),
-            ("description: x\nbase: a\nremove:\n  - var/log\n", 4, "absolute path"),
-            ("description: x\nbase: a\nremove:\n  - /a\n  - /../etc\n", 5, "absolute path"),
-            ("description: x\nfiles:\n  - {path: /a, mode: \"0644\"}\n", 3, "exactly one of"),
-            ("description: x\nfiles:\n  - {path: /a, content: b, mode: \"4755\"}\n", 3, "four octal digits"),
-            ("description: x\nbase: a\ndebian:\n  packages: [curl, \"a b\"]\n", 4, "no Debian package name"),
-            ("description: x\nbase: a\ndebian:\n  packages: [curl]\n  main: wget\n", 5, "not among"),
+            (
+                "description: x\nbase: a\nusers:\n  - {name: x, id: 5, home: /}\n",
+                4,
+                "below 1000",
+            ),
+            (
+                "description: x\nbase: a\nremove:\n  - var/log\n",
+                4,
+                "absolute path",
+            ),
+            (
+                "description: x\nbase: a\nremove:\n  - /a\n  - /../etc\n",
+                5,
+                "absolute path",
+            ),
+            (
+                "description: x\nfiles:\n  - {path: /a, mode: \"0644\"}\n",
+                3,
+                "exactly one of",
+            ),
+            (
+                "description: x\nfiles:\n  - {path: /a, content: b, mode: \"4755\"}\n",
+                3,
+                "four octal digits",
+            ),
+            (
+                "description: x\nbase: a\ndebian:\n  packages: [curl, \"a b\"]\n",
+                4,
+                "no Debian package name",
+            ),
+            (
+                "description: x\nbase: a\ndebian:\n  packages: [curl]\n  main: wget\n",
+                5,
+                "not among",
+            ),
             ("description: [x\n", 1, ""),
-            ("description: x\nimage:\n  user: a\n  version: []\n", 4, "version command"),
+            (
+                "description: x\nimage:\n  user: a\n  version: []\n",
+                4,
+                "version command",
+            ),
         ] {
             match Recipe::parse("recipes/test.yaml", text) {
-                Err(Error::Data { file, line: found, message }) => {
-                    assert_eq!((file.as_str(), found), ("recipes/test.yaml", line), "{text}{message}");
+                Err(Error::Data {
+                    file,
+                    line: found,
+                    message,
+                }) => {
+                    assert_eq!(
+                        (file.as_str(), found),
+                        ("recipes/test.yaml", line),
+                        "{text}{message}"
+                    );
                     assert!(message.contains(part), "{text}{message}");
                 }
                 Err(other) => panic!("{text}{other}"),

@@ -48,8 +48,15 @@ pub struct PatchFile {
 impl ReleaseData {
     pub fn load(data: &Data, name: &str) -> Result<Self> {
         let path = |file: &str| format!("releases/{name}/{file}");
-        let (Some(head), Some(refs)) = (data.get(&path("release.yaml")), data.get(&path("source-refs.yaml"))) else {
-            return Err(c5c3_catalogue::Error::Release { name: name.to_owned(), known: data.releases() }.into());
+        let (Some(head), Some(refs)) = (
+            data.get(&path("release.yaml")),
+            data.get(&path("source-refs.yaml")),
+        ) else {
+            return Err(c5c3_catalogue::Error::Release {
+                name: name.to_owned(),
+                known: data.releases(),
+            }
+            .into());
         };
         let release = Release::parse(name, head, refs)?;
         let read = |file: &str| data.get(&path(file));
@@ -77,11 +84,14 @@ impl ReleaseData {
             pins,
             overrides,
             sets,
-            build_constraints: Pins::parse(&path("build-constraints.txt"), read("build-constraints.txt").unwrap_or(""))?
-                .0
-                .iter()
-                .map(|(name, pin)| pin.line(name))
-                .collect(),
+            build_constraints: Pins::parse(
+                &path("build-constraints.txt"),
+                read("build-constraints.txt").unwrap_or(""),
+            )?
+            .0
+            .iter()
+            .map(|(name, pin)| pin.line(name))
+            .collect(),
             debian,
             patches: patches(data, name)?,
         })
@@ -92,7 +102,9 @@ impl ReleaseData {
         let known = |set: &str| {
             self.sets.get(set).ok_or_else(|| {
                 let name = &self.release.name;
-                Error::Request(format!("release {name} has no pins for `{set}`: run `c5c3 image lock {name}`"))
+                Error::Request(format!(
+                    "release {name} has no pins for `{set}`: run `c5c3 image lock {name}`"
+                ))
             })
         };
         let mut names = known(set)?.clone();
@@ -106,7 +118,11 @@ impl ReleaseData {
 
     /// Patches for some packages, in the order in which they are applied.
     pub fn patches_for(&self, packages: &BTreeSet<String>) -> Vec<&PatchFile> {
-        packages.iter().filter_map(|package| self.patches.get(package)).flatten().collect()
+        packages
+            .iter()
+            .filter_map(|package| self.patches.get(package))
+            .flatten()
+            .collect()
     }
 }
 
@@ -114,24 +130,36 @@ impl ReleaseData {
 fn patches(data: &Data, release: &str) -> Result<BTreeMap<String, Vec<PatchFile>>> {
     let mut patches: BTreeMap<String, Vec<PatchFile>> = BTreeMap::new();
     for (path, text) in data.below("patches") {
-        let Some(name) = path.strip_prefix("patches/").filter(|name| name.ends_with(".patch")) else { continue };
+        let Some(name) = path
+            .strip_prefix("patches/")
+            .filter(|name| name.ends_with(".patch"))
+        else {
+            continue;
+        };
         let parts: Vec<&str> = name.split('/').collect();
         let [component, of, file] = parts[..] else {
             let reason = "a patch lies in patches/<component>/<release>/".into();
-            return Err(Error::Patch { patch: name.to_owned(), reason });
+            return Err(Error::Patch {
+                patch: name.to_owned(),
+                reason,
+            });
         };
         if of != release {
             continue;
         }
         if !file.starts_with(|c: char| c.is_ascii_digit()) {
-            let reason = "its name must begin with a number (0001-…): the order in which patches are applied".into();
-            return Err(Error::Patch { patch: name.to_owned(), reason });
+            let reason =
+                "its name must begin with a number (0001-…): the order in which patches are applied".into();
+            return Err(Error::Patch {
+                patch: name.to_owned(),
+                reason,
+            });
         }
         Patch::parse(name, text)?;
-        patches
-            .entry(normalise(component))
-            .or_default()
-            .push(PatchFile { name: name.to_owned(), text: text.to_owned() });
+        patches.entry(normalise(component)).or_default().push(PatchFile {
+            name: name.to_owned(),
+            text: text.to_owned(),
+        });
     }
     Ok(patches)
 }
@@ -154,11 +182,17 @@ pub(crate) mod tests {
         ]);
         let release = ReleaseData::load(&data, "R").unwrap();
         let names: Vec<_> = release
-            .patches_for(&BTreeSet::from(["oslo-messaging".to_owned(), "keystone".to_owned()]))
+            .patches_for(&BTreeSet::from([
+                "oslo-messaging".to_owned(),
+                "keystone".to_owned(),
+            ]))
             .iter()
             .map(|patch| patch.name.as_str())
             .collect();
-        assert_eq!(names, ["oslo.messaging/R/0001-a.patch", "oslo.messaging/R/0002-b.patch"]);
+        assert_eq!(
+            names,
+            ["oslo.messaging/R/0001-a.patch", "oslo.messaging/R/0002-b.patch"]
+        );
     }
 
     #[test]
@@ -167,9 +201,17 @@ pub(crate) mod tests {
             ("releases/R/pins.txt", "six\n", "releases/R/pins.txt:1:"),
             ("overrides/R/constraints.txt", "\nsix===1\n", ""),
             ("releases/R/sets.yaml", "a: [b\n", "releases/R/sets.yaml:1:"),
-            ("releases/R/extra-packages.yaml", "pyton: {}\n", "releases/R/extra-packages.yaml:1:"),
+            (
+                "releases/R/extra-packages.yaml",
+                "pyton: {}\n",
+                "releases/R/extra-packages.yaml:1:",
+            ),
             ("patches/keystone/R/fix.patch", DIFF, "must begin with a number"),
-            ("patches/keystone/R/1.patch", "nothing", "patch keystone/R/1.patch: no change"),
+            (
+                "patches/keystone/R/1.patch",
+                "nothing",
+                "patch keystone/R/1.patch: no change",
+            ),
         ] {
             let data = Data::from_files([
                 ("releases/R/release.yaml", HEAD),
@@ -178,7 +220,10 @@ pub(crate) mod tests {
             ]);
             match ReleaseData::load(&data, "R") {
                 Ok(_) => assert_eq!(part, "", "{file}"),
-                Err(error) => assert!(!part.is_empty() && error.to_string().contains(part), "{file}: {error}"),
+                Err(error) => assert!(
+                    !part.is_empty() && error.to_string().contains(part),
+                    "{file}: {error}"
+                ),
             }
         }
     }

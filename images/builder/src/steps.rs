@@ -22,7 +22,10 @@ mod tests {
     fn the_shell_takes_a_quoted_word_as_it_is() {
         for word in ["", "a b", "it's", "$(rm -rf /)", "a\nb", "\\"] {
             let script = format!("printf %s {}", quote(word));
-            let output = std::process::Command::new("/bin/sh").args(["-c", &script]).output().unwrap();
+            let output = std::process::Command::new("/bin/sh")
+                .args(["-c", &script])
+                .output()
+                .unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
         }
     }

@@ -93,11 +93,21 @@ impl Store {
     pub fn open(root: &Path) -> Result<Self> {
         let text = root.to_string_lossy();
         if text.contains([':', ',', '\\', '"']) {
-            return Err(Error::Request(format!("the store {text} must not have any of : , \\ \" in its path")));
+            return Err(Error::Request(format!(
+                "the store {text} must not have any of : , \\ \" in its path"
+            )));
         }
         fs::create_dir_all(root).context("creating the store", root)?;
         let root = root.canonicalize().context("opening the store", root)?;
-        for directory in ["blobs/sha256", "cache", "layers", "locks", "logs", "trees", "work"] {
+        for directory in [
+            "blobs/sha256",
+            "cache",
+            "layers",
+            "locks",
+            "logs",
+            "trees",
+            "work",
+        ] {
             let path = root.join(directory);
             fs::create_dir_all(&path).context("creating", &path)?;
         }
@@ -106,7 +116,10 @@ impl Store {
             store.replace("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         }
         if !store.path("index.json").exists() {
-            store.save_index(&Index { schema_version: 2, manifests: Vec::new() })?;
+            store.save_index(&Index {
+                schema_version: 2,
+                manifests: Vec::new(),
+            })?;
         }
         Ok(store)
     }
@@ -120,7 +133,9 @@ impl Store {
     }
 
     pub fn blob(&self, digest: &str) -> PathBuf {
-        self.root.join("blobs/sha256").join(digest.strip_prefix("sha256:").unwrap_or(digest))
+        self.root
+            .join("blobs/sha256")
+            .join(digest.strip_prefix("sha256:").unwrap_or(digest))
     }
 
     pub fn tree(&self, key: &str) -> PathBuf {
@@ -141,16 +156,23 @@ impl Store {
     /// Writes a small file in one piece.
     pub fn replace(&self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.path(name);
-        let temporary = self.root.join("work").join(format!("{}-{}", std::process::id(), name.replace('/', "-")));
+        let temporary =
+            self.root
+                .join("work")
+                .join(format!("{}-{}", std::process::id(), name.replace('/', "-")));
         let mut file = File::create(&temporary).context("writing", &temporary)?;
-        file.write_all(content).and_then(|()| file.sync_all()).context("writing", &temporary)?;
+        file.write_all(content)
+            .and_then(|()| file.sync_all())
+            .context("writing", &temporary)?;
         fs::rename(&temporary, &path).context("writing", &path)
     }
 
     /// The record of a layer whose blob is there.
     pub fn layer(&self, key: &str) -> Result<Option<Record>> {
         let path = self.root.join("layers").join(format!("{key}.json"));
-        let Some(record) = read_json::<Record>(&path)? else { return Ok(None) };
+        let Some(record) = read_json::<Record>(&path)? else {
+            return Ok(None);
+        };
         let whole = fs::metadata(self.blob(&record.digest)).is_ok_and(|blob| blob.len() == record.size);
         Ok(whole.then_some(record))
     }
@@ -207,7 +229,11 @@ impl Store {
         let mut after = before.clone();
         change(&mut after);
         after.manifests.sort_by(|a, b| a.reference().cmp(b.reference()));
-        if after == before { Ok(()) } else { self.save_index(&after) }
+        if after == before {
+            Ok(())
+        } else {
+            self.save_index(&after)
+        }
     }
 
     fn save_index(&self, index: &Index) -> Result<()> {
@@ -219,12 +245,21 @@ impl Store {
     pub fn find(&self, reference: &str) -> Result<Descriptor> {
         let index = self.index()?;
         let matching = |test: &dyn Fn(&str) -> bool| -> Vec<Descriptor> {
-            index.manifests.iter().filter(|image| test(image.reference())).cloned().collect()
+            index
+                .manifests
+                .iter()
+                .filter(|image| test(image.reference()))
+                .cloned()
+                .collect()
         };
         let exact = matching(&|known| known == reference);
         let tail = format!("/{reference}");
         let short = matching(&|known| known.ends_with(&tail));
-        let named = matching(&|known| known.rsplit_once(':').is_some_and(|(name, _)| name.ends_with(&tail)));
+        let named = matching(&|known| {
+            known
+                .rsplit_once(':')
+                .is_some_and(|(name, _)| name.ends_with(&tail))
+        });
         for mut found in [exact, short, named] {
             found.dedup_by(|a, b| a.digest == b.digest);
             if let [image] = &found[..] {
@@ -232,10 +267,16 @@ impl Store {
             }
             if found.len() > 1 {
                 let tags: Vec<&str> = found.iter().map(Descriptor::reference).collect();
-                return Err(Error::Request(format!("`{reference}` is not clear: {}", tags.join(", "))));
+                return Err(Error::Request(format!(
+                    "`{reference}` is not clear: {}",
+                    tags.join(", ")
+                )));
             }
         }
-        Err(Error::NoImage { reference: reference.to_owned(), store: self.root.clone() })
+        Err(Error::NoImage {
+            reference: reference.to_owned(),
+            store: self.root.clone(),
+        })
     }
 
     /// Waits for a lock of the store; it is free again when the result is dropped or the process ends.
@@ -248,7 +289,10 @@ impl Store {
 
     pub fn work(&self, name: &str) -> Result<Work> {
         let _guard = self.lock("work")?;
-        let path = self.root.join("work").join(format!("{name}-{}", std::process::id()));
+        let path = self
+            .root
+            .join("work")
+            .join(format!("{name}-{}", std::process::id()));
         remove_tree(&path)?;
         fs::create_dir_all(&path).context("creating", &path)?;
         let file = path.join("lock");
@@ -265,7 +309,8 @@ impl Store {
         for entry in fs::read_dir(&directory).context("reading", &directory)? {
             let path = entry.context("reading", &directory)?.path();
             let in_use = if path.is_dir() {
-                File::open(path.join("lock")).is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+                File::open(path.join("lock"))
+                    .is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
             } else {
                 // A file lives for milliseconds, under the writer's process id.
                 path.file_name()
@@ -274,7 +319,11 @@ impl Store {
             };
             if !in_use {
                 removed += 1;
-                if path.is_dir() { remove_tree(&path)? } else { fs::remove_file(&path).context("removing", &path)? }
+                if path.is_dir() {
+                    remove_tree(&path)?
+                } else {
+                    fs::remove_file(&path).context("removing", &path)?
+                }
             }
         }
         Ok(removed)
@@ -311,7 +360,9 @@ mod tests {
     fn image(store: &Store, reference: &str, content: &str) -> Descriptor {
         let mut descriptor = store.put(MANIFEST, content.as_bytes()).unwrap();
         descriptor.annotations.insert(NAME.into(), reference.into());
-        store.update_index(|index| index.manifests.push(descriptor.clone())).unwrap();
+        store
+            .update_index(|index| index.manifests.push(descriptor.clone()))
+            .unwrap();
         descriptor
     }
 
@@ -325,7 +376,13 @@ mod tests {
         for name in ["ghcr.io/c5c3/keystone:28.1.0", "keystone:28.1.0", "keystone"] {
             assert_eq!(store.find(name).unwrap(), keystone, "{name}");
         }
-        assert!(store.find("nova").unwrap_err().to_string().contains("nova:1, ghcr.io/c5c3/nova:2"));
+        assert!(
+            store
+                .find("nova")
+                .unwrap_err()
+                .to_string()
+                .contains("nova:1, ghcr.io/c5c3/nova:2")
+        );
         assert!(matches!(store.find("stone"), Err(Error::NoImage { .. })));
     }
 
@@ -370,8 +427,17 @@ mod tests {
     fn an_index_that_stays_the_same_is_not_written() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(directory.path()).unwrap();
-        let before = fs::metadata(store.path("index.json")).unwrap().modified().unwrap();
+        let before = fs::metadata(store.path("index.json"))
+            .unwrap()
+            .modified()
+            .unwrap();
         store.update_index(|_| {}).unwrap();
-        assert_eq!(fs::metadata(store.path("index.json")).unwrap().modified().unwrap(), before);
+        assert_eq!(
+            fs::metadata(store.path("index.json"))
+                .unwrap()
+                .modified()
+                .unwrap(),
+            before
+        );
     }
 }

@@ -32,14 +32,26 @@ pub fn write(root: &Path, mtime: u64, out: &Path) -> Result<Written> {
     let compressed = Hashed::new(io::BufWriter::with_capacity(1 << 20, file));
     let encoder = zstd::Encoder::new(compressed, LEVEL).context("compressing", out)?;
     let mut tar = Builder::new(Hashed::new(encoder));
-    let mut walk = Walk { tar: &mut tar, mtime, links: BTreeMap::new() };
+    let mut walk = Walk {
+        tar: &mut tar,
+        mtime,
+        links: BTreeMap::new(),
+    };
     walk.directory(root, Path::new(""))?;
     let plain = tar.into_inner().context("writing", out)?;
     let (encoder, diff_id, tar_size) = plain.finish();
     let (buffer, digest, size) = encoder.finish().context("compressing", out)?.finish();
-    let file = buffer.into_inner().map_err(io::IntoInnerError::into_error).context("writing", out)?;
+    let file = buffer
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)
+        .context("writing", out)?;
     file.sync_all().context("writing", out)?;
-    Ok(Written { diff_id, tar_size, digest, size })
+    Ok(Written {
+        diff_id,
+        tar_size,
+        digest,
+        size,
+    })
 }
 
 struct Walk<'a, W: Write> {
@@ -59,7 +71,8 @@ impl<W: Write> Walk<'_, W> {
         for name in names {
             let (path, inside) = (directory.join(&name), inside.join(&name));
             let metadata = fs::symlink_metadata(&path).context("reading", &path)?;
-            self.entry(&path, &inside, &metadata).context("writing the layer entry", &path)?;
+            self.entry(&path, &inside, &metadata)
+                .context("writing the layer entry", &path)?;
             if metadata.is_dir() {
                 self.directory(&path, &inside)?;
             }
@@ -82,7 +95,8 @@ impl<W: Write> Walk<'_, W> {
             self.tar.append_data(&mut header, slashed(inside), io::empty())?;
             if xattr::get(path, "trusted.overlay.opaque")?.is_some_and(|value| value == b"y") {
                 let mut header = self.plain_header();
-                self.tar.append_data(&mut header, inside.join(".wh..wh..opq"), io::empty())?;
+                self.tar
+                    .append_data(&mut header, inside.join(".wh..wh..opq"), io::empty())?;
             }
             return Ok(());
         }
@@ -120,7 +134,9 @@ impl<W: Write> Walk<'_, W> {
             return Ok(());
         }
         match xattr::get(path, "security.capability")? {
-            Some(value) => self.tar.append_pax_extensions([("SCHILY.xattr.security.capability", value.as_slice())]),
+            Some(value) => self
+                .tar
+                .append_pax_extensions([("SCHILY.xattr.security.capability", value.as_slice())]),
             None => Ok(()),
         }
     }
@@ -129,7 +145,8 @@ impl<W: Write> Walk<'_, W> {
         let mut name = std::ffi::OsString::from(".wh.");
         name.push(inside.file_name().unwrap_or_default());
         let mut header = self.plain_header();
-        self.tar.append_data(&mut header, inside.with_file_name(name), io::empty())
+        self.tar
+            .append_data(&mut header, inside.with_file_name(name), io::empty())
     }
 
     fn header(&self, metadata: &Metadata) -> Header {
@@ -167,11 +184,19 @@ pub struct Hashed<W> {
 
 impl<W> Hashed<W> {
     pub fn new(inner: W) -> Self {
-        Self { inner, hash: Sha256::new(), size: 0 }
+        Self {
+            inner,
+            hash: Sha256::new(),
+            size: 0,
+        }
     }
 
     pub fn finish(self) -> (W, String, u64) {
-        (self.inner, format!("sha256:{}", hex(&self.hash.finalize())), self.size)
+        (
+            self.inner,
+            format!("sha256:{}", hex(&self.hash.finalize())),
+            self.size,
+        )
     }
 }
 

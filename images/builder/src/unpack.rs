@@ -27,8 +27,15 @@ pub fn unpack(blob: &Path, root: &Path) -> Result<()> {
     for entry in archive.entries().context("reading", blob)? {
         let mut entry = entry.context("reading", blob)?;
         let inside = entry.path().context("reading", blob)?.into_owned();
-        if inside.components().any(|part| !matches!(part, Component::Normal(_) | Component::CurDir)) {
-            return Err(Error::Damaged(format!("{}: an entry leaves the layer: {}", blob.display(), inside.display())));
+        if inside
+            .components()
+            .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
+        {
+            return Err(Error::Damaged(format!(
+                "{}: an entry leaves the layer: {}",
+                blob.display(),
+                inside.display()
+            )));
         }
         let name = inside.file_name().unwrap_or_default().as_bytes();
         let path = root.join(&inside);
@@ -37,7 +44,8 @@ pub fn unpack(blob: &Path, root: &Path) -> Result<()> {
             xattr::set(directory, "trusted.overlay.opaque", b"y").context("marking", directory)?;
         } else if let Some(hidden) = name.strip_prefix(b".wh.") {
             let path = path.with_file_name(std::ffi::OsStr::from_bytes(hidden));
-            mknod(&path, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0)).context("making the whiteout", &path)?;
+            mknod(&path, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0))
+                .context("making the whiteout", &path)?;
         } else {
             entry.unpack_in(root).context("unpacking", &path)?;
         }
@@ -88,13 +96,23 @@ mod tests {
     #[test]
     fn a_tree_survives_and_gives_the_same_digest_twice() {
         let work = tempfile::tempdir().unwrap();
-        let (one, two, blob) = (work.path().join("one"), work.path().join("two"), work.path().join("blob"));
+        let (one, two, blob) = (
+            work.path().join("one"),
+            work.path().join("two"),
+            work.path().join("blob"),
+        );
         tree(&one);
         let first = tarball::write(&one, 1_000_000, &blob).unwrap();
         unpack(&blob, &two).unwrap();
         assert_eq!(fs::read_link(two.join("a/symlink")).unwrap(), Path::new("file"));
-        let (file, link) = (fs::metadata(two.join("a/file")).unwrap(), fs::metadata(two.join("a/link")).unwrap());
-        assert_eq!((file.ino(), file.mode() & 0o7777, file.mtime()), (link.ino(), 0o640, 1_000_000));
+        let (file, link) = (
+            fs::metadata(two.join("a/file")).unwrap(),
+            fs::metadata(two.join("a/link")).unwrap(),
+        );
+        assert_eq!(
+            (file.ino(), file.mode() & 0o7777, file.mtime()),
+            (link.ino(), 0o640, 1_000_000)
+        );
         let second = tarball::write(&two, 1_000_000, &work.path().join("again")).unwrap();
         assert_eq!(first, second);
         let found = read_files(&blob, |path| path.ends_with("file")).unwrap();
@@ -107,16 +125,40 @@ mod tests {
             return;
         }
         let work = tempfile::tempdir().unwrap();
-        let (one, two, blob) = (work.path().join("one"), work.path().join("two"), work.path().join("blob"));
+        let (one, two, blob) = (
+            work.path().join("one"),
+            work.path().join("two"),
+            work.path().join("blob"),
+        );
         tree(&one);
-        mknod(&one.join("a/hidden"), SFlag::S_IFCHR, Mode::empty(), makedev(0, 0)).unwrap();
+        mknod(
+            &one.join("a/hidden"),
+            SFlag::S_IFCHR,
+            Mode::empty(),
+            makedev(0, 0),
+        )
+        .unwrap();
         xattr::set(one.join("a/gone"), "trusted.overlay.opaque", b"y").unwrap();
         let first = tarball::write(&one, 0, &blob).unwrap();
-        let names: Vec<_> = open(&blob).unwrap().entries().unwrap().map(|e| e.unwrap().path().unwrap().into_owned()).collect();
-        assert!(names.iter().any(|name| name.ends_with("a/.wh.hidden")), "{names:?}");
-        assert!(names.iter().any(|name| name.ends_with("a/gone/.wh..wh..opq")), "{names:?}");
+        let names: Vec<_> = open(&blob)
+            .unwrap()
+            .entries()
+            .unwrap()
+            .map(|e| e.unwrap().path().unwrap().into_owned())
+            .collect();
+        assert!(
+            names.iter().any(|name| name.ends_with("a/.wh.hidden")),
+            "{names:?}"
+        );
+        assert!(
+            names.iter().any(|name| name.ends_with("a/gone/.wh..wh..opq")),
+            "{names:?}"
+        );
         unpack(&blob, &two).unwrap();
-        assert_eq!(tarball::write(&two, 0, &work.path().join("again")).unwrap(), first);
+        assert_eq!(
+            tarball::write(&two, 0, &work.path().join("again")).unwrap(),
+            first
+        );
     }
 
     #[test]

@@ -20,16 +20,23 @@ use crate::store::Store;
 fn wanted(uv: &Uv) -> Result<&str> {
     let architecture = std::env::consts::ARCH;
     uv.sha256.get(architecture).map(String::as_str).ok_or_else(|| {
-        Error::Request(format!("release.yaml has no digest of uv {} for {architecture}", uv.version))
+        Error::Request(format!(
+            "release.yaml has no digest of uv {} for {architecture}",
+            uv.version
+        ))
     })
 }
 
 fn wheel_path(store: &Store, uv: &Uv) -> Result<PathBuf> {
-    Ok(store.cache("tools")?.join(format!("uv-{}-{}.whl", uv.version, std::env::consts::ARCH)))
+    Ok(store
+        .cache("tools")?
+        .join(format!("uv-{}-{}.whl", uv.version, std::env::consts::ARCH)))
 }
 
 fn program_path(store: &Store, uv: &Uv) -> Result<PathBuf> {
-    Ok(store.cache("tools")?.join(format!("uv-{}-{}", uv.version, std::env::consts::ARCH)))
+    Ok(store
+        .cache("tools")?
+        .join(format!("uv-{}-{}", uv.version, std::env::consts::ARCH)))
 }
 
 /// Fetches the wheel when it is not there; may run ahead of its use.
@@ -48,10 +55,16 @@ pub fn fetch(store: &Store, host: &Host, uv: &Uv) -> Result<()> {
     let page = work.path.join("index.html");
     download(host, &index, &page)?;
     let page = fs::read_to_string(&page).context("reading", &page)?;
-    let url = find_wheel(&page, &index, &uv.version, std::env::consts::ARCH, digest).ok_or_else(|| Error::Registry {
-        layer: "uv".into(),
-        line: format!("the index {} has no wheel of uv {}", without_login(&index), uv.version),
-        log: store.log("uv"),
+    let url = find_wheel(&page, &index, &uv.version, std::env::consts::ARCH, digest).ok_or_else(|| {
+        Error::Registry {
+            layer: "uv".into(),
+            line: format!(
+                "the index {} has no wheel of uv {}",
+                without_login(&index),
+                uv.version
+            ),
+            log: store.log("uv"),
+        }
     })?;
     let half = work.path.join("uv.whl");
     download(host, &url, &half)?;
@@ -59,13 +72,21 @@ pub fn fetch(store: &Store, host: &Host, uv: &Uv) -> Result<()> {
     let found = hex(&Sha256::digest(&bytes));
     if found != digest {
         let url = without_login(&url);
-        return Err(Error::Request(format!("{url} has the digest {found}, release.yaml wants {digest}")));
+        return Err(Error::Request(format!(
+            "{url} has the digest {found}, release.yaml wants {digest}"
+        )));
     }
     fs::rename(&half, &wheel).context("storing", &wheel)
 }
 
 /// Shows uv and the machine's Python settings to a chamber; the result is the environment to run it in.
-pub fn provide(inside: &Inside<'_>, store: &Store, host: &Host, uv: &Uv, variables: &Variables) -> Result<Variables> {
+pub fn provide(
+    inside: &Inside<'_>,
+    store: &Store,
+    host: &Host,
+    uv: &Uv,
+    variables: &Variables,
+) -> Result<Variables> {
     fetch(store, host, uv)?;
     let program = program_path(store, uv)?;
     {
@@ -77,7 +98,10 @@ pub fn provide(inside: &Inside<'_>, store: &Store, host: &Host, uv: &Uv, variabl
     inside.bind(&program, &format!("{INSIDE}/uv"))?;
     inside.bind(&store.cache("uv")?, &format!("{INSIDE}/uv-cache"))?;
     let mut variables = variables.clone();
-    for (name, value) in [("UV_CACHE_DIR", format!("{INSIDE}/uv-cache")), ("UV_PYTHON_DOWNLOADS", "never".into())] {
+    for (name, value) in [
+        ("UV_CACHE_DIR", format!("{INSIDE}/uv-cache")),
+        ("UV_PYTHON_DOWNLOADS", "never".into()),
+    ] {
         variables.insert(name.into(), value);
     }
     if let Some(ca) = &host.ca {
@@ -115,12 +139,25 @@ fn extract(inside: &Inside<'_>, store: &Store, uv: &Uv, program: &Path) -> Resul
 /// Fetches a file with curl, which knows the machine's proxies and certificates. The address may hold
 /// a login: it goes through standard input, not the argument list.
 fn download(host: &Host, url: &str, out: &Path) -> Result<()> {
-    let mut config = format!("url = \"{}\"\noutput = \"{}\"\n", escaped(url), escaped(&out.display().to_string()));
+    let mut config = format!(
+        "url = \"{}\"\noutput = \"{}\"\n",
+        escaped(url),
+        escaped(&out.display().to_string())
+    );
     if let Some(ca) = &host.ca {
         config.push_str(&format!("cacert = \"{}\"\n", escaped(&ca.display().to_string())));
     }
     let mut child = Command::new("curl")
-        .args(["--fail", "--silent", "--show-error", "--location", "--retry", "3", "--connect-timeout", "20"])
+        .args([
+            "--fail",
+            "--silent",
+            "--show-error",
+            "--location",
+            "--retry",
+            "3",
+            "--connect-timeout",
+            "20",
+        ])
         .args(["--netrc-optional", "--config", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -128,15 +165,23 @@ fn download(host: &Host, url: &str, out: &Path) -> Result<()> {
         .spawn()
         .map_err(|error| missing("curl", "curl", error))?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(config.as_bytes()).context("writing to", Path::new("curl"))?;
+        stdin
+            .write_all(config.as_bytes())
+            .context("writing to", Path::new("curl"))?;
     }
-    let output = child.wait_with_output().context("waiting for", Path::new("curl"))?;
+    let output = child
+        .wait_with_output()
+        .context("waiting for", Path::new("curl"))?;
     if output.status.success() {
         return Ok(());
     }
     Err(Error::Registry {
         layer: "uv".into(),
-        line: format!("{}: {}", without_login(url), String::from_utf8_lossy(&output.stderr).trim()),
+        line: format!(
+            "{}: {}",
+            without_login(url),
+            String::from_utf8_lossy(&output.stderr).trim()
+        ),
         log: PathBuf::from("/dev/null"),
     })
 }
@@ -156,11 +201,20 @@ fn without_login(url: &str) -> String {
 /// The address of the wheel on a page of the index: by digest when the page tells it, else by name.
 fn find_wheel(page: &str, index: &str, version: &str, architecture: &str, digest: &str) -> Option<String> {
     let link = Regex::new(r#"href\s*=\s*["']([^"']+)["']"#).ok()?;
-    let links: Vec<String> = link.captures_iter(page).map(|found| found[1].replace("&amp;", "&")).collect();
-    let by_digest = links.iter().find(|link| link.ends_with(&format!("sha256={digest}")));
+    let links: Vec<String> = link
+        .captures_iter(page)
+        .map(|found| found[1].replace("&amp;", "&"))
+        .collect();
+    let by_digest = links
+        .iter()
+        .find(|link| link.ends_with(&format!("sha256={digest}")));
     let by_name = || {
         links.iter().find(|link| {
-            let name = link.split('#').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+            let name = link
+                .split('#')
+                .next()
+                .and_then(|path| path.rsplit('/').next())
+                .unwrap_or_default();
             name.starts_with(&format!("uv-{version}-"))
                 && name.contains("manylinux")
                 && name.ends_with(&format!("{architecture}.whl"))
@@ -184,7 +238,11 @@ fn join(page: &str, link: &str) -> String {
     if link.starts_with('/') {
         return format!("{host}{link}");
     }
-    let mut parts: Vec<&str> = path.trim_end_matches('/').split('/').filter(|part| !part.is_empty()).collect();
+    let mut parts: Vec<&str> = path
+        .trim_end_matches('/')
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .collect();
     if !path.ends_with('/') {
         parts.pop();
     }
@@ -206,11 +264,22 @@ mod tests {
     fn the_wheel_is_found_by_digest_or_name() {
         let page = r#"<a href="../../packages/uv-1.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl#sha256=aa">x</a>
             <a href="https://f/uv-1.0-py3-none-musllinux_1_1_x86_64.whl#sha256=bb">x</a>"#;
-        let find = |digest| find_wheel(page, "https://u:p@i.example/root/simple/uv/", "1.0", "x86_64", digest);
+        let find = |digest| {
+            find_wheel(
+                page,
+                "https://u:p@i.example/root/simple/uv/",
+                "1.0",
+                "x86_64",
+                digest,
+            )
+        };
         let by_name = "https://u:p@i.example/root/packages/uv-1.0-py3-none-manylinux_2_17_x86_64.manylinux2014_x86_64.whl";
         assert_eq!(find("aa").as_deref(), Some(by_name));
         assert_eq!(find("cc").as_deref(), Some(by_name));
-        assert_eq!(find("bb").as_deref(), Some("https://f/uv-1.0-py3-none-musllinux_1_1_x86_64.whl"));
+        assert_eq!(
+            find("bb").as_deref(),
+            Some("https://f/uv-1.0-py3-none-musllinux_1_1_x86_64.whl")
+        );
         assert_eq!(find_wheel(page, "https://i/", "2.0", "x86_64", "cc"), None);
     }
 

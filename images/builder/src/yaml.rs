@@ -12,6 +12,10 @@ pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
         let whole = error.without_snippet().to_string();
         let message = whole.lines().next().unwrap_or("not valid YAML");
         let message = message.split(" at line ").next().unwrap_or(message).to_owned();
-        Error::Data { file: file.to_owned(), line, message }
+        Error::Data {
+            file: file.to_owned(),
+            line,
+            message,
+        }
     })
 }

@@ -24,8 +24,17 @@ impl AptSource {
         if self.trusted {
             options.push("trusted=yes".to_owned());
         }
-        let options = if options.is_empty() { String::new() } else { format!("[{}] ", options.join(" ")) };
-        format!("deb {options}{} {} {}", self.uri, self.suite, self.components.join(" "))
+        let options = if options.is_empty() {
+            String::new()
+        } else {
+            format!("[{}] ", options.join(" "))
+        };
+        format!(
+            "deb {options}{} {} {}",
+            self.uri,
+            self.suite,
+            self.components.join(" ")
+        )
     }
 }
 
@@ -38,7 +47,9 @@ pub fn gather() -> Vec<AptSource> {
     paths.insert(0, "/etc/apt/sources.list".into());
     let mut sources = Vec::new();
     for path in paths {
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("sources") => sources.extend(parse_deb822(&text)),
             Some("list") => sources.extend(parse_list(&text)),
@@ -62,12 +73,18 @@ fn parse_line(line: &str) -> Option<AptSource> {
     };
     let mut words = rest.split_whitespace();
     let (uri, suite) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let option = |name: &str| options.split_whitespace().find_map(|o| o.strip_prefix(name)?.strip_prefix('='));
+    let option = |name: &str| {
+        options
+            .split_whitespace()
+            .find_map(|o| o.strip_prefix(name)?.strip_prefix('='))
+    };
     Some(AptSource {
         uri,
         suite,
         components: words.map(str::to_owned).collect(),
-        signed_by: option("signed-by").filter(|path| path.starts_with('/')).map(PathBuf::from),
+        signed_by: option("signed-by")
+            .filter(|path| path.starts_with('/'))
+            .map(PathBuf::from),
         trusted: option("trusted") == Some("yes"),
     })
 }
@@ -83,7 +100,11 @@ pub fn parse_deb822(text: &str) -> Vec<AptSource> {
                 key.eq_ignore_ascii_case(name).then(|| value.trim())
             })
         };
-        let words = |name: &str| -> Vec<&str> { field(name).map(|v| v.split_whitespace().collect()).unwrap_or_default() };
+        let words = |name: &str| -> Vec<&str> {
+            field(name)
+                .map(|v| v.split_whitespace().collect())
+                .unwrap_or_default()
+        };
         if !words("Types").contains(&"deb") || field("Enabled") == Some("no") {
             continue;
         }
@@ -93,7 +114,9 @@ pub fn parse_deb822(text: &str) -> Vec<AptSource> {
                     uri: uri.to_owned(),
                     suite: suite.to_owned(),
                     components: words("Components").into_iter().map(str::to_owned).collect(),
-                    signed_by: field("Signed-By").filter(|path| path.starts_with('/')).map(PathBuf::from),
+                    signed_by: field("Signed-By")
+                        .filter(|path| path.starts_with('/'))
+                        .map(PathBuf::from),
                     trusted: field("Trusted") == Some("yes"),
                 });
             }
@@ -103,7 +126,12 @@ pub fn parse_deb822(text: &str) -> Vec<AptSource> {
 }
 
 /// The sources for a suite, its updates, security fixes and (when asked for) backports.
-pub fn for_suite(machine: &[AptSource], mirror: Option<&str>, suite: &str, backports: bool) -> Vec<AptSource> {
+pub fn for_suite(
+    machine: &[AptSource],
+    mirror: Option<&str>,
+    suite: &str,
+    backports: bool,
+) -> Vec<AptSource> {
     let own = |uri: &str, suite: String| AptSource {
         uri: uri.to_owned(),
         suite,
@@ -112,19 +140,34 @@ pub fn for_suite(machine: &[AptSource], mirror: Option<&str>, suite: &str, backp
         trusted: false,
     };
     let known = |wanted: &str| {
-        machine.iter().find(|source| source.suite == wanted && source.components.iter().any(|c| c == "main"))
+        machine
+            .iter()
+            .find(|source| source.suite == wanted && source.components.iter().any(|c| c == "main"))
     };
     let main = match (mirror, known(suite)) {
-        (Some(mirror), _) => own(&format!("{}/debian", mirror.trim_end_matches('/')), suite.to_owned()),
-        (None, Some(source)) => AptSource { components: vec!["main".into()], ..source.clone() },
+        (Some(mirror), _) => own(
+            &format!("{}/debian", mirror.trim_end_matches('/')),
+            suite.to_owned(),
+        ),
+        (None, Some(source)) => AptSource {
+            components: vec!["main".into()],
+            ..source.clone()
+        },
         (None, None) => own("http://deb.debian.org/debian", suite.to_owned()),
     };
     let mut sources = vec![main.clone()];
     let mut companion = |suffix: &str, uri: String| {
         let wanted = format!("{suite}-{suffix}");
         let source = match known(&wanted) {
-            Some(source) if mirror.is_none() => AptSource { components: vec!["main".into()], ..source.clone() },
-            _ => AptSource { uri, suite: wanted, ..main.clone() },
+            Some(source) if mirror.is_none() => AptSource {
+                components: vec!["main".into()],
+                ..source.clone()
+            },
+            _ => AptSource {
+                uri,
+                suite: wanted,
+                ..main.clone()
+            },
         };
         sources.push(source);
     };
@@ -148,9 +191,16 @@ pub fn acquire_options(dump: &str) -> Vec<(String, String)> {
             let (name, value) = line.strip_suffix(';')?.split_once(' ')?;
             let value = value.strip_prefix('"')?.strip_suffix('"')?;
             let fetching = name.strip_prefix("Acquire::")?;
-            let wanted = ["http", "https", "Retries", "ForceIPv4", "ForceIPv6", "Check-Valid-Until"]
-                .iter()
-                .any(|prefix| fetching == *prefix || fetching.starts_with(&format!("{prefix}::")));
+            let wanted = [
+                "http",
+                "https",
+                "Retries",
+                "ForceIPv4",
+                "ForceIPv6",
+                "Check-Valid-Until",
+            ]
+            .iter()
+            .any(|prefix| fetching == *prefix || fetching.starts_with(&format!("{prefix}::")));
             // Programs of the machine are not there inside the build.
             let runs_a_program = fetching.to_ascii_lowercase().contains("auto-detect")
                 || fetching.to_ascii_lowercase().contains("autodetect");
@@ -178,13 +228,18 @@ mod tests {
              deb [arch=amd64 signed-by=/k.gpg trusted=yes] http://a s main contrib # c\n",
         );
         assert_eq!(sources.len(), 1);
-        assert_eq!(sources[0].line(Some("/k")), "deb [signed-by=/k trusted=yes] http://a s main contrib");
+        assert_eq!(
+            sources[0].line(Some("/k")),
+            "deb [signed-by=/k trusted=yes] http://a s main contrib"
+        );
     }
 
     #[test]
     fn only_the_suite_is_taken_and_what_is_missing_is_derived() {
-        let lines: Vec<_> =
-            for_suite(&parse_deb822(MACHINE), None, "bookworm", true).iter().map(|s| s.line(None)).collect();
+        let lines: Vec<_> = for_suite(&parse_deb822(MACHINE), None, "bookworm", true)
+            .iter()
+            .map(|s| s.line(None))
+            .collect();
         assert_eq!(
             lines,
             [
@@ -195,9 +250,15 @@ mod tests {
             ]
         );
         let ubuntu = parse_list("deb http://archive.ubuntu.com/ubuntu noble main\n");
-        let lines: Vec<_> = for_suite(&ubuntu, None, "bookworm", false).iter().map(|s| s.line(None)).collect();
+        let lines: Vec<_> = for_suite(&ubuntu, None, "bookworm", false)
+            .iter()
+            .map(|s| s.line(None))
+            .collect();
         assert_eq!(lines[0], "deb http://deb.debian.org/debian bookworm main");
-        assert_eq!(lines[2], "deb http://deb.debian.org/debian-security bookworm-security main");
+        assert_eq!(
+            lines[2],
+            "deb http://deb.debian.org/debian-security bookworm-security main"
+        );
         let own = for_suite(&parse_deb822(MACHINE), Some("http://m/"), "bookworm", false);
         assert_eq!(own[0].line(None), "deb http://m/debian bookworm main");
         assert_eq!(own[1].line(None), "deb http://m/debian bookworm-updates main");

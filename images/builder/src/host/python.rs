@@ -23,7 +23,12 @@ impl PipSettings {
     pub fn gather(home: &Path) -> Self {
         let mut settings = Self::default();
         let named = env::var_os("PIP_CONFIG_FILE").map(PathBuf::from);
-        let files = [Some("/etc/pip.conf".into()), Some(home.join(".pip/pip.conf")), Some(home.join(".config/pip/pip.conf")), named];
+        let files = [
+            Some("/etc/pip.conf".into()),
+            Some(home.join(".pip/pip.conf")),
+            Some(home.join(".config/pip/pip.conf")),
+            named,
+        ];
         for file in files.into_iter().flatten() {
             if let Ok(text) = fs::read_to_string(file) {
                 settings.read(&text);
@@ -81,7 +86,11 @@ impl PipSettings {
     /// Directories of `find-links` that exist.
     pub fn directories(&self) -> Vec<PathBuf> {
         let path = |link: &String| PathBuf::from(link.strip_prefix("file://").unwrap_or(link));
-        self.find_links.iter().map(path).filter(|path| path.is_absolute() && path.is_dir()).collect()
+        self.find_links
+            .iter()
+            .map(path)
+            .filter(|path| path.is_absolute() && path.is_dir())
+            .collect()
     }
 
     /// The same settings in uv's words, as seen from inside the build.
@@ -94,7 +103,11 @@ impl PipSettings {
             variables.push(("UV_INDEX".to_owned(), self.extra_index_urls.join(" ")));
         }
         let inside = (0..self.directories().len()).map(find_links_directory);
-        let remote = self.find_links.iter().filter(|link| link.contains("://") && !link.starts_with("file:")).cloned();
+        let remote = self
+            .find_links
+            .iter()
+            .filter(|link| link.contains("://") && !link.starts_with("file:"))
+            .cloned();
         let links: Vec<String> = inside.chain(remote).collect();
         if !links.is_empty() {
             variables.push(("UV_FIND_LINKS".to_owned(), links.join(",")));
@@ -140,7 +153,10 @@ mod tests {
         settings.set("index-url", "https://one");
         settings.set("index-url", "https://two");
         assert_eq!(settings.index(), "https://two");
-        let links = settings.uv_variables().into_iter().find(|(name, _)| name == "UV_FIND_LINKS");
+        let links = settings
+            .uv_variables()
+            .into_iter()
+            .find(|(name, _)| name == "UV_FIND_LINKS");
         assert_eq!(links.unwrap().1, "https://links");
     }
 }

@@ -34,7 +34,11 @@ impl Debian<'_> {
     }
 
     fn lists(&self) -> String {
-        format!("lists/{}{}", self.inputs.suite, if self.inputs.backports { "-backports" } else { "" })
+        format!(
+            "lists/{}{}",
+            self.inputs.suite,
+            if self.inputs.backports { "-backports" } else { "" }
+        )
     }
 
     /// Makes the root of a suite.
@@ -48,7 +52,10 @@ impl Debian<'_> {
         fs::write(&list, lines.join("\n") + "\n").context("writing", &list)?;
         let preferences = self.work.join("preferences");
         fs::write(&preferences, pinned(&self.inputs.locked)).context("writing", &preferences)?;
-        let mut script = format!("mmdebstrap --quiet --mode=root --format=directory --variant={}", quote(variant));
+        let mut script = format!(
+            "mmdebstrap --quiet --mode=root --format=directory --variant={}",
+            quote(variant)
+        );
         script.push_str(" --dpkgopt=force-unsafe-io --skip=cleanup/apt/lists");
         let mut option = |text: String| {
             // Writing to a String cannot fail.
@@ -62,7 +69,11 @@ impl Debian<'_> {
         if !self.inputs.packages.is_empty() {
             let _ = write!(script, " --include={}", quote(&self.inputs.packages.join(",")));
         }
-        let (suite, root, list) = (quote(&self.inputs.suite), inside.root.display().to_string(), list.display().to_string());
+        let (suite, root, list) = (
+            quote(&self.inputs.suite),
+            inside.root.display().to_string(),
+            list.display().to_string(),
+        );
         let _ = write!(script, " {suite} {} {}", quote(&root), quote(&list));
         inside.run_outside("mmdebstrap", &script, self.variables)?;
         self.keep_lists()?;
@@ -110,9 +121,21 @@ impl Debian<'_> {
         let policy = inside.path("/usr/sbin/policy-rc.d");
         fs::write(&policy, "#!/bin/sh\nexit 101\n").context("writing", &policy)?;
         fs::set_permissions(&policy, fs::Permissions::from_mode(0o755)).context("writing", &policy)?;
-        let suffix = if self.inputs.backports { format!("/{}-backports", self.inputs.suite) } else { String::new() };
-        let packages: Vec<String> = self.inputs.packages.iter().map(|name| quote(&format!("{name}{suffix}"))).collect();
-        let script = format!("apt-get -q install -y --no-install-recommends {}", packages.join(" "));
+        let suffix = if self.inputs.backports {
+            format!("/{}-backports", self.inputs.suite)
+        } else {
+            String::new()
+        };
+        let packages: Vec<String> = self
+            .inputs
+            .packages
+            .iter()
+            .map(|name| quote(&format!("{name}{suffix}")))
+            .collect();
+        let script = format!(
+            "apt-get -q install -y --no-install-recommends {}",
+            packages.join(" ")
+        );
         let result = inside.run("apt-get install", &script, &variables);
         fs::remove_file(&policy).context("removing", &policy)?;
         result
@@ -129,7 +152,9 @@ impl Debian<'_> {
         for (index, source) in self.sources().iter().enumerate() {
             let keyring = match &source.signed_by {
                 Some(path) if path.is_file() => {
-                    let name = path.extension().map_or("gpg".into(), |extension| extension.to_string_lossy());
+                    let name = path
+                        .extension()
+                        .map_or("gpg".into(), |extension| extension.to_string_lossy());
                     let inner = format!("{INSIDE}/keyring-{index}.{name}");
                     let target = inside.path(&inner);
                     fs::copy(path, &target).context("copying", path)?;
@@ -176,7 +201,10 @@ impl Debian<'_> {
     fn update(&self, inside: &Inside<'_>, variables: &Variables) -> Result<()> {
         let _lock = self.store.lock(&self.lists().replace('/', "-"))?;
         let marker = self.store.cache(&self.lists())?.join("updated");
-        let age = fs::metadata(&marker).and_then(|data| data.modified()).ok().and_then(|time| time.elapsed().ok());
+        let age = fs::metadata(&marker)
+            .and_then(|data| data.modified())
+            .ok()
+            .and_then(|time| time.elapsed().ok());
         if age.is_some_and(|age| age < FRESH) {
             return Ok(());
         }
@@ -188,7 +216,10 @@ impl Debian<'_> {
 /// Preferences that choose the locked versions as long as the archive has them.
 fn pinned(locked: &BTreeMap<String, String>) -> String {
     locked.iter().fold(String::new(), |mut text, (package, version)| {
-        let _ = write!(text, "Package: {package}\nPin: version {version}\nPin-Priority: 1001\n\n");
+        let _ = write!(
+            text,
+            "Package: {package}\nPin: version {version}\nPin-Priority: 1001\n\n"
+        );
         text
     })
 }
@@ -197,8 +228,13 @@ fn pinned(locked: &BTreeMap<String, String>) -> String {
 pub fn installed(status: &str) -> BTreeMap<String, String> {
     let mut packages = BTreeMap::new();
     for stanza in status.split("\n\n") {
-        let field = |name: &str| stanza.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
-        if let (Some(package), Some(version), Some(state)) = (field("Package"), field("Version"), field("Status"))
+        let field = |name: &str| {
+            stanza
+                .lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        };
+        if let (Some(package), Some(version), Some(state)) =
+            (field("Package"), field("Version"), field("Status"))
             && state.ends_with(" installed")
         {
             packages.insert(package.to_owned(), version.to_owned());
@@ -210,8 +246,12 @@ pub fn installed(status: &str) -> BTreeMap<String, String> {
 /// Whether a Debian version belongs to an upstream series: `1:10.11.14-0+deb12u2` is a `10.11`.
 pub fn belongs(version: &str, series: &str) -> bool {
     let upstream = version.split_once(':').map_or(version, |(_, rest)| rest);
-    let Some(rest) = upstream.strip_prefix(series) else { return false };
-    rest.chars().next().is_none_or(|next| !next.is_ascii_alphanumeric())
+    let Some(rest) = upstream.strip_prefix(series) else {
+        return false;
+    };
+    rest.chars()
+        .next()
+        .is_none_or(|next| !next.is_ascii_alphanumeric())
 }
 
 /// Says when what was installed is not what was locked or what the release names.
@@ -224,11 +264,14 @@ pub fn compare(inputs: &DebianInputs, found: &BTreeMap<String, String>) -> Resul
             )));
         }
     }
-    let moved = inputs.locked.iter().filter_map(|(package, wanted)| match found.get(package) {
-        Some(version) if version == wanted => None,
-        Some(version) => Some(format!("{package} {wanted} → {version}")),
-        None => Some(format!("{package} {wanted} → not installed")),
-    });
+    let moved = inputs
+        .locked
+        .iter()
+        .filter_map(|(package, wanted)| match found.get(package) {
+            Some(version) if version == wanted => None,
+            Some(version) => Some(format!("{package} {wanted} → {version}")),
+            None => Some(format!("{package} {wanted} → not installed")),
+        });
     Ok(moved.collect())
 }
 
@@ -240,7 +283,10 @@ mod tests {
     fn a_status_file_is_read() {
         let status = "Package: a\nStatus: install ok installed\nVersion: 1:2-3\n\n\
             Package: b\nStatus: deinstall ok config-files\nVersion: 1\n";
-        assert_eq!(installed(status), BTreeMap::from([("a".to_owned(), "1:2-3".to_owned())]));
+        assert_eq!(
+            installed(status),
+            BTreeMap::from([("a".to_owned(), "1:2-3".to_owned())])
+        );
     }
 
     #[test]
@@ -266,9 +312,19 @@ mod tests {
             main: Some(("db".into(), "1.2".into())),
             locked: BTreeMap::from([("db".into(), "1.2.1".into()), ("lib".into(), "5".into())]),
         };
-        let found = |db: &str| BTreeMap::from([("db".to_owned(), db.to_owned()), ("lib".to_owned(), "5".to_owned())]);
+        let found = |db: &str| {
+            BTreeMap::from([
+                ("db".to_owned(), db.to_owned()),
+                ("lib".to_owned(), "5".to_owned()),
+            ])
+        };
         assert_eq!(compare(&inputs, &found("1.2.2")).unwrap(), ["db 1.2.1 → 1.2.2"]);
         assert!(compare(&inputs, &found("1.2.1")).unwrap().is_empty());
-        assert!(compare(&inputs, &found("2.0")).unwrap_err().to_string().contains("source-refs.yaml"));
+        assert!(
+            compare(&inputs, &found("2.0"))
+                .unwrap_err()
+                .to_string()
+                .contains("source-refs.yaml")
+        );
     }
 }

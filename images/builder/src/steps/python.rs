@@ -37,7 +37,9 @@ impl Python<'_> {
         let environment = quote(&self.inputs.environment);
         let mut script = String::new();
         if self.inputs.create {
-            script.push_str(&format!("{INSIDE}/uv venv --quiet --python /usr/bin/python3 {environment}\n"));
+            script.push_str(&format!(
+                "{INSIDE}/uv venv --quiet --python /usr/bin/python3 {environment}\n"
+            ));
         }
         script.push_str(&format!(
             "{INSIDE}/uv pip install --quiet --no-deps --python {environment}/bin/python \
@@ -45,7 +47,10 @@ impl Python<'_> {
              rm -f {environment}/.lock\n"
         ));
         inside.run("uv pip install", &script, &variables)?;
-        let library = self.upper.join(self.inputs.environment.trim_start_matches('/')).join("lib");
+        let library = self
+            .upper
+            .join(self.inputs.environment.trim_start_matches('/'))
+            .join("lib");
         remove_tests(&library)?;
         self.patch(inside)?;
         self.compile(inside, &variables)
@@ -53,11 +58,18 @@ impl Python<'_> {
 
     /// Compiles what this layer brings; the layers below have their bytecode already.
     fn compile(&self, inside: &Inside<'_>, variables: &Variables) -> Result<()> {
-        let library = self.upper.join(self.inputs.environment.trim_start_matches('/')).join("lib");
+        let library = self
+            .upper
+            .join(self.inputs.environment.trim_start_matches('/'))
+            .join("lib");
         let mut sources = Vec::new();
         tree::walk(&library, &mut |path, metadata| {
             if metadata.is_file() && path.extension().is_some_and(|extension| extension == "py") {
-                sources.extend(path.strip_prefix(self.upper).ok().map(|path| format!("/{}", path.display())));
+                sources.extend(
+                    path.strip_prefix(self.upper)
+                        .ok()
+                        .map(|path| format!("/{}", path.display())),
+                );
             }
             Ok(())
         })?;
@@ -81,7 +93,10 @@ impl Python<'_> {
             }
             if applied == 0 {
                 let reason = "none of the files that it changes is part of an installed package".into();
-                return Err(Error::Patch { patch: patch.name, reason });
+                return Err(Error::Patch {
+                    patch: patch.name,
+                    reason,
+                });
             }
         }
         Ok(())
@@ -100,16 +115,25 @@ fn site_packages(environment: &Path) -> Result<PathBuf> {
             return Ok(path);
         }
     }
-    Err(Error::Damaged(format!("{} has no site-packages", environment.display())))
+    Err(Error::Damaged(format!(
+        "{} has no site-packages",
+        environment.display()
+    )))
 }
 
 /// Applies one file's change below `root`. Upstream patches also touch tests, documentation and
 /// release notes, which no package installs: those are passed over (`false`).
 pub fn apply(root: &Path, patch: &str, change: &FilePatch) -> Result<bool> {
     let inside = Path::new(change.path());
-    if inside.components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+    if inside
+        .components()
+        .any(|part| !matches!(part, std::path::Component::Normal(_)))
+    {
         let reason = format!("`{}` leaves the package", inside.display());
-        return Err(Error::Patch { patch: patch.to_owned(), reason });
+        return Err(Error::Patch {
+            patch: patch.to_owned(),
+            reason,
+        });
     }
     let top = inside.iter().next().map(|top| root.join(top));
     let installed = top.is_some_and(|top| top.exists());
@@ -132,7 +156,8 @@ pub fn apply(root: &Path, patch: &str, change: &FilePatch) -> Result<bool> {
             }
             let temporary = path.with_extension("c5c3-new");
             fs::write(&temporary, text).context("writing", &temporary)?;
-            fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)).context("writing", &temporary)?;
+            fs::set_permissions(&temporary, fs::Permissions::from_mode(mode))
+                .context("writing", &temporary)?;
             fs::rename(&temporary, &path).context("writing", &path)?;
         }
         None => fs::remove_file(&path).context("removing", &path)?,
@@ -142,7 +167,9 @@ pub fn apply(root: &Path, patch: &str, change: &FilePatch) -> Result<bool> {
 
 /// Packages bring a fifth of their size in tests.
 fn remove_tests(directory: &Path) -> Result<()> {
-    let Ok(entries) = fs::read_dir(directory) else { return Ok(()) };
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Ok(());
+    };
     for entry in entries {
         let entry = entry.context("reading", directory)?;
         if entry.file_type().context("reading", directory)?.is_dir() {
@@ -178,9 +205,15 @@ pub fn normalise_bytecode(root: &Path) -> Result<()> {
 
 /// Package → version by the `*.dist-info` directories below an environment.
 pub fn installed(environment: &Path) -> BTreeMap<String, String> {
-    let Ok(packages) = site_packages(environment) else { return BTreeMap::new() };
-    let Ok(entries) = fs::read_dir(packages) else { return BTreeMap::new() };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let Ok(packages) = site_packages(environment) else {
+        return BTreeMap::new();
+    };
+    let Ok(entries) = fs::read_dir(packages) else {
+        return BTreeMap::new();
+    };
+    let names = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
     names
         .filter_map(|name| {
             let (package, version) = name.strip_suffix(".dist-info")?.rsplit_once('-')?;
@@ -199,7 +232,11 @@ mod tests {
 
     fn patch_tree(root: &Path, text: &str) -> Vec<Result<bool>> {
         let patch = Patch::parse("keystone/R/0001-fix.patch", text).unwrap();
-        patch.files.iter().map(|change| apply(root, &patch.name, change)).collect()
+        patch
+            .files
+            .iter()
+            .map(|change| apply(root, &patch.name, change))
+            .collect()
     }
 
     #[test]
@@ -209,10 +246,17 @@ mod tests {
         fs::create_dir(root.path().join("keystone")).unwrap();
         fs::write(&cached, "one\n").unwrap();
         fs::hard_link(&cached, &file).unwrap();
-        let results: Vec<bool> = patch_tree(root.path(), PATCH).into_iter().map(Result::unwrap).collect();
+        let results: Vec<bool> = patch_tree(root.path(), PATCH)
+            .into_iter()
+            .map(Result::unwrap)
+            .collect();
         assert_eq!(results, [true, false, false]);
         assert_eq!(fs::read_to_string(file).unwrap(), "two\n");
-        assert_eq!(fs::read_to_string(cached).unwrap(), "one\n", "a cache was changed");
+        assert_eq!(
+            fs::read_to_string(cached).unwrap(),
+            "one\n",
+            "a cache was changed"
+        );
     }
 
     #[test]
@@ -220,7 +264,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir(root.path().join("keystone")).unwrap();
         let error = patch_tree(root.path(), PATCH).remove(0).unwrap_err().to_string();
-        assert!(error.contains("0001-fix.patch, hunk 1") && error.contains("no such file"), "{error}");
+        assert!(
+            error.contains("0001-fix.patch, hunk 1") && error.contains("no such file"),
+            "{error}"
+        );
         let escape = "--- /dev/null\n+++ b/keystone/../../x\n@@ -0,0 +1 @@\n+x\n";
         let error = patch_tree(root.path(), escape).remove(0).unwrap_err().to_string();
         assert!(error.contains("leaves the package"), "{error}");
@@ -235,6 +282,9 @@ mod tests {
         fs::create_dir_all(packages.join("oslo_config-10.0.0.dist-info")).unwrap();
         remove_tests(root.path()).unwrap();
         assert!(!packages.join("nova/tests").exists() && packages.join("nova/virt").exists());
-        assert_eq!(installed(root.path()), BTreeMap::from([("oslo-config".to_owned(), "10.0.0".to_owned())]));
+        assert_eq!(
+            installed(root.path()),
+            BTreeMap::from([("oslo-config".to_owned(), "10.0.0".to_owned())])
+        );
     }
 }

@@ -33,7 +33,10 @@ pub fn add_users(root: &Path, users: &[User], day: i64) -> Result<()> {
     for user in users {
         let (name, id, home) = (&user.name, user.id, &user.home);
         for (file, line) in [
-            ("passwd", format!("{name}:x:{id}:{id}::{home}:/usr/sbin/nologin\n")),
+            (
+                "passwd",
+                format!("{name}:x:{id}:{id}::{home}:/usr/sbin/nologin\n"),
+            ),
             ("group", format!("{name}:x:{id}:\n")),
             ("shadow", format!("{name}:!:{day}::::::\n")),
             ("gshadow", format!("{name}:!::\n")),
@@ -47,9 +50,15 @@ pub fn add_users(root: &Path, users: &[User], day: i64) -> Result<()> {
                 same_name || same_id
             });
             if taken {
-                return Err(Error::Request(format!("user {name} ({id}) is already in /etc/{file}")));
+                return Err(Error::Request(format!(
+                    "user {name} ({id}) is already in /etc/{file}"
+                )));
             }
-            let mut file = OpenOptions::new().create(true).append(true).open(&path).context("opening", &path)?;
+            let mut file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&path)
+                .context("opening", &path)?;
             file.write_all(line.as_bytes()).context("writing", &path)?;
         }
     }
@@ -117,7 +126,9 @@ fn fits(name: &str, pattern: &str) -> bool {
     match pattern.split_once('*') {
         None => name == pattern,
         Some((head, tail)) => name.strip_prefix(head).is_some_and(|rest| {
-            (0..=rest.len()).filter(|at| rest.is_char_boundary(*at)).any(|at| fits(&rest[at..], tail))
+            (0..=rest.len())
+                .filter(|at| rest.is_char_boundary(*at))
+                .any(|at| fits(&rest[at..], tail))
         }),
     }
 }
@@ -146,7 +157,10 @@ const RUBBISH: &[&str] = &[
 
 /// Cleans a layer after packages were installed. `upper` is the layer alone: what lies below is clean.
 pub fn clean(upper: &Path) -> Result<()> {
-    remove(upper, &RUBBISH.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>())?;
+    remove(
+        upper,
+        &RUBBISH.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>(),
+    )?;
     // Packages expect their log directories, not what the installation wrote into them.
     remove_files(&upper.join("var/log"), &|_| true)?;
     // Licences stay.
@@ -159,7 +173,10 @@ pub fn clean(upper: &Path) -> Result<()> {
 
 fn remove_files(directory: &Path, unwanted: &dyn Fn(&str) -> bool) -> Result<()> {
     walk(directory, &mut |path, metadata| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         if metadata.is_file() && unwanted(name) {
             fs::remove_file(path).context("removing", path)?;
         }
@@ -222,7 +239,11 @@ mod tests {
     #[test]
     fn users_have_fixed_ids_and_a_taken_one_is_an_error() {
         let root = tempfile::tempdir().unwrap();
-        let user = |name: &str, id| User { name: name.into(), id, home: "/h".into() };
+        let user = |name: &str, id| User {
+            name: name.into(),
+            id,
+            home: "/h".into(),
+        };
         add_users(root.path(), &[user("openstack", 42424)], 20362).unwrap();
         let read = |file: &str| fs::read_to_string(root.path().join("etc").join(file)).unwrap();
         assert_eq!(read("passwd"), "openstack:x:42424:42424::/h:/usr/sbin/nologin\n");
