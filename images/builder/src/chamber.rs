@@ -14,8 +14,9 @@ use crate::error::{Context, Error, Result};
 use crate::failure;
 
 /// Kills everything in the process namespace when the builder is gone: the builder holds the other
-/// end of standard input.
-const WATCH: &str = "exec 3<&0 </dev/null\n( read -r _ <&3 || kill -9 -1 ) &\nexec 3<&-\n";
+/// end of standard input. The machine's name is nobody's business.
+const WATCH: &str = "exec 3<&0 </dev/null\n( read -r _ <&3 || kill -9 -1 ) &\nexec 3<&-\n\
+    echo localhost > /proc/sys/kernel/hostname\n";
 
 /// The directory for everything that a build step needs and an image must not have.
 pub const INSIDE: &str = "/run/c5c3";
@@ -195,7 +196,7 @@ impl Inside<'_> {
     pub fn run(&self, step: &str, script: &str, variables: &BTreeMap<String, String>) -> Result<()> {
         let mut command = Command::new("unshare");
         command
-            .args(["--pid", "--fork", "--kill-child"])
+            .args(["--pid", "--uts", "--fork", "--kill-child"])
             .arg(format!("--mount-proc={}", self.root.join("proc").display()))
             .arg("chroot")
             .arg(&self.root);
@@ -205,7 +206,7 @@ impl Inside<'_> {
     /// Runs a shell script on the machine, in the chamber's mount namespace.
     pub fn run_outside(&self, step: &str, script: &str, variables: &BTreeMap<String, String>) -> Result<()> {
         let mut command = Command::new("unshare");
-        command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
+        command.args(["--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]);
         self.finish(step, command, script, variables)
     }
 

@@ -1,6 +1,7 @@
 //! `c5c3 image …`
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -10,12 +11,12 @@ use crate::data::Data;
 use crate::error::{Context, Error, Result};
 use crate::graph::Recipes;
 use crate::host::Host;
-use crate::lock;
 use crate::plan::{Given, Plan, Request};
 use crate::progress::Progress;
 use crate::release::ReleaseData;
-use crate::store::Store;
+use crate::store::{Record, Store};
 use crate::tarball::Hashed;
+use crate::{lock, options};
 
 /// Build and look after the container images of the control plane.
 #[derive(Debug, Args)]
@@ -50,6 +51,24 @@ struct Common {
 enum Sub {
     Build(BuildArgs),
     Lock(LockArgs),
+    Options(OptionsArgs),
+}
+
+/// Ask the service images for their configuration options and keep the answers with the release
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Writes releases/<RELEASE>/options/<service>.json below --images-dir.
+
+Examples:
+  c5c3 image options --images-dir images
+  c5c3 image options nova --release 2026.1 --images-dir images"
+)]
+struct OptionsArgs {
+    /// Services to ask; all of the release when none is named
+    names: Vec<String>,
+    /// The OpenStack release
+    #[arg(long, default_value = "2025.2")]
+    release: String,
 }
 
 /// Make the pins of a release with uv, within its upper-constraints and overrides
@@ -98,6 +117,7 @@ impl ImageCommand {
         match self.command {
             Sub::Build(args) => build(&self.common, &data, &args),
             Sub::Lock(args) => lock(&self.common, &data, &args),
+            Sub::Options(args) => options(&self.common, &data, &args),
         }
     }
 }
@@ -147,11 +167,65 @@ impl Workshop {
     }
 }
 
-fn lock(common: &Common, data: &Data, args: &LockArgs) -> Result<()> {
+/// The directory of a release to write to.
+fn release_directory(data: &Data, release: &str) -> Result<PathBuf> {
     let directory = data.directory().ok_or_else(|| {
-        Error::Request("lock writes to the recipes' directory: name it with --images-dir".into())
+        Error::Request("this writes beside the recipes: name their directory with --images-dir".into())
     })?;
-    let directory = directory.join("releases").join(&args.release);
+    Ok(directory.join("releases").join(release))
+}
+
+fn options(common: &Common, data: &Data, args: &OptionsArgs) -> Result<()> {
+    let directory = release_directory(data, &args.release)?.join("options");
+    fs::create_dir_all(&directory).context("creating", &directory)?;
+    let shop = Workshop::open(common, data, &args.release, &[])?;
+    // A service is what shares the common packages; a client has no configuration of this kind.
+    let shared = shop
+        .recipes
+        .iter()
+        .filter_map(|recipe| recipe.python.as_ref())
+        .flat_map(|python| &python.shared_by);
+    let services: Vec<String> = shared
+        .map(|name| name.value.clone())
+        .filter(|name| shop.release.release.versions.contains_key(name))
+        .filter(|name| args.names.is_empty() || args.names.contains(name))
+        .collect();
+    if let Some(unknown) = args.names.iter().find(|name| !services.contains(name)) {
+        return Err(Error::Request(format!(
+            "release {} has no service `{unknown}` to ask",
+            args.release
+        )));
+    }
+    let plan = shop.plan(&services)?;
+    shop.builder(None).build(&plan)?;
+    for image in &plan.images {
+        let chain = image
+            .layers
+            .iter()
+            .map(|index| shop.store.layer(&plan.layers[*index].key));
+        let layers: Vec<Record> = chain.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+        let python = image
+            .layers
+            .iter()
+            .find_map(|index| plan.layers[*index].inputs.python.as_ref());
+        let environment = python
+            .map(|python| python.environment.as_str())
+            .unwrap_or_default();
+        let catalogue = options::ask(&shop.store, &image.recipe, &image.version, &layers, environment)?;
+        let path = directory.join(format!("{}.json", image.recipe));
+        fs::write(&path, catalogue.render()).context("writing", &path)?;
+        let count: usize = catalogue.groups.values().map(BTreeMap::len).sum();
+        shop.progress.note(&format!(
+            "{:<16} {count} options in {} groups",
+            image.recipe,
+            catalogue.groups.len()
+        ));
+    }
+    Ok(())
+}
+
+fn lock(common: &Common, data: &Data, args: &LockArgs) -> Result<()> {
+    let directory = release_directory(data, &args.release)?;
     let shop = Workshop::open(common, data, &args.release, &[])?;
     let builder = shop.builder(None);
     if args.debian {

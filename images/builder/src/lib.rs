@@ -13,6 +13,7 @@ mod host;
 mod image;
 mod lanes;
 mod lock;
+mod options;
 mod patch;
 mod pause;
 mod pins;
