@@ -15,6 +15,7 @@ mod paths;
 pub mod pods;
 pub mod registry;
 pub mod resource;
+mod semantics;
 pub mod serve;
 mod server;
 pub mod status;

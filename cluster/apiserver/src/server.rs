@@ -8,15 +8,17 @@ use std::{
     time::Duration,
 };
 
+use serde_json::json;
 use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::Cluster,
+    crds,
     identity::{Access, Identity, InProcessOnly},
     pods,
     serve::{ApiService, Core, InProcess, Limits, Metrics},
-    store::{DiskError, History, Redb, Store},
+    store::{Action, DiskError, Expect, History, ObjectKey, Redb, Store, Write, draft},
     strategy::ServiceNetwork,
 };
 
@@ -115,11 +117,22 @@ impl Server {
             access,
             stopping: CancellationToken::new(),
         });
+        let service = ApiService(core.clone());
+        let mut tasks = Vec::new();
+        for cluster in core.clusters.values() {
+            bootstrap(&core, cluster)
+                .await
+                .map_err(|reason| StartError::Cluster {
+                    cluster: cluster.name.to_string(),
+                    reason,
+                })?;
+            tasks.push(tokio::spawn(crds::run(service.clone(), cluster.clone())));
+        }
         Ok(Self {
             core,
             address: None,
             kubeconfig: directory.join("kubeconfig"),
-            tasks: Vec::new(),
+            tasks,
             grace: config.grace,
         })
     }
@@ -195,6 +208,38 @@ impl Drop for Server {
             task.abort();
         }
     }
+}
+
+/// Namespaces that every cluster has.
+async fn bootstrap(core: &Core, cluster: &Cluster) -> Result<(), String> {
+    let missing = ["default", "kube-system", "kube-public", "kube-node-lease"]
+        .into_iter()
+        .filter(|name| cluster.get("", "namespaces", "", name).is_none());
+    let collection = cluster.collection("", "namespaces");
+    let writes = missing.map(|name| {
+        let namespace = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": name,
+                "uid": uuid::Uuid::new_v4().to_string(),
+                "creationTimestamp": crate::resource::now(),
+                "labels": {"kubernetes.io/metadata.name": name},
+            },
+            "spec": {"finalizers": ["kubernetes"]},
+            "status": {"phase": "Active"},
+        });
+        core.store.write(Write {
+            collection: collection.clone(),
+            key: ObjectKey::new("", name),
+            expect: Expect::Absent,
+            action: Action::Put(draft(&namespace)),
+        })
+    });
+    for written in futures::future::join_all(writes).await {
+        written.map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 fn check(config: &Config) -> Result<(), StartError> {

@@ -18,6 +18,8 @@ pub struct ApiError {
     pub reason: &'static str,
     pub message: String,
     pub details: Option<Box<Details>>,
+    /// Where a list whose token has expired may go on.
+    pub continue_token: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +58,7 @@ impl ApiError {
             reason,
             message: message.into(),
             details: None,
+            continue_token: None,
         }
     }
 
@@ -211,6 +214,9 @@ impl ApiError {
             "reason": self.reason,
             "status": "Failure",
         });
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = token.as_str().into();
+        }
         if let Some(details) = &self.details {
             status["details"] = details.to_json();
         }

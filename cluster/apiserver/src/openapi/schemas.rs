@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::registry::{Kind, Schema, definitions};
+use apimachinery::openapi::builtin_definitions as definitions;
+
+use crate::registry::{Kind, Schema};
 
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 const LIST_META: &str = "meta.v1.ListMeta";

@@ -16,7 +16,7 @@ fn registry() -> Registry {
                                      "singular": "thing"}},
     });
     let mut kinds = Registry::builtin().kinds().to_vec();
-    kinds.extend(custom_kinds(&crd).into_iter().map(Arc::new));
+    kinds.extend(custom_kinds(&crd, 0).into_iter().map(Arc::new));
     Registry::new(kinds, 1)
 }
 

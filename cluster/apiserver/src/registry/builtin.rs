@@ -1,27 +1,11 @@
 //! Built-in kinds, read from the schemas of Kubernetes itself.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
+use apimachinery::openapi::{ObjectType, builtin_document};
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::{Column, Kind, Schema, Subresource};
-
-/// OpenAPI definitions of the built-in types by short name (`apps.v1.Deployment`); `$ref` is such a name.
-pub type Definitions = BTreeMap<String, Value>;
-
-const SCHEMAS: &str = include_str!("../../../apimachinery/data/builtin-schemas.json");
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct File {
-    default_columns: Vec<Column>,
-    definitions: Definitions,
-    resources: Vec<Entry>,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -44,38 +28,31 @@ struct Entry {
     columns: Vec<Column>,
 }
 
-struct Builtin {
-    definitions: Definitions,
-    kinds: Vec<Arc<Kind>>,
-}
-
-// The file is part of the program and the tests read it: a parse error cannot reach a user.
-static BUILTIN: LazyLock<Builtin> = LazyLock::new(|| {
-    let file: File = serde_json::from_str(SCHEMAS).expect("the built-in schemas are valid");
-    let defaults = file.default_columns;
-    let kinds = file
-        .resources
+static KINDS: LazyLock<Vec<Arc<Kind>>> = LazyLock::new(|| {
+    let document = builtin_document();
+    // The document is part of the program and the tests read it: a parse error cannot reach a user.
+    let defaults =
+        Vec::<Column>::deserialize(&document["defaultColumns"]).expect("default columns are valid");
+    let entries = Vec::<Entry>::deserialize(&document["resources"]).expect("built-in resources are valid");
+    entries
         .into_iter()
+        // Needs a real conversion to v2, which is the version that clients use.
         .filter(|entry| !(entry.group == "autoscaling" && entry.version == "v1"))
         .map(|entry| Arc::new(kind(entry, &defaults)))
-        .collect();
-    Builtin {
-        definitions: file.definitions,
-        kinds,
-    }
+        .collect()
 });
 
-pub fn definitions() -> &'static Definitions {
-    &BUILTIN.definitions
-}
-
 pub(super) fn kinds() -> Vec<Arc<Kind>> {
-    BUILTIN.kinds.clone()
+    KINDS.clone()
 }
 
 fn kind(entry: Entry, defaults: &[Column]) -> Kind {
     let reset_fields = reset_fields(&entry);
     let selectable = selectable(&entry.group, &entry.plural);
+    let types = ObjectType::builtin(&entry.definition)
+        .map(|ty| (super::api_version(&entry.group, &entry.version), ty))
+        .into_iter()
+        .collect();
     Kind {
         list_kind: format!("{}List", entry.kind),
         storage_version: entry.version.clone(),
@@ -98,6 +75,7 @@ fn kind(entry: Entry, defaults: &[Column]) -> Kind {
         reset_fields,
         selectable,
         deprecated: None,
+        types,
     }
 }
 

@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 
+use apimachinery::{crd::CustomResource, openapi::ObjectType, schema::Structural};
 use serde_json::Value;
 
-use super::{Column, Kind, Schema, Subresource, version_rank};
+use super::{Column, Kind, Schema, Subresource, api_version, version_rank};
 
 /// The structure of one version of a custom resource.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CustomSchema {
     /// Name of its CRD.
     pub crd: String,
+    /// How its objects are prepared and checked.
+    pub resource: CustomResource,
+    /// Objects up to this revision may lack defaults of the present schema.
+    pub defaults_since: u64,
     /// `openAPIV3Schema` as written.
     pub openapi: Value,
     /// JSON paths of the scale subresource.
@@ -24,6 +29,14 @@ pub struct ScalePaths {
     pub label_selector: Option<String>,
 }
 
+impl CustomSchema {
+    /// Brings an object from the store up to the present schema.
+    pub fn complete(&self, object: &mut Value) {
+        self.resource.schema.prune(object);
+        self.resource.schema.apply_defaults(object);
+    }
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -33,24 +46,47 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// The served versions of a CRD, best version first. Reads the accepted names from its status.
-pub fn custom_kinds(crd: &Value) -> Vec<Kind> {
+/// `defaults_since`: see [`CustomSchema`].
+pub fn custom_kinds(crd: &Value, defaults_since: u64) -> Vec<Kind> {
     let spec = &crd["spec"];
-    let names = &crd["status"]["acceptedNames"];
     let versions: Vec<&Value> = spec["versions"].as_array().into_iter().flatten().collect();
     let storage = versions
         .iter()
         .find(|v| v["storage"] == true)
         .map_or_else(String::new, |v| text(&v["name"]));
+    let types: Vec<(String, ObjectType)> = versions
+        .iter()
+        .filter(|version| version["served"] == true)
+        .map(|version| {
+            let schema = &version["schema"]["openAPIV3Schema"];
+            let ty = ObjectType::custom(schema).unwrap_or_else(|error| {
+                tracing::warn!(crd = %crd["metadata"]["name"], %error, "fields are tracked without a schema");
+                ObjectType::deduced()
+            });
+            (api_version(&text(&spec["group"]), &text(&version["name"])), ty)
+        })
+        .collect();
     let mut kinds: Vec<Kind> = versions
         .iter()
         .filter(|version| version["served"] == true)
-        .map(|version| kind(crd, spec, names, version, &storage))
+        .filter_map(|version| {
+            let mut kind = kind(crd, spec, version, &storage, defaults_since)?;
+            kind.types = types.clone();
+            Some(kind)
+        })
         .collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(version_rank(&kind.version)));
     kinds
 }
 
-fn kind(crd: &Value, spec: &Value, names: &Value, version: &Value, storage: &str) -> Kind {
+fn kind(crd: &Value, spec: &Value, version: &Value, storage: &str, defaults_since: u64) -> Option<Kind> {
+    let names = &crd["status"]["acceptedNames"];
+    let openapi = version["schema"]["openAPIV3Schema"].clone();
+    let schema = Structural::from_json(&openapi)
+        .map_err(
+            |errors| tracing::warn!(crd = %crd["metadata"]["name"], ?errors, "the schema cannot be read"),
+        )
+        .ok()?;
     let name = text(&version["name"]);
     let verbs = [
         "delete",
@@ -119,7 +155,14 @@ fn kind(crd: &Value, spec: &Value, names: &Value, version: &Value, storage: &str
             str::to_owned,
         )
     });
-    Kind {
+    let resource = CustomResource {
+        kind: text(&names["kind"]),
+        api_version: api_version(&text(&spec["group"]), &name),
+        namespaced: spec["scope"] == "Namespaced",
+        status: declared["status"].is_object(),
+        schema,
+    };
+    Some(Kind {
         group: text(&spec["group"]),
         kind: text(&names["kind"]),
         list_kind: text(&names["listKind"]),
@@ -133,13 +176,16 @@ fn kind(crd: &Value, spec: &Value, names: &Value, version: &Value, storage: &str
         columns,
         schema: Schema::Custom(Arc::new(CustomSchema {
             crd: text(&crd["metadata"]["name"]),
-            openapi: version["schema"]["openAPIV3Schema"].clone(),
+            resource,
+            defaults_since,
+            openapi,
             scale,
         })),
+        types: Vec::new(),
         storage_version: storage.to_owned(),
         reset_fields,
         selectable,
         deprecated,
         version: name,
-    }
+    })
 }

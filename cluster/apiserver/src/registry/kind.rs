@@ -1,5 +1,6 @@
 //! A served resource as data.
 
+use apimachinery::openapi::ObjectType;
 use serde::Deserialize;
 
 use crate::store::Collection;
@@ -27,14 +28,16 @@ pub struct Kind {
     pub reset_fields: Vec<(String, Vec<String>)>,
     /// Paths, beside `metadata.name` and `metadata.namespace`, that field selectors may use.
     pub selectable: Vec<String>,
-    /// Version whose discovery and OpenAPI name the group's default.
+    /// The warning that users of this version get.
     pub deprecated: Option<String>,
+    /// Types of all served versions by API version, for field ownership.
+    pub types: Vec<(String, ObjectType)>,
 }
 
 /// Where the structure of a kind is written down.
 #[derive(Clone, Debug)]
 pub enum Schema {
-    /// A definition of [`super::Definitions`].
+    /// A definition of [`apimachinery::openapi::builtin_definitions`].
     Builtin(String),
     Custom(std::sync::Arc<super::CustomSchema>),
 }

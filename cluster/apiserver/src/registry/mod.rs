@@ -10,8 +10,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-pub use builtin::{Definitions, definitions};
-pub use custom::{CustomSchema, custom_kinds};
+pub use custom::{CustomSchema, ScalePaths, custom_kinds};
 pub use kind::{Column, Kind, Schema, Subresource, api_version};
 
 /// One snapshot. Discovery, OpenAPI and tables are pure functions of it.

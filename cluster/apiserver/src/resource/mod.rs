@@ -1,27 +1,205 @@
 //! Verbs on resources, the same for every kind.
 
-use http::{Response, StatusCode};
+mod body;
+mod create;
+mod delete;
+mod list;
+mod options;
+mod patch;
+mod scale;
+mod select;
+mod shape;
+mod special;
+mod update;
+mod version;
+mod watch;
+
+pub use options::now;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use serde_json::Value;
 
 use crate::{
+    registry::Kind,
     serve::{self, Body, Call},
     status::{ApiError, Result},
-    store::ObjectKey,
+    store::{Collection, ObjectKey, Stored},
 };
 
-/// Does what an allowed request asks.
-pub async fn serve(call: Call, _body: Body) -> Result<Response<Body>> {
-    let a = &call.attributes;
-    let registry = call.cluster.registry();
-    let kind = registry
-        .find(&a.group, &a.version, &a.resource)
-        .ok_or_else(ApiError::no_route)?;
-    match a.verb.as_str() {
-        "get" => {
-            let key = ObjectKey::new(if kind.namespaced { &a.namespace } else { "" }, &a.name);
-            let stored = call.core.store.get(&call.cluster.collection_of(kind), &key);
-            let stored = stored.ok_or_else(|| ApiError::not_found(&a.group, &a.resource, &a.name))?;
-            Ok(serve::bytes(StatusCode::OK, stored.bytes.clone()))
+/// What a request is about.
+#[derive(Clone)]
+pub struct Target {
+    pub kind: Arc<Kind>,
+    pub collection: Collection,
+    /// Empty for cluster-scoped kinds and for requests over all namespaces.
+    pub namespace: String,
+    name: String,
+    pub subresource: String,
+}
+
+impl Target {
+    fn of(call: &Call) -> Result<Self> {
+        let a = &call.attributes;
+        let registry = call.cluster.registry();
+        let kind = registry
+            .find(&a.group, &a.version, &a.resource)
+            .ok_or_else(ApiError::no_route)?
+            .clone();
+        let own_namespace = kind.is("", "namespaces");
+        if !kind.namespaced && !a.namespace.is_empty() && !own_namespace {
+            return Err(ApiError::no_route());
         }
-        _ => Err(ApiError::method_not_allowed()),
+        let named_in_path = !matches!(a.verb.as_str(), "list" | "watch" | "deletecollection" | "create");
+        if kind.namespaced && a.namespace.is_empty() && (named_in_path || a.verb == "create") {
+            let message = "an empty namespace may not be set when a resource name or body is given";
+            return Err(ApiError::bad_request(message));
+        }
+        let namespace = if kind.namespaced {
+            a.namespace.clone()
+        } else {
+            String::new()
+        };
+        // For lists the name comes from a field selector and is only for authorisation.
+        let in_path = named_in_path || !a.subresource.is_empty() || a.path.ends_with(&format!("/{}", a.name));
+        let name = if in_path { a.name.clone() } else { String::new() };
+        Ok(Self {
+            collection: call.cluster.collection_of(&kind),
+            kind,
+            namespace,
+            name,
+            subresource: a.subresource.clone(),
+        })
     }
+
+    /// The name in the path.
+    pub fn name(&self) -> Option<&str> {
+        (!self.name.is_empty()).then_some(self.name.as_str())
+    }
+
+    /// `None`: all namespaces, or the kind has none.
+    pub fn list_namespace(&self) -> Option<&str> {
+        (!self.namespace.is_empty()).then_some(self.namespace.as_str())
+    }
+
+    pub fn key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(&self.namespace, name)
+    }
+
+    pub fn not_found(&self, name: &str) -> ApiError {
+        ApiError::not_found(&self.kind.group, &self.kind.plural, name)
+    }
+
+    /// The object of the path as it is stored now.
+    pub fn stored(&self, call: &Call) -> Result<Arc<Stored>> {
+        call.core
+            .store
+            .get(&self.collection, &self.key(&self.name))
+            .ok_or_else(|| self.not_found(&self.name))
+    }
+}
+
+/// An answer before it is written: the object, its code, and warnings for the client.
+pub struct Outcome {
+    pub code: StatusCode,
+    pub object: Value,
+    pub warnings: Vec<String>,
+}
+
+impl Outcome {
+    pub fn ok(object: Value) -> Self {
+        Self {
+            code: StatusCode::OK,
+            object,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Does what an allowed request asks.
+pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
+    let target = Target::of(&call)?;
+    let verb = call.attributes.verb.as_str();
+    if !allowed(&target, verb) {
+        return Err(
+            if target.subresource.is_empty() || target.kind.subresource(&target.subresource).is_some() {
+                ApiError::method_not_allowed()
+            } else {
+                ApiError::no_route()
+            },
+        );
+    }
+    let mut warnings: Vec<String> = target.kind.deprecated.clone().into_iter().collect();
+    let body = match verb {
+        "create" | "update" | "patch" | "delete" | "deletecollection" => {
+            serve::read_all(body, call.core.limits.body).await?
+        }
+        _ => Bytes::new(),
+    };
+    let mut outcome = match (verb, target.subresource.as_str()) {
+        ("watch", "") => return with_warnings(watch::watch(call, target).await, &warnings),
+        ("list", "") => return with_warnings(list::list(&call, &target).await, &warnings),
+        (_, "log" | "exec" | "attach" | "portforward") => {
+            let pod = target.stored(&call)?.value();
+            return crate::pods::serve(call, &target, pod).await;
+        }
+        (_, "proxy") => {
+            return Err(ApiError::unavailable(
+                "proxying to pods, services and nodes is not served",
+            ));
+        }
+        ("get", "scale") => Outcome::ok(scale::get(&call, &target)?),
+        ("get", _) => {
+            let stored = target.stored(&call)?;
+            let shape = shape::Shape::of(&call)?;
+            if shape == shape::Shape::Object && version::is_current(&target.kind, &stored) {
+                return with_warnings(Ok(serve::bytes(StatusCode::OK, stored.bytes.clone())), &warnings);
+            }
+            Outcome::ok(version::read(&target.kind, &stored))
+        }
+        ("create", "") if target.kind.is("", "bindings") => {
+            special::create_binding(&call, &target, &body).await?
+        }
+        ("create", "") if special::is_review(&target.kind) => special::review(&call, &target, &body).await?,
+        ("create", "") => create::create(&call, &target, &body).await?,
+        ("create", _) => special::create(&call, &target, &body).await?,
+        ("update", "scale") => scale::update(&call, &target, &body).await?,
+        ("patch", "scale") => scale::patch(&call, &target, &body).await?,
+        ("update", _) => update::replace(&call, &target, &body).await?,
+        ("patch", _) => patch::patch(&call, &target, &body).await?,
+        ("delete", "") => delete::delete(&call, &target, &body).await?,
+        ("deletecollection", "") => delete::delete_collection(&call, &target, &body).await?,
+        _ => return Err(ApiError::method_not_allowed()),
+    };
+    warnings.append(&mut outcome.warnings);
+    let same_kind = outcome.object["kind"] == target.kind.kind.as_str();
+    let object = if same_kind {
+        shape::View::of(&call, &target.kind)?.single(outcome.object)
+    } else {
+        outcome.object
+    };
+    with_warnings(Ok(serve::json(outcome.code, &object)), &warnings)
+}
+
+fn allowed(target: &Target, verb: &str) -> bool {
+    match target.kind.subresource(&target.subresource) {
+        Some(subresource) => subresource.verbs.iter().any(|allowed| allowed == verb),
+        None => target.subresource.is_empty() && target.kind.allows(verb),
+    }
+}
+
+fn with_warnings(response: Result<Response<Body>>, warnings: &[String]) -> Result<Response<Body>> {
+    let mut response = response?;
+    for warning in warnings {
+        let text: String = warning.chars().filter(|c| !c.is_control()).collect();
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response
+                .headers_mut()
+                .append(HeaderName::from_static("warning"), value);
+        }
+    }
+    Ok(response)
 }

@@ -10,7 +10,22 @@ use serde_json::Value;
 use crate::status::{ApiError, Result};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body that broke off.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BodyError(String);
+
+/// Any body as ours.
+pub fn wrap<B>(body: B) -> Body
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    body.map_err(|error| BodyError(error.into().to_string()))
+        .boxed_unsync()
+}
 
 /// A document that is derived from the registry.
 pub struct Document {
@@ -32,7 +47,7 @@ pub fn empty() -> Body {
 
 /// A body that grows as the reader takes it.
 pub fn stream(chunks: impl Stream<Item = Bytes> + Send + 'static) -> Body {
-    StreamBody::new(chunks.map(|chunk| Ok::<_, BoxError>(Frame::data(chunk)))).boxed_unsync()
+    StreamBody::new(chunks.map(|chunk| Ok::<_, BodyError>(Frame::data(chunk)))).boxed_unsync()
 }
 
 pub fn json(code: StatusCode, value: &Value) -> Response<Body> {

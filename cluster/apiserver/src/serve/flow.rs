@@ -97,7 +97,7 @@ impl Core {
         let wanted = attributes.clone();
         let answer = AssertUnwindSafe(async move {
             match core.allow(cluster, attributes, query, parts) {
-                Ok(call) => call.run(&target, body).await,
+                Ok(call) => call.run(target, body).await,
                 Err(error) => Err(error),
             }
         })
@@ -157,8 +157,8 @@ impl Core {
 }
 
 impl Call {
-    async fn run(self, target: &Target, body: Body) -> Result<Response<Body>> {
-        if *target == Target::Path {
+    async fn run(self, target: Target, body: Body) -> Result<Response<Body>> {
+        if target == Target::Path {
             return crate::paths::serve(&self);
         }
         if self.attributes.verb == "watch" || self.is_stream() {

@@ -4,7 +4,6 @@ use std::task::{Context, Poll};
 
 use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response, header};
-use http_body_util::BodyExt;
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use tower::{Service, service_fn};
 
@@ -33,7 +32,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let mut request = request.map(super::wrap);
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let uri = format!("/clusters/{}{path}", self.cluster).parse();
         match uri {
@@ -58,7 +57,7 @@ async fn upgrade(service: ApiService, mut request: Request<Body>) -> Result<Resp
         .unwrap_or_default();
     let (ours, theirs) = tokio::io::duplex(64 << 10);
     let inner = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let mut request = request.map(super::wrap);
         request.extensions_mut().insert(identity.clone());
         service.answer(request)
     });
@@ -74,5 +73,5 @@ async fn upgrade(service: ApiService, mut request: Request<Body>) -> Result<Resp
             .insert(header::HOST, http::HeaderValue::from_static("localhost"));
     }
     let response = sender.send_request(request).await?;
-    Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+    Ok(response.map(super::wrap))
 }

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use http::Request;
-use http_body_util::BodyExt;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
@@ -71,7 +70,7 @@ async fn connection(
             .collect(),
     );
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let mut request = request.map(|body| body.map_err(Into::into).boxed_unsync());
+        let mut request = request.map(super::wrap);
         request.extensions_mut().insert(peer.clone());
         service.answer(request)
     });

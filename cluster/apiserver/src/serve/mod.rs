@@ -9,7 +9,7 @@ mod metrics;
 mod query;
 mod route;
 
-pub use body::{Body, BoxError, Document, bytes, empty, full, json, read_all, status, stream};
+pub use body::{Body, BoxError, Document, bytes, empty, full, json, read_all, status, stream, wrap};
 pub use flow::{ApiService, Call, Core, Limits};
 pub use in_process::InProcess;
 pub use metrics::{Metrics, OpenWatch};

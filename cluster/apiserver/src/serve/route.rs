@@ -7,7 +7,7 @@ use super::Query;
 use crate::identity::Attributes;
 
 /// What a path points at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Resource,
     /// `/api`, `/apis`, `/apis/<group>`, `/apis/<group>/<version>`, `/openapi/…`, `/healthz` and so on.

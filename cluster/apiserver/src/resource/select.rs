@@ -1,0 +1,124 @@
+//! Label and field selectors of a list or watch.
+
+use apimachinery::selector::{FieldSelector, LabelSelector};
+use serde_json::Value;
+
+use crate::{
+    registry::Kind,
+    serve::Query,
+    status::{ApiError, Result},
+    store::Stored,
+};
+
+/// What a list or watch shows.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+    /// Fields beyond name and namespace: those need the object's tree.
+    deep: bool,
+    /// The name of the path, for a watch of one object.
+    name: Option<String>,
+}
+
+impl Selection {
+    pub fn parse(kind: &Kind, query: &Query, name: Option<&str>) -> Result<Self> {
+        let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
+            .map_err(|error| ApiError::bad_request(format!("unable to parse label selector: {error}")))?;
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
+            .map_err(|error| ApiError::bad_request(format!("unable to parse field selector: {error}")))?;
+        let mut deep = false;
+        for requirement in fields.requirements() {
+            let field = requirement.field.as_str();
+            match field {
+                "metadata.name" => {}
+                "metadata.namespace" if kind.namespaced => {}
+                _ if kind.selectable.iter().any(|path| path == field) => deep = true,
+                _ => {
+                    let message = format!("field label not supported: {field}");
+                    return Err(ApiError::bad_request(message));
+                }
+            }
+        }
+        Ok(Self {
+            labels,
+            fields,
+            deep,
+            name: name.map(str::to_owned),
+        })
+    }
+
+    /// Everything is shown.
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
+    }
+
+    pub fn matches(&self, object: &Stored) -> bool {
+        if self.name.as_deref().is_some_and(|name| *name != *object.key.name) {
+            return false;
+        }
+        if !self.labels.is_empty() {
+            let labels = object.labels();
+            let lookup = |key: &str| {
+                labels
+                    .iter()
+                    .find(|(k, _)| k == key)
+                    .map(|(_, value)| value.as_str())
+            };
+            if !self.labels.matches(lookup) {
+                return false;
+            }
+        }
+        if self.fields.is_empty() {
+            return true;
+        }
+        let tree = if self.deep { object.value() } else { Value::Null };
+        let texts: Vec<(&str, String)> = self
+            .fields
+            .requirements()
+            .iter()
+            .map(|requirement| {
+                let field = requirement.field.as_str();
+                let text = match field {
+                    "metadata.name" => object.key.name.to_string(),
+                    "metadata.namespace" => object.key.namespace.to_string(),
+                    _ => field_text(&tree, field),
+                };
+                (field, text)
+            })
+            .collect();
+        self.fields.matches(|field| {
+            texts
+                .iter()
+                .find(|(f, _)| *f == field)
+                .map(|(_, text)| text.as_str())
+        })
+    }
+}
+
+/// A field as selectors see it: absent is empty (or false, or zero).
+fn field_text(tree: &Value, field: &str) -> String {
+    let path = match field {
+        "source" => "source.component",
+        "reportingController" => "reportingComponent",
+        "status.successful" => "status.succeeded",
+        other => other,
+    };
+    let renamed = path
+        .strip_prefix("regarding.")
+        .map(|rest| format!("involvedObject.{rest}"));
+    let path = renamed.as_deref().unwrap_or(path);
+    let mut value = tree;
+    for part in path.split('.') {
+        value = &value[part];
+    }
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => match field {
+            "spec.unschedulable" | "spec.hostNetwork" => "false".to_owned(),
+            "status.successful" | "status.replicas" => "0".to_owned(),
+            _ => String::new(),
+        },
+        other => other.to_string(),
+    }
+}

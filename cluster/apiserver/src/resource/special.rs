@@ -1,0 +1,224 @@
+//! Creates that are not creates: bindings, evictions, tokens, reviews.
+
+use apimachinery::selector::LabelSelectorSpec;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{
+    Outcome, Target, body,
+    create::success,
+    delete,
+    options::{WriteOptions, now},
+    update::{check_uid, modify},
+};
+use crate::{
+    registry::Kind,
+    semantics,
+    serve::Call,
+    status::{ApiError, Cause, Result},
+};
+
+/// Kinds that are asked, not kept.
+pub fn is_review(kind: &Kind) -> bool {
+    !kind.allows("get") && kind.allows("create") && !kind.is("", "bindings")
+}
+
+pub async fn review(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+    let options = WriteOptions::of(call, false)?;
+    let (object, warnings) = body::object(call, target, body, &options)?;
+    let answer = call.core.access.review(
+        &call.cluster,
+        &call.identity,
+        &target.kind,
+        &target.namespace,
+        object,
+    )?;
+    Ok(Outcome {
+        code: StatusCode::CREATED,
+        object: answer,
+        warnings,
+    })
+}
+
+/// POST to a subresource, or of a Binding.
+pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+    let (object, _) = body::parse(&body::content_type(call), body)?;
+    let object = match target.subresource.as_str() {
+        "binding" => bind(call, target, &object).await?,
+        "eviction" => evict(call, target, &object).await?,
+        "token" => {
+            let account = target.stored(call)?.value();
+            call.core.access.token(&call.cluster, &account, object)?
+        }
+        _ => return Err(ApiError::method_not_allowed()),
+    };
+    Ok(Outcome {
+        code: StatusCode::CREATED,
+        object,
+        warnings: Vec::new(),
+    })
+}
+
+/// POST to `bindings`: the pod is named in the object.
+pub async fn create_binding(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+    let options = WriteOptions::of(call, false)?;
+    let (binding, warnings) = body::object(call, target, body, &options)?;
+    let registry = call.cluster.registry();
+    let kind = registry.find("", "v1", "pods").ok_or_else(ApiError::no_route)?;
+    let pod = Target {
+        collection: call.cluster.collection_of(kind),
+        kind: kind.clone(),
+        namespace: target.namespace.clone(),
+        name: binding["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+        subresource: "binding".into(),
+    };
+    let object = bind(call, &pod, &binding).await?;
+    Ok(Outcome {
+        code: StatusCode::CREATED,
+        object,
+        warnings,
+    })
+}
+
+/// Binds a pod to a node, once.
+pub async fn bind(call: &Call, target: &Target, binding: &Value) -> Result<Value> {
+    let name = target.name().unwrap_or_default();
+    let node = binding["target"]["name"].as_str().unwrap_or_default();
+    let kind = binding["target"]["kind"].as_str().unwrap_or_default();
+    let refuse = |field: &str, message: &str| {
+        ApiError::invalid(
+            "",
+            "Binding",
+            name,
+            vec![Cause {
+                reason: "FieldValueInvalid".into(),
+                message: message.into(),
+                field: field.into(),
+            }],
+        )
+    };
+    if !kind.is_empty() && kind != "Node" {
+        return Err(refuse(
+            "target.kind",
+            "Unsupported value: must be \"Node\" or empty",
+        ));
+    }
+    if node.is_empty() {
+        return Err(refuse("target.name", "Required value"));
+    }
+    let options = WriteOptions::of(call, false)?;
+    let manager = semantics::manager(&target.kind, "binding");
+    modify(call, target, &options, |live| {
+        check_uid(target, binding, live)?;
+        let conflict = |why: String| ApiError::conflict("", "pods/binding", name, &why);
+        if !live["metadata"]["deletionTimestamp"].is_null() {
+            return Err(conflict(format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            )));
+        }
+        if let Some(bound) = live["spec"]["nodeName"]
+            .as_str()
+            .filter(|bound| !bound.is_empty())
+        {
+            return Err(conflict(format!(
+                "pod {name} is already assigned to node {bound:?}"
+            )));
+        }
+        let mut pod = live.clone();
+        pod["spec"]["nodeName"] = node.into();
+        if let Some(annotations) = binding["metadata"]["annotations"].as_object() {
+            for (key, value) in annotations {
+                pod["metadata"]["annotations"][key] = value.clone();
+            }
+        }
+        let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": now()});
+        match &mut pod["status"]["conditions"] {
+            Value::Array(conditions) => {
+                conditions.retain(|condition| condition["type"] != "PodScheduled");
+                conditions.push(condition);
+            }
+            other => *other = json!([condition]),
+        }
+        Ok(manager
+            .update(live, pod, &options.field_manager, &options.now)
+            .object)
+    })
+    .await?;
+    Ok(json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}))
+}
+
+/// Deletes a pod if its disruption budgets allow it.
+async fn evict(call: &Call, target: &Target, eviction: &Value) -> Result<Value> {
+    let name = target.name().unwrap_or_default();
+    let pod = target.stored(call)?;
+    let object = pod.value();
+    let running = !matches!(
+        object["status"]["phase"].as_str(),
+        Some("Succeeded" | "Failed" | "Pending")
+    );
+    if running && object["metadata"]["deletionTimestamp"].is_null() {
+        for budget in call
+            .cluster
+            .list("policy", "poddisruptionbudgets", Some(&target.namespace))
+            .objects
+        {
+            let budget_object = budget.value();
+            let selector = LabelSelectorSpec::selector_of(budget_object["spec"].get("selector"));
+            if !selector.is_ok_and(|selector| selector.matches_object(&object)) {
+                continue;
+            }
+            spend(call, target, &budget.key.name, name).await?;
+        }
+    }
+    delete::evict(call, target, name, &eviction["deleteOptions"]).await?;
+    Ok(success(target, name, &object["metadata"]["uid"]))
+}
+
+/// Takes one disruption out of a budget.
+async fn spend(call: &Call, target: &Target, budget: &str, pod: &str) -> Result<()> {
+    let registry = call.cluster.registry();
+    let Some(kind) = registry.find("policy", "v1", "poddisruptionbudgets") else {
+        return Ok(());
+    };
+    let place = Target {
+        collection: call.cluster.collection_of(kind),
+        kind: kind.clone(),
+        namespace: target.namespace.clone(),
+        name: budget.to_owned(),
+        subresource: "status".into(),
+    };
+    let options = WriteOptions::of(call, false)?;
+    modify(call, &place, &options, |live| {
+        let status = &live["status"];
+        let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
+        let observed = status["observedGeneration"].as_i64().unwrap_or(0);
+        let seen = observed >= live["metadata"]["generation"].as_i64().unwrap_or(0);
+        if !seen || allowed <= 0 {
+            let message = "Cannot evict pod as it would violate the pod's disruption budget.";
+            let detail = if seen {
+                format!(
+                    "The disruption budget {budget} needs {} healthy pods and has {} currently",
+                    status["desiredHealthy"].as_i64().unwrap_or(0),
+                    status["currentHealthy"].as_i64().unwrap_or(0)
+                )
+            } else {
+                format!("The disruption budget {budget} is still being processed by the server.")
+            };
+            return Err(ApiError::too_many_requests(message).with_causes(vec![Cause {
+                reason: "DisruptionBudget".into(),
+                message: detail,
+                field: String::new(),
+            }]));
+        }
+        let mut new = live.clone();
+        new["status"]["disruptionsAllowed"] = (allowed - 1).into();
+        new["status"]["disruptedPods"][pod] = now().into();
+        Ok(new)
+    })
+    .await?;
+    Ok(())
+}

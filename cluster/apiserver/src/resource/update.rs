@@ -1,0 +1,233 @@
+//! Replacements, and the loop that every change of an existing object goes through.
+
+use serde_json::Value;
+
+use super::{
+    Outcome, Target, body,
+    create::{check_namespace, failed},
+    options::WriteOptions,
+    version,
+};
+use crate::{
+    semantics,
+    serve::Call,
+    status::{ApiError, Result},
+    store::{Action, Expect, Write, WriteError, draft},
+    strategy,
+};
+
+/// A change that meets other writers is worked out anew this many times.
+const ATTEMPTS: usize = 64;
+
+/// PUT.
+pub async fn replace(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+    let options = WriteOptions::of(call, false)?;
+    let (mut sent, warnings) = body::object(call, target, body, &options)?;
+    check_name(target, &mut sent)?;
+    semantics::default(&target.kind, &mut sent);
+    let kind = &target.kind;
+    let unconditional = sent["metadata"]["resourceVersion"]
+        .as_str()
+        .unwrap_or_default()
+        .is_empty();
+    if unconditional && (kind.is_custom() || needs_version(target)) {
+        let error = apimachinery::field::FieldError::invalid(
+            "metadata.resourceVersion",
+            0,
+            "must be specified for an update",
+        )
+        .showing("0x0".into());
+        semantics::refuse(kind, &sent, &[error])?;
+    }
+    let manager = semantics::manager(kind, &target.subresource);
+    let object = modify(call, target, &options, |live| {
+        check_uid(target, &sent, live)?;
+        check_revision(target, &sent, live)?;
+        let mut new = sent.clone();
+        carry_over(&mut new, live);
+        Ok(manager
+            .update(live, new, &options.field_manager, &options.now)
+            .object)
+    })
+    .await?;
+    Ok(Outcome {
+        warnings,
+        ..Outcome::ok(object)
+    })
+}
+
+/// Kinds whose writers must say what they have read.
+fn needs_version(target: &Target) -> bool {
+    target
+        .kind
+        .is("apiextensions.k8s.io", "customresourcedefinitions")
+        && target.subresource.is_empty()
+}
+
+/// The name of the path and of the object must agree.
+pub fn check_name(target: &Target, object: &mut Value) -> Result<()> {
+    let wanted = target.name().unwrap_or_default();
+    check_namespace(target, object)?;
+    match object["metadata"]["name"].as_str() {
+        None | Some("") => {
+            object["metadata"]["name"] = wanted.into();
+            Ok(())
+        }
+        Some(name) if name == wanted => Ok(()),
+        Some(name) => Err(ApiError::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        ))),
+    }
+}
+
+pub fn check_uid(target: &Target, sent: &Value, live: &Value) -> Result<()> {
+    let uid = sent["metadata"]["uid"].as_str().unwrap_or_default();
+    let live = live["metadata"]["uid"].as_str().unwrap_or_default();
+    if uid.is_empty() || uid == live {
+        return Ok(());
+    }
+    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live}");
+    Err(ApiError::conflict(
+        &target.kind.group,
+        &target.kind.plural,
+        target.name().unwrap_or_default(),
+        &why,
+    ))
+}
+
+/// A sent `resourceVersion` must be the live one.
+pub fn check_revision(target: &Target, sent: &Value, live: &Value) -> Result<()> {
+    let version = sent["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+    if version.is_empty() || sent["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"] {
+        return Ok(());
+    }
+    super::list::parse_revision(version)?;
+    Err(ApiError::modified(
+        &target.kind.group,
+        &target.kind.plural,
+        target.name().unwrap_or_default(),
+    ))
+}
+
+/// Fields that only the server sets stay as they are.
+pub fn carry_over(object: &mut Value, live: &Value) {
+    let Some(metadata) = object["metadata"].as_object_mut() else {
+        return;
+    };
+    metadata.remove("selfLink");
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+    ] {
+        match live["metadata"].get(field) {
+            Some(value) => metadata.insert(field.into(), value.clone()),
+            None => metadata.remove(field),
+        };
+    }
+}
+
+/// Changes the target's object: `change` makes the new object of the live one, both in the request's
+/// version, ownership noted. Other writers in between make it start over.
+pub async fn modify(
+    call: &Call,
+    target: &Target,
+    options: &WriteOptions,
+    change: impl Fn(&Value) -> Result<Value>,
+) -> Result<Value> {
+    let kind = &target.kind;
+    let name = target.name().unwrap_or_default();
+    let context = strategy::Context {
+        cluster: &call.cluster,
+        identity: &call.identity,
+        kind,
+        subresource: &target.subresource,
+    };
+    let _guard = strategy::write_guard(&context).await;
+    for _ in 0..ATTEMPTS {
+        let stored = target.stored(call)?;
+        let live = version::read(kind, &stored);
+        let mut object = change(&live)?;
+        strategy::admit(&context, &mut object, Some(&live))?;
+        semantics::prepare_update(kind, &target.subresource, &mut object, &live);
+        strategy::prepare(&context, &mut object, Some(&live))?;
+        let mut errors = semantics::validate_update(kind, &target.subresource, &object, &live);
+        errors.extend(strategy::validate(&context, &object, Some(&live)));
+        semantics::refuse(kind, &object, &errors)?;
+        if unchanged(&object, &live) {
+            return Ok(live);
+        }
+        if options.dry_run {
+            return Ok(object);
+        }
+        let last = draft(&version::write(kind, object.clone()));
+        let gone = is_finished(&object);
+        let write = Write {
+            collection: target.collection.clone(),
+            key: target.key(name),
+            expect: Expect::Revision(stored.revision),
+            action: if gone {
+                Action::Delete(last)
+            } else {
+                Action::Put(last)
+            },
+        };
+        match call.core.store.write(write).await {
+            Ok(written) => {
+                strategy::after_write(&context);
+                let verb = call.attributes.verb.as_str();
+                call.core.metrics.wrote(
+                    &call.cluster.name,
+                    &kind.group,
+                    &kind.kind,
+                    verb,
+                    &call.identity.user,
+                );
+                object["metadata"]["resourceVersion"] = written.revision.to_string().into();
+                return Ok(object);
+            }
+            Err(WriteError::Conflict) => {}
+            Err(WriteError::NotFound) => return Err(target.not_found(name)),
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+    Err(ApiError::modified(&kind.group, &kind.plural, name))
+}
+
+/// Nothing but the revision differs: then nothing is written.
+fn unchanged(object: &Value, live: &Value) -> bool {
+    let (Some(object), Some(live)) = (object.as_object(), live.as_object()) else {
+        return false;
+    };
+    if object.len() != live.len() {
+        return false;
+    }
+    object.iter().all(|(key, value)| {
+        let Some(other) = live.get(key) else { return false };
+        if key != "metadata" {
+            return value == other;
+        }
+        let (Some(a), Some(b)) = (value.as_object(), other.as_object()) else {
+            return value == other;
+        };
+        let meaningful = |key: &&String| key.as_str() != "resourceVersion";
+        a.keys().filter(meaningful).count() == b.keys().filter(meaningful).count()
+            && a.iter()
+                .filter(|(key, _)| meaningful(key))
+                .all(|(key, value)| b.get(key) == Some(value))
+    })
+}
+
+/// A deleted object that nobody holds any more.
+pub fn is_finished(object: &Value) -> bool {
+    let metadata = &object["metadata"];
+    let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+    let held_by_spec = object["kind"] == "Namespace" && !empty(&object["spec"]["finalizers"]);
+    !metadata["deletionTimestamp"].is_null()
+        && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+        && empty(&metadata["finalizers"])
+        && !held_by_spec
+}

@@ -1,0 +1,12 @@
+//! The API as clients see it: an embedded server in a temporary directory, and kube-rs.
+
+mod access;
+mod apply;
+mod clusters;
+mod controllers;
+mod crds;
+mod crud;
+mod durability;
+mod errors;
+mod support;
+mod watch;
