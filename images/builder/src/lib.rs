@@ -1,0 +1,32 @@
+//! Makes the OCI images of the control plane: recipes and releases are data, a layer is built in an
+//! overlay inside a private mount namespace, and the store is an OCI layout on disk.
+
+mod build;
+mod bytecode;
+mod chamber;
+mod command;
+mod data;
+mod error;
+mod failure;
+mod graph;
+mod host;
+mod image;
+mod lanes;
+mod lock;
+mod options;
+mod patch;
+mod pause;
+mod pins;
+mod plan;
+mod progress;
+mod recipe;
+mod release;
+mod steps;
+mod store;
+mod tarball;
+mod unpack;
+mod uv;
+mod yaml;
+
+pub use command::ImageCommand;
+pub use error::Error;

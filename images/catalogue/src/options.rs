@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{Error, FILES, file, nearest};
 
@@ -28,8 +27,6 @@ pub struct Opt {
     /// The only values that are allowed; empty when any is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub default: Value,
     /// Never to be shown.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secret: bool,
@@ -109,6 +106,11 @@ pub enum Missing {
     },
 }
 
+/// Strings, numbers and lists of them: serialising cannot fail.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
 fn hint(nearest: Option<&str>) -> String {
     nearest
         .map(|name| format!("; did you mean `{name}`?"))
@@ -125,6 +127,25 @@ impl Catalogue {
             known: Self::services(release),
         })?;
         Self::parse(&path, text)
+    }
+
+    /// The text of a catalogue: one line for each option, so that two releases compare well.
+    pub fn render(&self) -> String {
+        let mut text = format!(
+            "{{\"service\":{},\"version\":{},\"groups\":{{",
+            json(&self.service),
+            json(&self.version)
+        );
+        for (index, (group, options)) in self.groups.iter().enumerate() {
+            text.push_str(if index == 0 { "\n" } else { "},\n" });
+            text.push_str(&format!("{}:{{", json(group)));
+            for (index, (name, option)) in options.iter().enumerate() {
+                text.push_str(if index == 0 { "\n" } else { ",\n" });
+                text.push_str(&format!("{}:{}", json(name), json(option)));
+            }
+        }
+        text.push_str(if self.groups.is_empty() { "}}\n" } else { "}}}\n" });
+        text
     }
 
     /// A catalogue from its text; `path` is for the error message.
@@ -246,6 +267,43 @@ mod tests {
             "nova 32.2.1 has no group [api_databse]; did you mean `api_database`?"
         );
         assert_eq!(catalogue.groups_of("connection").count(), 1);
+    }
+
+    #[test]
+    fn a_catalogue_survives_its_text() {
+        let text = catalogue().render();
+        assert_eq!(Catalogue::parse("test", &text).unwrap(), catalogue());
+        assert_eq!(text.lines().filter(|line| line.contains("\"type\"")).count(), 3);
+        let empty = Catalogue {
+            groups: BTreeMap::new(),
+            ..catalogue()
+        };
+        assert_eq!(Catalogue::parse("test", &empty.render()).unwrap(), empty);
+    }
+
+    #[test]
+    fn the_catalogues_of_the_program_know_what_services_really_read() {
+        let keystone = Catalogue::load("2025.2", "keystone").unwrap();
+        assert!(keystone.lookup("database", "connection").unwrap().option.secret);
+        assert_eq!(
+            keystone.lookup("token", "provider").unwrap().option.kind,
+            Kind::String
+        );
+        assert!(
+            keystone
+                .lookup("fernet_tokens", "max_active_keys")
+                .unwrap()
+                .option
+                .check("0")
+                .is_err()
+        );
+        assert!(
+            !keystone
+                .lookup("keystone_authtoken", "auth_url")
+                .unwrap()
+                .deprecated
+        );
+        assert!(keystone.lookup("DEFAULT", "no_such_option").is_err());
     }
 
     #[test]

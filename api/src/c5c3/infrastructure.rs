@@ -1,0 +1,171 @@
+use crate::common::{LocalRef, is_default};
+use crate::schema::{self, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+/// Database, message bus and caches: each a cluster of our own, or hosts of somebody else.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Infrastructure {
+    /// MariaDB Galera.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub database: DatabaseCluster,
+    /// RabbitMQ.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub messaging: MessagingCluster,
+    /// Memcached.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cache: CacheCluster,
+    /// Valkey.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub valkey: ValkeyCluster,
+}
+
+/// MariaDB Galera, or a database server of somebody else.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.host) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
+        "infrastructure.database: set either host (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
+    ),
+    (
+        "!has(self.port) || has(self.host)",
+        "infrastructure.database.port: only goes with host",
+    ),
+    (
+        "has(self.host) == has(oldSelf.host)",
+        "infrastructure.database: a managed database and host cannot replace each other, the data would stay behind; restore it into a new ControlPlane",
+    ),
+    (
+        "!has(self.storageSize) || !has(oldSelf.storageSize) || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",
+        "infrastructure.database.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
+    ),
+    (
+        "!has(oldSelf.storageClass) || (has(self.storageClass) && self.storageClass == oldSelf.storageClass)",
+        "infrastructure.database.storageClass: cannot change, volumes do not move between classes; restore into a new ControlPlane",
+    ),
+])))]
+pub struct DatabaseCluster {
+    /// Galera members: 1, 3, 5 or 7.
+    #[schemars(range(min = 1, max = 7), extend("x-kubernetes-validations" = rules(&[(
+        "self % 2 == 1",
+        "infrastructure.database.replicas: Galera needs an odd number to keep quorum; use 1, 3, 5 or 7",
+    )])))]
+    pub replicas: Option<i32>,
+    /// StorageClass of the volumes; the cluster's default when left out.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::name")]
+    pub storage_class: Option<String>,
+    /// Size of each volume.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::size")]
+    pub storage_size: Option<String>,
+    /// Host of a database that is not ours.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::host")]
+    pub host: Option<String>,
+    /// Port of that host; 3306 when left out.
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i32>,
+}
+
+/// RabbitMQ, or brokers of somebody else.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.hosts) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
+        "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
+    ),
+    (
+        "!has(self.storageSize) || !has(oldSelf.storageSize) || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",
+        "infrastructure.messaging.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
+    ),
+])))]
+pub struct MessagingCluster {
+    /// RabbitMQ members: 1, 3, 5 or 7.
+    #[schemars(range(min = 1, max = 7), extend("x-kubernetes-validations" = rules(&[(
+        "self % 2 == 1",
+        "infrastructure.messaging.replicas: quorum queues need an odd number; use 1, 3, 5 or 7",
+    )])))]
+    pub replicas: Option<i32>,
+    /// StorageClass of the volumes; the cluster's default when left out.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::name")]
+    pub storage_class: Option<String>,
+    /// Size of each volume.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::size")]
+    pub storage_size: Option<String>,
+    /// Brokers that are not ours, host:port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::host_ports")]
+    pub hosts: Vec<String>,
+}
+
+/// Memcached, or servers of somebody else.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "!has(self.servers) || !(has(self.replicas) || has(self.memory))",
+    "infrastructure.cache: set either servers (run by somebody else) or replicas and memory (managed), not both",
+)])))]
+pub struct CacheCluster {
+    /// Number of Memcached servers.
+    #[schemars(range(min = 1, max = 16))]
+    pub replicas: Option<i32>,
+    /// Memory of each server.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::size")]
+    pub memory: Option<String>,
+    /// Servers that are not ours, host:port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::host_ports")]
+    pub servers: Vec<String>,
+}
+
+/// Valkey, or servers of somebody else.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.hosts) || !(has(self.replicas) || has(self.sentinel))",
+        "infrastructure.valkey: set either hosts (run by somebody else) or replicas and sentinel (managed), not both",
+    ),
+    (
+        "!has(self.secretRef) || has(self.hosts)",
+        "infrastructure.valkey.secretRef: only goes with hosts; a managed Valkey makes its own Secret",
+    ),
+    (
+        "!has(self.sentinel) || !self.sentinel.enabled || !has(self.replicas) || self.replicas >= 3",
+        "infrastructure.valkey.replicas: sentinel needs 3 or more for a majority; raise replicas or disable sentinel",
+    ),
+])))]
+pub struct ValkeyCluster {
+    /// Number of Valkey servers.
+    #[schemars(range(min = 1, max = 7))]
+    pub replicas: Option<i32>,
+    /// Failover.
+    pub sentinel: Option<Sentinel>,
+    /// Servers that are not ours, host:port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::host_ports")]
+    pub hosts: Vec<String>,
+    /// Secret with the password of those servers.
+    pub secret_ref: Option<LocalRef>,
+}
+
+/// Failover of Valkey.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Sentinel {
+    /// Run sentinels.
+    #[serde(default)]
+    pub enabled: bool,
+}

@@ -1,0 +1,26 @@
+//! `c5c3.io/v1alpha1`: orchestration, secrets and credentials.
+
+mod control_plane;
+mod credential_rotation;
+mod infrastructure;
+mod secret_aggregate;
+mod services;
+
+pub use control_plane::{
+    BootstrapResource, CloudCredentialsRef, ControlPlane, ControlPlaneSpec, ControlPlaneStatus, CortexToggle,
+    Global, IssuerKind, IssuerRef, Korc, Monitoring, ServiceReadiness, TempestToggle, Tls, UpdatePhase,
+};
+pub use credential_rotation::{
+    CredentialRotation, CredentialRotationSpec, CredentialRotationStatus, RotationSchedule, RotationType,
+};
+pub use infrastructure::{
+    CacheCluster, DatabaseCluster, Infrastructure, MessagingCluster, Sentinel, ValkeyCluster,
+};
+pub use secret_aggregate::{SecretAggregate, SecretAggregateSpec, SecretAggregateStatus, SecretSource};
+pub use services::{
+    CinderReplicas, CinderService, Fernet, KeystoneService, NovaReplicas, NovaService, PlainService,
+    ServiceToggle, Services,
+};
+
+/// The API group.
+pub const GROUP: &str = "c5c3.io";

@@ -1,0 +1,169 @@
+use crate::common::{ExtraConfig, Image, PolicyOverrides, ResourceRequirements, default, is_default};
+use crate::schema::{self, rules};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// The OpenStack services of a cloud.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Services {
+    /// Identity.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keystone: KeystoneService,
+    /// Images.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub glance: PlainService,
+    /// Resource tracking.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub placement: PlainService,
+    /// Compute.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub nova: NovaService,
+    /// Networks.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub neutron: PlainService,
+    /// Volumes.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cinder: CinderService,
+}
+
+/// What every service of a ControlPlane takes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceToggle {
+    /// Deploy it.
+    #[serde(default = "default::yes")]
+    pub enabled: bool,
+    /// Another image than the release's.
+    pub image: Option<Image>,
+    /// Rules of oslo.policy; they win over global ones.
+    pub policy_overrides: Option<PolicyOverrides>,
+    /// Further oslo.config options: section, option, value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "crate::common::extra_config")]
+    pub extra_config: ExtraConfig,
+    /// Requests and limits of each container.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::resources")]
+    pub resources: Option<ResourceRequirements>,
+    /// Address under which users reach the API.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::url")]
+    pub public_endpoint: Option<String>,
+}
+
+impl Default for ServiceToggle {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            image: None,
+            policy_overrides: None,
+            extra_config: BTreeMap::new(),
+            resources: None,
+            public_endpoint: None,
+        }
+    }
+}
+
+/// A service with one kind of process.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlainService {
+    /// Number of API replicas; 3 when left out.
+    #[schemars(range(min = 1, max = 64))]
+    pub replicas: Option<i32>,
+    #[serde(flatten)]
+    pub common: ServiceToggle,
+}
+
+/// Identity.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeystoneService {
+    /// Number of API replicas; 3 when left out.
+    #[schemars(range(min = 1, max = 64))]
+    pub replicas: Option<i32>,
+    /// Keys of tokens.
+    pub fernet: Option<Fernet>,
+    #[serde(flatten)]
+    pub common: ServiceToggle,
+}
+
+/// Keys of tokens.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Fernet {
+    /// Keys that are valid at a time.
+    #[schemars(range(min = 3, max = 16))]
+    pub max_active_keys: Option<i32>,
+    /// Time between rotations, such as 24h.
+    #[serde(default)]
+    #[schemars(
+        schema_with = "schema::duration",
+        extend("x-kubernetes-validations" = rules(&[(
+            "['1h', '2h', '3h', '4h', '6h', '8h', '12h', '24h', '168h'].exists(d, duration(self) == duration(d))",
+            "services.keystone.fernet.rotationInterval: use 1h, 2h, 3h, 4h, 6h, 8h, 12h, 24h or 168h, which a cron schedule can say",
+        )]))
+    )]
+    pub rotation_interval: Option<String>,
+}
+
+/// Compute.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaService {
+    /// Replicas of each process.
+    pub replicas: Option<NovaReplicas>,
+    #[serde(flatten)]
+    pub common: ServiceToggle,
+}
+
+/// Replicas of Nova's processes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaReplicas {
+    /// API.
+    #[schemars(range(min = 1, max = 64))]
+    pub api: Option<i32>,
+    /// Scheduler.
+    #[schemars(range(min = 1, max = 64))]
+    pub scheduler: Option<i32>,
+    /// Conductor.
+    #[schemars(range(min = 1, max = 64))]
+    pub conductor: Option<i32>,
+}
+
+/// Volumes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderService {
+    /// Replicas of each process.
+    pub replicas: Option<CinderReplicas>,
+    #[serde(flatten)]
+    pub common: ServiceToggle,
+}
+
+/// Replicas of Cinder's processes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderReplicas {
+    /// API.
+    #[schemars(range(min = 1, max = 64))]
+    pub api: Option<i32>,
+    /// Scheduler.
+    #[schemars(range(min = 1, max = 64))]
+    pub scheduler: Option<i32>,
+    /// Volume.
+    #[schemars(range(min = 1, max = 64))]
+    pub volume: Option<i32>,
+}

@@ -1,0 +1,241 @@
+use super::SchedulingDomain;
+use crate::common::{Condition, LocalRef, Quantity, Time};
+use crate::schema::{self, rules};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// Why something was placed where it is.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "cortex.c5c3.io",
+    version = "v1alpha1",
+    kind = "Decision",
+    plural = "decisions",
+    status = "DecisionStatus",
+    shortname = "cxdec",
+    category = "c5c3",
+    derive = "PartialEq",
+    doc = "Why something was placed where it is.",
+    printcolumn(name = "Domain", type_ = "string", json_path = ".spec.schedulingDomain"),
+    printcolumn(name = "Resource", type_ = "string", json_path = ".spec.resourceID"),
+    printcolumn(name = "Host", type_ = "string", json_path = ".status.targetHost"),
+    printcolumn(
+        name = "Explanation",
+        type_ = "string",
+        json_path = ".status.explanation",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "self.schedulingDomain == oldSelf.schedulingDomain && self.resourceID == oldSelf.resourceID",
+    "schedulingDomain, resourceID: a Decision stays with what it is about; make another",
+)])))]
+pub struct DecisionSpec {
+    /// What was placed.
+    pub scheduling_domain: SchedulingDomain,
+    /// The pipeline that decided.
+    pub pipeline_ref: LocalRef,
+    /// Id of what was placed.
+    #[serde(rename = "resourceID")]
+    #[schemars(length(min = 1, max = 255))]
+    pub resource_id: String,
+    /// Why it was placed: create, resize, live_migrate, evacuate, rebuild.
+    #[schemars(length(max = 63))]
+    pub intent: Option<String>,
+}
+
+/// What was decided, and how.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DecisionStatus {
+    /// What holds and what does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The generation that was processed.
+    pub observed_generation: Option<i64>,
+    /// Hosts, best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ordered_hosts: Vec<String>,
+    /// The best host.
+    pub target_host: Option<String>,
+    /// What each step said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub step_results: Vec<StepResult>,
+    /// Earlier decisions for the same thing, newest first, ten at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<PastDecision>,
+    /// Why, for people.
+    pub explanation: Option<String>,
+}
+
+/// What one step said.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepResult {
+    /// Name of the step.
+    pub name: String,
+    /// Host → opinion; a filter leaves out hosts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub activations: BTreeMap<String, f64>,
+}
+
+/// An earlier decision.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PastDecision {
+    /// When it was made.
+    #[schemars(schema_with = "schema::time")]
+    pub decided_at: Time,
+    /// The host then.
+    pub target_host: Option<String>,
+    /// Why it was placed.
+    pub intent: Option<String>,
+    /// Why there, for people.
+    pub explanation: Option<String>,
+}
+
+/// An instance that should move off a bad host.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "cortex.c5c3.io",
+    version = "v1alpha1",
+    kind = "Descheduling",
+    plural = "deschedulings",
+    status = "DeschedulingStatus",
+    shortname = "cxdesch",
+    category = "c5c3",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "An instance that should move off a bad host.",
+    printcolumn(name = "Instance", type_ = "string", json_path = ".spec.ref"),
+    printcolumn(name = "From", type_ = "string", json_path = ".spec.prevHost"),
+    printcolumn(name = "To", type_ = "string", json_path = ".status.newHost"),
+    printcolumn(name = "Why", type_ = "string", json_path = ".spec.reason")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "self == oldSelf",
+    "spec: a Descheduling cannot change; delete it and make another",
+)])))]
+pub struct DeschedulingSpec {
+    /// UUID of the instance.
+    #[serde(rename = "ref")]
+    #[schemars(schema_with = "schema::uuid")]
+    pub ref_: String,
+    /// The host that it should leave.
+    #[schemars(length(min = 1, max = 253))]
+    pub prev_host: String,
+    /// Why, for people.
+    #[schemars(schema_with = "schema::text")]
+    pub reason: String,
+}
+
+/// Where the instance went.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeschedulingStatus {
+    /// What holds and what does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The generation that was processed.
+    pub observed_generation: Option<i64>,
+    /// The host that it is on now.
+    pub new_host: Option<String>,
+}
+
+/// Room that is kept free for later.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "cortex.c5c3.io",
+    version = "v1alpha1",
+    kind = "Reservation",
+    plural = "reservations",
+    status = "ReservationStatus",
+    shortname = "cxres",
+    category = "c5c3",
+    derive = "PartialEq",
+    doc = "Room that is kept free for later.",
+    printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
+    printcolumn(name = "Host", type_ = "string", json_path = ".status.host"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Until", type_ = "string", json_path = ".spec.endTime")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.startTime) || !has(self.endTime) || self.startTime < self.endTime",
+        "endTime: must be after startTime",
+    ),
+    (
+        "self.type == oldSelf.type",
+        "type: cannot change; make another Reservation",
+    ),
+])))]
+pub struct ReservationSpec {
+    /// What the room is for.
+    #[serde(rename = "type")]
+    pub type_: ReservationType,
+    /// How much room: cpu, memory.
+    #[schemars(schema_with = "schema::quantities", extend("minProperties" = 1))]
+    pub resources: BTreeMap<String, Quantity>,
+    /// The host to keep it on; any when left out.
+    #[schemars(length(min = 1, max = 253))]
+    pub target_host: Option<String>,
+    /// From when; at once when left out.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub start_time: Option<Time>,
+    /// Until when; for ever when left out.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub end_time: Option<Time>,
+}
+
+/// What room is kept for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum ReservationType {
+    #[default]
+    CommittedResource,
+    Failover,
+}
+
+/// Where the room is.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReservationStatus {
+    /// What holds and what does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The generation that was processed.
+    pub observed_generation: Option<i64>,
+    /// The host that keeps it.
+    pub host: Option<String>,
+    /// Where it is in its life.
+    pub phase: Option<ReservationPhase>,
+}
+
+/// Where a reservation is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum ReservationPhase {
+    #[default]
+    Pending,
+    Active,
+    Failed,
+    Expired,
+}

@@ -1,0 +1,443 @@
+//! `openstack.k-orc.cloud/v1alpha1`, by K-ORC: what is in Keystone, as objects.
+//!
+//! `managed` objects are made and deleted; `unmanaged` ones are found by `import` and only read.
+
+use super::LooseCondition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+/// How K-ORC logs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CloudCredentialsRef {
+    pub cloud_name: String,
+    pub secret_name: String,
+}
+
+/// Who owns the thing in OpenStack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ManagementPolicy {
+    #[default]
+    Managed,
+    Unmanaged,
+}
+
+/// Finds a thing that exists: by id, or by filter.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Import {
+    pub id: Option<String>,
+    pub filter: Option<Filter>,
+}
+
+/// What the thing looks like.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Filter {
+    pub name: Option<String>,
+    pub domain_ref: Option<String>,
+    #[serde(rename = "type")]
+    pub type_: Option<String>,
+    pub service_ref: Option<String>,
+    pub interface: Option<String>,
+    pub user_ref: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+/// What every kind reports: its id in OpenStack, and what is there.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "R: Deserialize<'de>"))]
+pub struct Status<R> {
+    pub id: Option<String>,
+    pub resource: Option<R>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<LooseCondition>,
+}
+
+/// One key of a Secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct PasswordRef {
+    pub name: String,
+    pub key: String,
+}
+
+/// A domain of users and projects.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "Domain",
+    plural = "domains",
+    namespaced,
+    schema = "disabled",
+    status = "Status<DomainResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DomainSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<DomainResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DomainResource {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub enabled: Option<bool>,
+}
+
+/// A project.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "Project",
+    plural = "projects",
+    namespaced,
+    schema = "disabled",
+    status = "Status<ProjectResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ProjectSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<ProjectResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectResource {
+    pub name: Option<String>,
+    pub domain_ref: Option<String>,
+    pub description: Option<String>,
+    pub enabled: Option<bool>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+/// A role.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "Role",
+    plural = "roles",
+    namespaced,
+    schema = "disabled",
+    status = "Status<RoleResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct RoleSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<RoleResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RoleResource {
+    pub name: Option<String>,
+    pub domain_ref: Option<String>,
+    pub description: Option<String>,
+}
+
+/// A group of users.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "Group",
+    plural = "groups",
+    namespaced,
+    schema = "disabled",
+    status = "Status<GroupResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct GroupSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<GroupResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupResource {
+    pub name: Option<String>,
+    pub domain_ref: Option<String>,
+    pub description: Option<String>,
+}
+
+/// A service of the catalogue.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "Service",
+    plural = "services",
+    namespaced,
+    schema = "disabled",
+    status = "Status<ServiceResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<ServiceResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceResource {
+    pub name: Option<String>,
+    #[serde(rename = "type")]
+    pub type_: String,
+    pub description: Option<String>,
+    pub enabled: Option<bool>,
+}
+
+/// An address of a service of the catalogue.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "Endpoint",
+    plural = "endpoints",
+    namespaced,
+    schema = "disabled",
+    status = "Status<EndpointResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<EndpointResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EndpointResource {
+    pub service_ref: String,
+    pub interface: String,
+    pub url: String,
+    pub region: Option<String>,
+    pub enabled: Option<bool>,
+    pub description: Option<String>,
+}
+
+/// A user.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "User",
+    plural = "users",
+    namespaced,
+    schema = "disabled",
+    status = "Status<UserResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct UserSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<UserResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UserResource {
+    pub name: Option<String>,
+    pub domain_ref: Option<String>,
+    pub default_project_ref: Option<String>,
+    pub password_ref: Option<PasswordRef>,
+    pub description: Option<String>,
+    pub enabled: Option<bool>,
+}
+
+/// A secret with which a user logs in for one project and some roles.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[kube(
+    group = "openstack.k-orc.cloud",
+    version = "v1alpha1",
+    kind = "ApplicationCredential",
+    plural = "applicationcredentials",
+    namespaced,
+    schema = "disabled",
+    status = "Status<ApplicationCredentialResource>",
+    category = "openstack",
+    derive = "PartialEq",
+    derive = "Default",
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+    printcolumn(
+        name = "Available",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Available\")].status"
+    ),
+    printcolumn(
+        name = "Message",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+pub struct ApplicationCredentialSpec {
+    pub cloud_credentials_ref: CloudCredentialsRef,
+    #[serde(default)]
+    pub management_policy: ManagementPolicy,
+    pub import: Option<Import>,
+    pub resource: Option<ApplicationCredentialResource>,
+}
+
+/// What it looks like in Keystone.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ApplicationCredentialResource {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub user_ref: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub role_refs: Vec<String>,
+    pub expires_at: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
+    pub unrestricted: Option<bool>,
+    pub secret_ref: String,
+}

@@ -1,0 +1,213 @@
+use super::HypervisorStatus;
+use crate::schema::{self, rules};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// One host of virtual machines.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "hypervisor.c5c3.io",
+    version = "v1",
+    kind = "Hypervisor",
+    plural = "hypervisors",
+    status = "HypervisorStatus",
+    shortname = "hv",
+    category = "c5c3",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "One host of virtual machines.",
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(
+        name = "State",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].reason"
+    ),
+    printcolumn(name = "Lifecycle", type_ = "boolean", json_path = ".spec.lifecycleEnabled"),
+    printcolumn(name = "HA", type_ = "boolean", json_path = ".spec.highAvailability"),
+    printcolumn(
+        name = "Version",
+        type_ = "string",
+        json_path = ".status.operatingSystem.prettyVersion"
+    ),
+    printcolumn(name = "IP", type_ = "string", json_path = ".status.internalIp"),
+    printcolumn(name = "Instances", type_ = "integer", json_path = ".status.numInstances"),
+    printcolumn(
+        name = "Maintenance",
+        type_ = "string",
+        json_path = ".spec.maintenance",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Zone",
+        type_ = "string",
+        json_path = ".metadata.labels.topology\\.kubernetes\\.io/zone",
+        priority = 1
+    )
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.maintenance != 'manual' || (has(self.maintenanceReason) && self.maintenanceReason.size() > 0)",
+        "maintenanceReason: say why; maintenance manual needs a reason",
+    ),
+    // The spec alone is compared: metadata and status stay writable while a host goes away.
+    (
+        &frozen_under_termination(),
+        "spec: is frozen while maintenance is termination; only maintenance may change, and only to ha",
+    ),
+])))]
+pub struct HypervisorSpec {
+    /// Wanted version of the operating system.
+    #[schemars(length(max = 128))]
+    pub version: Option<String>,
+    /// Reboot after an upgrade was installed.
+    pub reboot: bool,
+    /// Move the instances away before a reboot.
+    pub evacuate_on_reboot: bool,
+    /// Let the operator on- and offboard the host.
+    pub lifecycle_enabled: bool,
+    /// Onboard without booting a test instance.
+    pub skip_tests: bool,
+    /// Placement traits beside those that the host reports.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(regex(pattern = r"^[A-Z0-9_]+$"), length(max = 255)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub custom_traits: Vec<String>,
+    /// Host aggregates, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 255)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub aggregates: Vec<String>,
+    /// UUIDs of the projects that may use the host; all when empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::uuids")]
+    pub allowed_projects: Vec<String>,
+    /// Restart instances elsewhere when the host fails.
+    pub high_availability: bool,
+    /// Ask cert-manager for a certificate of libvirt.
+    pub create_cert_manager_certificate: bool,
+    /// Let the agent install that certificate.
+    pub install_certificate: bool,
+    /// Why the host takes no instances; empty when it does.
+    pub maintenance: Maintenance,
+    /// Why a person put the host in maintenance.
+    #[schemars(length(max = 1024))]
+    pub maintenance_reason: Option<String>,
+    /// How often a resource is given out, at least once: cpu 4.0, memory 1.0.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "overcommit")]
+    pub overcommit: BTreeMap<String, f64>,
+}
+
+impl Default for HypervisorSpec {
+    fn default() -> Self {
+        Self {
+            version: None,
+            reboot: false,
+            evacuate_on_reboot: true,
+            lifecycle_enabled: true,
+            skip_tests: false,
+            custom_traits: Vec::new(),
+            aggregates: Vec::new(),
+            allowed_projects: Vec::new(),
+            high_availability: true,
+            create_cert_manager_certificate: false,
+            install_certificate: true,
+            maintenance: Maintenance::None,
+            maintenance_reason: None,
+            overcommit: BTreeMap::new(),
+        }
+    }
+}
+
+/// Why a host takes no instances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Maintenance {
+    #[default]
+    #[serde(rename = "")]
+    None,
+    Manual,
+    Auto,
+    Ha,
+    Termination,
+}
+
+fn overcommit(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": { "type": "number", "format": "double" },
+        "x-kubernetes-validations": rules(&[(
+            "self.all(r, self[r] >= 1.0)",
+            "overcommit: a ratio is 1.0 or more; 1.0 gives each resource out once",
+        )]),
+    })
+}
+
+/// Fields with a default are always there; the others may come and go.
+fn frozen_under_termination() -> String {
+    const ALWAYS: [&str; 7] = [
+        "reboot",
+        "evacuateOnReboot",
+        "lifecycleEnabled",
+        "skipTests",
+        "highAvailability",
+        "createCertManagerCertificate",
+        "installCertificate",
+    ];
+    const SOMETIMES: [&str; 6] = [
+        "version",
+        "maintenanceReason",
+        "customTraits",
+        "aggregates",
+        "allowedProjects",
+        "overcommit",
+    ];
+    let same = ALWAYS
+        .iter()
+        .map(|f| format!("self.{f} == oldSelf.{f}"))
+        .chain(SOMETIMES.iter().map(|f| {
+            format!("has(self.{f}) == has(oldSelf.{f}) && (!has(self.{f}) || self.{f} == oldSelf.{f})")
+        }))
+        .collect::<Vec<_>>()
+        .join(" && ");
+    format!("oldSelf.maintenance != 'termination' || (self.maintenance in ['termination', 'ha'] && {same})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_freeze_covers_every_field() {
+        let rule = frozen_under_termination();
+        let spec = HypervisorSpec {
+            version: Some("1".into()),
+            custom_traits: vec!["A".into()],
+            aggregates: vec!["a".into()],
+            allowed_projects: vec!["p".into()],
+            maintenance_reason: Some("r".into()),
+            overcommit: BTreeMap::from([("cpu".into(), 2.0)]),
+            ..HypervisorSpec::default()
+        };
+        let fields = serde_json::to_value(spec).unwrap();
+        for field in fields.as_object().unwrap().keys() {
+            assert!(rule.contains(&format!("oldSelf.{field}")), "{field}");
+        }
+    }
+}

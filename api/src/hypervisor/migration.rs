@@ -1,0 +1,123 @@
+use crate::common::{Quantity, Time};
+use crate::schema;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+/// The progress of one migration; its name is the UUID of the server.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "hypervisor.c5c3.io",
+    version = "v1alpha1",
+    kind = "Migration",
+    plural = "migrations",
+    namespaced,
+    status = "MigrationStatus",
+    shortname = "mig",
+    category = "c5c3",
+    derive = "PartialEq",
+    derive = "Default",
+    doc = "The progress of one migration; its name is the UUID of the server.",
+    printcolumn(name = "Origin", type_ = "string", json_path = ".status.origin"),
+    printcolumn(name = "Destination", type_ = "string", json_path = ".status.destination"),
+    printcolumn(name = "Type", type_ = "string", json_path = ".status.type"),
+    printcolumn(name = "Operation", type_ = "string", json_path = ".status.operation"),
+    printcolumn(name = "Elapsed", type_ = "string", json_path = ".status.timeElapsed"),
+    printcolumn(name = "Remaining", type_ = "string", json_path = ".status.dataRemaining"),
+    printcolumn(name = "Error", type_ = "string", json_path = ".status.errMsg", priority = 1)
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationSpec {}
+
+/// What libvirt tells of the job.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationStatus {
+    /// Where the instance was.
+    pub origin: Option<String>,
+    /// Where it goes.
+    pub destination: Option<String>,
+    /// Kind of migration: live or cold.
+    #[serde(rename = "type")]
+    pub type_: Option<String>,
+    /// Kind of job: outgoing, running, completed, failed, cancelled.
+    pub operation: Option<String>,
+    /// When it started.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub started: Option<Time>,
+    /// Time since then.
+    pub time_elapsed: Option<String>,
+    /// Time that is left, by estimate.
+    pub time_remaining: Option<String>,
+    /// Time before the first byte.
+    pub setup_time: Option<String>,
+    /// Time that the instance stood still.
+    pub downtime: Option<String>,
+    /// All bytes.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub data_total: Option<Quantity>,
+    /// Bytes that were sent.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub data_processed: Option<Quantity>,
+    /// Bytes that are left.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub data_remaining: Option<Quantity>,
+    /// All memory.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub mem_total: Option<Quantity>,
+    /// Memory that was sent.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub mem_processed: Option<Quantity>,
+    /// Memory that is left.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub mem_remaining: Option<Quantity>,
+    /// Memory that is sent in a second.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub mem_bps: Option<Quantity>,
+    /// Memory that is written again in a second.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub mem_dirty_rate: Option<Quantity>,
+    /// Passes over the memory.
+    pub mem_iteration: Option<i64>,
+    /// Size of a page.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub mem_page_size: Option<Quantity>,
+    /// Pages that were sent whole.
+    pub mem_normal: Option<i64>,
+    /// Pages of one repeated byte.
+    pub mem_constant: Option<i64>,
+    /// Pages that the destination asked for.
+    pub mem_postcopy_requests: Option<i64>,
+    /// All disk bytes.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub disk_total: Option<Quantity>,
+    /// Disk bytes that were sent.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub disk_processed: Option<Quantity>,
+    /// Disk bytes that are left.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub disk_remaining: Option<Quantity>,
+    /// Disk bytes that are sent in a second.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub disk_bps: Option<Quantity>,
+    /// How much the instance is slowed down, in percent.
+    pub auto_converge_throttle: Option<String>,
+    /// What went wrong.
+    pub err_msg: Option<String>,
+}

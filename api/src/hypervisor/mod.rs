@@ -1,0 +1,14 @@
+//! `hypervisor.c5c3.io`: hypervisors (v1), their evictions (v1) and migrations (v1alpha1).
+
+mod eviction;
+mod host;
+mod migration;
+mod status;
+
+pub use eviction::{Eviction, EvictionSpec, EvictionStatus};
+pub use host::{Hypervisor, HypervisorSpec, Maintenance};
+pub use migration::{Migration, MigrationSpec, MigrationStatus};
+pub use status::{
+    AggregateStatus, Capabilities, Cell, DomainCapabilities, HypervisorStatus, Instance, OperatingSystem,
+    UpdateStatus,
+};

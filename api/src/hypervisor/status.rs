@@ -1,0 +1,202 @@
+use crate::common::{Condition, Quantity, Time};
+use crate::schema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// What the operator and the agent saw of the host.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HypervisorStatus {
+    /// What holds and what does not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// The generation that was processed.
+    pub observed_generation: Option<i64>,
+    /// Version of libvirt.
+    pub lib_virt_version: Option<String>,
+    /// Version of QEMU or Cloud Hypervisor.
+    pub hypervisor_version: Option<String>,
+    /// Operating system and hardware.
+    pub operating_system: Option<OperatingSystem>,
+    /// Progress of an operating system update.
+    pub update_status: Option<UpdateStatus>,
+    /// What the host has.
+    pub capabilities: Option<Capabilities>,
+    /// What an instance may have.
+    pub domain_capabilities: Option<DomainCapabilities>,
+    /// What the instances take.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub allocation: BTreeMap<String, Quantity>,
+    /// What there is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// What there is times overcommit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub effective_capacity: BTreeMap<String, Quantity>,
+    /// NUMA cells, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cellID"]))]
+    pub cells: Vec<Cell>,
+    /// Instances, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["id"]))]
+    pub instances: Vec<Instance>,
+    /// Number of instances.
+    pub num_instances: Option<i32>,
+    /// Nova's id of the host.
+    pub hypervisor_id: Option<String>,
+    /// Nova's id of the compute service.
+    pub service_id: Option<String>,
+    /// Traits in Placement.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub traits: Vec<String>,
+    /// Aggregates in Nova.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["uuid"]))]
+    pub aggregates: Vec<AggregateStatus>,
+    /// Address of the host.
+    pub internal_ip: Option<String>,
+    /// Is the host empty and in maintenance?
+    pub evicted: Option<bool>,
+}
+
+/// Operating system and hardware of a host.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OperatingSystem {
+    /// Version.
+    pub version: Option<String>,
+    /// Variant or edition.
+    #[serde(rename = "variantID")]
+    pub variant_id: Option<String>,
+    /// Name and version for people.
+    pub pretty_version: Option<String>,
+    /// Name of the kernel.
+    pub kernel_name: Option<String>,
+    /// Release of the kernel.
+    pub kernel_release: Option<String>,
+    /// Build of the kernel.
+    pub kernel_version: Option<String>,
+    /// Command line of the kernel.
+    pub kernel_command_line: Option<String>,
+    /// Who made the machine.
+    pub hardware_vendor: Option<String>,
+    /// Model of the machine.
+    pub hardware_model: Option<String>,
+    /// Serial number of the machine.
+    pub hardware_serial: Option<String>,
+    /// Version of the firmware.
+    pub firmware_version: Option<String>,
+    /// Who made the firmware.
+    pub firmware_vendor: Option<String>,
+    /// When the firmware was made.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub firmware_date: Option<Time>,
+}
+
+/// Progress of an operating system update.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpdateStatus {
+    /// Does one run?
+    #[serde(default)]
+    pub in_progress: bool,
+    /// Version that is installed and waits for a reboot.
+    pub installed: Option<String>,
+    /// Tries that are left.
+    pub retry: Option<i32>,
+}
+
+/// What a host has.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Capabilities {
+    /// CPU architecture of the host.
+    pub cpu_arch: Option<String>,
+    /// Memory over all NUMA cells.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub memory: Option<Quantity>,
+    /// CPUs over all NUMA cells.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::quantity")]
+    pub cpus: Option<Quantity>,
+}
+
+/// What an instance on the host may have.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DomainCapabilities {
+    /// CPU architecture of instances.
+    pub arch: Option<String>,
+    /// kvm, qemu or ch.
+    pub hypervisor_type: Option<String>,
+    /// Devices: video, video/nvidia.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub supported_devices: Vec<String>,
+    /// CPU modes: host-passthrough, host-passthrough/migratable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub supported_cpu_modes: Vec<String>,
+    /// Features: sev, sgx.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub supported_features: Vec<String>,
+}
+
+/// A NUMA cell of a host.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cell {
+    /// Number of the cell.
+    #[serde(rename = "cellID")]
+    pub cell_id: i64,
+    /// What the instances take.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub allocation: BTreeMap<String, Quantity>,
+    /// What there is.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub capacity: BTreeMap<String, Quantity>,
+    /// What there is times overcommit.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::quantities")]
+    pub effective_capacity: BTreeMap<String, Quantity>,
+}
+
+/// A virtual machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Instance {
+    /// UUID.
+    pub id: String,
+    /// Name.
+    pub name: String,
+    /// Does it run?
+    pub active: bool,
+}
+
+/// A host aggregate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AggregateStatus {
+    /// Name.
+    pub name: String,
+    /// UUID.
+    pub uuid: String,
+}

@@ -1,0 +1,191 @@
+use super::Process;
+use crate::common::{
+    Cache, Database, KeystoneAuth, LocalRef, Messaging, ServiceCommon, ServiceStatus, default, is_default,
+};
+use crate::schema::{self, rules};
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
+
+/// The compute service.
+#[skip_serializing_none]
+#[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "nova.openstack.c5c3.io",
+    version = "v1alpha1",
+    kind = "Nova",
+    plural = "novas",
+    namespaced,
+    status = "NovaStatus",
+    category = "c5c3",
+    category = "openstack",
+    derive = "PartialEq",
+    doc = "The compute service.",
+    printcolumn(name = "Cells", type_ = "string", json_path = ".status.cells[*].name")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaSpec {
+    #[serde(flatten)]
+    pub common: ServiceCommon,
+    /// The API.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub api: Process,
+    /// The scheduler.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scheduler: NovaScheduler,
+    /// The conductor.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub conductor: Process,
+    /// The databases.
+    pub database: NovaDatabase,
+    /// The message bus.
+    pub messaging: Messaging,
+    /// The cache.
+    pub cache: Option<Cache>,
+    /// How it logs in.
+    pub keystone: KeystoneAuth,
+    /// How it logs in to the other services.
+    pub service_auth: Option<ServiceAuth>,
+    /// Groups of hypervisors, each with its own database and queue.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub cells: Vec<NovaCell>,
+}
+
+/// The scheduler.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaScheduler {
+    /// Number of replicas.
+    #[serde(default = "default::replicas")]
+    #[schemars(range(min = 1, max = 64))]
+    pub replicas: i32,
+    /// Ask Cortex for the order of hosts.
+    pub external_scheduler: Option<ExternalScheduler>,
+}
+
+impl Default for NovaScheduler {
+    fn default() -> Self {
+        Self {
+            replicas: default::replicas(),
+            external_scheduler: None,
+        }
+    }
+}
+
+/// A scheduler outside Nova.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "!self.enabled || has(self.endpoint)",
+    "scheduler.externalScheduler.endpoint: give the address of Cortex, or set enabled to false",
+)])))]
+pub struct ExternalScheduler {
+    /// Ask it.
+    #[serde(default)]
+    pub enabled: bool,
+    /// Its address.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::url")]
+    pub endpoint: Option<String>,
+}
+
+/// Nova's databases, on one server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaDatabase {
+    #[serde(flatten)]
+    pub server: Database,
+    /// Database of the API.
+    #[serde(default = "NovaDatabase::api")]
+    #[schemars(
+        regex(pattern = r"^[A-Za-z0-9_]+$"),
+        length(max = 64),
+        extend("x-kubernetes-validations" = rules(&[(
+            "self == oldSelf",
+            "database.apiDatabase: cannot change, the data would stay behind; restore it into a new Nova",
+        )]))
+    )]
+    pub api_database: String,
+    /// Database of cell0, where failed instances go.
+    #[serde(default = "NovaDatabase::cell0")]
+    #[schemars(
+        regex(pattern = r"^[A-Za-z0-9_]+$"),
+        length(max = 64),
+        extend("x-kubernetes-validations" = rules(&[(
+            "self == oldSelf",
+            "database.cellDatabase: cannot change, the data would stay behind; restore it into a new Nova",
+        )]))
+    )]
+    pub cell_database: String,
+}
+
+impl NovaDatabase {
+    fn api() -> String {
+        "nova_api".to_owned()
+    }
+    fn cell0() -> String {
+        "nova_cell0".to_owned()
+    }
+}
+
+/// K-ORC Users as which Nova calls the other services.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceAuth {
+    /// For Placement.
+    pub placement_service_user_ref: Option<LocalRef>,
+    /// For Neutron.
+    pub neutron_service_user_ref: Option<LocalRef>,
+    /// For Glance.
+    pub glance_service_user_ref: Option<LocalRef>,
+    /// For Cinder.
+    pub cinder_service_user_ref: Option<LocalRef>,
+}
+
+/// A group of hypervisors.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaCell {
+    /// Name of the cell.
+    #[schemars(schema_with = "schema::label", extend("x-kubernetes-validations" = rules(&[(
+        "self != 'cell0'",
+        "cells.name: cell0 is Nova's own; name cells cell1, cell2 …",
+    )])))]
+    pub name: String,
+    /// The hypervisor cluster that it holds.
+    pub compute_ref: Option<LocalRef>,
+}
+
+/// What was seen of Nova.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaStatus {
+    #[serde(flatten)]
+    pub common: ServiceStatus,
+    /// Each cell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub cells: Vec<CellStatus>,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellStatus {
+    /// Name of the cell.
+    pub name: String,
+    /// Ready, or what it waits for.
+    pub status: String,
+    /// Hypervisors that are mapped.
+    #[serde(default)]
+    pub compute_nodes: i32,
+}

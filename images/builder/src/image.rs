@@ -1,0 +1,118 @@
+//! An image of layers: configuration and manifest.
+
+use std::collections::BTreeMap;
+
+use c5c3_catalogue::Release;
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::plan;
+use crate::recipe::Recipe;
+use crate::store::{CONFIG, Descriptor, LAYER, MANIFEST, Manifest, NAME, REF_NAME, Record, Store};
+
+/// The release an image belongs to, in the index and as a label.
+pub const RELEASE: &str = "c5c3.io/release";
+
+/// Writes configuration and manifest; one descriptor for each reference.
+///
+/// A bill of materials and signatures become referrers of the manifest: a manifest of their own in the
+/// index whose `subject` is the descriptor that is made here.
+pub fn write(
+    store: &Store,
+    release: &Release,
+    recipe: &Recipe,
+    image: &plan::Image,
+    layers: &[&Record],
+) -> Result<Vec<Descriptor>> {
+    let config = store.put(CONFIG, &bytes(&config(release, recipe, image, layers)))?;
+    let manifest = Manifest {
+        schema_version: 2,
+        media_type: MANIFEST.into(),
+        config,
+        layers: layers
+            .iter()
+            .map(|layer| Descriptor {
+                media_type: LAYER.into(),
+                digest: layer.digest.clone(),
+                size: layer.size,
+                annotations: BTreeMap::new(),
+            })
+            .collect(),
+    };
+    let descriptor = store.put(
+        MANIFEST,
+        &bytes(&serde_json::to_value(&manifest).unwrap_or_default()),
+    )?;
+    let named = |reference: &String| Descriptor {
+        annotations: BTreeMap::from([
+            (NAME.to_owned(), reference.clone()),
+            (REF_NAME.to_owned(), reference.clone()),
+            (RELEASE.to_owned(), release.name.clone()),
+        ]),
+        ..descriptor.clone()
+    };
+    Ok(image.references.iter().map(named).collect())
+}
+
+fn bytes(value: &Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+/// The architecture as OCI names it.
+pub fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+fn config(release: &Release, recipe: &Recipe, image: &plan::Image, layers: &[&Record]) -> Value {
+    let settings = recipe.image.as_ref();
+    let env: Vec<String> = settings
+        .iter()
+        .flat_map(|image| &image.env)
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let mut labels = BTreeMap::from([
+        ("org.opencontainers.image.title", recipe.name.clone()),
+        ("org.opencontainers.image.description", recipe.description.clone()),
+        ("org.opencontainers.image.version", image.version.clone()),
+        (
+            "org.opencontainers.image.source",
+            env!("CARGO_PKG_REPOSITORY").to_owned(),
+        ),
+        (RELEASE, release.name.clone()),
+    ]);
+    if image.patches > 0 {
+        labels.insert("c5c3.io/patches", image.patches.to_string());
+    }
+    let main = recipe.debian.as_ref().and_then(|debian| debian.main.as_ref());
+    let version = main.and_then(|main| layers.iter().find_map(|layer| layer.debian.get(&main.value)));
+    if let (Some(main), Some(version)) = (main, version) {
+        labels.insert("c5c3.io/debian-package", format!("{}={version}", main.value));
+    }
+    let mut container =
+        json!({ "User": format!("{}:{}", image.user.0, image.user.1), "Env": env, "Labels": labels });
+    if let Some(settings) = settings {
+        for (name, words) in [("Entrypoint", &settings.entrypoint), ("Cmd", &settings.command)] {
+            if !words.is_empty() {
+                container[name] = json!(words);
+            }
+        }
+        if let Some(workdir) = &settings.workdir {
+            container["WorkingDir"] = json!(workdir);
+        }
+    }
+    json!({
+        "created": release.date,
+        "architecture": architecture(),
+        "os": "linux",
+        "config": container,
+        "rootfs": { "type": "layers", "diff_ids": layers.iter().map(|layer| &layer.diff_id).collect::<Vec<_>>() },
+        "history": layers.iter().map(|layer| json!({
+            "created": release.date,
+            "created_by": format!("c5c3 image build: {}", layer.recipe),
+        })).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,120 @@
+//! The program that holds a pod's namespaces: an ELF file of some 230 bytes, written out here so
+//! that no compiler or C library is needed for it.
+//!
+//! It blocks SIGINT, SIGTERM and SIGCHLD and waits for them: on SIGCHLD it reaps, on the others it
+//! exits. Blocked signals reach process 1 as well, without a handler. With an argument it tells its
+//! version.
+
+/// x86-64:
+/// ```text
+///         mov  (%rsp),%edi            argc
+///         dec  %edi
+///         jne  version
+///         push $0x14002               the set: SIGINT, SIGTERM, SIGCHLD
+///         rt_sigprocmask(SIG_BLOCK, %rsp, 0, 8)
+/// wait:   rt_sigtimedwait(%rsp, 0, 0, 8)
+///         test %eax,%eax
+///         jle  wait                   interrupted
+///         cmp  $17,%eax               SIGCHLD
+///         jne  quit
+/// reap:   wait4(-1, 0, WNOHANG, 0)
+///         test %eax,%eax
+///         jg   reap
+///         jmp  wait
+/// version: write(1, text, 10)
+/// quit:   exit(0)
+/// text:   "pause 1.0\n"
+/// ```
+const X86_64: &[u8] = &[
+    0x8b, 0x3c, 0x24, 0xff, 0xcf, 0x75, 0x46, 0x68, 0x02, 0x40, 0x01, 0x00, 0x6a, 0x0e, 0x58, 0x31, 0xff,
+    0x48, 0x89, 0xe6, 0x31, 0xd2, 0x6a, 0x08, 0x41, 0x5a, 0x0f, 0x05, 0xb8, 0x80, 0x00, 0x00, 0x00, 0x48,
+    0x89, 0xe7, 0x31, 0xf6, 0x31, 0xd2, 0x6a, 0x08, 0x41, 0x5a, 0x0f, 0x05, 0x85, 0xc0, 0x7e, 0xea, 0x83,
+    0xf8, 0x11, 0x75, 0x27, 0x6a, 0x3d, 0x58, 0x6a, 0xff, 0x5f, 0x31, 0xf6, 0x6a, 0x01, 0x5a, 0x45, 0x31,
+    0xd2, 0x0f, 0x05, 0x85, 0xc0, 0x7f, 0xec, 0xeb, 0xcf, 0x6a, 0x01, 0x58, 0x89, 0xc7, 0x48, 0x8d, 0x35,
+    0x0c, 0x00, 0x00, 0x00, 0x6a, 0x0a, 0x5a, 0x0f, 0x05, 0x6a, 0x3c, 0x58, 0x31, 0xff, 0x0f, 0x05, 0x70,
+    0x61, 0x75, 0x73, 0x65, 0x20, 0x31, 0x2e, 0x30, 0x0a,
+];
+
+const LOAD: u64 = 0x40_0000;
+const HEADERS: u64 = 64 + 56;
+
+/// The program for an architecture as Rust names it; `None` where it is not written yet.
+pub fn program(architecture: &str) -> Option<Vec<u8>> {
+    match architecture {
+        "x86_64" => Some(elf(62, X86_64)),
+        _ => None,
+    }
+}
+
+/// An executable with one segment that is the whole file.
+fn elf(machine: u16, code: &[u8]) -> Vec<u8> {
+    let size = HEADERS + code.len() as u64;
+    let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    file.extend(2_u16.to_le_bytes()); // executable
+    file.extend(machine.to_le_bytes());
+    file.extend(1_u32.to_le_bytes());
+    file.extend((LOAD + HEADERS).to_le_bytes()); // entry
+    file.extend(64_u64.to_le_bytes()); // program headers
+    file.extend(0_u64.to_le_bytes()); // no section headers
+    file.extend(0_u32.to_le_bytes());
+    for field in [64_u16, 56, 1, 0, 0, 0] {
+        file.extend(field.to_le_bytes());
+    }
+    file.extend(1_u32.to_le_bytes()); // load
+    file.extend(5_u32.to_le_bytes()); // read, execute
+    for field in [0, LOAD, LOAD, size, size, 0x1000] {
+        file.extend(u64::to_le_bytes(field));
+    }
+    file.extend(code);
+    file
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Child, Command};
+    use std::time::{Duration, Instant};
+
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    fn exit_code(child: &mut Child) -> Option<i32> {
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child.kill().unwrap();
+        None
+    }
+
+    #[test]
+    fn it_waits_tells_its_version_and_ends_on_a_signal() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pause");
+        fs::write(&path, program("x86_64").unwrap()).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+
+        let version = Command::new(&path).arg("--version").output().unwrap();
+        assert_eq!(
+            (version.status.code(), version.stdout.as_slice()),
+            (Some(0), b"pause 1.0\n".as_slice())
+        );
+
+        for signal in [Signal::SIGTERM, Signal::SIGINT] {
+            let mut child = Command::new(&path).spawn().unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+            kill(pid, Signal::SIGCHLD).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(child.try_wait().unwrap().is_none(), "it ended on SIGCHLD");
+            kill(pid, signal).unwrap();
+            assert_eq!(exit_code(&mut child), Some(0), "{signal}");
+        }
+    }
+}

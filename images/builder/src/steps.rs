@@ -1,0 +1,32 @@
+//! The steps that fill a layer.
+
+pub mod debian;
+pub mod python;
+pub mod tree;
+
+use std::collections::BTreeMap;
+
+/// A word that the shell takes as it is.
+pub fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Environment variables of one step.
+pub type Variables = BTreeMap<String, String>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shell_takes_a_quoted_word_as_it_is() {
+        for word in ["", "a b", "it's", "$(rm -rf /)", "a\nb", "\\"] {
+            let script = format!("printf %s {}", quote(word));
+            let output = std::process::Command::new("/bin/sh")
+                .args(["-c", &script])
+                .output()
+                .unwrap();
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), word);
+        }
+    }
+}
