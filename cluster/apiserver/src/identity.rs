@@ -32,6 +32,11 @@ impl Identity {
         }
     }
 
+    /// Someone who did not say who they are.
+    pub fn anonymous() -> Self {
+        Self::new("system:anonymous", &["system:unauthenticated"])
+    }
+
     /// The server's own clients.
     pub fn admin() -> Self {
         Self::new("system:admin", &[MASTERS])
@@ -80,6 +85,20 @@ pub trait Access: Send + Sync {
 
     /// Asked before every request.
     fn authorize(&self, cluster: &Cluster, identity: &Identity, attributes: &Attributes) -> Decision;
+
+    /// Asked before an object is written, for rights that hang on its content: nobody may grant more
+    /// than they have.
+    fn admit(
+        &self,
+        _cluster: &Cluster,
+        _identity: &Identity,
+        _kind: &Kind,
+        _namespace: &str,
+        _old: Option<&Value>,
+        _new: &Value,
+    ) -> Result<(), ApiError> {
+        Ok(())
+    }
 
     /// Answers a TokenReview, SubjectAccessReview and the like: the object with its status filled in.
     fn review(

@@ -6,6 +6,7 @@
 //! * [`identity`] is the border to authentication and authorisation, [`pods`] the one to the node.
 //! * [`discovery`], [`openapi`] and [`table`] are pure functions of what the registry says.
 
+pub mod auth;
 pub mod cluster;
 pub mod crds;
 pub mod discovery;
