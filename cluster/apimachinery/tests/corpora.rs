@@ -3,6 +3,7 @@
 mod corpora {
     pub mod cases;
 
+    mod crd;
     mod names;
     mod patch;
     mod quantity;

@@ -1,5 +1,10 @@
 //! CustomResourceDefinitions: what is accepted, and how objects of them are written.
 
+mod defaults;
+pub mod field_path;
+mod openapi;
 mod strategy;
+mod structural;
 
+pub use openapi::validate as validate_schema;
 pub use strategy::CustomResource;

@@ -19,3 +19,4 @@ pub mod validate;
 pub use correlate::Correlation;
 pub use model::{Additional, Rule, Schema};
 pub use structural::Structural;
+pub use uri::is_request_uri;

@@ -1,12 +1,34 @@
 //! Go's regular expressions on the `regex` crate: the syntax is translated
 //! where the two differ, and what Go refuses is refused with Go's words.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use regex::Regex;
 
 /// Compiles a pattern; the error reads as Go's, without the `error parsing regexp: ` in front.
 pub fn compile(source: &str) -> Result<Regex, String> {
     let translated = Translator::new(source).translate()?;
     Regex::new(&translated).map_err(|_| format!("invalid regular expression: `{source}`"))
+}
+
+/// Like [`compile`], but keeps what was compiled on this thread: rules use the same few patterns.
+pub fn cached(source: &str) -> Result<Regex, String> {
+    const KEPT: usize = 64;
+    thread_local! {
+        static COMPILED: RefCell<HashMap<String, Result<Regex, String>>> = RefCell::default();
+    }
+    COMPILED.with_borrow_mut(|compiled| {
+        if let Some(known) = compiled.get(source) {
+            return known.clone();
+        }
+        if compiled.len() >= KEPT {
+            compiled.clear();
+        }
+        let regex = compile(source);
+        compiled.insert(source.to_owned(), regex.clone());
+        regex
+    })
 }
 
 struct Translator<'a> {

@@ -1,8 +1,8 @@
 //! Custom resources: acceptance of schemas, pruning, defaulting, validation.
 
-use apimachinery::crd::CustomResource;
-use apimachinery::field::FieldError;
-use apimachinery::schema::Structural;
+use apimachinery::crd::{CustomResource, validate_schema};
+use apimachinery::field::{FieldError, Path};
+use apimachinery::schema::{Schema, Structural};
 use serde_json::{Map, Value, json};
 
 use super::cases;
@@ -25,6 +25,25 @@ fn resource(entry: &Value) -> CustomResource {
 
 fn is_accept(case: &Value) -> bool {
     case["kind"].as_str().is_some_and(|k| k.starts_with("accept"))
+}
+
+#[test]
+fn schemas_are_accepted_or_refused() {
+    let schemas = schemas();
+    cases::run("crd.jsonl", |case| {
+        if !is_accept(case) {
+            return Ok(());
+        }
+        let name = case["schema"].as_str().unwrap_or_default();
+        let entry = &schemas[name];
+        let path = Path::new("spec").child("validation").child("openAPIV3Schema");
+        let errors = match Schema::parse(&entry["schema"], &path) {
+            Ok(schema) => validate_schema(&schema, entry["status"] == json!(true), &path),
+            Err(errors) => errors,
+        };
+        same_errors(&errors, &case["errors"])
+            .map_err(|e| format!("{name}: {e}\n    schema {}", entry["schema"]))
+    });
 }
 
 #[test]

@@ -1,0 +1,251 @@
+//! A compiled expression.
+
+use std::sync::Arc;
+
+use super::ast::{self, Expr, Issue, Kind, Literal};
+use super::check::{self, Checked};
+use super::cost;
+use super::eval::Evaluator;
+use super::parse;
+use super::types::{Decl, Type};
+use super::value::{Fault, Result, Value};
+use crate::schema::{regexp, time};
+
+/// One call of a rule may not cost more.
+pub const PER_CALL_LIMIT: u64 = 1_000_000;
+
+/// An expression that was parsed and checked once and runs often.
+#[derive(Debug)]
+pub struct Program {
+    checked: Checked,
+    /// The most that one run can cost.
+    pub max_cost: u64,
+    pub uses_old_self: bool,
+}
+
+/// Why an expression was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CompileError {
+    /// Faults with their places, ready to print.
+    Invalid(String),
+    WrongResult,
+    /// It compiles but can never run.
+    Unusable(String),
+}
+
+impl Program {
+    /// Compiles `source` for data of `root`. `optional_old`: `oldSelf` may be absent.
+    pub fn compile(
+        source: &str,
+        root: &Arc<Decl>,
+        optional_old: bool,
+        result: &Type,
+    ) -> std::result::Result<Self, CompileError> {
+        let expr =
+            parse::parse(source).map_err(|issues| CompileError::Invalid(syntax_errors(source, &issues)))?;
+        let own = root.of_type();
+        let old = if optional_old {
+            Type::optional(own.clone())
+        } else {
+            own.clone()
+        };
+        let invalid = |issues: Vec<Issue>| CompileError::Invalid(ast::render(source, &issues));
+        let checked = check::check(expr, &[("self", own), ("oldSelf", old)]).map_err(invalid)?;
+        let mut issues = literal_faults(&checked);
+        mixed_literals(&checked, &checked.expr, &mut issues);
+        if !issues.is_empty() {
+            return Err(invalid(issues));
+        }
+        if !checked.type_of(&checked.expr).same(result) {
+            return Err(CompileError::WrongResult);
+        }
+        if let Some(reason) = bad_find_pattern(&checked.expr) {
+            return Err(CompileError::Unusable(reason));
+        }
+        let max_cost = cost::estimate(&checked, root).max;
+        let uses_old_self = checked.uses_old_self;
+        Ok(Self {
+            checked,
+            max_cost,
+            uses_old_self,
+        })
+    }
+
+    /// Runs with the values of `self` and `oldSelf`; also returns what it cost.
+    pub(super) fn run<'a>(&'a self, own: Result<'a>, old: Option<Result<'a>>) -> (Result<'a>, u64) {
+        let mut variables = vec![("self", own)];
+        if let Some(old) = old {
+            variables.push(("oldSelf", old));
+        }
+        let mut evaluator = Evaluator::new(variables, PER_CALL_LIMIT);
+        let result = evaluator.eval(&self.checked.expr);
+        let cost = evaluator.cost();
+        (result, cost)
+    }
+}
+
+/// Faults of a text that does not parse, in the words of the grammar's own parser
+/// where it is safe to ask it.
+fn syntax_errors(source: &str, issues: &[Issue]) -> String {
+    let ours = || ast::render(source, issues);
+    let syntax = issues.iter().any(|i| i.message.starts_with("Syntax error"));
+    if !syntax || !is_shallow(source) {
+        return ours();
+    }
+    let asked = std::panic::catch_unwind(|| {
+        kube_cel::cel::parser::Parser::new()
+            .enable_optional_syntax(true)
+            .parse(source)
+            .err()
+            .map(|e| {
+                e.errors
+                    .into_iter()
+                    .filter(|e| e.msg.starts_with("Syntax error"))
+                    .map(|e| (e.pos, e.msg))
+                    .collect::<Vec<_>>()
+            })
+    });
+    match asked {
+        Ok(Some(errors)) if !errors.is_empty() => {
+            let lines: Vec<&str> = source.split('\n').collect();
+            let issues: Vec<Issue> = errors
+                .into_iter()
+                .map(|((line, column), message)| {
+                    let line = usize::try_from(line - 1).unwrap_or(0);
+                    let before: usize = lines.iter().take(line).map(|l| l.chars().count() + 1).sum();
+                    Issue {
+                        at: before + usize::try_from(column - 1).unwrap_or(0),
+                        message,
+                    }
+                })
+                .collect();
+            ast::render(source, &issues)
+        }
+        _ => ours(),
+    }
+}
+
+/// Whether brackets nest so little that a recursive parser cannot run out of stack.
+fn is_shallow(source: &str) -> bool {
+    let (mut depth, mut deepest) = (0_i32, 0);
+    for c in source.chars() {
+        match c {
+            '(' | '[' | '{' | '?' | '!' | '-' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest < 20 && source.len() < 4096
+}
+
+/// Literals that can never be read: bad patterns, durations and times.
+fn literal_faults(checked: &Checked) -> Vec<Issue> {
+    let mut issues = Vec::new();
+    walk(&checked.expr, &mut |e| {
+        let Kind::Call { function, args, .. } = &e.kind else {
+            return;
+        };
+        let Some(Expr {
+            kind: Kind::Literal(literal),
+            at,
+            ..
+        }) = args.first()
+        else {
+            return;
+        };
+        let bad = match (function.as_str(), literal) {
+            ("matches", Literal::String(s)) => regexp::compile(s).is_err(),
+            ("duration", Literal::String(s)) => time::parse_duration(s).is_none(),
+            ("timestamp", Literal::String(s)) => time::parse_rfc3339(s).is_none(),
+            _ => false,
+        };
+        if bad {
+            issues.push(Issue {
+                at: *at,
+                message: format!("invalid {function} argument"),
+            });
+        }
+    });
+    issues
+}
+
+/// Lists and maps whose elements differ in type; the arguments of `format` may.
+fn mixed_literals(checked: &Checked, e: &Expr, issues: &mut Vec<Issue>) {
+    if matches!(&e.kind, Kind::Call { function, .. } if function == "format") {
+        return;
+    }
+    let inner = |t: &Type, optional: bool| match t {
+        Type::Optional(inner) if optional => (**inner).clone(),
+        other => other.clone(),
+    };
+    let mut differ = |first: &Type, t: &Type, at: usize| {
+        let differs = !first.same(t);
+        if differs {
+            issues.push(Issue {
+                at,
+                message: format!("expected type '{first}' but found '{t}'"),
+            });
+        }
+        differs
+    };
+    match &e.kind {
+        Kind::List { elements, optional } => {
+            let mut types = elements
+                .iter()
+                .enumerate()
+                .map(|(i, item)| (inner(checked.type_of(item), optional.contains(&i)), item.at));
+            if let Some((first, _)) = types.next() {
+                types.find(|(t, at)| differ(&first, t, *at));
+            }
+        }
+        Kind::Map(entries) => {
+            if let Some((first, rest)) = entries.split_first() {
+                let key = checked.type_of(&first.key);
+                let value = inner(checked.type_of(&first.value), first.optional);
+                for entry in rest {
+                    differ(key, checked.type_of(&entry.key), entry.key.at);
+                    let t = inner(checked.type_of(&entry.value), entry.optional);
+                    differ(&value, &t, entry.value.at);
+                }
+            }
+        }
+        _ => {}
+    }
+    e.kind
+        .children(&mut |child| mixed_literals(checked, child, issues));
+}
+
+/// A constant pattern of `find` or `findAll` that does not compile.
+fn bad_find_pattern(expr: &Expr) -> Option<String> {
+    let mut found = None;
+    walk(expr, &mut |e| {
+        if let Kind::Call { function, args, .. } = &e.kind
+            && matches!(function.as_str(), "find" | "findAll")
+            && let Some(Expr {
+                kind: Kind::Literal(Literal::String(pattern)),
+                ..
+            }) = args.first()
+            && let Err(reason) = regexp::compile(pattern)
+        {
+            found.get_or_insert(format!("error parsing regexp: {reason}"));
+        }
+    });
+    found
+}
+
+fn walk<'a>(root: &'a Expr, f: &mut dyn FnMut(&'a Expr)) {
+    let mut open = vec![root];
+    while let Some(expr) = open.pop() {
+        f(expr);
+        expr.kind.children(&mut |child| open.push(child));
+    }
+}
+
+/// The text of a result; `None` if it is not one.
+pub(super) fn text_of(result: Result<'_>) -> std::result::Result<Option<String>, Fault> {
+    Ok(match result? {
+        Value::String(s) => Some(s.to_string()),
+        _ => None,
+    })
+}

@@ -1,0 +1,528 @@
+//! Values while an expression runs.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use base64::Engine as _;
+use jiff::Timestamp;
+use serde_json::{Map as JsonMap, Value as Json};
+
+use super::escape;
+use crate::quantity::Quantity;
+use crate::schema::Schema;
+use crate::schema::time;
+
+/// A value; data of objects is read where it lies, by its schema.
+#[derive(Clone)]
+pub enum Value<'a> {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(Rc<str>),
+    Bytes(Rc<[u8]>),
+    /// Nanoseconds.
+    Duration(i64),
+    Timestamp(Timestamp),
+    List(Rc<Vec<Value<'a>>>),
+    Map(Rc<BTreeMap<Key, Value<'a>>>),
+    Optional(Option<Rc<Value<'a>>>),
+    Type(Rc<str>),
+    Quantity(Rc<Quantity>),
+    Ip(IpAddr),
+    Cidr(IpAddr, u8),
+    Url(Rc<super::url::Url>),
+    Semver(Rc<super::semver::Semver>),
+    Format(&'static str),
+    JsonList(&'a [Json], &'a Schema),
+    JsonMap(&'a JsonMap<String, Json>, &'a Schema),
+    /// Data without a schema: it can only be compared.
+    Unknown(&'a Json),
+}
+
+/// What can be the key of a map.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    String(Rc<str>),
+}
+
+/// Why an expression has no value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    Error(String),
+    /// The expression cost too much: nothing else is run.
+    OverBudget,
+}
+
+impl Fault {
+    pub fn new(message: impl Into<String>) -> Self {
+        Self::Error(message.into())
+    }
+
+    pub fn no_such_overload() -> Self {
+        Self::new("no such overload")
+    }
+}
+
+pub type Result<'a> = std::result::Result<Value<'a>, Fault>;
+
+impl<'a> Value<'a> {
+    pub fn string(s: impl Into<Rc<str>>) -> Self {
+        Self::String(s.into())
+    }
+
+    pub fn list(items: Vec<Value<'a>>) -> Self {
+        Self::List(Rc::new(items))
+    }
+
+    pub fn some(value: Value<'a>) -> Self {
+        Self::Optional(Some(Rc::new(value)))
+    }
+
+    /// Data as its schema says.
+    pub fn of_json(json: &'a Json, schema: &'a Schema) -> Result<'a> {
+        let wrong = |want: &str| {
+            Err(Fault::new(format!(
+                "invalid data, expected {want}, got {}",
+                go_type(json)
+            )))
+        };
+        if json.is_null() {
+            return if schema.nullable {
+                Ok(Self::Null)
+            } else {
+                Err(Fault::new(
+                    "invalid data, got null for schema with nullable=false",
+                ))
+            };
+        }
+        if schema.int_or_string {
+            return match json {
+                Json::String(s) => Ok(Self::string(s.as_str())),
+                Json::Number(n) if n.is_i64() => Ok(Self::Int(n.as_i64().unwrap_or_default())),
+                _ => Err(Fault::new(
+                    "invalid data, expected XIntOrString value to be either a string or integer",
+                )),
+            };
+        }
+        match schema.type_.as_str() {
+            "object" => match json {
+                Json::Object(map) => Ok(Self::JsonMap(map, schema)),
+                _ => Err(Fault::new(
+                    "invalid data, expected a map for the provided schema with type=object",
+                )),
+            },
+            "array" => match json {
+                Json::Array(items) => Ok(Self::JsonList(items, schema)),
+                _ => Err(Fault::new(
+                    "invalid data, expected an array for the provided schema with type=array",
+                )),
+            },
+            "string" => match json {
+                Json::String(s) => Self::of_text(s, &schema.format),
+                _ => wrong("string"),
+            },
+            "number" => match json.as_f64() {
+                Some(f) => Ok(Self::Double(f)),
+                None => wrong("float"),
+            },
+            "integer" => match json.as_i64() {
+                Some(i) => Ok(Self::Int(i)),
+                None => wrong("int"),
+            },
+            "boolean" => match json {
+                Json::Bool(b) => Ok(Self::Bool(*b)),
+                _ => wrong("bool"),
+            },
+            _ => Ok(Self::Unknown(json)),
+        }
+    }
+
+    fn of_text(s: &str, format: &str) -> Result<'a> {
+        match format {
+            "duration" => time::parse_format_duration(s)
+                .map(Self::Duration)
+                .ok_or_else(|| Fault::new(format!("Invalid duration {s}: unable to parse {s} as duration"))),
+            "date" => time::parse_date(s)
+                .and_then(|d| {
+                    jiff::tz::Offset::UTC
+                        .to_timestamp(d.to_datetime(jiff::civil::Time::midnight()))
+                        .ok()
+                })
+                .map(Self::Timestamp)
+                .ok_or_else(|| Fault::new(format!("Invalid date formatted string {s}"))),
+            "date-time" => time::parse_date_time(s)
+                .map(Self::Timestamp)
+                .ok_or_else(|| Fault::new(format!("Invalid date-time formatted string {s}"))),
+            "byte" => base64::engine::general_purpose::URL_SAFE
+                .decode(s)
+                .map(|b| Self::Bytes(b.into()))
+                .map_err(|_| Fault::new(format!("Invalid byte formatted string {s}"))),
+            _ => Ok(Self::string(s)),
+        }
+    }
+
+    pub fn type_name(&self) -> &str {
+        match self {
+            Self::Null => "null_type",
+            Self::Bool(_) => "bool",
+            Self::Int(_) => "int",
+            Self::Uint(_) => "uint",
+            Self::Double(_) => "double",
+            Self::String(_) => "string",
+            Self::Bytes(_) => "bytes",
+            Self::Duration(_) => "google.protobuf.Duration",
+            Self::Timestamp(_) => "google.protobuf.Timestamp",
+            Self::List(_) | Self::JsonList(..) => "list",
+            Self::Map(_) | Self::JsonMap(..) => "map",
+            Self::Optional(_) => "optional_type",
+            Self::Type(_) => "type",
+            Self::Quantity(_) => "kubernetes.Quantity",
+            Self::Ip(_) => "net.IP",
+            Self::Cidr(..) => "net.CIDR",
+            Self::Url(_) => "kubernetes.URL",
+            Self::Semver(_) => "kubernetes.Semver",
+            Self::Format(_) => "kubernetes.NamedFormat",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+
+    pub fn is_list(&self) -> bool {
+        matches!(self, Self::List(_) | Self::JsonList(..))
+    }
+
+    pub fn is_map(&self) -> bool {
+        matches!(self, Self::Map(_) | Self::JsonMap(..))
+    }
+
+    /// Items of a list.
+    pub fn items(&self) -> std::result::Result<Vec<Value<'a>>, Fault> {
+        match self {
+            Self::List(items) => Ok(items.to_vec()),
+            Self::JsonList(items, schema) => {
+                let sub = item_schema(schema)?;
+                items.iter().map(|i| Self::of_json(i, sub)).collect()
+            }
+            _ => Err(Fault::no_such_overload()),
+        }
+    }
+
+    /// Size as the function `size` sees it.
+    pub fn size(&self) -> Option<usize> {
+        Some(match self {
+            Self::String(s) => s.chars().count(),
+            Self::Bytes(b) => b.len(),
+            Self::List(items) => items.len(),
+            Self::JsonList(items, _) => items.len(),
+            Self::Map(map) => map.len(),
+            Self::JsonMap(map, _) => map.len(),
+            _ => return None,
+        })
+    }
+
+    /// Keys of a map, as rules see them.
+    pub fn keys(&self) -> Vec<Value<'a>> {
+        match self {
+            Self::Map(map) => map.keys().map(Key::value).collect(),
+            Self::JsonMap(map, schema) => map
+                .keys()
+                .filter(|k| schema.field(k).is_some())
+                .map(|k| {
+                    let escaped = (!schema.properties.is_empty())
+                        .then(|| escape::escape(k))
+                        .flatten();
+                    Self::string(escaped.unwrap_or_else(|| k.clone()))
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The value of a key; `None` if it is not there.
+    pub fn find(&self, key: &Value<'a>) -> std::result::Result<Option<Value<'a>>, Fault> {
+        match self {
+            Self::Map(map) => Ok(Key::of(key).and_then(|k| map.get(&k).cloned())),
+            Self::JsonMap(map, schema) => {
+                let Self::String(name) = key else {
+                    return Err(Fault::no_such_overload());
+                };
+                Self::json_field(map, schema, name).transpose()
+            }
+            _ => Err(Fault::no_such_overload()),
+        }
+    }
+
+    fn json_field(map: &'a JsonMap<String, Json>, schema: &'a Schema, name: &str) -> Option<Result<'a>> {
+        let is_object = !schema.properties.is_empty();
+        let value = if is_object {
+            // Most names need no escaping: look first.
+            match map.get(name) {
+                Some(v) if !name.contains("__") => v,
+                _ => map.get(&escape::unescape(name)?)?,
+            }
+        } else {
+            map.get(name)?
+        };
+        if is_object && value.is_null() {
+            return None;
+        }
+        let sub = if is_object {
+            schema.properties.get(&*escape::unescape(name)?)?
+        } else {
+            schema.additional_schema()?
+        };
+        Some(Self::of_json(value, sub))
+    }
+
+    pub fn index(&self, at: &Value<'a>) -> Result<'a> {
+        if self.is_list() {
+            let i = match at {
+                Self::Int(i) => *i,
+                Self::Uint(u) => i64::try_from(*u).unwrap_or(-1),
+                Self::Double(f) if f.fract() == 0.0 => *f as i64,
+                other => {
+                    return Err(Fault::new(format!(
+                        "unsupported index type '{}' in list",
+                        other.type_name()
+                    )));
+                }
+            };
+            let out = || Fault::new(format!("index out of bounds: {i}"));
+            let place = usize::try_from(i).map_err(|_| out())?;
+            return match self {
+                Self::List(items) => items.get(place).cloned().ok_or_else(out),
+                Self::JsonList(items, schema) => {
+                    Self::of_json(items.get(place).ok_or_else(out)?, item_schema(schema)?)
+                }
+                _ => Err(Fault::no_such_overload()),
+            };
+        }
+        match self.find(at)? {
+            Some(v) => Ok(v),
+            None => Err(Fault::new(format!("no such key: {}", at.shown()))),
+        }
+    }
+
+    /// How a key or number appears in an error.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::String(s) => s.to_string(),
+            Self::Int(i) => i.to_string(),
+            Self::Uint(u) => u.to_string(),
+            Self::Bool(b) => b.to_string(),
+            Self::Double(f) => crate::field::text::float(*f),
+            other => other.type_name().to_owned(),
+        }
+    }
+
+    pub fn equals(&self, other: &Value<'a>) -> std::result::Result<bool, Fault> {
+        Ok(match (self, other) {
+            (Self::Null, Self::Null) => true,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::String(a), Self::String(b)) | (Self::Type(a), Self::Type(b)) => a == b,
+            (Self::Bytes(a), Self::Bytes(b)) => a == b,
+            (Self::Duration(a), Self::Duration(b)) => a == b,
+            (Self::Timestamp(a), Self::Timestamp(b)) => a == b,
+            (Self::Quantity(a), Self::Quantity(b)) => a.cmp(b) == Ordering::Equal,
+            (Self::Ip(a), Self::Ip(b)) => a == b,
+            (Self::Cidr(a, n), Self::Cidr(b, m)) => a == b && n == m,
+            (Self::Url(a), Self::Url(b)) => a.text == b.text,
+            (Self::Semver(a), Self::Semver(b)) => a.compare(b) == Ordering::Equal,
+            (Self::Format(a), Self::Format(b)) => a == b,
+            (Self::Optional(a), Self::Optional(b)) => match (a, b) {
+                (Some(a), Some(b)) => a.equals(b)?,
+                (a, b) => a.is_none() && b.is_none(),
+            },
+            (Self::Unknown(a), Self::Unknown(b)) => a == b,
+            (a, b) if a.is_list() && b.is_list() => a.lists_equal(b)?,
+            (a, b) if a.is_map() && b.is_map() => a.maps_equal(b)?,
+            (a, b) => matches!(a.compare_numbers(b), Some(Ordering::Equal)),
+        })
+    }
+
+    fn lists_equal(&self, other: &Value<'a>) -> std::result::Result<bool, Fault> {
+        if self.size() != other.size() {
+            return Ok(false);
+        }
+        if let Self::JsonList(raw, schema) = self {
+            match schema.list_type.as_deref() {
+                Some("set") => return same_set(&self.items()?, &other.items()?),
+                Some("map") => {
+                    if let Self::JsonList(other_raw, _) = other {
+                        return same_list_map(raw, other_raw, schema);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (a, b) in self.items()?.iter().zip(&other.items()?) {
+            if !a.equals(b)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn maps_equal(&self, other: &Value<'a>) -> std::result::Result<bool, Fault> {
+        if self.size() != other.size() {
+            return Ok(false);
+        }
+        match self {
+            Self::JsonMap(map, schema) => {
+                for (key, value) in *map {
+                    if schema.field(key).is_some() {
+                        let name = Self::string(key.as_str());
+                        match (self.find(&name)?, other.find(&name)?) {
+                            (None, None) => {}
+                            (Some(a), Some(b)) => {
+                                if !a.equals(&b)? {
+                                    return Ok(false);
+                                }
+                            }
+                            _ => return Ok(false),
+                        }
+                    } else if let Self::JsonMap(other, _) = other
+                        && other.get(key).is_some_and(|o| o != value)
+                    {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            _ => {
+                for key in self.keys() {
+                    match (self.find(&key)?, other.find(&key)?) {
+                        (Some(a), Some(b)) if a.equals(&b)? => {}
+                        _ => return Ok(false),
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    fn compare_numbers(&self, other: &Value<'a>) -> Option<Ordering> {
+        let wide = |v: &Self| match v {
+            Self::Int(i) => Some(i128::from(*i)),
+            Self::Uint(u) => Some(i128::from(*u)),
+            _ => None,
+        };
+        match (self, other) {
+            (Self::Double(a), Self::Double(b)) => a.partial_cmp(b),
+            (Self::Double(a), b) => a.partial_cmp(&(wide(b)? as f64)),
+            (a, Self::Double(b)) => (wide(a)? as f64).partial_cmp(b),
+            (a, b) => Some(wide(a)?.cmp(&wide(b)?)),
+        }
+    }
+
+    /// Order, for types that have one.
+    pub fn compare(&self, other: &Value<'a>) -> std::result::Result<Option<Ordering>, Fault> {
+        Ok(match (self, other) {
+            (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
+            (Self::String(a), Self::String(b)) => Some(a.cmp(b)),
+            (Self::Bytes(a), Self::Bytes(b)) => Some(a.cmp(b)),
+            (Self::Duration(a), Self::Duration(b)) => Some(a.cmp(b)),
+            (Self::Timestamp(a), Self::Timestamp(b)) => Some(a.cmp(b)),
+            (
+                Self::Int(_) | Self::Uint(_) | Self::Double(_),
+                Self::Int(_) | Self::Uint(_) | Self::Double(_),
+            ) => self.compare_numbers(other),
+            _ => return Err(Fault::no_such_overload()),
+        })
+    }
+}
+
+impl Key {
+    pub fn of(value: &Value<'_>) -> Option<Self> {
+        Some(match value {
+            Value::Bool(b) => Self::Bool(*b),
+            Value::Int(i) => Self::Int(*i),
+            // Numbers of different types are one key if they are equal.
+            Value::Uint(u) => i64::try_from(*u).map_or(Self::Uint(*u), Self::Int),
+            Value::Double(f) if f.fract() == 0.0 => Self::Int(*f as i64),
+            Value::String(s) => Self::String(s.clone()),
+            _ => return None,
+        })
+    }
+
+    pub fn value<'a>(&self) -> Value<'a> {
+        match self {
+            Self::Bool(b) => Value::Bool(*b),
+            Self::Int(i) => Value::Int(*i),
+            Self::Uint(u) => Value::Uint(*u),
+            Self::String(s) => Value::String(s.clone()),
+        }
+    }
+}
+
+fn item_schema(schema: &Schema) -> std::result::Result<&Schema, Fault> {
+    schema
+        .items
+        .as_deref()
+        .ok_or_else(|| Fault::new("invalid array type, expected Items with a non-empty Schema"))
+}
+
+/// The same elements, in any order.
+fn same_set<'a>(a: &[Value<'a>], b: &[Value<'a>]) -> std::result::Result<bool, Fault> {
+    let has = |list: &[Value<'a>], item: &Value<'a>| -> std::result::Result<bool, Fault> {
+        for other in list {
+            if item.equals(other)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    for (list, others) in [(b, a), (a, b)] {
+        for item in list {
+            if !has(others, item)? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The same items by their keys, in any order.
+fn same_list_map<'a>(a: &'a [Json], b: &'a [Json], schema: &'a Schema) -> std::result::Result<bool, Fault> {
+    let sub = item_schema(schema)?;
+    let key = |item: &Json| -> Vec<Json> {
+        schema
+            .list_map_keys
+            .iter()
+            .map(|k| item.get(k).cloned().unwrap_or(Json::Null))
+            .collect()
+    };
+    let mut seen = Vec::new();
+    for item in b {
+        let wanted = key(item);
+        // Of several items with one key the last counts.
+        let Some(twin) = a.iter().rev().find(|i| key(i) == wanted) else {
+            return Ok(false);
+        };
+        if !Value::of_json(twin, sub)?.equals(&Value::of_json(item, sub)?)? {
+            return Ok(false);
+        }
+        if !seen.contains(&wanted) {
+            seen.push(wanted);
+        }
+    }
+    Ok(a.iter().all(|item| seen.contains(&key(item))))
+}
+
+fn go_type(json: &Json) -> &'static str {
+    match json {
+        Json::Null => "<nil>",
+        Json::Bool(_) => "bool",
+        Json::Number(n) if n.is_f64() => "float64",
+        Json::Number(_) => "int64",
+        Json::String(_) => "string",
+        Json::Array(_) => "[]interface {}",
+        Json::Object(_) => "map[string]interface {}",
+    }
+}
