@@ -132,7 +132,8 @@ pub fn judge_names(crd: &mut Value, others: &[Value]) {
                 }
             }
         } else {
-            conflict.get_or_insert((reason, taken.join(", ")));
+            // The last one is told, as in Kubernetes.
+            conflict = Some((reason, taken.join(", ")));
         }
     }
     match wanted.get("categories") {
