@@ -52,6 +52,7 @@ struct Half {
 
 impl Builder<'_> {
     pub fn build(&self, plan: &Plan) -> Result<Outcome> {
+        let _share = self.store.share()?;
         let known: Vec<Option<Record>> = plan
             .layers
             .iter()
