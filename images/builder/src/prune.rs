@@ -63,7 +63,7 @@ pub fn prune(store: &Store, wish: &Wish<'_>) -> Result<Pruned> {
         store.update_index(|index| {
             index
                 .manifests
-                .retain(|image| !images.iter().any(|i| i == image.reference()))
+                .retain(|image| !images.iter().any(|i| i == image.reference()));
         })?;
         store.sweep()?;
     }
@@ -132,9 +132,9 @@ fn remove(path: &Path, dry_run: bool) -> Result<u64> {
     }
     if !dry_run {
         if metadata.is_dir() {
-            remove_tree(path)?
+            remove_tree(path)?;
         } else {
-            fs::remove_file(path).context("removing", path)?
+            fs::remove_file(path).context("removing", path)?;
         }
     }
     Ok(bytes)

@@ -342,9 +342,9 @@ impl Store {
             if !in_use {
                 removed += 1;
                 if path.is_dir() {
-                    remove_tree(&path)?
+                    remove_tree(&path)?;
                 } else {
-                    fs::remove_file(&path).context("removing", &path)?
+                    fs::remove_file(&path).context("removing", &path)?;
                 }
             }
         }
