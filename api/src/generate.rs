@@ -12,7 +12,7 @@ pub fn generated() -> BTreeMap<PathBuf, String> {
         .iter()
         .map(|kind| (crd_path(kind), yaml(&kind.manifest())))
         .collect();
-    files.extend(reference::pages(&kinds));
+    files.extend(reference::pages(kinds));
     files
 }
 
@@ -90,7 +90,7 @@ pub fn write(root: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+pub(crate) fn files_below(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut pending = vec![directory.to_path_buf()];
     while let Some(directory) = pending.pop() {

@@ -23,6 +23,7 @@ pub mod ovs;
 mod publish;
 mod reference;
 mod registry;
+pub mod samples;
 mod schema;
 
 pub use registry::{Kind, Origin, registry};

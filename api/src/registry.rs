@@ -3,7 +3,10 @@
 use crate::{c5c3, ceph, composite, cortex, crossplane, foreign, hypervisor, openstack, ovn, ovs, publish};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::sync::LazyLock;
 
 /// Whose kind it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,10 +35,15 @@ pub struct Kind {
     /// Does it live in namespaces?
     pub namespaced: bool,
     definition: CustomResourceDefinition,
+    through_type: fn(Value) -> serde_json::Result<Value>,
+}
+
+fn through<K: DeserializeOwned + Serialize>(object: Value) -> serde_json::Result<Value> {
+    serde_json::to_value(serde_json::from_value::<K>(object)?)
 }
 
 impl Kind {
-    fn new<K: CustomResourceExt>(origin: Origin) -> Self {
+    fn new<K: CustomResourceExt + DeserializeOwned + Serialize>(origin: Origin) -> Self {
         let crd = K::crd();
         let definition = match origin {
             Origin::Ours | Origin::Composite => publish::ours(crd),
@@ -50,7 +58,14 @@ impl Kind {
             plural: spec.names.plural.clone(),
             namespaced: spec.scope == "Namespaced",
             definition,
+            through_type: through::<K>,
         }
+    }
+
+    /// Reads an object of this kind into its type and writes it again: defaults are filled in,
+    /// fields that the type does not know are gone.
+    pub fn through_type(&self, object: Value) -> serde_json::Result<Value> {
+        (self.through_type)(object)
     }
 
     /// The definition for an API server. For a composite this is what Crossplane would install.
@@ -78,8 +93,13 @@ impl Kind {
     }
 }
 
-/// Every kind: ours, then Crossplane's, then foreign ones.
-pub fn registry() -> Vec<Kind> {
+/// Every kind: ours, then Crossplane's, then foreign ones. Made once.
+pub fn registry() -> &'static [Kind] {
+    static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(kinds);
+    &KINDS
+}
+
+fn kinds() -> Vec<Kind> {
     use Origin::{Composite, Foreign, Ours};
     vec![
         Kind::new::<c5c3::ControlPlane>(Ours),

@@ -4,9 +4,9 @@ use c5c3_api::{Kind, Origin, conditions, registry};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-fn ours() -> Vec<Kind> {
+fn ours() -> Vec<&'static Kind> {
     registry()
-        .into_iter()
+        .iter()
         .filter(|k| k.origin != Origin::Foreign)
         .collect()
 }
@@ -36,7 +36,7 @@ fn visit(path: &str, schema: &Value, check: &mut dyn FnMut(&str, &Value)) {
 
 fn visit_all(check: &mut dyn FnMut(&str, &Value)) {
     for kind in ours() {
-        visit(&kind.kind, &schema(&kind), check);
+        visit(&kind.kind, &schema(kind), check);
     }
 }
 
@@ -99,7 +99,7 @@ fn every_kind_tells_how_it_is() {
 #[test]
 fn conditions_are_known() {
     for kind in ours() {
-        let has = schema(&kind)
+        let has = schema(kind)
             .pointer("/properties/status/properties/conditions")
             .is_some();
         assert_eq!(has, !conditions::of_kind(&kind.kind).is_empty(), "{}", kind.kind);
@@ -166,7 +166,7 @@ fn lists_say_how_they_merge() {
 #[test]
 fn specs_are_bounded() {
     for kind in ours() {
-        let Some(spec) = schema(&kind).pointer("/properties/spec").cloned() else {
+        let Some(spec) = schema(kind).pointer("/properties/spec").cloned() else {
             continue;
         };
         visit(&kind.kind, &spec, &mut |path, schema| {

@@ -2,6 +2,7 @@
 
 mod definitions;
 mod generated;
+mod samples;
 
 use std::path::Path;
 

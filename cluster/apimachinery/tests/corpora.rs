@@ -6,7 +6,6 @@ mod corpora {
     mod crd;
     mod names;
     mod patch;
-    mod protobuf;
     mod quantity;
     mod selectors;
     mod ssa;

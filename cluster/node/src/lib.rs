@@ -19,7 +19,6 @@ pub mod layout;
 mod links;
 pub mod netns;
 pub mod node;
-pub mod pods;
 pub mod process;
 
 pub use addresses::Addresses;

@@ -3,7 +3,5 @@
 
 mod real {
     pub mod bed;
-    pub mod desk;
     mod nodes;
-    mod pods;
 }
