@@ -8,18 +8,12 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// The condition that sums up all others.
-pub const READY: &str = "Ready";
-/// Reason of a part that is switched off. It counts as true.
-pub const NOT_REQUIRED: &str = "NotRequired";
-/// Reason of `Ready` when every required part is up.
-pub const ALL_READY: &str = "AllReady";
+pub use c5c3_api::conditions::READY;
+use c5c3_api::conditions::reason::{self, DELETING, NOT_REQUIRED};
 /// Reason of a part that a failed pass did not get to.
 pub const NOT_REACHED: &str = "NotReached";
 /// Reason of a part about which nothing was said.
 pub const NOT_REPORTED: &str = "NotReported";
-/// Reason of `Ready` while the object is being deleted.
-pub const DELETING: &str = "Deleting";
 
 /// One condition that a controller declares. The order of the declaration is the order of
 /// importance: of several parts that are not well, the first is named as the blocker.
@@ -242,7 +236,7 @@ fn ready<'c>(parts: &[Part], ending: Ending<'_>, find: impl Fn(&str) -> Option<&
             };
         }
     }
-    State::new(Truth::True, ALL_READY, "")
+    State::new(Truth::True, reason::READY, "")
 }
 
 #[cfg(test)]

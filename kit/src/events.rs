@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn only_a_change_of_ready_is_told() {
-        let up = ready("True", "AllReady");
+        let up = ready("True", "Ready");
         let down = ready("False", "SourceMissing");
         assert_eq!(on_change(&up, &up), None);
         assert_eq!(on_change(&down, &down), None);

@@ -17,6 +17,8 @@ pub mod names;
 pub mod openapi;
 /// JSON patch, merge patch and strategic merge patch.
 pub mod patch;
+/// Kubernetes' protobuf form of built-in kinds.
+pub mod protobuf;
 /// Resource quantities.
 pub mod quantity;
 /// Schemas of custom resources: pruning, defaulting, validation.

@@ -6,6 +6,7 @@ mod corpora {
     mod crd;
     mod names;
     mod patch;
+    mod protobuf;
     mod quantity;
     mod selectors;
     mod ssa;

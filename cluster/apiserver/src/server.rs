@@ -13,11 +13,12 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    auth::{self, AccessControl},
     cluster::Cluster,
     crds,
-    identity::{Access, Identity, InProcessOnly},
+    identity::Identity,
     pods,
-    serve::{ApiService, Core, InProcess, Limits, Metrics},
+    serve::{ApiService, Core, InProcess, Limits, Metrics, listener},
     store::{Action, DiskError, Expect, History, ObjectKey, Redb, Store, Write, draft},
     strategy::ServiceNetwork,
 };
@@ -29,6 +30,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// Address of the HTTPS listener, port 0 for any free one; `None`: in-process clients only.
     pub listen: Option<SocketAddr>,
+    /// Names and addresses under which clients reach the server, beside localhost.
+    pub names: Vec<String>,
     /// Logical clusters; the first one also answers paths without a `/clusters/<name>` prefix.
     pub clusters: Vec<String>,
     /// Addresses of Services: network and prefix length, and the address of the first cluster's DNS.
@@ -44,6 +47,7 @@ impl Default for Config {
         Self {
             state_dir: PathBuf::new(),
             listen: None,
+            names: Vec::new(),
             clusters: vec!["default".into()],
             service_network: (std::net::Ipv4Addr::new(10, 96, 0, 0), 16),
             limits: Limits::default(),
@@ -75,6 +79,7 @@ pub enum StartError {
 /// A running API server. Dropping it stops it without waiting.
 pub struct Server {
     core: Arc<Core>,
+    access: Arc<AccessControl>,
     address: Option<SocketAddr>,
     kubeconfig: PathBuf,
     tasks: Vec<JoinHandle<()>>,
@@ -105,7 +110,9 @@ impl Server {
                 )
             })
             .collect();
-        let access: Arc<dyn Access> = Arc::new(InProcessOnly);
+        let keys = |error: auth::KeyError| StartError::Keys(error.to_string());
+        let access = AccessControl::open(&directory.join("pki"), &config.names).map_err(keys)?;
+        let access = Arc::new(access);
         let core = Arc::new(Core {
             store,
             clusters,
@@ -114,7 +121,7 @@ impl Server {
             watches: Arc::new(Semaphore::new(config.limits.watches)),
             limits: config.limits,
             metrics: Arc::new(Metrics::default()),
-            access,
+            access: access.clone(),
             stopping: CancellationToken::new(),
         });
         let service = ApiService(core.clone());
@@ -128,10 +135,33 @@ impl Server {
                 })?;
             tasks.push(tokio::spawn(crds::run(service.clone(), cluster.clone())));
         }
+        let kubeconfig = directory.join("kubeconfig");
+        let mut address = None;
+        if let Some(wanted) = config.listen {
+            let failed = |source| StartError::Listen {
+                address: wanted,
+                source,
+            };
+            let socket = tokio::net::TcpListener::bind(wanted).await.map_err(failed)?;
+            let bound = socket.local_addr().map_err(failed)?;
+            let authority = access.authority();
+            auth::write_kubeconfig(&kubeconfig, authority, bound, &config.clusters).map_err(keys)?;
+            let tls = authority.server_config().map_err(keys)?;
+            let stopping = core.stopping.clone();
+            tasks.push(tokio::spawn(listener::serve(
+                socket,
+                tls,
+                service,
+                stopping,
+                config.grace,
+            )));
+            address = Some(bound);
+        }
         Ok(Self {
             core,
-            address: None,
-            kubeconfig: directory.join("kubeconfig"),
+            access,
+            address,
+            kubeconfig,
             tasks,
             grace: config.grace,
         })
@@ -181,6 +211,11 @@ impl Server {
         &self.kubeconfig
     }
 
+    /// Certificates and tokens of this server.
+    pub fn access(&self) -> &AccessControl {
+        &self.access
+    }
+
     /// Registers the node that runs a cluster's pods; without one, logs and exec answer 503.
     pub fn set_pods(&self, cluster: &str, provider: Arc<dyn pods::Provider>) {
         if let Some(cluster) = self.core.cluster(cluster) {
@@ -210,30 +245,32 @@ impl Drop for Server {
     }
 }
 
-/// Namespaces that every cluster has.
+/// Namespaces and roles that every cluster has.
 async fn bootstrap(core: &Core, cluster: &Cluster) -> Result<(), String> {
-    let missing = ["default", "kube-system", "kube-public", "kube-node-lease"]
+    let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"]
         .into_iter()
-        .filter(|name| cluster.get("", "namespaces", "", name).is_none());
-    let collection = cluster.collection("", "namespaces");
-    let writes = missing.map(|name| {
-        let namespace = json!({
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {
-                "name": name,
-                "uid": uuid::Uuid::new_v4().to_string(),
-                "creationTimestamp": crate::resource::now(),
-                "labels": {"kubernetes.io/metadata.name": name},
-            },
-            "spec": {"finalizers": ["kubernetes"]},
-            "status": {"phase": "Active"},
+        .filter(|name| cluster.get("", "namespaces", "", name).is_none())
+        .map(|name| {
+            let namespace = json!({
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            });
+            ("", "namespaces", namespace)
         });
+    let roles = auth::bootstrap(cluster)
+        .into_iter()
+        .map(|(resource, role)| (auth::RBAC_GROUP, resource, role));
+    let writes = namespaces.chain(roles).map(|(group, resource, mut object)| {
+        object["metadata"]["uid"] = json!(uuid::Uuid::new_v4().to_string());
+        object["metadata"]["creationTimestamp"] = json!(crate::resource::now());
         core.store.write(Write {
-            collection: collection.clone(),
-            key: ObjectKey::new("", name),
+            collection: cluster.collection(group, resource),
+            key: ObjectKey::new("", object["metadata"]["name"].as_str().unwrap_or_default()),
             expect: Expect::Absent,
-            action: Action::Put(draft(&namespace)),
+            action: Action::Put(draft(&object)),
         })
     });
     for written in futures::future::join_all(writes).await {

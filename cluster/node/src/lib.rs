@@ -19,6 +19,7 @@ pub mod layout;
 mod links;
 pub mod netns;
 pub mod node;
+pub mod pods;
 pub mod process;
 
 pub use addresses::Addresses;

@@ -3,5 +3,7 @@
 
 mod real {
     pub mod bed;
+    pub mod desk;
     mod nodes;
+    mod pods;
 }

@@ -1,5 +1,6 @@
 # Asks the packages of an image for their configuration options: writes what oslo-config-generator
 # tells, and the options of the ways to log in, which services read without announcing them.
+# Arguments: the service, the file for the options, the file for the logins.
 import importlib.metadata
 import json
 import sys
@@ -13,11 +14,13 @@ for entry in importlib.metadata.entry_points(group="oslo.config.opts"):
     try:
         entry.load()
     except Exception as error:  # needs a package that this image does not have
+        if entry.name.split(".")[0] == sys.argv[1]:
+            raise
         print(f"left out {entry.name}: {error}", file=sys.stderr)
     else:
         namespaces.append(entry.name)
 
-arguments = ["--format", "json", "--output-file", sys.argv[1]]
+arguments = ["--format", "json", "--output-file", sys.argv[2]]
 for namespace in sorted(set(namespaces)):
     arguments += ["--namespace", namespace]
 generator.main(arguments)
@@ -35,5 +38,5 @@ for login in LOGINS if loading else []:
         continue
     for option in options:
         logins[option.dest] = {"dest": option.dest, "secret": bool(option.secret)}
-with open(sys.argv[2], "w", encoding="utf-8") as out:
+with open(sys.argv[3], "w", encoding="utf-8") as out:
     json.dump(sorted(logins.values(), key=lambda option: option["dest"]), out)

@@ -86,7 +86,7 @@ pub fn ask(
         inside.furnish()?;
         inside.note("options.py", include_str!("options.py"))?;
         let script = format!(
-            "{environment}/bin/python {INSIDE}/options.py {INSIDE}/options.json {INSIDE}/logins.json"
+            "{environment}/bin/python {INSIDE}/options.py {service} {INSIDE}/options.json {INSIDE}/logins.json"
         );
         inside.run("oslo-config-generator", &script, &Variables::new())?;
         let read = |name: &str| {

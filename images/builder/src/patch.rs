@@ -155,7 +155,7 @@ fn unterminated(body: &mut [Line]) {
 }
 
 impl Hunk {
-    fn old(&self) -> Vec<&str> {
+    fn before(&self) -> Vec<&str> {
         let side = self.lines.iter().filter_map(|line| match line {
             Line::Keep(text) | Line::Delete(text) => Some(text.as_str()),
             Line::Insert(_) => None,
@@ -163,7 +163,7 @@ impl Hunk {
         side.collect()
     }
 
-    fn new(&self) -> Vec<&str> {
+    fn after(&self) -> Vec<&str> {
         let side = self.lines.iter().filter_map(|line| match line {
             Line::Keep(text) | Line::Insert(text) => Some(text.as_str()),
             Line::Delete(_) => None,
@@ -208,15 +208,18 @@ impl FilePatch {
         // Lines of the original that are already in the result, and how far the last hunk had moved.
         let (mut done, mut moved) = (0_usize, 0_isize);
         for (number, hunk) in self.hunks.iter().enumerate() {
-            let old = hunk.old();
+            let old = hunk.before();
             let wanted = hunk.start.saturating_sub(usize::from(!old.is_empty()));
             let expected = wanted.saturating_add_signed(moved).max(done);
             let Some(place) = find(&lines, &old, expected, done) else {
-                return Err(failed(number, misfit(&lines, &old, &hunk.new(), expected, done)));
+                return Err(failed(
+                    number,
+                    misfit(&lines, &old, &hunk.after(), expected, done),
+                ));
             };
             moved = place as isize - wanted as isize;
             result.extend(lines[done..place].iter().copied());
-            result.extend(hunk.new());
+            result.extend(hunk.after());
             done = place + old.len();
         }
         result.extend(lines[done..].iter().copied());

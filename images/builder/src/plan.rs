@@ -204,13 +204,27 @@ impl Request<'_> {
             .map(String::as_str)
     }
 
+    /// The first file that a recipe asks for and nobody gave.
+    fn ungiven<'r>(&self, recipe: &'r Recipe) -> Option<&'r str> {
+        let asked = recipe.files.iter().filter_map(|file| file.value.input.as_deref());
+        asked.into_iter().find(|input| !self.given.contains_key(*input))
+    }
+
+    /// Images that a build of everything passes over, each with the file that it lacks.
+    pub fn passed_over(&self) -> Vec<(&str, &str)> {
+        let images = self
+            .recipes
+            .images()
+            .filter(|recipe| self.version(recipe).is_some());
+        images
+            .filter_map(|recipe| Some((recipe.name.as_str(), self.ungiven(recipe)?)))
+            .collect()
+    }
+
     fn chosen(&self) -> Result<Vec<&Recipe>> {
         if self.names.is_empty() {
-            return Ok(self
-                .recipes
-                .images()
-                .filter(|recipe| self.version(recipe).is_some())
-                .collect());
+            let ready = |recipe: &&Recipe| self.version(recipe).is_some() && self.ungiven(recipe).is_none();
+            return Ok(self.recipes.images().filter(ready).collect());
         }
         let unique: BTreeSet<&String> = self.names.iter().collect();
         self.names

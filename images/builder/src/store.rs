@@ -287,6 +287,28 @@ impl Store {
         Ok(file)
     }
 
+    /// Held by everything that makes layers or images: nothing is thrown away meanwhile.
+    pub fn share(&self) -> Result<File> {
+        let path = self.root.join("locks/store");
+        let file = File::create(&path).context("opening", &path)?;
+        file.lock_shared().context("locking", &path)?;
+        Ok(file)
+    }
+
+    /// Held by what throws away.
+    pub fn alone(&self) -> Result<File> {
+        let path = self.root.join("locks/store");
+        let file = File::create(&path).context("opening", &path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(Error::Request(format!(
+                "a build is running in {}: try again when it is done",
+                self.root.display()
+            ))),
+            Err(TryLockError::Error(error)) => Err(Error::io("locking", &path, error)),
+        }
+    }
+
     pub fn work(&self, name: &str) -> Result<Work> {
         let _guard = self.lock("work")?;
         let path = self
@@ -320,9 +342,9 @@ impl Store {
             if !in_use {
                 removed += 1;
                 if path.is_dir() {
-                    remove_tree(&path)?
+                    remove_tree(&path)?;
                 } else {
-                    fs::remove_file(&path).context("removing", &path)?
+                    fs::remove_file(&path).context("removing", &path)?;
                 }
             }
         }

@@ -53,21 +53,6 @@ pub fn unpack(blob: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The regular files of a layer that `wanted` chooses, by path.
-pub fn read_files(blob: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<(std::path::PathBuf, Vec<u8>)>> {
-    let mut files = Vec::new();
-    for entry in open(blob)?.entries().context("reading", blob)? {
-        let mut entry = entry.context("reading", blob)?;
-        let path = entry.path().context("reading", blob)?.into_owned();
-        if entry.header().entry_type().is_file() && wanted(&path) {
-            let mut content = Vec::new();
-            entry.read_to_end(&mut content).context("reading", blob)?;
-            files.push((path, content));
-        }
-    }
-    Ok(files)
-}
-
 /// Removes a tree; a tree that is not there is fine.
 pub fn remove_tree(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
@@ -115,8 +100,6 @@ mod tests {
         );
         let second = tarball::write(&two, 1_000_000, &work.path().join("again")).unwrap();
         assert_eq!(first, second);
-        let found = read_files(&blob, |path| path.ends_with("file")).unwrap();
-        assert_eq!(found, [("a/file".into(), b"text".to_vec())]);
     }
 
     #[test]

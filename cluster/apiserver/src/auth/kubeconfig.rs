@@ -64,10 +64,8 @@ fn keep_namespaces(config: &mut Value, old: &Value) {
         return;
     };
     for context in contexts {
-        let before = old["contexts"].as_array().into_iter().flatten();
-        let same = before
-            .filter(|before| before["name"] == context["name"])
-            .next_back();
+        let mut before = old["contexts"].as_array().into_iter().flatten();
+        let same = before.find(|before| before["name"] == context["name"]);
         if let Some(namespace) = same.and_then(|before| before["context"].get("namespace")) {
             context["context"]["namespace"] = namespace.clone();
         }

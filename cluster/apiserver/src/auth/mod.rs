@@ -24,7 +24,7 @@ use crate::{
 pub use authority::{Authority, ClientCertificate};
 pub use files::KeyError;
 pub use kubeconfig::write as write_kubeconfig;
-pub use rbac::{Rule, Snapshot, bootstrap};
+pub use rbac::{GROUP as RBAC_GROUP, Rule, Snapshot, bootstrap};
 pub use tokens::{TokenKeys, TokenSpec};
 
 /// Certificates, tokens and RBAC of a server.

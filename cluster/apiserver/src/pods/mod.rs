@@ -1,7 +1,10 @@
 //! What runs in pods: logs, commands, attached terminals and forwarded ports. The node that runs the
 //! pods implements [`Provider`]; this module speaks Kubernetes' streaming protocols for it.
 
+mod exec;
+mod forward;
 mod logs;
+mod websocket;
 
 use std::pin::Pin;
 
@@ -124,7 +127,9 @@ pub async fn serve(call: Call, target: &Target, pod: Value) -> Result<Response<B
     };
     match target.subresource.as_str() {
         "log" => logs::serve(&call, provider, &pod).await,
-        _ => Err(ApiError::unavailable("not served")),
+        "exec" => exec::serve(call, provider, pod, false).await,
+        "attach" => exec::serve(call, provider, pod, true).await,
+        _ => forward::serve(call, provider, pod),
     }
 }
 

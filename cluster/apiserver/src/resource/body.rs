@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use apimachinery::protobuf::{self, ProtobufError};
 use http::header;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
@@ -112,9 +113,17 @@ pub fn parse(media: &str, bytes: &[u8]) -> Result<(Value, Vec<String>)> {
                 .map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
             Ok((value, Vec::new()))
         }
+        protobuf::MEDIA_TYPE => match protobuf::decode(bytes) {
+            Ok(value) => Ok((value, Vec::new())),
+            Err(error @ ProtobufError::Kind { .. }) => {
+                Err(ApiError::unsupported_media_type(error.to_string()))
+            }
+            Err(error) => Err(bad(error.to_string())),
+        },
         other => Err(ApiError::unsupported_media_type(format!(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/json, application/yaml (got {other:?})"
+             application/json, application/yaml, {} (got {other:?})",
+            protobuf::MEDIA_TYPE
         ))),
     }
 }
@@ -270,11 +279,6 @@ mod tests {
         for bad in [deep.as_bytes(), b"", b"{", b"{} {}", b"\xff", b"{\"a\":"] {
             assert_eq!(parse("application/json", bad).unwrap_err().code, 400);
         }
-        assert_eq!(
-            parse("application/vnd.kubernetes.protobuf", b"k8s\0")
-                .unwrap_err()
-                .code,
-            415
-        );
+        assert_eq!(parse(protobuf::MEDIA_TYPE, b"k8s\0").unwrap_err().code, 415);
     }
 }

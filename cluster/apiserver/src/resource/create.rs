@@ -100,6 +100,15 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
     };
     let _guard = strategy::write_guard(&context).await;
     strategy::admit(&context, &mut object, None)?;
+    let access = &call.core.access;
+    access.admit(
+        &call.cluster,
+        &call.identity,
+        kind,
+        &target.namespace,
+        None,
+        &object,
+    )?;
     semantics::prepare_create(kind, &mut object);
     strategy::prepare(&context, &mut object, None)?;
     let mut errors = semantics::validate_create(kind, &object);

@@ -152,6 +152,15 @@ pub async fn modify(
         let live = version::read(kind, &stored);
         let mut object = change(&live)?;
         strategy::admit(&context, &mut object, Some(&live))?;
+        let access = &call.core.access;
+        access.admit(
+            &call.cluster,
+            &call.identity,
+            kind,
+            &target.namespace,
+            Some(&live),
+            &object,
+        )?;
         semantics::prepare_update(kind, &target.subresource, &mut object, &live);
         strategy::prepare(&context, &mut object, Some(&live))?;
         let mut errors = semantics::validate_update(kind, &target.subresource, &object, &live);

@@ -1,6 +1,5 @@
 //! CustomResourceDefinitions: names are accepted or refused as they are written.
 
-use apimachinery::field::FieldError;
 use serde_json::{Value, json};
 
 use super::Context;
@@ -132,7 +131,8 @@ pub fn judge_names(crd: &mut Value, others: &[Value]) {
                 }
             }
         } else {
-            conflict.get_or_insert((reason, taken.join(", ")));
+            // The last one is told, as in Kubernetes.
+            conflict = Some((reason, taken.join(", ")));
         }
     }
     match wanted.get("categories") {
@@ -171,80 +171,6 @@ pub fn judge_names(crd: &mut Value, others: &[Value]) {
             }
         }
     }
-}
-
-pub fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-    let mut errors = Vec::new();
-    let spec = &object["spec"];
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let wanted = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));
-    if object["metadata"]["name"] != wanted.as_str() {
-        let detail = "must be spec.names.plural+\".\"+spec.group";
-        errors.push(FieldError::invalid(
-            "metadata.name",
-            object["metadata"]["name"].clone(),
-            detail,
-        ));
-    }
-    if !matches!(spec["scope"].as_str(), Some("Cluster" | "Namespaced")) {
-        let scope = text(&spec["scope"]);
-        errors.push(FieldError::not_supported(
-            "spec.scope",
-            scope,
-            ["Cluster", "Namespaced"],
-        ));
-    }
-    let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let storing = versions
-        .iter()
-        .filter(|version| version["storage"] == true)
-        .count();
-    if storing != 1 {
-        let detail = "must have exactly one version marked as storage version";
-        errors.push(FieldError::invalid(
-            "spec.versions",
-            spec["versions"].clone(),
-            detail,
-        ));
-    }
-    for (i, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{i}].schema.openAPIV3Schema");
-        if !version["schema"]["openAPIV3Schema"].is_object() {
-            errors.push(FieldError::required(path, "schemas are required"));
-        }
-    }
-    if spec["conversion"]["strategy"] == "Webhook" {
-        errors.push(FieldError::invalid(
-            "spec.conversion.strategy",
-            "Webhook",
-            "this server converts with strategy None only",
-        ));
-    }
-    if let Some(old) = old
-        && condition(old, ESTABLISHED) == Some("True")
-    {
-        for field in ["group", "scope"] {
-            if spec[field] != old["spec"][field] {
-                let path = format!("spec.{field}");
-                errors.push(FieldError::invalid(
-                    path,
-                    spec[field].clone(),
-                    "field is immutable",
-                ));
-            }
-        }
-        for field in ["plural", "kind"] {
-            if spec["names"][field] != old["spec"]["names"][field] {
-                let path = format!("spec.names.{field}");
-                errors.push(FieldError::invalid(
-                    path,
-                    spec["names"][field].clone(),
-                    "field is immutable",
-                ));
-            }
-        }
-    }
-    errors
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The few things that are special to one kind. Everything else about a kind is data.
 
 mod crd;
+mod crd_validate;
 mod immutable;
 mod job;
 mod namespace;
@@ -101,7 +102,9 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         ("", "services") => errors.extend(service::validate(context, object, old)),
         ("", "pods") => errors.extend(pod::validate(context, object, old)),
         ("", "secrets") => errors.extend(secret::validate(object)),
-        ("apiextensions.k8s.io", "customresourcedefinitions") => errors.extend(crd::validate(object, old)),
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            errors.extend(crd_validate::validate(object, old))
+        }
         _ => {}
     }
     errors

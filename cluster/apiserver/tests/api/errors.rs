@@ -182,7 +182,6 @@ async fn nothing_a_client_sends_breaks_it() {
         "?limit=99999999999999999999",
         "?resourceVersion=-1",
         "?labelSelector=((",
-       
         "?watch=1&resourceVersion=x",
         "?watch=1&timeoutSeconds=-5",
         "?continue=e30",

@@ -161,3 +161,16 @@ fn a_given_file_is_part_of_the_key() {
     assert_ne!(with("aa"), with("bb"));
     assert_eq!(with("aa"), with("aa"));
 }
+
+#[test]
+fn a_build_of_everything_passes_over_what_nobody_gave() {
+    let refs = [("releases/R/source-refs.yaml", "{svc: '1', tool: '1'}")];
+    let plan = plan_of(&refs, &[], &Given::new()).unwrap();
+    assert_eq!(
+        plan.images
+            .iter()
+            .map(|image| image.recipe.as_str())
+            .collect::<Vec<_>>(),
+        ["svc"]
+    );
+}

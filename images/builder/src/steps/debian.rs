@@ -53,7 +53,7 @@ impl Debian<'_> {
         let preferences = self.work.join("preferences");
         fs::write(&preferences, pinned(&self.inputs.locked)).context("writing", &preferences)?;
         let mut script = format!(
-            "mmdebstrap --quiet --mode=root --format=directory --variant={}",
+            "mmdebstrap --mode=root --format=directory --variant={}",
             quote(variant)
         );
         script.push_str(" --dpkgopt=force-unsafe-io --skip=cleanup/apt/lists");

@@ -1,0 +1,89 @@
+//! The server's end of a WebSocket.
+
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        handshake::derive_accept_key,
+        protocol::{Role, WebSocketConfig},
+    },
+};
+
+use crate::{
+    serve::{self, Body, Call},
+    status::{ApiError, Result},
+};
+
+pub type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
+
+/// Messages beyond this are refused; clients send a few kilobytes at a time.
+const MESSAGE: usize = 4 << 20;
+
+/// The protocol that both sides speak: the client's first choice among ours.
+pub fn negotiate(call: &Call, ours: &[&'static str]) -> Result<&'static str> {
+    let upgrade = call.header(header::UPGRADE);
+    if !upgrade.eq_ignore_ascii_case("websocket") {
+        return Err(if upgrade.is_empty() {
+            ApiError::bad_request("unable to upgrade: a WebSocket is expected")
+        } else {
+            ApiError::bad_request(format!(
+                "unable to upgrade to {upgrade:?}: only WebSockets are served"
+            ))
+        });
+    }
+    let offered = call.parts.headers.get_all(header::SEC_WEBSOCKET_PROTOCOL);
+    let offered: Vec<&str> = offered
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .collect();
+    let chosen = offered
+        .iter()
+        .find_map(|name| ours.iter().find(|own| *own == name));
+    chosen.copied().ok_or_else(|| {
+        ApiError::bad_request(format!(
+            "unable to negotiate protocol: client supports {offered:?}, server accepts {ours:?}"
+        ))
+    })
+}
+
+/// Answers the handshake and hands the socket to `run` once it is there.
+pub fn accept<F, R>(call: Call, protocol: &'static str, run: F) -> Result<Response<Body>>
+where
+    F: FnOnce(Socket) -> R + Send + 'static,
+    R: Future<Output = ()> + Send + 'static,
+{
+    let key = call.header(header::SEC_WEBSOCKET_KEY).to_owned();
+    if key.is_empty() || call.header(header::SEC_WEBSOCKET_VERSION) != "13" {
+        return Err(ApiError::bad_request("not a WebSocket handshake of version 13"));
+    }
+    let stopping = call.core.stopping.clone();
+    let upgrade = hyper::upgrade::on(Request::from_parts(call.parts, ()));
+    tokio::spawn(async move {
+        let upgraded = match upgrade.await {
+            Ok(upgraded) => upgraded,
+            Err(error) => return tracing::debug!(%error, "the connection was not upgraded"),
+        };
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(MESSAGE))
+            .max_frame_size(Some(MESSAGE));
+        let socket =
+            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+        tokio::select! {
+            () = run(socket) => {}
+            () = stopping.cancelled() => {}
+        }
+    });
+    let mut response = Response::new(serve::empty());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+    if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    Ok(response)
+}

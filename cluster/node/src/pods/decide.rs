@@ -1,0 +1,525 @@
+//! The decision: what to do next for one pod.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{Container as Wanted, Pod, PodSpec, PodStatus};
+
+use super::backoff;
+use super::memory::{Memory, Task};
+use super::observed::{Container, Observed, Sandbox, State};
+use super::status::{self, Facts};
+use super::view::{self, Policy};
+
+/// Everything a decision depends on.
+pub struct Input<'a> {
+    pub pod: &'a Pod,
+    pub observed: &'a Observed,
+    pub memory: &'a Memory,
+    /// The node's own address.
+    pub node_address: &'a str,
+    pub now: Timestamp,
+}
+
+/// Work for the executor. Each names the [`Task`] that it is while it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    RunSandbox {
+        attempt: u32,
+    },
+    StopSandbox {
+        id: String,
+    },
+    RemoveSandbox {
+        id: String,
+    },
+    Start {
+        name: String,
+        attempt: u32,
+        sandbox: String,
+    },
+    Stop {
+        id: String,
+        name: String,
+        grace: i64,
+        why: String,
+    },
+    /// An instance that nothing needs any more.
+    Remove {
+        id: String,
+    },
+    /// Volumes, logs and cgroup away; then the object, which the user deleted.
+    Finish,
+}
+
+impl Action {
+    pub fn task(&self) -> Task {
+        match self {
+            Self::RunSandbox { .. } => Task::Sandbox,
+            Self::StopSandbox { id } | Self::RemoveSandbox { id } => Task::EndSandbox(id.clone()),
+            Self::Start { name, .. } => Task::Start(name.clone()),
+            Self::Stop { id, .. } | Self::Remove { id } => Task::End(id.clone()),
+            Self::Finish => Task::Finish,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    pub actions: Vec<Action>,
+    pub status: PodStatus,
+    /// When to decide again though nothing happened.
+    pub wake: Option<Timestamp>,
+}
+
+/// What one container needs.
+#[derive(Debug, PartialEq)]
+enum Step {
+    /// Work on it runs, or its time has not come.
+    Wait,
+    Start {
+        attempt: u32,
+    },
+    Later {
+        at: Timestamp,
+    },
+    Runs {
+        started: bool,
+    },
+    Stop {
+        why: String,
+    },
+    Discard,
+    Done {
+        ok: bool,
+    },
+}
+
+struct Plan<'a> {
+    input: &'a Input<'a>,
+    spec: &'a PodSpec,
+    actions: Vec<Action>,
+    wake: Option<Timestamp>,
+}
+
+pub fn decide(input: &Input) -> Decision {
+    let empty = PodSpec::default();
+    let spec = input.pod.spec.as_ref().unwrap_or(&empty);
+    let mut plan = Plan {
+        input,
+        spec,
+        actions: Vec::new(),
+        wake: None,
+    };
+    let overdue = plan.overdue();
+    let finished = match plan.ending() || overdue.is_some() {
+        true => {
+            plan.end();
+            false
+        }
+        false => plan.run(),
+    };
+    let facts = Facts {
+        finished,
+        overdue: overdue.or_else(|| input.memory.ended.clone()),
+    };
+    let status = status::report(input, spec, &facts);
+    // Only this program's tasks may be in the way; the same one never starts twice.
+    let running = &input.memory.running;
+    plan.actions.retain(|a| !running.contains(&a.task()));
+    Decision {
+        actions: plan.actions,
+        status,
+        wake: plan.wake,
+    }
+}
+
+impl<'a> Plan<'a> {
+    fn observed(&self) -> &'a Observed {
+        self.input.observed
+    }
+
+    fn memory(&self) -> &'a Memory {
+        self.input.memory
+    }
+
+    fn wake_at(&mut self, at: Timestamp) {
+        self.wake = Some(self.wake.map_or(at, |w| w.min(at)));
+    }
+
+    fn deleted(&self) -> bool {
+        self.input.pod.metadata.deletion_timestamp.is_some()
+    }
+
+    fn ending(&self) -> bool {
+        self.deleted() || view::is_final(view::phase(self.input.pod)) || self.memory().ended.is_some()
+    }
+
+    /// The pod's own deadline has passed.
+    fn overdue(&mut self) -> Option<(String, String)> {
+        let limit = self.spec.active_deadline_seconds?;
+        if view::is_final(view::phase(self.input.pod)) {
+            return None;
+        }
+        let start = self.input.pod.status.as_ref()?.start_time.as_ref()?.0;
+        let at = start + SignedDuration::from_secs(limit);
+        if self.input.now >= at {
+            let message = "Pod was active on the node longer than the specified deadline";
+            return Some(("DeadlineExceeded".into(), message.into()));
+        }
+        self.wake_at(at);
+        None
+    }
+
+    /// Containers first, helpers after them, then the sandboxes, then the traces.
+    fn end(&mut self) {
+        let living: Vec<&Container> = self.observed().containers.iter().filter(|c| c.lives()).collect();
+        if !living.is_empty() {
+            let sidecar = |c: &&&Container| view::find(self.spec, &c.name).is_some_and(view::is_sidecar);
+            let main: Vec<&Container> = living.iter().filter(|c| !sidecar(c)).copied().collect();
+            let ends = match main.is_empty() {
+                false => main,
+                // The last started helper goes first: others may depend on the first.
+                true => {
+                    let order = |c: &&Container| {
+                        view::init_containers(self.spec)
+                            .iter()
+                            .position(|w| w.name == c.name)
+                    };
+                    living.into_iter().max_by_key(order).into_iter().collect()
+                }
+            };
+            for container in ends {
+                self.stop(container, "Stopping container");
+            }
+            return;
+        }
+        let starting = self
+            .memory()
+            .running
+            .iter()
+            .any(|t| matches!(t, Task::Sandbox | Task::Start(_)));
+        if starting {
+            return;
+        }
+        let mut quiet = true;
+        for sandbox in &self.observed().sandboxes {
+            if !self.memory().stopped.contains(&sandbox.id) {
+                self.actions.push(Action::StopSandbox {
+                    id: sandbox.id.clone(),
+                });
+                quiet = false;
+            } else if self.deleted() {
+                self.actions.push(Action::RemoveSandbox {
+                    id: sandbox.id.clone(),
+                });
+                quiet = false;
+            }
+        }
+        if quiet && self.deleted() && self.memory().running.is_empty() {
+            self.actions.push(Action::Finish);
+        }
+    }
+
+    fn stop(&mut self, container: &Container, why: &str) {
+        self.actions.push(Action::Stop {
+            id: container.id.clone(),
+            name: container.name.clone(),
+            grace: view::grace(self.input.pod),
+            why: why.into(),
+        });
+    }
+
+    /// Brings the pod forward; true when everything in it has ended for good.
+    fn run(&mut self) -> bool {
+        let Some(sandbox) = self.observed().current() else {
+            return self.no_sandbox();
+        };
+        for other in &self.observed().sandboxes {
+            if other.id == sandbox.id {
+                continue;
+            }
+            self.actions
+                .push(match self.memory().stopped.contains(&other.id) {
+                    true => Action::RemoveSandbox { id: other.id.clone() },
+                    false => Action::StopSandbox { id: other.id.clone() },
+                });
+        }
+        if self.memory().is_running(&Task::EndSandbox(sandbox.id.clone())) {
+            return false;
+        }
+        self.tidy(sandbox);
+        match self.init(sandbox) {
+            Progress::Blocked => false,
+            Progress::Failed => self.wind_down(sandbox),
+            Progress::Complete => self.main(sandbox),
+        }
+    }
+
+    fn no_sandbox(&mut self) -> bool {
+        // A sandbox that is not ready may still have processes in it: they go first.
+        let mut clear = true;
+        for old in &self.observed().sandboxes {
+            if !self.memory().stopped.contains(&old.id) {
+                self.actions.push(Action::StopSandbox { id: old.id.clone() });
+                clear = false;
+            }
+        }
+        if !clear || self.memory().is_running(&Task::Sandbox) {
+            return false;
+        }
+        if self.has_run() && !self.wants_to_run_again() {
+            return true;
+        }
+        if let Some(failure) = self.memory().failures.get("")
+            && failure.retry_at > self.input.now
+        {
+            self.wake_at(failure.retry_at);
+            return false;
+        }
+        let attempt = self.observed().newest().map_or(0, |s| s.attempt + 1);
+        self.actions.push(Action::RunSandbox { attempt });
+        false
+    }
+
+    /// Whether any main container was ever started.
+    fn has_run(&self) -> bool {
+        self.spec
+            .containers
+            .iter()
+            .any(|c| self.observed().last(&c.name).is_some() || self.reported(&c.name).is_some())
+    }
+
+    /// Without its sandbox a pod starts from the beginning, unless its policy forbids.
+    fn wants_to_run_again(&self) -> bool {
+        match view::policy(self.spec) {
+            Policy::Always => true,
+            Policy::Never => false,
+            Policy::OnFailure => !self
+                .spec
+                .containers
+                .iter()
+                .all(|c| match self.observed().last(&c.name) {
+                    Some(last) => last.state == State::Exited && last.exit_code == 0,
+                    None => self
+                        .reported(&c.name)
+                        .and_then(|s| s.state.as_ref()?.terminated.as_ref())
+                        .is_some_and(|t| t.exit_code == 0),
+                }),
+        }
+    }
+
+    /// The last report about a container that had been made.
+    fn reported(&self, name: &str) -> Option<&'a k8s_openapi::api::core::v1::ContainerStatus> {
+        status::reported(self.input.pod, name).filter(|s| s.container_id.is_some())
+    }
+
+    /// Keeps the last two instances of each container: the newest and, for
+    /// `kubectl logs --previous`, the one before.
+    fn tidy(&mut self, sandbox: &Sandbox) {
+        for wanted in view::all_containers(self.spec) {
+            let mut dead: Vec<&Container> = self
+                .observed()
+                .instances(&wanted.name)
+                .filter(|c| c.sandbox == sandbox.id && c.state == State::Exited)
+                .collect();
+            dead.sort_by_key(|c| std::cmp::Reverse(c.attempt));
+            for old in dead.into_iter().skip(2) {
+                self.actions.push(Action::Remove { id: old.id.clone() });
+            }
+        }
+    }
+
+    fn step(&mut self, wanted: &Wanted, sandbox: &Sandbox, policy: Policy) -> Step {
+        let name = &wanted.name;
+        if self.memory().is_running(&Task::Start(name.clone())) {
+            return Step::Wait;
+        }
+        let Some(instance) = self.observed().latest(&sandbox.id, name) else {
+            return self.first_start(name);
+        };
+        if self.memory().is_running(&Task::End(instance.id.clone())) {
+            return Step::Wait;
+        }
+        match instance.state {
+            // Made but not started when this program ended.
+            State::Created => Step::Discard,
+            State::Unknown => Step::Stop {
+                why: "Container is in an unknown state".into(),
+            },
+            State::Running => {
+                let probed = self.memory().probes.get(&instance.id);
+                if let Some(why) = probed.and_then(|p| p.unhealthy.clone()) {
+                    return Step::Stop { why };
+                }
+                let started = wanted.startup_probe.is_none() || probed.is_some_and(|p| p.started);
+                Step::Runs { started }
+            }
+            State::Exited if !policy.restarts(instance.exit_code) => Step::Done {
+                ok: instance.exit_code == 0,
+            },
+            State::Exited => {
+                let at = restart_at(instance, self.memory());
+                match self.failure_until(name) {
+                    Some(until) => Step::Later { at: until },
+                    None if at > self.input.now => Step::Later { at },
+                    None => Step::Start {
+                        attempt: instance.attempt + 1,
+                    },
+                }
+            }
+        }
+    }
+
+    fn first_start(&self, name: &str) -> Step {
+        if let Some(at) = self.failure_until(name) {
+            return Step::Later { at };
+        }
+        let seen = self.observed().last(name).map(|c| c.attempt + 1);
+        let reported = self
+            .reported(name)
+            .and_then(|s| u32::try_from(s.restart_count).ok())
+            .map(|n| n + 1);
+        Step::Start {
+            attempt: seen.max(reported).unwrap_or(0),
+        }
+    }
+
+    fn failure_until(&self, name: &str) -> Option<Timestamp> {
+        let failure = self.memory().failures.get(name)?;
+        (failure.retry_at > self.input.now).then_some(failure.retry_at)
+    }
+
+    /// Turns a step into an action; the step that remains to be judged comes back.
+    fn act(&mut self, wanted: &Wanted, sandbox: &Sandbox, policy: Policy) -> Step {
+        let step = self.step(wanted, sandbox, policy);
+        let instance = self.observed().latest(&sandbox.id, &wanted.name);
+        match &step {
+            Step::Start { attempt } => self.actions.push(Action::Start {
+                name: wanted.name.clone(),
+                attempt: *attempt,
+                sandbox: sandbox.id.clone(),
+            }),
+            Step::Later { at } => self.wake_at(*at),
+            Step::Stop { why } => {
+                if let Some(instance) = instance {
+                    let grace = wanted
+                        .liveness_probe
+                        .as_ref()
+                        .and_then(|p| p.termination_grace_period_seconds)
+                        .unwrap_or_else(|| view::grace(self.input.pod));
+                    self.actions.push(Action::Stop {
+                        id: instance.id.clone(),
+                        name: wanted.name.clone(),
+                        grace,
+                        why: why.clone(),
+                    });
+                }
+            }
+            Step::Discard => {
+                if let Some(instance) = instance {
+                    self.actions.push(Action::Remove {
+                        id: instance.id.clone(),
+                    });
+                }
+            }
+            Step::Wait | Step::Runs { .. } | Step::Done { .. } => {}
+        }
+        step
+    }
+
+    fn init(&mut self, sandbox: &Sandbox) -> Progress {
+        let spec = self.spec;
+        let policy = match view::policy(spec) {
+            // A failed init container is tried again unless the pod never restarts.
+            Policy::Never => Policy::Never,
+            _ => Policy::OnFailure,
+        };
+        // Once a main container exists in this sandbox, the init containers are behind it.
+        let past = spec
+            .containers
+            .iter()
+            .any(|c| self.observed().latest(&sandbox.id, &c.name).is_some());
+        let ended = past && self.main_ended(sandbox);
+        for wanted in view::init_containers(spec) {
+            if view::is_sidecar(wanted) {
+                if ended {
+                    continue;
+                }
+                match self.act(wanted, sandbox, Policy::Always) {
+                    Step::Runs { started: true } => {}
+                    _ if past => {}
+                    _ => return Progress::Blocked,
+                }
+            } else if !past {
+                match self.act(wanted, sandbox, policy) {
+                    Step::Done { ok: true } => {}
+                    Step::Done { ok: false } => return Progress::Failed,
+                    _ => return Progress::Blocked,
+                }
+            }
+        }
+        Progress::Complete
+    }
+
+    fn main_ended(&mut self, sandbox: &Sandbox) -> bool {
+        let (spec, policy) = (self.spec, view::policy(self.spec));
+        spec.containers
+            .iter()
+            .all(|c| matches!(self.step(c, sandbox, policy), Step::Done { .. }))
+    }
+
+    fn main(&mut self, sandbox: &Sandbox) -> bool {
+        let (spec, policy) = (self.spec, view::policy(self.spec));
+        let mut ended = true;
+        for wanted in &spec.containers {
+            let step = self.act(wanted, sandbox, policy);
+            ended &= matches!(step, Step::Done { .. });
+        }
+        ended && self.wind_down(sandbox)
+    }
+
+    /// Everything that counts has ended: helpers go, last started first. True when done.
+    fn wind_down(&mut self, sandbox: &Sandbox) -> bool {
+        let helper = view::init_containers(self.spec)
+            .iter()
+            .rev()
+            .filter_map(|w| self.observed().latest(&sandbox.id, &w.name))
+            .find(|c| c.lives());
+        if let Some(helper) = helper {
+            self.stop(helper, "Stopping container");
+            return false;
+        }
+        !self
+            .memory()
+            .running
+            .iter()
+            .any(|t| matches!(t, Task::Start(_) | Task::End(_)))
+    }
+}
+
+enum Progress {
+    Blocked,
+    Failed,
+    Complete,
+}
+
+/// When an ended container may start again.
+pub(super) fn restart_at(instance: &Container, memory: &Memory) -> Timestamp {
+    let finished = instance.finished.unwrap_or(instance.created);
+    finished + restart_delay(instance, memory)
+}
+
+pub(super) fn restart_delay(instance: &Container, memory: &Memory) -> SignedDuration {
+    // After a restart of this program the number of attempts stands for the streak.
+    let before = memory
+        .streaks
+        .get(&instance.name)
+        .copied()
+        .unwrap_or(instance.attempt);
+    backoff::delay(backoff::streak(before, instance.started, instance.finished))
+}
+
+/// The streak to remember when the instance after `ended` starts.
+pub fn next_streak(ended: &Container, memory: &Memory) -> u32 {
+    let before = memory.streaks.get(&ended.name).copied().unwrap_or(ended.attempt);
+    backoff::streak(before, ended.started, ended.finished).saturating_add(1)
+}

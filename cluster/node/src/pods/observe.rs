@@ -1,0 +1,179 @@
+//! Reads what the runtime shows of one pod.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use jiff::Timestamp;
+use k8s_cri::v1::{ContainerState, ContainerStatus, PodSandboxState};
+
+use super::host::Host;
+use super::names;
+use super::observed::{Container, Observed, Sandbox, State};
+use crate::error::Result;
+
+const MESSAGE_LIMIT: usize = 4096;
+const LOG_LINES: usize = 80;
+const LOG_LIMIT: usize = 2048;
+
+/// What never changes any more is asked for once.
+#[derive(Default)]
+pub(super) struct Cache {
+    ended: BTreeMap<String, Container>,
+    addresses: BTreeMap<String, Option<String>>,
+}
+
+impl Cache {
+    /// No sandbox of the pod was ever ready.
+    pub fn is_empty(&self) -> bool {
+        self.addresses.is_empty()
+    }
+}
+
+fn time(nanoseconds: i64) -> Option<Timestamp> {
+    (nanoseconds > 0)
+        .then(|| Timestamp::from_nanosecond(i128::from(nanoseconds)).ok())
+        .flatten()
+}
+
+pub(super) async fn observe(host: &Host, uid: &str, cache: &mut Cache) -> Result<Observed> {
+    let labels = [(names::POD_UID, uid)];
+    let (sandboxes, containers) =
+        tokio::try_join!(host.cri.sandboxes(&labels), host.cri.containers(&labels))?;
+    let mut observed = Observed::default();
+    for sandbox in sandboxes {
+        let ready = sandbox.state == PodSandboxState::SandboxReady as i32;
+        let ip = match cache.addresses.get(&sandbox.id) {
+            Some(ip) => ip.clone(),
+            None => {
+                let status = host.cri.sandbox_status(&sandbox.id).await?;
+                let ip = status.network.map(|n| n.ip).filter(|ip| !ip.is_empty());
+                if ready {
+                    cache.addresses.insert(sandbox.id.clone(), ip.clone());
+                }
+                ip
+            }
+        };
+        observed.sandboxes.push(Sandbox {
+            attempt: sandbox.metadata.map_or(0, |m| m.attempt),
+            created: time(sandbox.created_at).unwrap_or_default(),
+            id: sandbox.id,
+            ready,
+            ip,
+        });
+    }
+    for container in containers {
+        if let Some(known) = cache.ended.get(&container.id) {
+            observed.containers.push(known.clone());
+            continue;
+        }
+        let status = match host.cri.container_status(&container.id).await {
+            Ok(status) => status,
+            Err(e) if e.code() == Some(tonic::Code::NotFound) => continue,
+            Err(e) => return Err(e),
+        };
+        let seen = read(container.pod_sandbox_id, status);
+        if seen.state == State::Exited {
+            cache.ended.insert(seen.id.clone(), seen.clone());
+        }
+        observed.containers.push(seen);
+    }
+    let listed = |id: &String| observed.containers.iter().any(|c| c.id == *id);
+    cache.ended.retain(|id, _| listed(id));
+    Ok(observed)
+}
+
+fn read(sandbox: String, status: ContainerStatus) -> Container {
+    let state = match ContainerState::try_from(status.state) {
+        Ok(ContainerState::ContainerCreated) => State::Created,
+        Ok(ContainerState::ContainerRunning) => State::Running,
+        Ok(ContainerState::ContainerExited) => State::Exited,
+        _ => State::Unknown,
+    };
+    let message = match state {
+        State::Exited => message(&status),
+        _ => String::new(),
+    };
+    let metadata = status.metadata.unwrap_or_default();
+    Container {
+        id: status.id,
+        name: metadata.name,
+        attempt: metadata.attempt,
+        sandbox,
+        state,
+        created: time(status.created_at).unwrap_or_default(),
+        started: time(status.started_at),
+        finished: time(status.finished_at),
+        exit_code: status.exit_code,
+        reason: status.reason,
+        message,
+        image: status.image.map(|i| i.image).unwrap_or_default(),
+        image_id: status.image_ref,
+    }
+}
+
+/// What the container left behind: its message file, else the end of its log when it
+/// asks for that, else what the runtime says.
+fn message(status: &ContainerStatus) -> String {
+    let path = status.annotations.get(names::MESSAGE_PATH);
+    let file = status
+        .mounts
+        .iter()
+        .find(|m| Some(&m.container_path) == path)
+        .and_then(|m| std::fs::read(&m.host_path).ok())
+        .unwrap_or_default();
+    if !file.is_empty() {
+        return tail(&String::from_utf8_lossy(&file), MESSAGE_LIMIT).into();
+    }
+    let fall_back =
+        status.annotations.get(names::MESSAGE_POLICY).map(String::as_str) == Some("FallbackToLogsOnError");
+    if fall_back && status.exit_code != 0 {
+        return log_end(Path::new(&status.log_path));
+    }
+    status.message.clone()
+}
+
+fn log_end(path: &Path) -> String {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text
+        .lines()
+        .rev()
+        .take(LOG_LINES)
+        .filter_map(|l| l.splitn(4, ' ').nth(3))
+        .collect();
+    let joined: String = lines.iter().rev().flat_map(|l| [*l, "\n"]).collect();
+    tail(&joined, LOG_LIMIT).into()
+}
+
+/// The last bytes of a text, at a character's border.
+fn tail(text: &str, limit: usize) -> &str {
+    let from = text.len().saturating_sub(limit);
+    let from = (from..=text.len())
+        .find(|i| text.is_char_boundary(*i))
+        .unwrap_or(0);
+    &text[from..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails() {
+        assert_eq!(tail("abc", 2), "bc");
+        assert_eq!(tail("aäb", 2), "b");
+        assert_eq!(tail("", 2), "");
+    }
+
+    #[test]
+    fn the_end_of_a_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("l");
+        std::fs::write(
+            &file,
+            "2026-01-01T00:00:00Z stdout F one\n2026-01-01T00:00:00Z stderr F two words\n",
+        )
+        .unwrap();
+        assert_eq!(log_end(&file), "one\ntwo words\n");
+    }
+}

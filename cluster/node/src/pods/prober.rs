@@ -1,0 +1,274 @@
+//! Probes of one container instance. Each has a task that asks, counts and tells; the
+//! tasks end when the instance does.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, Pod, Probe};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use super::handlers::{self, Subject};
+use super::host::{Event, Host};
+use super::memory::Probed;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Startup,
+    Liveness,
+    Readiness,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Startup => "Startup",
+            Self::Liveness => "Liveness",
+            Self::Readiness => "Readiness",
+        }
+    }
+}
+
+/// A verdict of a probe of the container with this id.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    pub id: String,
+    pub name: String,
+    pub kind: Kind,
+    pub good: bool,
+    pub message: String,
+}
+
+impl Verdict {
+    pub fn apply(self, to: &mut Probed) {
+        match (self.kind, self.good) {
+            (Kind::Startup, true) => to.started = true,
+            (Kind::Readiness, good) => to.ready = good,
+            (Kind::Liveness, true) => {}
+            (kind, false) => {
+                to.unhealthy = Some(format!(
+                    "Container {} failed {} probe, will be restarted",
+                    self.name,
+                    kind.name().to_lowercase()
+                ));
+            }
+        }
+    }
+}
+
+/// Counts answers; says when the verdict changes.
+#[derive(Debug)]
+struct Count {
+    last: Option<bool>,
+    run: i32,
+    success: i32,
+    failure: i32,
+    verdict: Option<bool>,
+}
+
+impl Count {
+    fn new(probe: &Probe) -> Self {
+        Self {
+            last: None,
+            run: 0,
+            success: probe.success_threshold.unwrap_or(1).max(1),
+            failure: probe.failure_threshold.unwrap_or(3).max(1),
+            verdict: None,
+        }
+    }
+
+    fn answer(&mut self, good: bool) -> Option<bool> {
+        self.run = if self.last == Some(good) {
+            self.run.saturating_add(1)
+        } else {
+            1
+        };
+        self.last = Some(good);
+        let needed = if good { self.success } else { self.failure };
+        if self.run < needed || self.verdict == Some(good) {
+            return None;
+        }
+        self.verdict = Some(good);
+        Some(good)
+    }
+}
+
+/// Tasks of one instance.
+pub(super) struct Probes {
+    tasks: JoinSet<()>,
+    liveness: bool,
+}
+
+impl Probes {
+    /// Starts what the container has. Liveness and readiness wait for startup.
+    pub fn start(
+        host: &Arc<Host>,
+        pod: &Arc<Pod>,
+        container: &Container,
+        subject: Subject,
+        verdicts: &mpsc::Sender<Verdict>,
+    ) -> Self {
+        let mut tasks = JoinSet::new();
+        let (open, gate) = tokio::sync::watch::channel(container.startup_probe.is_none());
+        let list = [
+            (Kind::Startup, &container.startup_probe),
+            (Kind::Liveness, &container.liveness_probe),
+            (Kind::Readiness, &container.readiness_probe),
+        ];
+        let open = Arc::new(open);
+        for (kind, probe) in list {
+            let Some(probe) = probe.clone() else { continue };
+            let run = Run {
+                host: host.clone(),
+                pod: pod.clone(),
+                name: container.name.clone(),
+                subject: subject.clone(),
+                kind,
+                probe,
+                verdicts: verdicts.clone(),
+            };
+            let (open, mut gate) = (open.clone(), gate.clone());
+            tasks.spawn(async move {
+                if kind == Kind::Startup {
+                    run.until_started(&open).await;
+                } else if gate.wait_for(|open| *open).await.is_ok() {
+                    run.for_ever().await;
+                }
+            });
+        }
+        Self {
+            tasks,
+            liveness: container.liveness_probe.is_some() || container.startup_probe.is_some(),
+        }
+    }
+
+    /// A pod that ends is asked no more; what it would be restarted for is its end.
+    pub fn stop(&mut self) {
+        if self.liveness || !self.tasks.is_empty() {
+            self.tasks.abort_all();
+        }
+    }
+}
+
+struct Run {
+    host: Arc<Host>,
+    pod: Arc<Pod>,
+    name: String,
+    subject: Subject,
+    kind: Kind,
+    probe: Probe,
+    verdicts: mpsc::Sender<Verdict>,
+}
+
+impl Run {
+    fn period(&self) -> Duration {
+        seconds(self.probe.period_seconds, 10)
+    }
+
+    async fn until_started(&self, open: &tokio::sync::watch::Sender<bool>) {
+        let mut count = Count::new(&self.probe);
+        let mut next = Instant::now() + seconds(self.probe.initial_delay_seconds, 0);
+        loop {
+            sleep_until(next).await;
+            next = Instant::now() + self.period();
+            match self.once(&mut count).await {
+                Some(true) => {
+                    let _ = open.send(true);
+                    return;
+                }
+                Some(false) => return,
+                None => {}
+            }
+        }
+    }
+
+    async fn for_ever(&self) {
+        let mut count = Count::new(&self.probe);
+        let mut next = Instant::now() + seconds(self.probe.initial_delay_seconds, 0);
+        loop {
+            sleep_until(next).await;
+            next = Instant::now() + self.period();
+            let verdict = self.once(&mut count).await;
+            if self.kind == Kind::Liveness && verdict == Some(false) {
+                return;
+            }
+        }
+    }
+
+    async fn once(&self, count: &mut Count) -> Option<bool> {
+        let answer = ask(&self.host, &self.subject, &self.probe).await;
+        if let Err(message) = &answer {
+            let text = format!("{} probe failed: {}", self.kind.name(), cut(message));
+            let event = Event::warning("Unhealthy", text).about(&self.name);
+            self.host.event(&self.pod, event);
+        }
+        let verdict = count.answer(answer.is_ok())?;
+        let verdict = Verdict {
+            id: self.subject.id.clone(),
+            name: self.name.clone(),
+            kind: self.kind,
+            good: verdict,
+            message: answer.err().unwrap_or_default(),
+        };
+        let good = verdict.good;
+        let _ = self.verdicts.send(verdict).await;
+        Some(good)
+    }
+}
+
+fn cut(text: &str) -> String {
+    text.trim_end().chars().take(1024).collect()
+}
+
+fn seconds(given: Option<i32>, default: u64) -> Duration {
+    Duration::from_secs(given.and_then(|s| u64::try_from(s).ok()).unwrap_or(default))
+}
+
+async fn ask(host: &Host, subject: &Subject, probe: &Probe) -> Result<(), String> {
+    let limit = seconds(probe.timeout_seconds, 1).max(Duration::from_secs(1));
+    if let Some(action) = &probe.exec {
+        return handlers::exec(host, subject, action, limit).await.map(drop);
+    }
+    if let Some(action) = &probe.http_get {
+        let status = handlers::http(host, subject, action, limit).await?;
+        return match status {
+            200..400 => Ok(()),
+            code => Err(format!("HTTP probe failed with statuscode: {code}")),
+        };
+    }
+    if let Some(action) = &probe.tcp_socket {
+        return handlers::tcp(host, subject, action.host.as_deref(), &action.port, limit).await;
+    }
+    if let Some(action) = &probe.grpc {
+        let service = action.service.as_deref().unwrap_or_default();
+        return super::health::check(host, subject, action.port, service, limit).await;
+    }
+    Err("the probe names no handler".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds() {
+        let probe = Probe {
+            success_threshold: Some(2),
+            failure_threshold: Some(3),
+            ..Probe::default()
+        };
+        let mut count = Count::new(&probe);
+        let said: Vec<_> = [
+            true, true, true, false, false, true, false, false, false, false, true, true,
+        ]
+        .into_iter()
+        .map(|a| count.answer(a))
+        .collect();
+        let mut expected = vec![None; 12];
+        expected[1] = Some(true);
+        expected[8] = Some(false);
+        expected[11] = Some(true);
+        assert_eq!(said, expected);
+    }
+}

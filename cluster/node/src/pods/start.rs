@@ -1,0 +1,284 @@
+//! What happens before a sandbox or container is made: volumes, image, environment.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use k8s_cri::v1::{ContainerConfig, Mount};
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+
+use super::container::{self, Parts};
+use super::env;
+use super::host::{Event, Host};
+use super::sandbox;
+use super::security::ImageUser;
+use super::view;
+use super::volumes::contents::{self, Content, Found};
+use super::volumes::place::{self, Job};
+use super::volumes::{self, needs, pod_directory};
+use crate::enter;
+use crate::error::Error;
+
+/// Why something was not made: reason and message of the container's waiting state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Trouble {
+    pub reason: String,
+    pub message: String,
+}
+
+impl Trouble {
+    pub fn new(reason: &str, message: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            message: message.into(),
+        }
+    }
+}
+
+/// A volume's path on the node.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub path: PathBuf,
+    pub read_only: bool,
+}
+
+/// Collects what the pod names.
+pub(super) async fn find(host: &Host, pod: &Pod, spec: &PodSpec) -> Result<Found, Error> {
+    let needs = needs(spec);
+    let namespace = view::namespace(pod);
+    let mut found = Found::default();
+    for name in &needs.config_maps {
+        if let Some(map) = host.objects.config_map(namespace, name).await? {
+            found.sources.config_maps.insert(name.clone(), map);
+        }
+    }
+    for name in &needs.secrets {
+        if let Some(secret) = host.objects.secret(namespace, name).await? {
+            found.sources.secrets.insert(name.clone(), secret);
+        }
+    }
+    for name in &needs.claims {
+        if let Some(path) = host.objects.claim(namespace, name).await? {
+            found.claims.insert(name.clone(), path);
+        }
+    }
+    for request in &needs.tokens {
+        let token = host.objects.token(pod, request).await?;
+        found.tokens.insert(request.clone(), token.value);
+    }
+    Ok(found)
+}
+
+/// Puts every volume in place, or brings its content up to date.
+pub(super) async fn volumes(
+    host: &Host,
+    pod: &Pod,
+    spec: &PodSpec,
+    found: &Found,
+    address: Option<&str>,
+) -> Result<BTreeMap<String, Placed>, String> {
+    let place = host.place(address);
+    let pods = host.node.layout.pods();
+    let group = spec
+        .security_context
+        .as_ref()
+        .and_then(|c| c.fs_group)
+        .and_then(|g| u32::try_from(g).ok());
+    let mut jobs = Vec::new();
+    for volume in spec.volumes.iter().flatten() {
+        let content = contents::content(pod, volume, &place, found)
+            .map_err(|e| format!("MountVolume.SetUp failed for volume {:?} : {e}", volume.name))?;
+        jobs.push(Job {
+            name: volume.name.clone(),
+            directory: volumes::directory(&pods, pod, &volume.name),
+            content,
+            group,
+        });
+    }
+    if jobs.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let put = move || {
+        jobs.into_iter()
+            .map(|job| {
+                let read_only = match &job.content {
+                    Content::Files { .. } => true,
+                    Content::Persistent { read_only, .. } => *read_only,
+                    _ => false,
+                };
+                let path = place::put(&job)?;
+                Ok((job.name, Placed { path, read_only }))
+            })
+            .collect::<Result<BTreeMap<_, _>, Error>>()
+    };
+    enter::mounts_of(host.node.init, put)
+        .await
+        .map_err(|e| format!("MountVolume.SetUp failed: {e}"))
+}
+
+/// Brings the image to the node and says who it runs as.
+async fn image(host: &Host, pod: &Pod, wanted: &Container) -> Result<ImageUser, Trouble> {
+    let reference = wanted.image.as_deref().unwrap_or_default();
+    if reference.is_empty() {
+        return Err(Trouble::new("InvalidImageName", "the container names no image"));
+    }
+    let failed = |e: Error| Trouble::new("ErrImageInspect", e.to_string());
+    let mut present = host.cri.find_image(reference).await.map_err(failed)?;
+    let text = if present.is_some() {
+        format!("Container image {reference:?} already present on machine")
+    } else {
+        let started = std::time::Instant::now();
+        let node = &host.node.layout.name;
+        if let Err(e) = host.images.provide(node, reference).await {
+            let reason = match wanted.image_pull_policy.as_deref() {
+                Some("Never") => "ErrImageNeverPull",
+                _ => "ImagePullBackOff",
+            };
+            let message = format!("Failed to pull image {reference:?}: {e}");
+            host.event(pod, Event::warning("Failed", message.clone()).about(&wanted.name));
+            return Err(Trouble::new(reason, message));
+        }
+        present = known(host, reference).await.map_err(failed)?;
+        format!(
+            "Successfully pulled image {reference:?} in {:.3}s",
+            started.elapsed().as_secs_f32()
+        )
+    };
+    host.event(pod, Event::normal("Pulled", text).about(&wanted.name));
+    let image = present.unwrap_or_default();
+    Ok(ImageUser {
+        id: image.uid.map(|u| u.value),
+        name: image.username,
+    })
+}
+
+/// The runtime learns of an imported image by an event, shortly after the import.
+async fn known(host: &Host, reference: &str) -> Result<Option<k8s_cri::v1::Image>, Error> {
+    for _ in 0..100 {
+        if let Some(image) = host.cri.find_image(reference).await? {
+            return Ok(Some(image));
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    Ok(None)
+}
+
+/// Everything that making a container needs.
+pub(super) async fn config(
+    host: &Host,
+    pod: &Pod,
+    spec: &PodSpec,
+    wanted: &Container,
+    attempt: u32,
+    address: &str,
+) -> Result<ContainerConfig, Trouble> {
+    let user = image(host, pod, wanted).await?;
+    let wrong = |message: String| {
+        host.event(
+            pod,
+            Event::warning("Failed", format!("Error: {message}")).about(&wanted.name),
+        );
+        Trouble::new("CreateContainerConfigError", message)
+    };
+    let found = find(host, pod, spec).await.map_err(|e| wrong(e.to_string()))?;
+    let services = match spec.enable_service_links {
+        Some(false) => Vec::new(),
+        _ => host.objects.services(view::namespace(pod)),
+    };
+    let place = host.place(Some(address));
+    let variables = env::variables(pod, wanted, &place, &found.sources, &services).map_err(wrong)?;
+    let placed = volumes(host, pod, spec, &found, Some(address))
+        .await
+        .map_err(|message| {
+            host.event(pod, Event::warning("FailedMount", message.clone()));
+            Trouble::new("CreateContainerConfigError", message)
+        })?;
+    let mounts = mounts(host, pod, spec, wanted, attempt, address, &variables, &placed)
+        .await
+        .map_err(wrong)?;
+    let parts = Parts {
+        attempt,
+        image: wanted.image.clone().unwrap_or_default(),
+        user,
+        variables,
+        mounts,
+    };
+    container::config(pod, spec, wanted, parts).map_err(wrong)
+}
+
+#[allow(clippy::too_many_arguments)]
+async fn mounts(
+    host: &Host,
+    pod: &Pod,
+    spec: &PodSpec,
+    wanted: &Container,
+    attempt: u32,
+    address: &str,
+    variables: &[(String, String)],
+    placed: &BTreeMap<String, Placed>,
+) -> Result<Vec<Mount>, String> {
+    let mut mounts = Vec::new();
+    let mut sub_paths = Vec::new();
+    for mount in wanted.volume_mounts.iter().flatten() {
+        let volume = placed
+            .get(&mount.name)
+            .ok_or_else(|| format!("volume {:?} is not defined in the pod", mount.name))?;
+        let sub = match (&mount.sub_path_expr, &mount.sub_path) {
+            (Some(expression), _) => Some(env::expand(expression, variables)),
+            (None, sub) => sub.clone(),
+        };
+        if let Some(sub) = sub.filter(|s| !s.is_empty()) {
+            sub_paths.push((mounts.len(), volume.path.clone(), sub));
+        }
+        let path = volume.path.to_string_lossy().into_owned();
+        mounts.push(container::mount(mount, path, volume.read_only));
+    }
+    let directory = pod_directory(&host.node.layout.pods(), pod);
+    let hosts = directory.join("etc-hosts");
+    let text = sandbox::hosts(pod, spec, address, &host.node.layout.name, &host.dns);
+    let message = directory
+        .join("containers")
+        .join(&wanted.name)
+        .join(attempt.to_string());
+    let (hosts_at, message_at) = (hosts.clone(), message.clone());
+    let resolved = enter::mounts_of(host.node.init, move || {
+        write_files(&hosts_at, &text, &message_at)?;
+        sub_paths
+            .into_iter()
+            .map(|(i, volume, sub)| Ok((i, place::sub_path(&volume, &sub)?)))
+            .collect::<Result<Vec<_>, Error>>()
+    })
+    .await
+    .map_err(|e| e.to_string())?;
+    for (index, path) in resolved {
+        mounts[index].host_path = path.to_string_lossy().into_owned();
+    }
+    let taken = |at: &str| mounts.iter().any(|m| m.container_path == at);
+    let own = |at: &str, path: PathBuf| Mount {
+        container_path: at.into(),
+        host_path: path.to_string_lossy().into_owned(),
+        ..Mount::default()
+    };
+    let mut extra = vec![own(container::message_path(wanted), message)];
+    // Without it a container would see the node's.
+    if !taken("/etc/hosts") {
+        extra.push(own("/etc/hosts", hosts));
+    }
+    mounts.extend(extra);
+    Ok(mounts)
+}
+
+fn write_files(hosts: &std::path::Path, text: &str, message: &std::path::Path) -> Result<(), Error> {
+    use std::os::unix::fs::PermissionsExt;
+    for file in [hosts, message] {
+        if let Some(parent) = file.parent() {
+            std::fs::create_dir_all(parent).map_err(Error::file("make directory", parent))?;
+        }
+    }
+    // In place: a mount of a single file does not follow a rename.
+    if std::fs::read_to_string(hosts).ok().as_deref() != Some(text) {
+        std::fs::write(hosts, text).map_err(Error::file("write", hosts))?;
+    }
+    std::fs::File::create(message)
+        .and_then(|f| f.set_permissions(std::fs::Permissions::from_mode(0o666)))
+        .map_err(Error::file("make", message))
+}

@@ -1,0 +1,370 @@
+//! What a volume holds.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{
+    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Pod, Secret, Volume, VolumeProjection,
+};
+
+use super::{TokenRequest, token_request};
+use crate::pods::env::Sources;
+use crate::pods::fields::{self, Place};
+use crate::pods::resources;
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct File {
+    pub data: Vec<u8>,
+    pub mode: u32,
+}
+
+impl std::fmt::Debug for File {
+    // Contents may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes, mode {:o}", self.data.len(), self.mode)
+    }
+}
+
+pub type Files = BTreeMap<String, File>;
+
+/// One volume, ready to be put in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Files that change together; in memory when they are secret.
+    Files {
+        files: Files,
+        memory: bool,
+    },
+    Empty {
+        memory: bool,
+        limit: Option<u64>,
+    },
+    /// A path of the node.
+    Host {
+        path: PathBuf,
+        kind: String,
+    },
+    /// A directory that outlives the pod.
+    Persistent {
+        path: PathBuf,
+        read_only: bool,
+    },
+}
+
+/// What was found for a pod's references.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    pub sources: Sources,
+    pub claims: BTreeMap<String, PathBuf>,
+    pub tokens: BTreeMap<TokenRequest, String>,
+}
+
+/// The content of a volume, or the message of `FailedMount`.
+pub fn content(pod: &Pod, volume: &Volume, place: &Place, found: &Found) -> Result<Content, String> {
+    if let Some(source) = &volume.config_map {
+        let mode = mode(source.default_mode);
+        let map = found.sources.config_maps.get(&source.name);
+        let files = match map {
+            Some(map) => pick(
+                &config_map_data(map),
+                source.items.as_deref(),
+                mode,
+                source.optional,
+                &format!("configmap {:?}", source.name),
+            )?,
+            None if source.optional == Some(true) => Files::new(),
+            None => return Err(format!("configmap {:?} not found", source.name)),
+        };
+        return Ok(Content::Files { files, memory: false });
+    }
+    if let Some(source) = &volume.secret {
+        let name = source.secret_name.clone().unwrap_or_default();
+        let files = match found.sources.secrets.get(&name) {
+            Some(secret) => pick(
+                &secret_data(secret),
+                source.items.as_deref(),
+                mode(source.default_mode),
+                source.optional,
+                &format!("secret {name:?}"),
+            )?,
+            None if source.optional == Some(true) => Files::new(),
+            None => return Err(format!("secret {name:?} not found")),
+        };
+        return Ok(Content::Files { files, memory: true });
+    }
+    if let Some(source) = &volume.downward_api {
+        let items = source.items.as_deref().unwrap_or_default();
+        let files = downward(pod, place, items, mode(source.default_mode))?;
+        return Ok(Content::Files { files, memory: false });
+    }
+    if let Some(source) = &volume.projected {
+        let mut files = Files::new();
+        for part in source.sources.iter().flatten() {
+            files.extend(projection(pod, place, part, mode(source.default_mode), found)?);
+        }
+        return Ok(Content::Files { files, memory: true });
+    }
+    if let Some(source) = &volume.empty_dir {
+        let limit = source.size_limit.as_ref().and_then(resources::quantity);
+        return Ok(Content::Empty {
+            memory: source.medium.as_deref() == Some("Memory"),
+            limit: limit
+                .and_then(|q| u64::try_from(q.value()).ok())
+                .filter(|v| *v > 0),
+        });
+    }
+    if let Some(source) = &volume.host_path {
+        return Ok(Content::Host {
+            path: source.path.clone().into(),
+            kind: source.type_.clone().unwrap_or_default(),
+        });
+    }
+    if let Some(source) = &volume.persistent_volume_claim {
+        let path = found.claims.get(&source.claim_name).ok_or_else(|| {
+            format!(
+                "persistentvolumeclaim {:?} is not bound to a local volume",
+                source.claim_name
+            )
+        })?;
+        return Ok(Content::Persistent {
+            path: path.clone(),
+            read_only: source.read_only == Some(true),
+        });
+    }
+    Err(format!(
+        "volume {:?} has a kind that embedded nodes do not have; they have configMap, secret, \
+         projected, downwardAPI, emptyDir, hostPath and persistentVolumeClaim",
+        volume.name
+    ))
+}
+
+fn mode(given: Option<i32>) -> u32 {
+    given.map_or(0o644, |m| m.unsigned_abs() & 0o7777)
+}
+
+fn config_map_data(map: &ConfigMap) -> BTreeMap<String, Vec<u8>> {
+    let text = map
+        .data
+        .iter()
+        .flatten()
+        .map(|(k, v)| (k.clone(), v.clone().into_bytes()));
+    let binary = map
+        .binary_data
+        .iter()
+        .flatten()
+        .map(|(k, v)| (k.clone(), v.0.clone()));
+    text.chain(binary).collect()
+}
+
+fn secret_data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
+    let data = secret.data.iter().flatten();
+    data.map(|(k, v)| (k.clone(), v.0.clone())).collect()
+}
+
+/// All keys, or those that `items` names, under the paths it gives.
+fn pick(
+    data: &BTreeMap<String, Vec<u8>>,
+    items: Option<&[KeyToPath]>,
+    mode: u32,
+    optional: Option<bool>,
+    what: &str,
+) -> Result<Files, String> {
+    let Some(items) = items.filter(|i| !i.is_empty()) else {
+        return Ok(data
+            .iter()
+            .map(|(k, v)| {
+                (
+                    k.clone(),
+                    File {
+                        data: v.clone(),
+                        mode,
+                    },
+                )
+            })
+            .collect());
+    };
+    let mut files = Files::new();
+    for item in items {
+        match data.get(&item.key) {
+            Some(bytes) => {
+                let mode = item.mode.map_or(mode, |m| self::mode(Some(m)));
+                files.insert(
+                    inner(&item.path)?,
+                    File {
+                        data: bytes.clone(),
+                        mode,
+                    },
+                );
+            }
+            None if optional == Some(true) => {}
+            None => return Err(format!("{what} references non-existent key: {}", item.key)),
+        }
+    }
+    Ok(files)
+}
+
+/// A path that stays inside its volume.
+fn inner(path: &str) -> Result<String, String> {
+    let inside = Path::new(path)
+        .components()
+        .all(|c| matches!(c, Component::Normal(_)));
+    let hidden = path.starts_with("..");
+    match inside && !path.is_empty() && !hidden {
+        true => Ok(path.into()),
+        false => Err(format!(
+            "path {path:?} must be relative and must not contain '..'"
+        )),
+    }
+}
+
+fn downward(pod: &Pod, place: &Place, items: &[DownwardAPIVolumeFile], mode: u32) -> Result<Files, String> {
+    let mut files = Files::new();
+    for item in items {
+        let value = match (&item.field_ref, &item.resource_field_ref) {
+            (Some(field), _) => fields::field(pod, place, &field.field_path)?,
+            (None, Some(resource)) => fields::resource(pod, None, place, resource)?,
+            (None, None) => return Err(format!("downwardAPI item {:?} names no field", item.path)),
+        };
+        let mode = item.mode.map_or(mode, |m| self::mode(Some(m)));
+        files.insert(
+            inner(&item.path)?,
+            File {
+                data: value.into_bytes(),
+                mode,
+            },
+        );
+    }
+    Ok(files)
+}
+
+fn projection(
+    pod: &Pod,
+    place: &Place,
+    part: &VolumeProjection,
+    mode: u32,
+    found: &Found,
+) -> Result<Files, String> {
+    if let Some(source) = &part.config_map {
+        return match found.sources.config_maps.get(&source.name) {
+            Some(map) => pick(
+                &config_map_data(map),
+                source.items.as_deref(),
+                mode,
+                source.optional,
+                &format!("configmap {:?}", source.name),
+            ),
+            None if source.optional == Some(true) => Ok(Files::new()),
+            None => Err(format!("configmap {:?} not found", source.name)),
+        };
+    }
+    if let Some(source) = &part.secret {
+        return match found.sources.secrets.get(&source.name) {
+            Some(secret) => pick(
+                &secret_data(secret),
+                source.items.as_deref(),
+                mode,
+                source.optional,
+                &format!("secret {:?}", source.name),
+            ),
+            None if source.optional == Some(true) => Ok(Files::new()),
+            None => Err(format!("secret {:?} not found", source.name)),
+        };
+    }
+    if let Some(source) = &part.downward_api {
+        return downward(pod, place, source.items.as_deref().unwrap_or_default(), mode);
+    }
+    if let Some(source) = &part.service_account_token {
+        let token = found
+            .tokens
+            .get(&token_request(source))
+            .ok_or("no token for the service account yet")?;
+        let file = File {
+            data: token.clone().into_bytes(),
+            mode,
+        };
+        return Ok(Files::from([(inner(&source.path)?, file)]));
+    }
+    Err("a projected source has a kind that embedded nodes do not have".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn volume(source: serde_json::Value) -> Volume {
+        let mut value = json!({ "name": "v" });
+        value
+            .as_object_mut()
+            .unwrap()
+            .extend(source.as_object().unwrap().clone());
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn found() -> Found {
+        let mut found = Found::default();
+        found.sources.config_maps.insert(
+            "m".into(),
+            serde_json::from_value(json!({ "data": { "a": "1", "b": "2" } })).unwrap(),
+        );
+        found
+    }
+
+    fn of(source: serde_json::Value) -> Result<Content, String> {
+        content(&Pod::default(), &volume(source), &Place::default(), &found())
+    }
+
+    #[test]
+    fn items_and_modes() {
+        let Content::Files { files, memory } = of(json!({ "configMap": { "name": "m", "defaultMode": 0o400,
+                "items": [{ "key": "a", "path": "x/y", "mode": 0o777 }] } }))
+        .unwrap() else {
+            panic!()
+        };
+        assert!(!memory);
+        assert_eq!(
+            files["x/y"],
+            File {
+                data: b"1".into(),
+                mode: 0o777
+            }
+        );
+        assert_eq!(files.len(), 1);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (source, said) in [
+            (
+                json!({ "configMap": { "name": "no" } }),
+                "configmap \"no\" not found",
+            ),
+            (
+                json!({ "secret": { "secretName": "no" } }),
+                "secret \"no\" not found",
+            ),
+            (
+                json!({ "configMap": { "name": "m", "items": [{ "key": "z", "path": "z" }] } }),
+                "non-existent key: z",
+            ),
+            (
+                json!({ "configMap": { "name": "m", "items": [{ "key": "a", "path": "../z" }] } }),
+                "must be relative",
+            ),
+            (json!({ "nfs": { "server": "s", "path": "/" } }), "do not have"),
+        ] {
+            let error = of(source).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+        assert!(of(json!({ "secret": { "secretName": "no", "optional": true } })).is_ok());
+    }
+
+    #[test]
+    fn secrets_do_not_show_in_debug_text() {
+        let file = File {
+            data: b"hunter2".into(),
+            mode: 0o400,
+        };
+        assert_eq!(format!("{file:?}"), "7 bytes, mode 400");
+    }
+}

@@ -1,0 +1,208 @@
+//! Puts volumes in place. Everything here runs inside the node's mount namespace.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+use super::contents::Content;
+use super::publish::publish;
+use crate::error::{Error, Result};
+use crate::fabric::is_mount_point;
+
+/// A volume and where its content goes.
+#[derive(Clone, Debug)]
+pub struct Job {
+    pub name: String,
+    pub directory: PathBuf,
+    pub content: Content,
+    pub group: Option<u32>,
+}
+
+/// Path of the volume on the node.
+pub fn put(job: &Job) -> Result<PathBuf> {
+    let at = &job.directory;
+    match &job.content {
+        Content::Files { files, memory } => {
+            make(at)?;
+            if *memory && !is_mount_point(at) {
+                tmpfs(at, "mode=755,size=16m")?;
+            }
+            publish(at, files, job.group).map_err(Error::file("fill volume", at))?;
+            Ok(at.clone())
+        }
+        Content::Empty { memory, limit } => {
+            make(at)?;
+            if *memory && !is_mount_point(at) {
+                let size = limit.map(|l| format!(",size={l}")).unwrap_or_default();
+                tmpfs(at, &format!("mode=1777{size}"))?;
+            }
+            open_to_all(at, job.group)?;
+            Ok(at.clone())
+        }
+        Content::Host { path, kind } => {
+            host(path, kind)?;
+            Ok(path.clone())
+        }
+        Content::Persistent { path, .. } => {
+            make(path)?;
+            if let Some(group) = job.group {
+                own(path, group).map_err(Error::file("give volume to its group", path))?;
+            }
+            Ok(path.clone())
+        }
+    }
+}
+
+fn make(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(Error::file("make directory", path))
+}
+
+fn tmpfs(at: &Path, options: &str) -> Result<()> {
+    mount(
+        Some("tmpfs"),
+        at,
+        Some("tmpfs"),
+        MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+        Some(options),
+    )
+    .map_err(|e| Error::file("mount tmpfs on", at)(e.into()))
+}
+
+fn open_to_all(at: &Path, group: Option<u32>) -> Result<()> {
+    // With a group, new files belong to it too.
+    let mode = if group.is_some() { 0o2777 } else { 0o777 };
+    chown(at, None, group)
+        .and_then(|()| fs::set_permissions(at, fs::Permissions::from_mode(mode)))
+        .map_err(Error::file("open directory", at))
+}
+
+/// Gives a tree to a group, once: a root that belongs to it already is left alone.
+fn own(at: &Path, group: u32) -> io::Result<()> {
+    let meta = fs::symlink_metadata(at)?;
+    if meta.gid() == group && meta.mode() & 0o2070 == 0o2070 {
+        return Ok(());
+    }
+    own_tree(at, group)
+}
+
+fn own_tree(at: &Path, group: u32) -> io::Result<()> {
+    let meta = fs::symlink_metadata(at)?;
+    if meta.is_symlink() {
+        return std::os::unix::fs::lchown(at, None, Some(group));
+    }
+    chown(at, None, Some(group))?;
+    let extra = if meta.is_dir() { 0o2070 } else { 0o060 };
+    fs::set_permissions(at, fs::Permissions::from_mode(meta.mode() | extra))?;
+    if meta.is_dir() {
+        for entry in fs::read_dir(at)? {
+            own_tree(&entry?.path(), group)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks a path of the node against `hostPath.type`, and makes it where that says so.
+fn host(path: &Path, kind: &str) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let meta = fs::metadata(path).ok();
+    let is = |test: fn(&fs::FileType) -> bool| meta.as_ref().is_some_and(|m| test(&m.file_type()));
+    let wrong = || {
+        Err(Error::said(format!(
+            "hostPath type check failed: {} is not a {kind}",
+            path.display()
+        )))
+    };
+    match kind {
+        // The runtime makes a missing directory itself only on some versions.
+        "" if meta.is_none() => make(path),
+        "" => Ok(()),
+        "DirectoryOrCreate" if meta.is_none() => make(path),
+        "Directory" | "DirectoryOrCreate" if is(fs::FileType::is_dir) => Ok(()),
+        "FileOrCreate" if meta.is_none() => fs::File::create(path)
+            .map(drop)
+            .map_err(Error::file("make", path)),
+        "File" | "FileOrCreate" if is(fs::FileType::is_file) => Ok(()),
+        "Socket" if is(fs::FileType::is_socket) => Ok(()),
+        "CharDevice" if is(fs::FileType::is_char_device) => Ok(()),
+        "BlockDevice" if is(fs::FileType::is_block_device) => Ok(()),
+        _ => wrong(),
+    }
+}
+
+/// A path inside a volume, made when missing; it cannot lead out by links.
+pub fn sub_path(volume: &Path, sub: &str) -> Result<PathBuf> {
+    let root = volume.canonicalize().map_err(Error::file("resolve", volume))?;
+    let mut at = root.clone();
+    for part in Path::new(sub).components() {
+        match part {
+            std::path::Component::Normal(name) => at.push(name),
+            std::path::Component::CurDir => continue,
+            _ => {
+                return Err(Error::said(format!(
+                    "subPath {sub:?} must be relative and must not contain '..'"
+                )));
+            }
+        }
+        if fs::symlink_metadata(&at).is_err() {
+            fs::create_dir(&at).map_err(Error::file("make directory", &at))?;
+            fs::set_permissions(&at, fs::Permissions::from_mode(0o777))
+                .map_err(Error::file("open directory", &at))?;
+        }
+        at = at.canonicalize().map_err(Error::file("resolve", &at))?;
+        if !at.starts_with(&root) {
+            return Err(Error::said(format!("subPath {sub:?} leads out of its volume")));
+        }
+    }
+    Ok(at)
+}
+
+/// Removes everything below a pod's directory, mounts first.
+pub fn remove(pod: &Path) -> Result<()> {
+    let volumes = pod.join("volumes");
+    for entry in fs::read_dir(&volumes).into_iter().flatten().flatten() {
+        while is_mount_point(&entry.path()) {
+            umount2(&entry.path(), MntFlags::MNT_DETACH)
+                .map_err(|e| Error::file("unmount", entry.path())(e.into()))?;
+        }
+    }
+    match fs::remove_dir_all(pod) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", pod)(e)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sub_paths_stay_inside() {
+        let dir = tempfile::tempdir().unwrap();
+        let volume = dir.path().join("v");
+        fs::create_dir(&volume).unwrap();
+        std::os::unix::fs::symlink("/etc", volume.join("out")).unwrap();
+        assert_eq!(
+            sub_path(&volume, "a/b").unwrap(),
+            volume.canonicalize().unwrap().join("a/b")
+        );
+        assert!(volume.join("a/b").is_dir());
+        assert!(sub_path(&volume, "../x").is_err());
+        assert!(sub_path(&volume, "out/passwd").is_err());
+    }
+
+    #[test]
+    fn host_path_types() {
+        let dir = tempfile::tempdir().unwrap();
+        let (new, file) = (dir.path().join("new"), dir.path().join("file"));
+        fs::write(&file, "").unwrap();
+        assert!(host(&new, "Directory").is_err());
+        assert!(host(&new, "DirectoryOrCreate").is_ok());
+        assert!(host(&new, "Directory").is_ok());
+        assert!(host(&file, "Directory").is_err());
+        assert!(host(&file, "File").is_ok());
+        assert!(host(&file, "Socket").is_err());
+    }
+}

@@ -1,0 +1,378 @@
+//! One task for each pod: look, decide, report, act, wait.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use tokio::sync::{Notify, mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::backoff;
+use super::decide::{Action, Decision, Input, decide, next_streak};
+use super::execute::Context;
+use super::handlers::Subject;
+use super::host::{Event, Host};
+use super::memory::{Failure, Memory, Task};
+use super::observe::{Cache, observe};
+use super::observed::{Observed, State};
+use super::prober::{Probes, Verdict};
+use super::start::{self, Trouble};
+use super::view;
+use super::volumes::needs;
+
+/// After an error of the runtime or the API.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A pod's worker. Dropping it ends the task and touches nothing that runs.
+pub struct Worker {
+    pod: watch::Sender<Arc<Pod>>,
+    poke: Arc<Notify>,
+    refresh: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Worker {
+    pub fn start(host: Arc<Host>, pod: Pod) -> Self {
+        let (tell, told) = watch::channel(Arc::new(pod));
+        let (poke, refresh) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let work = Work::new(host, told, poke.clone(), refresh.clone());
+        Self {
+            pod: tell,
+            poke,
+            refresh,
+            task: tokio::spawn(work.run()),
+        }
+    }
+
+    /// The object changed.
+    pub fn update(&self, pod: Pod) {
+        self.pod.send_replace(Arc::new(pod));
+    }
+
+    /// Something of the pod changed in the runtime.
+    pub fn poke(&self) {
+        self.poke.notify_one();
+    }
+
+    /// An object that the pod names has changed.
+    pub fn refresh(&self) {
+        self.refresh.notify_one();
+    }
+
+    /// The pod is gone and the worker has nothing left to do.
+    pub fn finished(&self) -> bool {
+        self.task.is_finished()
+    }
+}
+
+struct Work {
+    host: Arc<Host>,
+    pods: watch::Receiver<Arc<Pod>>,
+    poke: Arc<Notify>,
+    refresh: Arc<Notify>,
+    memory: Memory,
+    cache: Cache,
+    probes: BTreeMap<String, Probes>,
+    reported: Option<PodStatus>,
+    verdicts: (mpsc::Sender<Verdict>, mpsc::Receiver<Verdict>),
+    news: (mpsc::Sender<News>, mpsc::Receiver<News>),
+}
+
+enum News {
+    Ended(Outcome),
+    /// A task that failed may be tried again.
+    Again(Task),
+}
+
+struct Outcome {
+    action: Action,
+    result: Result<(), Trouble>,
+}
+
+impl Work {
+    fn new(
+        host: Arc<Host>,
+        pods: watch::Receiver<Arc<Pod>>,
+        poke: Arc<Notify>,
+        refresh: Arc<Notify>,
+    ) -> Self {
+        Self {
+            host,
+            pods,
+            poke,
+            refresh,
+            memory: Memory::default(),
+            cache: Cache::default(),
+            probes: BTreeMap::new(),
+            reported: None,
+            verdicts: mpsc::channel(16),
+            news: mpsc::channel(16),
+        }
+    }
+
+    async fn run(mut self) {
+        let pod = self.pods.borrow().clone();
+        if let Some(spec) = &pod.spec {
+            self.host.objects.used(&pod, &needs(spec));
+        }
+        loop {
+            let pod = self.pods.borrow_and_update().clone();
+            let wake = match self.turn(&pod).await {
+                Ok(decision) => decision.wake.map(|at| {
+                    let left = at.duration_since(Timestamp::now());
+                    Duration::try_from(left).unwrap_or_default() + Duration::from_millis(5)
+                }),
+                Err(e) => {
+                    tracing::warn!(pod = view::name(&pod), "{e}");
+                    Some(RETRY)
+                }
+            };
+            if self.memory.cleaned || !self.wait(wake).await {
+                return;
+            }
+        }
+    }
+
+    async fn turn(&mut self, pod: &Arc<Pod>) -> crate::Result<Decision> {
+        let observed = observe(&self.host, view::uid(pod), &mut self.cache).await?;
+        let seen = self.with_own_report(pod);
+        let decision = decide(&Input {
+            pod: &seen,
+            observed: &observed,
+            memory: &self.memory,
+            node_address: &self.host.address,
+            now: Timestamp::now(),
+        });
+        self.probe(pod, &observed);
+        for action in &decision.actions {
+            self.begin(pod, &observed, action.clone());
+        }
+        self.report(pod, &decision).await?;
+        Ok(decision)
+    }
+
+    /// The pod as it will be stored: the watch may not have brought the last report yet.
+    fn with_own_report(&self, pod: &Arc<Pod>) -> Arc<Pod> {
+        let Some(reported) = &self.reported else {
+            return pod.clone();
+        };
+        let mut seen = Pod::clone(pod);
+        let status = seen.status.get_or_insert_default();
+        status.phase.clone_from(&reported.phase);
+        status.start_time.clone_from(&reported.start_time);
+        status.pod_ip.clone_from(&reported.pod_ip);
+        status.container_statuses.clone_from(&reported.container_statuses);
+        status
+            .init_container_statuses
+            .clone_from(&reported.init_container_statuses);
+        Arc::new(seen)
+    }
+
+    /// Writes what is new; an unchanged status is not written.
+    async fn report(&mut self, pod: &Pod, decision: &Decision) -> crate::Result<()> {
+        let same = |known: &PodStatus| *known == decision.status;
+        let stored = pod.status.as_ref().is_some_and(same);
+        if self.reported.as_ref().is_some_and(same) || stored {
+            return Ok(());
+        }
+        self.host.reporter.status(pod, &decision.status).await?;
+        self.reported = Some(decision.status.clone());
+        Ok(())
+    }
+
+    fn begin(&mut self, pod: &Arc<Pod>, observed: &Observed, action: Action) {
+        if !self.memory.running.insert(action.task()) {
+            return;
+        }
+        if let Action::Start { name, sandbox, .. } = &action {
+            let ended = observed
+                .latest(sandbox, name)
+                .filter(|c| c.state == State::Exited);
+            if let Some(ended) = ended {
+                let streak = next_streak(ended, &self.memory);
+                self.memory.streaks.insert(name.clone(), streak);
+            }
+        }
+        let context = Context {
+            host: self.host.clone(),
+            pod: pod.clone(),
+            address: observed.newest().and_then(|s| s.ip.clone()),
+            sandbox_attempt: observed.newest().map_or(0, |s| s.attempt),
+        };
+        let tell = self.news.0.clone();
+        // Not ended with the worker: half an action is worse than one too many.
+        tokio::spawn(async move {
+            let result = context.carry_out(&action).await;
+            let _ = tell.send(News::Ended(Outcome { action, result })).await;
+        });
+    }
+
+    fn hear(&mut self, news: News) {
+        match news {
+            News::Ended(outcome) => self.end(outcome),
+            News::Again(task) => {
+                self.memory.running.remove(&task);
+            }
+        }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        let Outcome { action, result } = outcome;
+        self.memory.running.remove(&action.task());
+        let key = match &action {
+            Action::RunSandbox { .. } => Some(String::new()),
+            Action::Start { name, .. } => Some(name.clone()),
+            _ => None,
+        };
+        match (result, key) {
+            (Ok(()), key) => {
+                if let Some(key) = key {
+                    self.memory.failures.remove(&key);
+                }
+                match action {
+                    Action::StopSandbox { id } => {
+                        self.memory.stopped.insert(id);
+                    }
+                    Action::RemoveSandbox { id } => {
+                        self.memory.stopped.remove(&id);
+                    }
+                    Action::Stop { id, .. } => {
+                        self.memory.probes.remove(&id);
+                    }
+                    Action::Finish => self.memory.cleaned = true,
+                    _ => {}
+                }
+            }
+            (Err(trouble), Some(key)) => {
+                let count = self.memory.failures.get(&key).map_or(0, |f| f.count) + 1;
+                let failure = Failure {
+                    reason: trouble.reason,
+                    message: trouble.message,
+                    count,
+                    retry_at: Timestamp::now() + backoff::retry(count),
+                };
+                self.memory.failures.insert(key, failure);
+            }
+            (Err(trouble), None) => {
+                let pod = self.pods.borrow().clone();
+                tracing::warn!(pod = view::name(&pod), "{}", trouble.message);
+                let task = action.task();
+                if task != Task::Finish {
+                    let event = Event::warning("FailedKillPod", trouble.message);
+                    self.host.event(&pod, event);
+                }
+                // Not at once: the same error would come back.
+                self.memory.running.insert(task.clone());
+                let tell = self.news.0.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(RETRY).await;
+                    let _ = tell.send(News::Again(task)).await;
+                });
+            }
+        }
+    }
+
+    /// Waits for a reason to look again; false when nobody can give one any more.
+    async fn wait(&mut self, wake: Option<Duration>) -> bool {
+        let alarm = async {
+            match wake {
+                Some(after) => tokio::time::sleep(after).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            changed = self.pods.changed() => return changed.is_ok(),
+            () = self.poke.notified() => {}
+            () = alarm => {}
+            () = self.refresh.notified() => self.bring_up_to_date().await,
+            Some(news) = self.news.1.recv() => self.hear(news),
+            Some(verdict) = self.verdicts.1.recv() => self.judge(verdict),
+        }
+        // Several things often happen together; they need one look.
+        while let Ok(news) = self.news.1.try_recv() {
+            self.hear(news);
+        }
+        while let Ok(verdict) = self.verdicts.1.try_recv() {
+            self.judge(verdict);
+        }
+        true
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        if !verdict.message.is_empty() {
+            tracing::debug!(container = verdict.id, "{}", verdict.message);
+        }
+        let entry = self.memory.probes.entry(verdict.id.clone()).or_default();
+        verdict.apply(entry);
+    }
+
+    /// Mounted Secrets, ConfigMaps and tokens follow their objects. Before the pod has a
+    /// sandbox there is nothing to follow, but something it waits for may exist now.
+    async fn bring_up_to_date(&mut self) {
+        for failure in self.memory.failures.values_mut() {
+            failure.retry_at = Timestamp::now();
+        }
+        let pod = self.pods.borrow().clone();
+        let Some(spec) = &pod.spec else { return };
+        if pod.metadata.deletion_timestamp.is_some() || self.cache.is_empty() {
+            return;
+        }
+        let address = pod.status.as_ref().and_then(|s| s.pod_ip.clone());
+        let done = match start::find(&self.host, &pod, spec).await {
+            Ok(found) => start::volumes(&self.host, &pod, spec, &found, address.as_deref())
+                .await
+                .map(drop),
+            Err(e) => Err(e.to_string()),
+        };
+        if let Err(message) = done {
+            self.host.event(&pod, Event::warning("FailedMount", message));
+        }
+    }
+
+    /// Probes run for exactly the containers that run.
+    fn probe(&mut self, pod: &Arc<Pod>, observed: &Observed) {
+        let ending = pod.metadata.deletion_timestamp.is_some();
+        let Some(spec) = &pod.spec else { return };
+        let address = match spec.host_network {
+            Some(true) => self.host.address.clone(),
+            _ => observed.current().and_then(|s| s.ip.clone()).unwrap_or_default(),
+        };
+        let runs = |id: &str| {
+            observed
+                .containers
+                .iter()
+                .any(|c| c.id == id && c.state == State::Running)
+        };
+        self.probes.retain(|id, probes| {
+            let keep = runs(id) && !ending;
+            if !keep {
+                probes.stop();
+            }
+            keep
+        });
+        self.memory.probes.retain(|id, _| runs(id));
+        if ending {
+            return;
+        }
+        for container in observed.containers.iter().filter(|c| c.state == State::Running) {
+            let starting = self.memory.is_running(&Task::Start(container.name.clone()));
+            if starting || self.probes.contains_key(&container.id) {
+                continue;
+            }
+            let Some(wanted) = view::find(spec, &container.name) else {
+                continue;
+            };
+            let subject = Subject::new(wanted, &container.id, &address);
+            let probes = Probes::start(&self.host, pod, wanted, subject, &self.verdicts.0);
+            self.probes.insert(container.id.clone(), probes);
+        }
+    }
+}

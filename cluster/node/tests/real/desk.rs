@@ -1,0 +1,239 @@
+//! The API in memory: objects that pods name and reports about them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use embedded_node::Result;
+use embedded_node::cri::Cri;
+use embedded_node::node::Node;
+use embedded_node::pods::host::Event;
+use embedded_node::pods::sandbox::Dns;
+use embedded_node::pods::volumes::{Needs, TokenRequest};
+use embedded_node::pods::{Host, Objects, Reporter, Token, Worker};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
+use serde_json::{Value, json};
+
+use super::bed::Bed;
+
+#[derive(Default)]
+pub struct Desk {
+    pub config_maps: Mutex<BTreeMap<String, ConfigMap>>,
+    pub secrets: Mutex<BTreeMap<String, Secret>>,
+    pub claims: Mutex<BTreeMap<String, PathBuf>>,
+    pub statuses: Mutex<BTreeMap<String, PodStatus>>,
+    pub history: Mutex<Vec<(String, PodStatus)>>,
+    pub events: Mutex<Vec<(String, Event)>>,
+    pub finished: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Objects for Desk {
+    async fn config_map(&self, _: &str, name: &str) -> Result<Option<ConfigMap>> {
+        Ok(self.config_maps.lock().unwrap().get(name).cloned())
+    }
+
+    async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
+        Ok(self.secrets.lock().unwrap().get(name).cloned())
+    }
+
+    async fn claim(&self, _: &str, name: &str) -> Result<Option<PathBuf>> {
+        Ok(self.claims.lock().unwrap().get(name).cloned())
+    }
+
+    async fn token(&self, _: &Pod, request: &TokenRequest) -> Result<Token> {
+        Ok(Token {
+            value: format!("token for {}", request.audience),
+            renew_at: jiff::Timestamp::MAX,
+        })
+    }
+
+    fn services(&self, _: &str) -> Vec<(String, String)> {
+        vec![("KUBERNETES_SERVICE_HOST".into(), "10.192.0.1".into())]
+    }
+
+    fn used(&self, _: &Pod, _: &Needs) {}
+
+    fn unused(&self, _: &Pod) {}
+}
+
+#[async_trait]
+impl Reporter for Desk {
+    async fn status(&self, pod: &Pod, status: &PodStatus) -> Result<()> {
+        let name = pod.metadata.name.clone().unwrap();
+        self.history.lock().unwrap().push((name.clone(), status.clone()));
+        self.statuses.lock().unwrap().insert(name, status.clone());
+        Ok(())
+    }
+
+    async fn finish(&self, pod: &Pod) -> Result<()> {
+        self.finished
+            .lock()
+            .unwrap()
+            .push(pod.metadata.name.clone().unwrap());
+        Ok(())
+    }
+
+    fn event(&self, pod: &Pod, event: Event) {
+        self.events
+            .lock()
+            .unwrap()
+            .push((pod.metadata.name.clone().unwrap(), event));
+    }
+}
+
+/// A pod of the test: its worker, its object and what is reported of it.
+pub struct Case {
+    pub pod: Pod,
+    pub worker: Worker,
+    desk: Arc<Desk>,
+    host: Arc<Host>,
+}
+
+pub fn host(bed: &Bed, node: &Node, cri: &Cri, desk: &Arc<Desk>) -> Arc<Host> {
+    Arc::new(Host {
+        address: embedded_node::Addresses::default()
+            .node(node.layout.index)
+            .to_string(),
+        node: node.clone(),
+        cri: cri.clone(),
+        images: bed.images.clone(),
+        dns: Dns {
+            server: "10.192.0.10".into(),
+            domain: "cluster.local".into(),
+        },
+        objects: desk.clone(),
+        reporter: desk.clone(),
+        cpus: 2,
+        memory: 1 << 30,
+    })
+}
+
+pub fn pod(name: &str, spec: Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": { "name": name, "namespace": "default", "uid": format!("{name}-uid"),
+            "labels": { "app": name } },
+        "spec": spec,
+    }))
+    .unwrap()
+}
+
+impl Case {
+    pub fn start(host: &Arc<Host>, desk: &Arc<Desk>, pod: Pod) -> Self {
+        Self {
+            worker: Worker::start(host.clone(), pod.clone()),
+            pod,
+            desk: desk.clone(),
+            host: host.clone(),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        self.pod.metadata.name.as_deref().unwrap()
+    }
+
+    pub fn status(&self) -> PodStatus {
+        let all = self.desk.statuses.lock().unwrap();
+        all.get(self.name()).cloned().unwrap_or_default()
+    }
+
+    /// Waits until the report satisfies `test`. The worker is told of its own reports, as
+    /// a watch would, and of changes in the runtime, as events would.
+    pub async fn until(&mut self, what: &str, test: impl Fn(&PodStatus) -> bool) -> PodStatus {
+        let deadline = Instant::now() + Duration::from_secs(40);
+        let mut polls = 0;
+        loop {
+            let status = self.status();
+            if test(&status) {
+                return status;
+            }
+            if Instant::now() > deadline {
+                let events = self.desk.events.lock().unwrap();
+                panic!("{}: not {what}: {status:#?}\n{events:#?}", self.name());
+            }
+            if self.pod.status.as_ref() != Some(&status) && status != PodStatus::default() {
+                self.pod.status = Some(status);
+                self.worker.update(self.pod.clone());
+            }
+            polls += 1;
+            if polls % 5 == 0 {
+                self.worker.poke();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub async fn until_phase(&mut self, phase: &str) -> PodStatus {
+        self.until(phase, |s| s.phase.as_deref() == Some(phase)).await
+    }
+
+    pub async fn until_ready(&mut self) -> PodStatus {
+        self.until("ready", ready).await
+    }
+
+    pub fn log(&self, container: &str, attempt: u32) -> String {
+        let directory = embedded_node::pods::sandbox::log_directory(&self.host.node.layout.logs(), &self.pod);
+        let file = format!("{directory}/{container}/{attempt}.log");
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        text.lines()
+            .filter_map(|l| l.splitn(4, ' ').nth(3))
+            .map(|l| format!("{l}\n"))
+            .collect()
+    }
+
+    pub async fn exec(&self, container: &str, script: &str) -> String {
+        let status = self.status();
+        let id = status
+            .container_statuses
+            .iter()
+            .flatten()
+            .find(|c| c.name == container)
+            .unwrap();
+        let id = id
+            .container_id
+            .as_deref()
+            .unwrap()
+            .trim_start_matches("containerd://")
+            .to_owned();
+        let command = ["sh", "-c", script].map(String::from);
+        let done = self
+            .host
+            .cri
+            .exec(&id, &command, Duration::from_secs(10))
+            .await
+            .unwrap();
+        String::from_utf8([done.stdout, done.stderr].concat()).unwrap()
+    }
+
+    pub async fn delete(&mut self, grace: i64) {
+        let now = jiff::Timestamp::now();
+        self.pod.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+        self.pod.metadata.deletion_grace_period_seconds = Some(grace);
+        self.worker.update(self.pod.clone());
+        let deadline = Instant::now() + Duration::from_secs(40);
+        while !self
+            .desk
+            .finished
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|n| n == self.name())
+        {
+            assert!(Instant::now() < deadline, "{} is not gone", self.name());
+            self.worker.poke();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+pub fn ready(status: &PodStatus) -> bool {
+    condition(status, "Ready") == Some("True")
+}
+
+pub fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a str> {
+    let all = status.conditions.iter().flatten();
+    all.filter(|c| c.type_ == kind).map(|c| c.status.as_str()).next()
+}

@@ -1,0 +1,274 @@
+//! `c5c3 image …`: what each subcommand does.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+
+use serde::Serialize;
+
+use super::workshop::Workshop;
+use super::{
+    BuildArgs, CheckArgs, Common, DiffArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs, LockArgs,
+    OptionsArgs, Output, PruneArgs,
+};
+use crate::build::Outcome;
+use crate::error::{Context, Error, Result};
+use crate::graph::environment;
+use crate::output::{Show, columns, render};
+use crate::pins::Pins;
+use crate::progress::megabytes;
+use crate::store::Store;
+use crate::{check, import, inspect, lock, options, prune};
+
+fn show(value: &impl Show, output: &Output) -> Result<()> {
+    let text = render(value, output.output)?;
+    // A reader that went away is no failure of ours.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    Ok(())
+}
+
+/// The result of a build: every layer with its time and bytes.
+#[derive(Serialize)]
+struct Built {
+    images: Vec<BuiltImage>,
+    layers: Vec<BuiltLayer>,
+    seconds: f64,
+}
+
+#[derive(Serialize)]
+struct BuiltImage {
+    reference: String,
+    digest: String,
+}
+
+#[derive(Serialize)]
+struct BuiltLayer {
+    recipe: String,
+    /// Made by this run, or there before.
+    made: bool,
+    seconds: f64,
+    unpacked: u64,
+    size: u64,
+    digest: String,
+}
+
+impl Built {
+    fn new(outcome: Outcome, seconds: f64) -> Self {
+        let layers = outcome.layers.into_iter().map(|layer| BuiltLayer {
+            made: outcome.made.contains(&layer.recipe),
+            recipe: layer.recipe,
+            seconds: layer.seconds,
+            unpacked: layer.tar_size,
+            size: layer.size,
+            digest: layer.digest,
+        });
+        let images = outcome
+            .images
+            .into_iter()
+            .map(|(reference, digest)| BuiltImage { reference, digest });
+        Self {
+            layers: layers.collect(),
+            images: images.collect(),
+            seconds,
+        }
+    }
+}
+
+impl Show for Built {
+    fn table(&self) -> String {
+        let head = ["LAYER", "", "SECONDS", "UNPACKED", "SIZE"]
+            .map(str::to_owned)
+            .to_vec();
+        let row = |layer: &BuiltLayer| {
+            let state = if layer.made { "built" } else { "cached" };
+            let seconds = if layer.made {
+                format!("{:.1}", layer.seconds)
+            } else {
+                "-".into()
+            };
+            vec![
+                layer.recipe.clone(),
+                state.into(),
+                seconds,
+                megabytes(layer.unpacked),
+                megabytes(layer.size),
+            ]
+        };
+        let layers: Vec<_> = std::iter::once(head).chain(self.layers.iter().map(row)).collect();
+        let head = ["IMAGE", "DIGEST"].map(str::to_owned).to_vec();
+        let images = self
+            .images
+            .iter()
+            .map(|image| vec![image.reference.clone(), image.digest.clone()]);
+        let images: Vec<_> = std::iter::once(head).chain(images).collect();
+        format!(
+            "{}\n{}\n{:.1} s\n",
+            columns(&layers),
+            columns(&images),
+            self.seconds
+        )
+    }
+}
+
+pub fn build(common: &Common, args: &BuildArgs) -> Result<()> {
+    let shop = Workshop::open(common, &args.release.release, &args.inputs, args.quiet)?;
+    let plan = shop.plan(&args.names)?;
+    let outcome = shop.builder(args.jobs).build(&plan)?;
+    show(&Built::new(outcome, shop.progress.seconds()), &args.output)
+}
+
+pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
+    let shop = Workshop::open(common, &args.release.release, &args.inputs, true)?;
+    let plan = shop.plan(&args.names)?;
+    let mut checks = Vec::new();
+    for image in &plan.images {
+        match shop.layers(&plan, image)? {
+            Some(layers) => checks.push(check::check(
+                &shop.store,
+                shop.recipes.get(&image.recipe)?,
+                image,
+                &layers,
+            )?),
+            None if args.names.is_empty() => {}
+            None => {
+                let reference = image.references.first().cloned().unwrap_or_default();
+                return Err(Error::NoImage {
+                    reference,
+                    store: shop.store.root().to_owned(),
+                });
+            }
+        }
+    }
+    let checks = check::Checks(checks);
+    show(&checks, &args.output)?;
+    match checks.0.iter().filter(|check| !check.ok).count() {
+        0 => Ok(()),
+        failed => Err(Error::Check {
+            failed,
+            total: checks.0.len(),
+        }),
+    }
+}
+
+pub fn list(common: &Common, args: &ListArgs) -> Result<()> {
+    show(&inspect::list(&Store::open(&common.store)?)?, &args.output)
+}
+
+pub fn inspect(common: &Common, args: &InspectArgs) -> Result<()> {
+    show(
+        &inspect::inspect(&Store::open(&common.store)?, &args.image)?,
+        &args.output,
+    )
+}
+
+pub fn diff(common: &Common, args: &DiffArgs) -> Result<()> {
+    let store = Store::open(&common.store)?;
+    let (from, to) = (
+        inspect::inspect(&store, &args.from)?,
+        inspect::inspect(&store, &args.to)?,
+    );
+    show(&inspect::diff(&from, &to), &args.output)
+}
+
+pub fn export(common: &Common, args: &ExportArgs) -> Result<()> {
+    let store = Store::open(&common.store)?;
+    let images = import::choose(&store, &args.names)?;
+    let file = File::create(&args.file).context("creating", &args.file)?;
+    import::archive(&store, &images, BufWriter::with_capacity(1 << 20, file))
+}
+
+pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
+    let store = Store::open(&common.store)?;
+    let images = import::choose(&store, &args.names)?;
+    let containerd = import::Containerd {
+        socket: &args.socket,
+        namespace: &args.namespace,
+    };
+    let imported = containerd.import(&store, &images)?;
+    for image in &images {
+        let state = if imported.contains(image) {
+            "imported"
+        } else {
+            "present"
+        };
+        println!("{state:<9} {}", image.reference());
+    }
+    Ok(())
+}
+
+pub fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
+    let wish = prune::Wish {
+        images: &args.names,
+        caches: args.cache,
+        dry_run: args.dry_run,
+    };
+    show(&prune::prune(&Store::open(&common.store)?, &wish)?, &args.output)
+}
+
+pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
+    let shop = Workshop::open(common, &args.release, &[], false)?;
+    let directory = shop.release_directory()?;
+    let builder = shop.builder(None);
+    if args.debian {
+        let images = shop.recipes.images().map(|recipe| recipe.name.clone());
+        let known: Vec<String> = images
+            .filter(|name| shop.release.release.versions.contains_key(name))
+            .collect();
+        let count = lock::save_debian(&directory, &builder, &shop.plan(&known)?)?;
+        shop.progress.note(&format!("{count} Debian packages recorded"));
+        return Ok(());
+    }
+    let file = format!("releases/{}/upper-constraints.txt", args.release);
+    let limits = shop.data.get(&file).unwrap_or_default();
+    let wanted = lock::Wanted::gather(&builder)?;
+    // The environment's recipe lies on the layer that has Python and nothing else.
+    let python = shop.recipes.iter().find(|recipe| environment(recipe).is_some());
+    let base = python
+        .and_then(|recipe| recipe.base.as_ref())
+        .map(|base| base.value.clone());
+    let base = base.ok_or_else(|| Error::Request("no recipe makes a Python environment".into()))?;
+    let locked = lock::resolve(&builder, &shop.plan(&[base])?, &wanted, limits)?;
+    lock::save(&directory, &locked)?;
+    let count = Pins::parse("pins.txt", &locked.pins)?.0.len();
+    shop.progress.note(&format!(
+        "{count} packages pinned for {} services",
+        wanted.services.len()
+    ));
+    Ok(())
+}
+
+pub fn options(common: &Common, args: &OptionsArgs) -> Result<()> {
+    let shop = Workshop::open(common, &args.release.release, &[], false)?;
+    let directory = shop.release_directory()?.join("options");
+    fs::create_dir_all(&directory).context("creating", &directory)?;
+    let mut services = shop.services();
+    if let Some(unknown) = args.names.iter().find(|name| !services.contains(name)) {
+        let (release, known) = (&args.release.release, services.join(", "));
+        return Err(Error::Request(format!(
+            "release {release} has no service `{unknown}` to ask; known: {known}"
+        )));
+    }
+    services.retain(|name| args.names.is_empty() || args.names.contains(name));
+    let plan = shop.plan(&services)?;
+    shop.builder(None).build(&plan)?;
+    for image in &plan.images {
+        let layers = shop.layers(&plan, image)?.unwrap_or_default();
+        let python = image
+            .layers
+            .iter()
+            .find_map(|index| plan.layers[*index].inputs.python.as_ref());
+        let environment = python
+            .map(|python| python.environment.as_str())
+            .unwrap_or_default();
+        let catalogue = options::ask(&shop.store, &image.recipe, &image.version, &layers, environment)?;
+        let path = directory.join(format!("{}.json", image.recipe));
+        fs::write(&path, catalogue.render()).context("writing", &path)?;
+        let count: usize = catalogue.groups.values().map(BTreeMap::len).sum();
+        shop.progress.note(&format!(
+            "{:<16} {count} options in {} groups",
+            image.recipe,
+            catalogue.groups.len()
+        ));
+    }
+    Ok(())
+}

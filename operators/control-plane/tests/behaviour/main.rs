@@ -1,0 +1,6 @@
+//! SecretAggregate on an API server: the embedded one, or the one that C5C3_TEST_KUBECONFIG names.
+
+mod silence;
+mod sources;
+mod target;
+mod world;

@@ -1,0 +1,217 @@
+//! A cluster for behaviour tests, and patience.
+//!
+//! By default each [`TestCluster`] is an embedded API server of its own. With `C5C3_TEST_KUBECONFIG`
+//! set, all use that server instead: a suite written against a client runs on both.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config, ResourceExt};
+
+/// Longest that anything here is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
+
+pub struct TestCluster {
+    client: Client,
+    // Dropped last, after the server that writes to it.
+    _embedded: Option<(apiserver::Server, tempfile::TempDir)>,
+}
+
+impl TestCluster {
+    pub async fn start() -> Self {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        if let Some(path) = std::env::var_os("C5C3_TEST_KUBECONFIG") {
+            let kubeconfig = Kubeconfig::read_from(path).expect("C5C3_TEST_KUBECONFIG is a kubeconfig");
+            let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+                .await
+                .expect("the kubeconfig has a context");
+            let client = Client::try_from(config).expect("a client");
+            return TestCluster {
+                client,
+                _embedded: None,
+            };
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = apiserver::Config {
+            state_dir: directory.path().to_owned(),
+            clusters: vec!["test".to_owned()],
+            ..apiserver::Config::default()
+        };
+        let server = apiserver::Server::start(config)
+            .await
+            .expect("the embedded API server starts");
+        TestCluster {
+            client: server.client("test"),
+            _embedded: Some((server, directory)),
+        }
+    }
+
+    /// `true` when this is our own server and not one from outside.
+    pub fn is_embedded(&self) -> bool {
+        self._embedded.is_some()
+    }
+
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// A fresh namespace.
+    pub async fn namespace(&self, prefix: &str) -> String {
+        let name = format!("{prefix}-{:08x}", rand::random::<u32>());
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let api: Api<Namespace> = Api::all(self.client());
+        api.create(&PostParams::default(), &namespace)
+            .await
+            .expect("a namespace");
+        name
+    }
+
+    /// Installs a kind and waits until it is served.
+    pub async fn install(&self, crd: &CustomResourceDefinition) {
+        let api: Api<CustomResourceDefinition> = Api::all(self.client());
+        let params = PatchParams::apply("test-harness").force();
+        api.patch(&crd.name_any(), &params, &Patch::Apply(crd))
+            .await
+            .expect("the definition is accepted");
+        eventually("the kind is established", async || {
+            let live = api.get(&crd.name_any()).await.ok()?;
+            let conditions = live.status?.conditions?;
+            conditions
+                .iter()
+                .any(|c| c.type_ == "Established" && c.status == "True")
+                .then_some(())
+        })
+        .await;
+        let resource = kube::core::ApiResource {
+            group: crd.spec.group.clone(),
+            version: crd.spec.versions[0].name.clone(),
+            api_version: format!("{}/{}", crd.spec.group, crd.spec.versions[0].name),
+            kind: crd.spec.names.kind.clone(),
+            plural: crd.spec.names.plural.clone(),
+        };
+        let objects: Api<kube::core::DynamicObject> = Api::all_with(self.client(), &resource);
+        eventually("the kind is served", async || {
+            objects.list(&ListParams::default()).await.ok()
+        })
+        .await;
+    }
+
+    /// Write requests so far, by resource, as the server itself counts them.
+    pub async fn writes(&self) -> BTreeMap<String, u64> {
+        let request = http::Request::get("/metrics")
+            .body(Vec::new())
+            .expect("a request");
+        let text = self
+            .client
+            .request_text(request)
+            .await
+            .expect("the server has metrics");
+        writes(&text)
+    }
+}
+
+fn writes(metrics: &str) -> BTreeMap<String, u64> {
+    const WRITES: &[&str] = &[
+        "apply",
+        "create",
+        "delete",
+        "deletecollection",
+        "patch",
+        "post",
+        "put",
+        "update",
+    ];
+    let mut counts = BTreeMap::new();
+    for line in metrics
+        .lines()
+        .filter(|line| line.starts_with("apiserver_request_total{"))
+    {
+        let label = |name: &str| {
+            let start = line.find(&format!("{name}=\""))? + name.len() + 2;
+            line[start..].split('"').next()
+        };
+        let (Some(verb), Some(resource)) = (label("verb"), label(",resource").or_else(|| label("resource")))
+        else {
+            continue;
+        };
+        let count = line
+            .rsplit(' ')
+            .next()
+            .and_then(|n| n.parse::<f64>().ok())
+            .unwrap_or(0.0);
+        if WRITES.contains(&verb.to_ascii_lowercase().as_str()) {
+            *counts.entry(resource.to_owned()).or_default() += count as u64;
+        }
+    }
+    counts
+}
+
+/// Looks until there is an answer. Panics, saying what was waited for, when patience ends.
+pub async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    within(PATIENCE, LOOK, what, look).await
+}
+
+/// The same with another patience, for what takes longer or costs more to look at.
+pub async fn within<T>(
+    patience: Duration,
+    every: Duration,
+    what: &str,
+    mut look: impl AsyncFnMut() -> Option<T>,
+) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(start.elapsed() < patience, "not in {patience:?}: {what}");
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// Looks for a while: the answer must stay the same all the time.
+pub async fn steadily<T: PartialEq + Debug>(
+    what: &str,
+    time: Duration,
+    mut look: impl AsyncFnMut() -> T,
+) -> T {
+    let first = look().await;
+    let start = Instant::now();
+    while start.elapsed() < time {
+        tokio::time::sleep(LOOK).await;
+        assert_eq!(look().await, first, "{what} changed");
+    }
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_writes_in_the_metrics_of_either_server() {
+        let text = "\
+# TYPE apiserver_request_total counter
+apiserver_request_total{code=\"200\",group=\"\",resource=\"secrets\",subresource=\"\",verb=\"APPLY\"} 3
+apiserver_request_total{cluster=\"a\",verb=\"create\",group=\"\",resource=\"secrets\",subresource=\"\",code=\"201\"} 2
+apiserver_request_total{code=\"200\",resource=\"secrets\",verb=\"GET\"} 9
+apiserver_request_total{code=\"200\",resource=\"leases\",verb=\"PUT\"} 1
+apiserver_request_duration_seconds_count{verb=\"PUT\"} 7
+";
+        assert_eq!(
+            writes(text),
+            BTreeMap::from([("leases".to_owned(), 1), ("secrets".to_owned(), 5)])
+        );
+    }
+}
