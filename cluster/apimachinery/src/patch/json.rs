@@ -8,6 +8,8 @@ use crate::json_syntax;
 const MAX_OPERATIONS: usize = 10_000;
 /// Most bytes that the copies of one patch may add.
 const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// Deepest nesting of a patched object, the same as for objects that are read.
+const MAX_DEPTH: usize = 127;
 
 const MISSING: &str = "missing value";
 const TEST_FAILED: &str = "test failed";
@@ -119,8 +121,10 @@ impl Operation<'_> {
         let (mut parent, key) = find(document, path).ok_or_else(|| {
             format!("add operation does not apply: doc is missing path: \"{path}\": {MISSING}")
         })?;
+        let value = self.value();
+        check_depth(path, &value)?;
         parent
-            .add(&key, self.value())
+            .add(&key, value)
             .map_err(|error| format!("error in add for path: '{path}': {error}"))
     }
 
@@ -152,15 +156,17 @@ impl Operation<'_> {
         let (mut parent, key) = find(document, path).ok_or_else(|| {
             format!("replace operation does not apply: doc is missing path: {path}: {MISSING}")
         })?;
+        let value = self.value();
+        check_depth(path, &value)?;
         match &mut parent {
             Parent::Object(map) => {
-                map.insert(key, self.value());
+                map.insert(key, value);
             }
             Parent::Array(items) => {
                 let at = position(&key, items.len()).map_err(|_| {
                     format!("replace operation does not apply: doc is missing key: {path}: {MISSING}")
                 })?;
-                items[at] = self.value();
+                items[at] = value;
             }
         }
         Ok(())
@@ -182,6 +188,7 @@ impl Operation<'_> {
         let (mut parent, key) = find(document, path).ok_or_else(|| {
             format!("move operation does not apply: doc is missing destination path: {path}: {MISSING}")
         })?;
+        check_depth(path, &value)?;
         parent
             .add(&key, value)
             .map_err(|error| format!("error in move for path: '{path}': {error}"))
@@ -235,10 +242,28 @@ impl Operation<'_> {
                  exceeding the limit {MAX_COPIED}"
             ));
         }
+        check_depth(path, &value)?;
         parent
             .add(&key, value)
             .map_err(|error| format!("error while adding value during copy: {error}"))
     }
+}
+
+/// Refuses what could not be read again.
+fn check_depth(path: &str, value: &Value) -> Result<(), String> {
+    fn depth(value: &Value) -> usize {
+        match value {
+            Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+            Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+            _ => 0,
+        }
+    }
+    if path.matches('/').count() + depth(value) > MAX_DEPTH {
+        return Err(format!(
+            "the patched object is nested deeper than {MAX_DEPTH} levels"
+        ));
+    }
+    Ok(())
 }
 
 /// The container of the value that a path points at.
@@ -353,4 +378,48 @@ fn within(index: i64, len: usize) -> Result<usize, String> {
         .ok()
         .filter(|at| *at < len)
         .ok_or_else(|| format!("Unable to access invalid index: {index}: {INVALID_INDEX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn patched(object: Value, patch: &Value) -> Result<Value, PatchError> {
+        apply(object, patch.to_string().as_bytes())
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let mut operations = vec![json!({"op": "add", "path": "/a", "value": {}})];
+        for i in 0..400 {
+            let (from, to) = if i % 2 == 0 { ("/a", "/b") } else { ("/b", "/a") };
+            operations.push(json!({"op": "add", "path": to, "value": {}}));
+            operations.push(json!({"op": "move", "from": from, "path": format!("{to}/x")}));
+        }
+        let error = patched(json!({}), &Value::Array(operations)).unwrap_err();
+        assert!(error.to_string().contains("nested deeper"), "{error}");
+    }
+
+    #[test]
+    fn copies_are_bounded() {
+        let text = "x".repeat(100_000);
+        let copies: Vec<Value> = (0..40)
+            .map(|_| json!({"op": "copy", "from": "/a", "path": "/list/-"}))
+            .collect();
+        let error = patched(json!({"a": text, "list": []}), &Value::Array(copies)).unwrap_err();
+        assert!(error.to_string().contains("exceeding the limit"), "{error}");
+    }
+
+    #[test]
+    fn operations_are_bounded() {
+        let patch = Value::Array(vec![json!({"op": "test", "path": "/a"}); 10_001]);
+        assert!(matches!(patched(json!({}), &patch), Err(PatchError::TooLarge(_))));
+    }
+
+    #[test]
+    fn escapes_are_read_once() {
+        let patch = json!([{"op": "add", "path": "/a~01~1b~0", "value": 1}]);
+        assert_eq!(patched(json!({}), &patch).unwrap(), json!({"a~1/b~": 1}));
+    }
 }

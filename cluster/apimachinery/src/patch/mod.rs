@@ -12,6 +12,9 @@ pub mod merge;
 /// Strategic merge patch, for built-in kinds.
 pub mod strategic;
 
+#[cfg(test)]
+mod laws;
+
 use thiserror::Error;
 
 /// Why a patch was refused.

@@ -8,10 +8,14 @@
 mod codec;
 mod conflict;
 mod last_applied;
+#[cfg(test)]
+mod laws;
 mod managed;
 mod manager;
 mod path;
+mod scale;
 mod set;
+mod times;
 mod typed;
 mod types;
 mod update;
@@ -21,5 +25,7 @@ pub use conflict::{Conflict, Conflicts};
 pub use managed::{ManagerId, Operation};
 pub use manager::{ApplyError, FieldManager, Updated};
 pub use path::{Path, PathElement};
+pub use scale::ScaleOwnership;
 pub use set::FieldSet;
+pub use times::keep_times;
 pub use types::Version;

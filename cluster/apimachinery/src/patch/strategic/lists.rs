@@ -54,9 +54,9 @@ pub(super) fn merge_list(
     }
     let kind = element_kind(&old, &patch)?;
     if !kind.is_map() {
-        let merged = unique(old.iter().chain(&patch).cloned().collect());
+        let (merged, live) = unique(&old, &patch);
         let (listed, others) = split_by(merged, &patch, key)?;
-        return in_order(listed, others, &patch, &old, key, kind);
+        return in_order(listed, others, &patch, &live, key, kind);
     }
     if key.is_empty() {
         return Err(internal(format!(
@@ -113,21 +113,29 @@ fn directives(
     })
 }
 
-/// Drops duplicates; the last item takes the place of a dropped one.
-fn unique(mut items: Vec<Value>) -> Vec<Value> {
+/// Both lists without duplicates: the last item takes the place of a dropped
+/// one. Also returns the order of the live list, which Kubernetes changes along
+/// when both lists fit into the memory of the live one.
+fn unique(old: &[Value], patch: &[Value]) -> (Vec<Value>, Vec<Value>) {
+    let mut items: Vec<Value> = old.iter().chain(patch).cloned().collect();
+    let shared = items.len() <= old.len().next_power_of_two();
+    let mut len = items.len();
     let mut i = 0;
-    while i < items.len() {
+    while i < len {
         let mut j = i + 1;
-        while j < items.len() {
+        while j < len {
             if items[i] == items[j] {
-                items.swap_remove(j);
+                len -= 1;
+                items[j] = items[len].clone();
             } else {
                 j += 1;
             }
         }
         i += 1;
     }
-    items
+    let live = if shared { &items[..old.len()] } else { old }.to_vec();
+    items.truncate(len);
+    (items, live)
 }
 
 /// Splits items into those that are in the list and the others.
