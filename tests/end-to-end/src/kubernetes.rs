@@ -69,7 +69,10 @@ fn start_etcd(directory: &Path) -> anyhow::Result<(Running, String)> {
 fn start_apiserver(directory: &Path, etcd: &str) -> anyhow::Result<(Running, String)> {
     let port = free_port()?;
     let key = directory.join("service-account.key");
-    std::fs::write(&key, rcgen::KeyPair::generate()?.serialize_pem())?;
+    let public = directory.join("service-account.pub");
+    let pair = rcgen::KeyPair::generate()?;
+    std::fs::write(&key, pair.serialize_pem())?;
+    std::fs::write(&public, pair.public_key_pem())?;
     std::fs::write(directory.join("tokens.csv"), format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
     let mut command = Command::new(tools::kubernetes("kube-apiserver")?);
     command
@@ -77,7 +80,7 @@ fn start_apiserver(directory: &Path, etcd: &str) -> anyhow::Result<(Running, Str
         .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"])
         .arg(format!("--cert-dir={}", directory.join("certificates").display()))
         .arg("--service-account-issuer=https://kubernetes.default.svc")
-        .arg(format!("--service-account-key-file={}", key.display()))
+        .arg(format!("--service-account-key-file={}", public.display()))
         .arg(format!("--service-account-signing-key-file={}", key.display()))
         .arg(format!("--token-auth-file={}", directory.join("tokens.csv").display()))
         .args(["--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--allow-privileged=true"])

@@ -195,6 +195,8 @@ async fn ask(client: &kube::Client, step: &Step, saved: &BTreeMap<String, String
 fn strip(value: &mut Value, saved: &BTreeMap<String, String>) {
     match value {
         Value::Object(map) => {
+            // A hint for storage migration, which the embedded server has none of.
+            map.remove("storageVersionHash");
             for (name, value) in map {
                 let mark = match name.as_str() {
                     "uid" => Some("<uid>"),
