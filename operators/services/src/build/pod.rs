@@ -1,0 +1,72 @@
+//! The pod that every process and every step of a service shares.
+
+use serde_json::{Value, json};
+
+use super::Configuration;
+use crate::descriptor::OPENSTACK_UID;
+use crate::names::Names;
+use crate::subject::{Subject, VolumeSource};
+
+/// One container in a pod: not root, no capabilities, nothing writable but /tmp and what is mounted.
+pub struct Shape<'a> {
+    pub container: &'a str,
+    pub command: Value,
+    pub environment: Vec<Value>,
+    /// Volumes beside the configuration are for the long-running processes.
+    pub with_volumes: bool,
+}
+
+pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape<'_>) -> Value {
+    let names = Names::of(subject);
+    let descriptor = S::DESCRIPTOR;
+    let extras = subject.extras();
+    let mut volumes = vec![
+        json!({"name": "config", "configMap": {"name": configuration.config_map_name()}}),
+        json!({"name": "tmp", "emptyDir": {}}),
+    ];
+    let mut mounts = vec![
+        json!({"name": "config", "mountPath": format!("/etc/{}", descriptor.name), "readOnly": true}),
+        json!({"name": "tmp", "mountPath": "/tmp"}),
+    ];
+    for set in &extras.key_sets {
+        volumes.push(json!({"name": set.name, "secret": {"secretName": names.suffixed(set.name), "defaultMode": 0o440}}));
+        mounts.push(json!({"name": set.name, "mountPath": set.path, "readOnly": true}));
+    }
+    for volume in extras.volumes.iter().filter(|_| shape.with_volumes) {
+        let (source, read_only) = match &volume.source {
+            VolumeSource::Claim { .. } => (json!({"claimName": names.suffixed(volume.name)}), false),
+            VolumeSource::Secret(name) => (json!({"secretName": name, "defaultMode": 0o440}), true),
+        };
+        let kind = if read_only { "secret" } else { "persistentVolumeClaim" };
+        volumes.push(json!({"name": volume.name, kind: source}));
+        mounts.push(json!({"name": volume.name, "mountPath": volume.path, "readOnly": read_only}));
+    }
+    let fixed = descriptor.environment.iter().map(|(name, value)| json!({"name": name, "value": value}));
+    let environment: Vec<Value> = fixed.chain(shape.environment).collect();
+    let mut container = json!({
+        "name": shape.container,
+        "image": subject.common().image.reference(),
+        "command": shape.command,
+        "env": environment,
+        "envFrom": [{"secretRef": {"name": configuration.secret_name()}}],
+        "volumeMounts": mounts,
+        // The last lines of a failed step reach the condition this way.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+        },
+    });
+    if let Some(resources) = &subject.common().resources {
+        container["resources"] = serde_json::to_value(resources).unwrap_or_default();
+    }
+    json!({
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "securityContext": {
+            "runAsNonRoot": true, "runAsUser": OPENSTACK_UID, "runAsGroup": OPENSTACK_UID, "fsGroup": OPENSTACK_UID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [container],
+        "volumes": volumes,
+    })
+}

@@ -1,0 +1,48 @@
+//! What can keep a service from being brought up. Texts name Secrets and keys, never values.
+
+use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
+use c5c3_kit::{Fault, ReadError, Retry};
+
+use crate::config::ConfigError;
+use crate::keys::KeyError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("Secret {0} is missing: create it, or correct the name in the spec")]
+    SecretMissing(String),
+    #[error("Secret {secret} has no value under {key}: add it, or name another Secret")]
+    KeyMissing { secret: String, key: String },
+    #[error("{0}; nothing was rolled out")]
+    InvalidConfig(ConfigError),
+    #[error("policyOverrides.configMapRef: ConfigMap {name} {}", if *.found { "has no key policy.yaml" } else { "is missing" })]
+    PolicyMissing { name: String, found: bool },
+    #[error("Memcached {0} is missing: create it, or set cache.servers")]
+    CacheMissing(String),
+    #[error("database: neither clusterRef nor host is set")]
+    NoDatabase,
+    #[error("Secret {secret}: {error}; restore it from a backup, or delete it to start with new keys")]
+    BadKeys { secret: String, part: &'static str, error: KeyError },
+    #[error("rotation schedule {schedule:?}: {reason}")]
+    BadSchedule { schedule: String, part: &'static str, reason: String },
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+}
+
+impl Fault for Error {
+    fn part(&self) -> Option<&'static str> {
+        match self {
+            Error::BadKeys { part, .. } | Error::BadSchedule { part, .. } => Some(part),
+            Error::NoDatabase => Some(DATABASE_READY),
+            Error::InvalidConfig(_) | Error::PolicyMissing { .. } | Error::CacheMissing(_) => Some(DEPLOYMENT_READY),
+            Error::SecretMissing(_) | Error::KeyMissing { .. } | Error::Unreadable(_) => None,
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Error::Unreadable(_) => Retry::Backoff,
+            // What is named is watched: its change brings the next pass.
+            _ => Retry::OnChange,
+        }
+    }
+}

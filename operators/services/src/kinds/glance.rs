@@ -1,0 +1,163 @@
+//! Glance: images, on a volume, in Ceph or in an object store.
+
+use c5c3_api::common::{Cache, Database, KeystoneAuth, ServiceCommon, ServiceStatus};
+use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, service};
+use c5c3_api::openstack::{Glance, GlanceBackend, port};
+use c5c3_kit::Part;
+
+use crate::config::Ini;
+use crate::descriptor::{Descriptor, Process, Runs, Step};
+use crate::subject::{ExtraVolume, Extras, SecretOption, Subject, VolumeSource};
+
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "glance",
+    catalogue_type: "image",
+    config_file: "glance-api.conf",
+    environment: &[("OS_GLANCE_CONFIG_DIR", "/etc/glance"), ("OS_GLANCE_CONFIG_FILES", "glance-api.conf")],
+    defaults: &[
+        ("DEFAULT", "enabled_import_methods", "[glance-direct,web-download]"),
+        ("DEFAULT", "use_keystone_limits", "false"),
+        ("DEFAULT", "enabled_backends", "store:file"),
+        ("glance_store", "default_backend", "store"),
+        ("os_glance_tasks_store", "filesystem_store_datadir", "/var/lib/glance/tasks"),
+        ("os_glance_staging_store", "filesystem_store_datadir", "/var/lib/glance/staging"),
+        ("paste_deploy", "flavor", "keystone"),
+        ("paste_deploy", "config_file", "/var/lib/openstack/etc/glance/glance-api-paste.ini"),
+        ("database", "max_pool_size", "5"),
+        ("database", "connection_recycle_time", "280"),
+    ],
+    database_groups: &["database"],
+    schema: &[Step {
+        name: "db-sync",
+        command: &["glance-manage", "--config-file", "/etc/glance/glance-api.conf", "db_sync"],
+    }],
+    processes: &[Process {
+        name: "api",
+        runs: Runs::Wsgi {
+            module: "glance.wsgi.api:application",
+            port: port::GLANCE,
+            path: "/healthcheck",
+            extra: &[("http-auto-chunked", "true"), ("http-chunked-input", "true")],
+        },
+        part: DEPLOYMENT_READY,
+    }],
+    parts: &[
+        Part::required(DATABASE_READY),
+        Part::required(service::STORAGE_READY),
+        Part::required(CEPH_CONNECTED),
+        Part::required(DEPLOYMENT_READY),
+    ],
+};
+
+const IMAGES: &str = "/var/lib/glance";
+
+impl Subject for Glance {
+    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
+    const CONTROLLER: &'static str = "glance";
+
+    fn common(&self) -> &ServiceCommon {
+        &self.spec.common
+    }
+
+    fn service_status(&self) -> Option<&ServiceStatus> {
+        self.status.as_ref().map(|status| &status.common)
+    }
+
+    fn replicas(&self, _process: &str) -> i32 {
+        self.spec.replicas
+    }
+
+    fn databases(&self) -> Vec<(&'static str, &Database)> {
+        vec![("database", &self.spec.database)]
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        self.spec.cache.as_ref()
+    }
+
+    fn keystone(&self) -> Option<&KeystoneAuth> {
+        Some(&self.spec.keystone)
+    }
+
+    fn configure(&self, config: &mut Ini) {
+        let storage = &self.spec.storage;
+        match storage.backend {
+            GlanceBackend::File => {
+                config.set("store", "filesystem_store_datadir", format!("{IMAGES}/images"));
+            }
+            GlanceBackend::Rbd => {
+                config.set("DEFAULT", "enabled_backends", "store:rbd");
+                if let Some(rbd) = &storage.rbd {
+                    config.set("store", "rbd_store_pool", &rbd.pool);
+                }
+                config
+                    .set("store", "rbd_store_user", "glance")
+                    .set("store", "rbd_store_ceph_conf", "/etc/ceph/ceph.conf")
+                    .set("DEFAULT", "show_image_direct_url", "true");
+            }
+            GlanceBackend::S3 => {
+                config.set("DEFAULT", "enabled_backends", "store:s3");
+                if let Some(s3) = &storage.s3 {
+                    config
+                        .set("store", "s3_store_host", &s3.endpoint)
+                        .set("store", "s3_store_bucket", &s3.bucket)
+                        .set("store", "s3_store_create_bucket_on_put", "true");
+                }
+            }
+        }
+    }
+
+    fn free_groups(&self) -> Vec<&str> {
+        vec!["store"]
+    }
+
+    fn extras(&self) -> Extras {
+        let storage = &self.spec.storage;
+        let no_ceph = (CEPH_CONNECTED, "no Ceph in this storage backend".to_owned());
+        match storage.backend {
+            GlanceBackend::File => {
+                let file = storage.file.clone().unwrap_or_default();
+                Extras {
+                    volumes: vec![ExtraVolume {
+                        name: "images",
+                        path: IMAGES,
+                        part: service::STORAGE_READY,
+                        source: VolumeSource::Claim {
+                            size: file.size.unwrap_or_else(|| "10Gi".to_owned()),
+                            class: file.storage_class,
+                            shared: self.spec.replicas > 1,
+                        },
+                    }],
+                    settled: vec![no_ceph],
+                    ..Extras::default()
+                }
+            }
+            GlanceBackend::Rbd => Extras {
+                volumes: storage
+                    .rbd
+                    .iter()
+                    .map(|rbd| ExtraVolume {
+                        name: "ceph",
+                        path: "/etc/ceph",
+                        part: CEPH_CONNECTED,
+                        source: VolumeSource::Secret(rbd.ceph_secret_ref.name.clone()),
+                    })
+                    .collect(),
+                settled: vec![(service::STORAGE_READY, "images are kept in Ceph".to_owned())],
+                ..Extras::default()
+            },
+            GlanceBackend::S3 => Extras {
+                secret_options: storage
+                    .s3
+                    .iter()
+                    .flat_map(|s3| {
+                        let option = |option, key| SecretOption { group: "store", option, secret: s3.secret_ref.name.clone(), key };
+                        [option("s3_store_access_key", "accessKey"), option("s3_store_secret_key", "secretKey")]
+                    })
+                    .collect(),
+                settled: vec![no_ceph, (service::STORAGE_READY, "images are kept in the object store".to_owned())],
+                ..Extras::default()
+            },
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Keystone: identity.
+
+use c5c3_api::common::{Cache, Database, ServiceCommon, ServiceStatus};
+use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, service};
+use c5c3_api::openstack::{Keystone, RotatedKeys, port};
+use c5c3_kit::Part;
+
+use crate::config::Ini;
+use crate::descriptor::{Descriptor, Process, Runs, Step};
+use crate::subject::{Extras, KeySet, Subject, Task};
+
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "keystone",
+    catalogue_type: "identity",
+    config_file: "keystone.conf",
+    environment: &[("OS_KEYSTONE_CONFIG_FILES", "/etc/keystone/keystone.conf")],
+    defaults: &[
+        ("token", "provider", "fernet"),
+        ("fernet_tokens", "key_repository", FERNET_PATH),
+        ("fernet_receipts", "key_repository", FERNET_PATH),
+        ("credential", "key_repository", CREDENTIAL_PATH),
+        ("oslo_policy", "enforce_scope", "true"),
+        ("oslo_middleware", "enable_proxy_headers_parsing", "true"),
+        ("database", "max_pool_size", "5"),
+        ("database", "connection_recycle_time", "280"),
+    ],
+    database_groups: &["database"],
+    schema: &[Step { name: "db-sync", command: &["keystone-manage", "--config-file", "/etc/keystone/keystone.conf", "db_sync"] }],
+    processes: &[Process {
+        name: "api",
+        runs: Runs::Wsgi { module: "keystone.wsgi.api:application", port: port::KEYSTONE, path: "/v3", extra: &[] },
+        part: DEPLOYMENT_READY,
+    }],
+    parts: &[
+        Part::required(DATABASE_READY),
+        Part::required(service::FERNET_KEYS_READY),
+        Part::required(service::CREDENTIAL_KEYS_READY),
+        Part::required(service::BOOTSTRAP_READY),
+        Part::required(DEPLOYMENT_READY),
+    ],
+};
+
+const FERNET_PATH: &str = "/etc/keystone/fernet-keys";
+const CREDENTIAL_PATH: &str = "/etc/keystone/credential-keys";
+
+fn key_set(name: &'static str, path: &'static str, part: &'static str, keys: &RotatedKeys) -> KeySet {
+    let most = usize::try_from(keys.max_active_keys).unwrap_or(3);
+    KeySet { name, path, part, schedule: keys.rotation_schedule.clone(), most }
+}
+
+impl Subject for Keystone {
+    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
+    const CONTROLLER: &'static str = "keystone";
+
+    fn common(&self) -> &ServiceCommon {
+        &self.spec.common
+    }
+
+    fn service_status(&self) -> Option<&ServiceStatus> {
+        self.status.as_ref().map(|status| &status.common)
+    }
+
+    fn replicas(&self, _process: &str) -> i32 {
+        self.spec.replicas
+    }
+
+    fn databases(&self) -> Vec<(&'static str, &Database)> {
+        vec![("database", &self.spec.database)]
+    }
+
+    fn cache(&self) -> Option<&Cache> {
+        Some(&self.spec.cache)
+    }
+
+    fn configure(&self, config: &mut Ini) {
+        config.set("fernet_tokens", "max_active_keys", self.spec.fernet.max_active_keys.to_string());
+        config.set("cache", "enabled", "true").set("cache", "backend", &self.spec.cache.backend);
+        if let Some(url) = &self.spec.common.public_endpoint {
+            config.set("DEFAULT", "public_endpoint", url.trim_end_matches("/v3"));
+        }
+    }
+
+    fn extras(&self) -> Extras {
+        let bootstrap = &self.spec.bootstrap;
+        let internal = format!(
+            "http://{}.{}.svc:{}/v3",
+            self.metadata.name.as_deref().unwrap_or_default(),
+            self.metadata.namespace.as_deref().unwrap_or_default(),
+            port::KEYSTONE
+        );
+        let public = self.spec.common.public_endpoint.clone().unwrap_or_else(|| internal.clone());
+        let variable = |name: &str, value: &str| (format!("OS_BOOTSTRAP_{name}"), value.to_owned());
+        Extras {
+            key_sets: vec![
+                key_set("fernet-keys", FERNET_PATH, service::FERNET_KEYS_READY, &self.spec.fernet),
+                key_set("credential-keys", CREDENTIAL_PATH, service::CREDENTIAL_KEYS_READY, &self.spec.credential_keys),
+            ],
+            after_schema: Some(Task {
+                step: Step {
+                    name: "bootstrap",
+                    command: &["keystone-manage", "--config-file", "/etc/keystone/keystone.conf", "bootstrap"],
+                },
+                part: service::BOOTSTRAP_READY,
+                environment: vec![
+                    variable("USERNAME", &bootstrap.admin_user),
+                    variable("REGION_ID", &bootstrap.region),
+                    variable("SERVICE_NAME", "keystone"),
+                    variable("ADMIN_URL", &internal),
+                    variable("INTERNAL_URL", &internal),
+                    variable("PUBLIC_URL", &public),
+                ],
+                secrets: vec![(
+                    "OS_BOOTSTRAP_PASSWORD".to_owned(),
+                    bootstrap.admin_password_secret_ref.name.clone(),
+                    bootstrap.admin_password_secret_ref.key.clone(),
+                )],
+            }),
+            ..Extras::default()
+        }
+    }
+}

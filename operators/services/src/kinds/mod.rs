@@ -1,0 +1,33 @@
+//! The services, one file each: descriptor, and how its spec becomes configuration.
+
+pub mod glance;
+pub mod keystone;
+pub mod placement;
+
+use crate::config::Ini;
+use c5c3_api::common::{KeystoneAuth, LogLevel, ServiceCommon};
+
+/// Options that every service shares.
+pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
+    config.set("DEFAULT", "use_stderr", "true").set("DEFAULT", "log_dir", "");
+    if let Some(logging) = &common.logging {
+        config.set("DEFAULT", "debug", (logging.level == LogLevel::Debug).to_string());
+    }
+    if common.policy_overrides.is_some() {
+        config.set("oslo_policy", "policy_file", "policy.yaml");
+    }
+}
+
+/// How a service checks tokens: it logs in with its application credential.
+pub(crate) fn authtoken(config: &mut Ini, keystone: &KeystoneAuth, memcached: Option<&str>) {
+    let group = "keystone_authtoken";
+    config
+        .set(group, "www_authenticate_uri", &keystone.auth_url)
+        .set(group, "auth_url", &keystone.auth_url)
+        .set(group, "auth_type", "v3applicationcredential")
+        .set(group, "service_token_roles", "service")
+        .set(group, "service_token_roles_required", "true");
+    if let Some(servers) = memcached {
+        config.set(group, "memcached_servers", servers);
+    }
+}
