@@ -46,14 +46,16 @@ impl Board {
         }
     }
 
-    /// Trees first, those that most layers wait for before others.
+    /// Trees that others wait for, then blobs, so that little is lost when the build is stopped,
+    /// then trees that nobody waits for.
     pub fn take(&mut self) -> Option<Task> {
         if self.stopped {
             return None;
         }
         let best = (0..self.ready.len()).max_by_key(|index| match self.ready[*index] {
-            Task::Tree(layer) => (1, self.weight[layer], usize::MAX - layer),
-            Task::Blob(layer) => (0, self.weight[layer], usize::MAX - layer),
+            Task::Tree(layer) if self.weight[layer] > 0 => (2, self.weight[layer], usize::MAX - layer),
+            Task::Blob(layer) => (1, self.weight[layer], usize::MAX - layer),
+            Task::Tree(layer) => (0, 0, usize::MAX - layer),
         })?;
         self.running += 1;
         Some(self.ready.swap_remove(best))
@@ -147,8 +149,8 @@ mod tests {
         assert_eq!(board.take(), None);
         board.done(Task::Tree(0));
         assert_eq!(board.take(), Some(Task::Tree(1)));
-        assert_eq!(board.take(), Some(Task::Tree(4)));
         assert_eq!(board.take(), Some(Task::Blob(0)));
+        assert_eq!(board.take(), Some(Task::Tree(4)));
         assert!(!board.finished());
     }
 

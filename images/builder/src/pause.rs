@@ -35,6 +35,20 @@ const X86_64: &[u8] = &[
     0x61, 0x75, 0x73, 0x65, 0x20, 0x31, 0x2e, 0x30, 0x0a,
 ];
 
+/// aarch64: the same, call by call.
+const AARCH64: &[u8] = &[
+    0xe0, 0x03, 0x40, 0xf9, 0x1f, 0x04, 0x00, 0xf1, 0xa1, 0x03, 0x00, 0x54, 0x40, 0x00, 0x88, 0xd2, 0x20,
+    0x00, 0xa0, 0xf2, 0xe0, 0x0f, 0x1f, 0xf8, 0x00, 0x00, 0x80, 0xd2, 0xe1, 0x03, 0x00, 0x91, 0x02, 0x00,
+    0x80, 0xd2, 0x03, 0x01, 0x80, 0xd2, 0xe8, 0x10, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4, 0xe0, 0x03, 0x00,
+    0x91, 0x01, 0x00, 0x80, 0xd2, 0x02, 0x00, 0x80, 0xd2, 0x03, 0x01, 0x80, 0xd2, 0x28, 0x11, 0x80, 0xd2,
+    0x01, 0x00, 0x00, 0xd4, 0x1f, 0x00, 0x00, 0xf1, 0x2d, 0xff, 0xff, 0x54, 0x1f, 0x44, 0x00, 0xf1, 0xe1,
+    0x01, 0x00, 0x54, 0x00, 0x00, 0x80, 0x92, 0x01, 0x00, 0x80, 0xd2, 0x22, 0x00, 0x80, 0xd2, 0x03, 0x00,
+    0x80, 0xd2, 0x88, 0x20, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4, 0x1f, 0x00, 0x00, 0xf1, 0x2c, 0xff, 0xff,
+    0x54, 0xee, 0xff, 0xff, 0x17, 0x20, 0x00, 0x80, 0xd2, 0xe1, 0x00, 0x00, 0x10, 0x42, 0x01, 0x80, 0xd2,
+    0x08, 0x08, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4, 0x00, 0x00, 0x80, 0xd2, 0xa8, 0x0b, 0x80, 0xd2, 0x01,
+    0x00, 0x00, 0xd4, 0x70, 0x61, 0x75, 0x73, 0x65, 0x20, 0x31, 0x2e, 0x30, 0x0a,
+];
+
 const LOAD: u64 = 0x40_0000;
 const HEADERS: u64 = 64 + 56;
 
@@ -42,6 +56,7 @@ const HEADERS: u64 = 64 + 56;
 pub fn program(architecture: &str) -> Option<Vec<u8>> {
     match architecture {
         "x86_64" => Some(elf(62, X86_64)),
+        "aarch64" => Some(elf(183, AARCH64)),
         _ => None,
     }
 }
@@ -62,14 +77,14 @@ fn elf(machine: u16, code: &[u8]) -> Vec<u8> {
     }
     file.extend(1_u32.to_le_bytes()); // load
     file.extend(5_u32.to_le_bytes()); // read, execute
-    for field in [0, LOAD, LOAD, size, size, 0x1000] {
+    for field in [0, LOAD, LOAD, size, size, 0x1_0000] {
         file.extend(u64::to_le_bytes(field));
     }
     file.extend(code);
     file
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
@@ -93,28 +108,48 @@ mod tests {
         None
     }
 
+    /// Runs a program of this machine, or of another one where QEMU is there for it.
+    fn command(architecture: &str, path: &std::path::Path) -> Option<Command> {
+        if architecture == std::env::consts::ARCH {
+            return Some(Command::new(path));
+        }
+        let emulator = format!("qemu-{architecture}");
+        crate::build::on_path(&emulator).then(|| {
+            let mut command = Command::new(emulator);
+            command.arg(path);
+            command
+        })
+    }
+
     #[test]
     fn it_waits_tells_its_version_and_ends_on_a_signal() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("pause");
-        fs::write(&path, program("x86_64").unwrap()).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        for architecture in ["x86_64", "aarch64"] {
+            let path = directory.path().join(architecture);
+            fs::write(&path, program(architecture).unwrap()).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            let Some(mut version) = command(architecture, &path) else {
+                continue;
+            };
+            let version = version.arg("--version").output().unwrap();
+            assert_eq!(
+                (version.status.code(), version.stdout.as_slice()),
+                (Some(0), b"pause 1.0\n".as_slice())
+            );
 
-        let version = Command::new(&path).arg("--version").output().unwrap();
-        assert_eq!(
-            (version.status.code(), version.stdout.as_slice()),
-            (Some(0), b"pause 1.0\n".as_slice())
-        );
-
-        for signal in [Signal::SIGTERM, Signal::SIGINT] {
-            let mut child = Command::new(&path).spawn().unwrap();
-            std::thread::sleep(Duration::from_millis(50));
-            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
-            kill(pid, Signal::SIGCHLD).unwrap();
-            std::thread::sleep(Duration::from_millis(50));
-            assert!(child.try_wait().unwrap().is_none(), "it ended on SIGCHLD");
-            kill(pid, signal).unwrap();
-            assert_eq!(exit_code(&mut child), Some(0), "{signal}");
+            for signal in [Signal::SIGTERM, Signal::SIGINT] {
+                let mut child = command(architecture, &path).unwrap().spawn().unwrap();
+                std::thread::sleep(Duration::from_millis(300));
+                let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+                kill(pid, Signal::SIGCHLD).unwrap();
+                std::thread::sleep(Duration::from_millis(100));
+                assert!(
+                    child.try_wait().unwrap().is_none(),
+                    "{architecture}: it ended on SIGCHLD"
+                );
+                kill(pid, signal).unwrap();
+                assert_eq!(exit_code(&mut child), Some(0), "{architecture} {signal}");
+            }
         }
     }
 }

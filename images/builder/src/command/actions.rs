@@ -139,6 +139,7 @@ pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
             }
         }
     }
+    shop.tidy(&plan)?;
     let checks = check::Checks(checks);
     show(&checks, &args.output)?;
     match checks.0.iter().filter(|check| !check.ok).count() {
@@ -270,5 +271,5 @@ pub fn options(common: &Common, args: &OptionsArgs) -> Result<()> {
             catalogue.groups.len()
         ));
     }
-    Ok(())
+    shop.tidy(&plan)
 }

@@ -14,6 +14,7 @@ use crate::progress::Progress;
 use crate::release::ReleaseData;
 use crate::store::{Record, Store};
 use crate::tarball::Hashed;
+use crate::unpack::remove_tree;
 
 pub struct Workshop {
     pub data: Data,
@@ -81,6 +82,14 @@ impl Workshop {
             .iter()
             .map(|index| self.store.layer(&plan.layers[*index].key))
             .collect()
+    }
+
+    /// Throws the unpacked trees away that no other layer needs.
+    pub fn tidy(&self, plan: &Plan) -> Result<()> {
+        let leaves = plan.layers.iter().filter(|layer| !layer.is_base);
+        leaves
+            .map(|layer| self.store.tree(&layer.key))
+            .try_for_each(|tree| remove_tree(&tree))
     }
 
     /// The directory of the release to write to.
