@@ -8,6 +8,7 @@
 
 pub mod auth;
 pub mod cluster;
+mod controllers;
 pub mod crds;
 pub mod discovery;
 pub mod identity;

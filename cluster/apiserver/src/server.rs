@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     auth::{self, AccessControl},
     cluster::Cluster,
-    crds,
+    controllers, crds,
     identity::Identity,
     pods,
     serve::{ApiService, Core, InProcess, Limits, Metrics, listener},
@@ -134,6 +134,8 @@ impl Server {
                     reason,
                 })?;
             tasks.push(tokio::spawn(crds::run(service.clone(), cluster.clone())));
+            let authority = access.authority().certificate();
+            tasks.extend(controllers::start(&service, cluster, authority).await);
         }
         let kubeconfig = directory.join("kubeconfig");
         let mut address = None;

@@ -31,14 +31,7 @@ async fn failures_are_told_as_kubernetes_tells_them() {
     assert_eq!(post(c, MAPS, elsewhere).await.0, 400);
     let (code, status) = put(c, &format!("{MAPS}/a"), config_map("b", json!({}))).await;
     assert_eq!((code, status["reason"].as_str()), (400, Some("BadRequest")));
-    let (code, _) = call_as(
-        c,
-        Method::POST,
-        MAPS,
-        "application/vnd.kubernetes.protobuf",
-        "k8s".into(),
-    )
-    .await;
+    let (code, _) = call_as(c, Method::POST, MAPS, "application/cbor", "k8s".into()).await;
     assert_eq!(code, 415);
     let (code, status) = post(
         c,

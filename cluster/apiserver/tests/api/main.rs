@@ -8,5 +8,6 @@ mod crds;
 mod crud;
 mod durability;
 mod errors;
+mod lifecycle;
 mod support;
 mod watch;
