@@ -584,6 +584,11 @@ impl<'a> Coster<'a> {
                 let textual = overload.starts_with("list_string") || overload.starts_with("list_bytes");
                 alloc(if textual { 2.0 + STRING_FACTOR } else { 2.0 }, size.times(size))
             }
+            ("sets.contains" | "sets.intersects" | "sets.equivalent", _) => {
+                let pairs = self.node_size(args.first()?).times(self.node_size(args.get(1)?));
+                let factor = if function == "sets.equivalent" { 2.0 } else { 1.0 };
+                Some((pairs.scaled(factor).add(Range::fixed(1)), None))
+            }
             ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", _) => {
                 let target = target?;
                 let size = self.node_size(target);

@@ -1,6 +1,7 @@
 //! `'%s and %d'.format([a, b])`.
 
 use super::strings::to_string;
+use super::types::Type;
 use super::value::{Fault, Value};
 
 type Text = std::result::Result<String, Fault>;
@@ -51,6 +52,78 @@ pub fn format(template: &str, args: &[Value<'_>]) -> Text {
         out.push_str(&text);
     }
     Ok(out)
+}
+
+/// Whether arguments of these types can be formatted; else why, and which one is wrong.
+pub fn check(template: &str, types: &[&Type]) -> std::result::Result<(), (Option<usize>, String)> {
+    let mut chars = template.chars().peekable();
+    let mut used = 0;
+    while let Some(c) = chars.next() {
+        if c != '%' || chars.next_if_eq(&'%').is_some() {
+            continue;
+        }
+        let Some(t) = types.get(used) else {
+            return Err((None, format!("index {used} out of range")));
+        };
+        if chars.next_if_eq(&'.').is_some() {
+            while chars.next_if(char::is_ascii_digit).is_some() {}
+        }
+        let given = match t {
+            Type::Duration => "google.protobuf.Duration".to_owned(),
+            Type::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Type::List(_) => "list".to_owned(),
+            Type::Map(..) => "map".to_owned(),
+            other => other.to_string(),
+        };
+        let bad = |what: &str| {
+            let message = format!("error during formatting: {what}, was given {given}");
+            Err((Some(used), message))
+        };
+        let clause = chars.next();
+        if !matches!(t, Type::Dyn) {
+            match (clause, t) {
+                (Some('d'), Type::Int | Type::Uint) => {}
+                (Some('d'), _) => return bad("decimal clause can only be used on integers"),
+                (Some('f'), Type::Double | Type::String) => {}
+                (Some('f'), _) => return bad("fixed-point clause can only be used on doubles"),
+                (Some('e'), Type::Double | Type::String) => {}
+                (Some('e'), _) => return bad("scientific clause can only be used on doubles"),
+                (Some('b'), Type::Int | Type::Uint | Type::Bool) => {}
+                (Some('b'), _) => return bad("only integers and bools can be formatted as binary"),
+                (Some('o'), Type::Int | Type::Uint) => {}
+                (Some('o'), _) => return bad("octal clause can only be used on integers"),
+                (Some('x' | 'X'), Type::Int | Type::Uint | Type::String | Type::Bytes) => {}
+                (Some('x' | 'X'), _) => {
+                    return bad("only integers, byte buffers, and strings can be formatted as hex");
+                }
+                (Some('s'), Type::Object(_) | Type::Struct(_) | Type::Opaque(_) | Type::Optional(_)) => {
+                    return bad(
+                        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, \
+                         lists, types, durations, and timestamps",
+                    );
+                }
+                _ => {}
+            }
+        }
+        match clause {
+            None => return Err((None, "unexpected end of string".to_owned())),
+            Some('s' | 'd' | 'f' | 'e' | 'b' | 'o' | 'x' | 'X') => {}
+            Some(other) => {
+                let message =
+                    format!("could not parse formatting clause: unrecognized formatting clause \"{other}\"");
+                return Err((None, message));
+            }
+        }
+        used += 1;
+    }
+    if types.len() > used {
+        let message = format!(
+            "too many arguments supplied to string.format (expected {used}, got {})",
+            types.len()
+        );
+        return Err((None, message));
+    }
+    Ok(())
 }
 
 fn one(clause: char, precision: Option<usize>, arg: &Value<'_>) -> Text {

@@ -12,7 +12,8 @@ use crate::schema::time;
 pub fn call<'a>(function: &str, member: bool, args: &[Value<'a>]) -> Result<'a> {
     match (function, args) {
         ("_==_", [a, b]) => a.equals(b).map(Value::Bool),
-        ("_!=_", [a, b]) => a.equals(b).map(|same| Value::Bool(!same)),
+        // What cannot be compared differs.
+        ("_!=_", [a, b]) => Ok(Value::Bool(!matches!(a.equals(b), Ok(true)))),
         ("_<_" | "_<=_" | "_>_" | "_>=_", [a, b]) => compare(function, a, b),
         ("_+_" | "_-_" | "_*_" | "_/_" | "_%_", [a, b]) => arithmetic(function, a, b),
         ("!_", [Value::Bool(b)]) => Ok(Value::Bool(!b)),
@@ -35,8 +36,9 @@ pub fn call<'a>(function: &str, member: bool, args: &[Value<'a>]) -> Result<'a> 
             Value::some(value.clone())
         }),
         ("optional.none", []) => Ok(Value::Optional(None)),
-        ("value", [Value::Optional(inner)]) => match inner {
-            Some(v) => Ok((**v).clone()),
+        ("value", [Value::Optional(inner)]) => match inner.as_deref() {
+            Some(Value::Invalid(reason)) => Err(Fault::new(&**reason)),
+            Some(v) => Ok(v.clone()),
             None => Err(Fault::new("optional.none() dereference")),
         },
         ("hasValue", [Value::Optional(inner)]) => Ok(Value::Bool(inner.is_some())),
@@ -81,19 +83,15 @@ pub fn cost(function: &str, args: &[Value<'_>]) -> u64 {
             text(size(0))
         }
         "replace" | "split" | "ip.isCanonical" => (size(0) * 0.2).ceil() as u64,
-        "join" => match args.first() {
-            Some(list) => list
-                .items()
-                .map(|items| {
-                    items
-                        .iter()
-                        .map(|i| text(i.size().unwrap_or(1) as f64))
-                        .sum::<u64>()
-                        * 2
-                })
-                .unwrap_or(1),
-            None => 1,
-        },
+        "join" => args
+            .first()
+            .and_then(|list| list.items().ok())
+            .map_or(1, |items| {
+                2 * items
+                    .iter()
+                    .map(|i| text(i.size().unwrap_or(1) as f64))
+                    .sum::<u64>()
+            }),
         "validate" => text(1.0 + size(1)).saturating_mul(32),
         "slice" | "reverse" | "flatten" => 11 + size(0) as u64,
         "lists.range" => match args.first() {
@@ -131,6 +129,7 @@ fn arithmetic<'a>(function: &str, a: &Value<'a>, b: &Value<'a>) -> Result<'a> {
         })
     };
     match (a, b) {
+        (_, Value::Invalid(reason)) => Err(Fault::new(&**reason)),
         (Value::Int(a), Value::Int(b)) => match function {
             "_+_" => a.checked_add(*b),
             "_-_" => a.checked_sub(*b),
@@ -196,12 +195,15 @@ fn contains<'a>(item: &Value<'a>, container: &Value<'a>) -> Result<'a> {
     if container.is_map() {
         return Ok(Value::Bool(container.find(item)?.is_some()));
     }
+    let mut failed = None;
     for other in container.items()? {
-        if other.equals(item)? {
-            return Ok(Value::Bool(true));
+        match other.equals(item) {
+            Ok(true) => return Ok(Value::Bool(true)),
+            Ok(false) => {}
+            Err(fault) => failed = failed.or(Some(fault)),
         }
     }
-    Ok(Value::Bool(false))
+    failed.map_or(Ok(Value::Bool(false)), Err)
 }
 
 fn convert<'a>(function: &str, value: &Value<'a>) -> Result<'a> {

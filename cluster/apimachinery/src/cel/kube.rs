@@ -112,7 +112,8 @@ fn parse_ip(s: &str) -> std::result::Result<IpAddr, String> {
         return Err(format!("IP address \"{s}\" with zone value is not allowed"));
     }
     let ip: IpAddr = s.parse().map_err(|_| {
-        format!("IP Address \"{s}\" parse error during conversion from string: ParseAddr(\"{s}\"): unable to parse IP")
+        let why = address_fault(s);
+        format!("IP Address \"{s}\" parse error during conversion from string: ParseAddr(\"{s}\"): {why}")
     })?;
     match ip {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
@@ -122,12 +123,59 @@ fn parse_ip(s: &str) -> std::result::Result<IpAddr, String> {
     }
 }
 
+/// Go's words for a text that is not an address.
+fn address_fault(s: &str) -> String {
+    let at = |why: &str, i: usize| format!("{why} (at \"{}\")", &s[i..]);
+    match s.find(['.', ':', '%']).map(|i| s.as_bytes()[i]) {
+        None => "unable to parse IP".to_owned(),
+        Some(b'%') => "missing IPv6 address".to_owned(),
+        Some(b':') => match s.find(|c: char| !c.is_ascii_hexdigit() && c != ':') {
+            Some(i) if i == 0 || s[..i].ends_with(':') => {
+                at("each colon-separated field must have at least one digit", i)
+            }
+            Some(i) => at("unexpected character, want colon", i),
+            None => "address string too short".to_owned(),
+        },
+        Some(_) => {
+            let (mut fields, mut value, mut digits) = (0, 0_u32, 0);
+            for (i, c) in s.char_indices() {
+                match c {
+                    '0'..='9' => {
+                        if digits == 1 && value == 0 {
+                            return "IPv4 field has octet with leading zero".to_owned();
+                        }
+                        value = value * 10 + (c as u32 - '0' as u32);
+                        digits += 1;
+                        if value > 255 {
+                            return "IPv4 field has value >255".to_owned();
+                        }
+                    }
+                    '.' if digits == 0 || i + 1 == s.len() => {
+                        return at("IPv4 field must have at least one digit", i);
+                    }
+                    '.' if fields == 3 => return "IPv4 address too long".to_owned(),
+                    '.' => {
+                        fields += 1;
+                        (value, digits) = (0, 0);
+                    }
+                    _ => return at("unexpected character", i),
+                }
+            }
+            "IPv4 address too short".to_owned()
+        }
+    }
+}
+
 fn parse_cidr(s: &str) -> std::result::Result<(IpAddr, u8), String> {
-    let bad = |why: &str| format!("netip.ParsePrefix(\"{s}\"): {why}");
+    let bad = |why: &str| {
+        format!(
+            "network address parse error during conversion from string: netip.ParsePrefix(\"{s}\"): {why}"
+        )
+    };
     let (address, length) = s.rsplit_once('/').ok_or_else(|| bad("no '/'"))?;
     let ip: IpAddr = address
         .parse()
-        .map_err(|_| bad(&format!("ParseAddr(\"{address}\"): unable to parse IP")))?;
+        .map_err(|_| bad(&format!("ParseAddr(\"{address}\"): {}", address_fault(address))))?;
     if let IpAddr::V6(v6) = ip
         && v6.to_ipv4_mapped().is_some()
     {

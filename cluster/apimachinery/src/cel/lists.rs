@@ -8,6 +8,14 @@ use super::value::{Fault, Result, Value};
 type Items<'a> = Vec<Value<'a>>;
 
 pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
+    if matches!(function, "isSorted" | "sum" | "max" | "min")
+        && matches!(
+            args.first().map(Value::items).transpose()?.as_deref(),
+            Some([Value::Invalid(_), ..])
+        )
+    {
+        return Err(Fault::new(format!("no such overload: {function}(list)")));
+    }
     match (function, args) {
         ("isSorted", [list]) => {
             for pair in list.items()?.windows(2) {
@@ -38,7 +46,8 @@ pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
         ("indexOf" | "lastIndexOf", [list, wanted]) => {
             let mut found = -1;
             for (i, item) in list.items()?.iter().enumerate() {
-                if item.equals(wanted)? {
+                // What cannot be compared is not it.
+                if matches!(item.equals(wanted), Ok(true)) {
                     found = i64::try_from(i).unwrap_or(i64::MAX);
                     if function == "indexOf" {
                         break;
@@ -49,19 +58,14 @@ pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
         }
         ("join", [list]) => join(list, ""),
         ("join", [list, Value::String(separator)]) => join(list, separator),
-        ("sets.contains", [list, wanted]) => all_in(&wanted.items()?, &list.items()?).map(Value::Bool),
+        ("sets.contains", [list, wanted]) => Ok(Value::Bool(all_in(&wanted.items()?, &list.items()?))),
         ("sets.equivalent", [a, b]) => {
             let (a, b) = (a.items()?, b.items()?);
-            Ok(Value::Bool(all_in(&a, &b)? && all_in(&b, &a)?))
+            Ok(Value::Bool(all_in(&a, &b) && all_in(&b, &a)))
         }
         ("sets.intersects", [a, b]) => {
             let b = b.items()?;
-            for item in a.items()? {
-                if is_in(&item, &b)? {
-                    return Ok(Value::Bool(true));
-                }
-            }
-            Ok(Value::Bool(false))
+            Ok(Value::Bool(a.items()?.iter().any(|item| is_in(item, &b))))
         }
         ("slice", [list, Value::Int(start), Value::Int(end)]) => slice(&list.items()?, *start, *end),
         ("flatten", [list]) => Ok(Value::list(flatten(list.items()?, 1)?)),
@@ -79,7 +83,7 @@ pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
         ("distinct", [list]) => {
             let mut unique: Items<'a> = Vec::new();
             for item in list.items()? {
-                if !is_in(&item, &unique)? {
+                if !is_in(&item, &unique) {
                     unique.push(item);
                 }
             }
@@ -87,9 +91,9 @@ pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
         }
         ("sort", [list]) => {
             let items = list.items()?;
-            sort_by(items.clone(), &items)
+            sort_by(&items, &items)
         }
-        ("@sortByAssociatedKeys", [list, keys]) => sort_by(list.items()?, &keys.items()?),
+        ("@sortByAssociatedKeys", [list, keys]) => sort_by(&list.items()?, &keys.items()?),
         ("first", [list]) => Ok(list
             .items()?
             .into_iter()
@@ -125,7 +129,7 @@ pub fn concat<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<'a> {
     match schema.list_type.as_deref() {
         Some("set") => {
             for item in more {
-                if !is_in(&item, &items)? {
+                if !is_in(&item, &items) {
                     items.push(item);
                 }
             }
@@ -164,22 +168,13 @@ fn same_keys<'a>(a: &Value<'a>, b: &Value<'a>, keys: &[Value<'a>]) -> std::resul
     Ok(true)
 }
 
-fn is_in<'a>(item: &Value<'a>, list: &[Value<'a>]) -> std::result::Result<bool, Fault> {
-    for other in list {
-        if item.equals(other)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// What cannot be compared is not in a list.
+fn is_in<'a>(item: &Value<'a>, list: &[Value<'a>]) -> bool {
+    list.iter().any(|other| matches!(item.equals(other), Ok(true)))
 }
 
-fn all_in<'a>(items: &[Value<'a>], list: &[Value<'a>]) -> std::result::Result<bool, Fault> {
-    for item in items {
-        if !is_in(item, list)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+fn all_in<'a>(items: &[Value<'a>], list: &[Value<'a>]) -> bool {
+    items.iter().all(|item| is_in(item, list))
 }
 
 fn sum<'a>(items: &[Value<'a>]) -> Result<'a> {
@@ -235,7 +230,7 @@ fn flatten<'a>(items: Items<'a>, depth: i64) -> std::result::Result<Items<'a>, F
     Ok(flat)
 }
 
-fn sort_by<'a>(items: Items<'a>, keys: &[Value<'a>]) -> Result<'a> {
+fn sort_by<'a>(items: &[Value<'a>], keys: &[Value<'a>]) -> Result<'a> {
     if items.len() != keys.len() {
         return Err(Fault::no_such_overload());
     }

@@ -33,7 +33,7 @@ pub fn has(ids: &mut Ids, at: usize, mut args: Vec<Expr>) -> Result<Expr, Issue>
 pub fn expand(ids: &mut Ids, at: usize, name: &str, target: Expr, args: Vec<Expr>) -> Result<Expr, Issue> {
     let mut build = Builder { ids, at };
     match (name, args.len()) {
-        ("all" | "exists" | "exists_one" | "existsOne", 2 | 3) => build.quantifier(name, target, args),
+        ("all" | "exists" | "exists_one", 2 | 3) | ("existsOne", 3) => build.quantifier(name, target, args),
         ("map", 2 | 3) => build.collect(target, args, 1),
         ("transformList", 3 | 4) => build.collect(target, args, 2),
         ("filter", 2) => build.filter(target, args),
@@ -147,7 +147,8 @@ impl Builder<'_> {
     }
 
     fn quantifier(&mut self, name: &str, target: Expr, args: Vec<Expr>) -> Result<Expr, Issue> {
-        let mut vars = self.vars(args.clone(), args.len() - 1)?;
+        let count = args.len() - 1;
+        let mut vars = self.vars(args, count)?;
         let test = self.next(&mut vars);
         let accu = self.accu();
         Ok(match name {

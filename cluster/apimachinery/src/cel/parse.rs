@@ -315,7 +315,7 @@ impl Parser {
                     expr = self.ids.call(at, op::OPT_SELECT, vec![expr, field]);
                 } else if let Some(open) = self.take("(") {
                     let args = self.arguments(")")?;
-                    expr = self.receiver_call(open, field, expr, args);
+                    expr = self.receiver_call(open, &field, expr, args);
                 } else {
                     let kind = Kind::Select {
                         operand: Box::new(expr),
@@ -438,15 +438,15 @@ impl Parser {
             "void",
             "while",
         ];
-        if let Some(open) = self.take("(") {
-            let args = self.arguments(")")?;
-            return Ok(self.global_call(open, name, args));
-        }
         if RESERVED.contains(&name.as_str()) {
             self.issues.push(Issue {
                 at,
                 message: format!("reserved identifier: {name}"),
             });
+        }
+        if let Some(open) = self.take("(") {
+            let args = self.arguments(")")?;
+            return Ok(self.global_call(open, name, args));
         }
         Ok(self.ids.node(at, Kind::Ident(name)))
     }
@@ -515,8 +515,8 @@ impl Parser {
         )
     }
 
-    fn receiver_call(&mut self, at: usize, name: String, target: Expr, args: Vec<Expr>) -> Expr {
-        match macros::expand(&mut self.ids, at, &name, target, args) {
+    fn receiver_call(&mut self, at: usize, name: &str, target: Expr, args: Vec<Expr>) -> Expr {
+        match macros::expand(&mut self.ids, at, name, target, args) {
             Ok(expr) => expr,
             Err(issue) => self.broken(at, issue),
         }

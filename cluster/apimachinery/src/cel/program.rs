@@ -6,6 +6,7 @@ use super::ast::{self, Expr, Issue, Kind, Literal};
 use super::check::{self, Checked};
 use super::cost;
 use super::eval::Evaluator;
+use super::format;
 use super::parse;
 use super::types::{Decl, Type};
 use super::value::{Fault, Result, Value};
@@ -53,6 +54,7 @@ impl Program {
         let checked = check::check(expr, &[("self", own), ("oldSelf", old)]).map_err(invalid)?;
         let mut issues = literal_faults(&checked);
         mixed_literals(&checked, &checked.expr, &mut issues);
+        format_faults(&checked, &mut issues);
         if !issues.is_empty() {
             return Err(invalid(issues));
         }
@@ -88,8 +90,11 @@ impl Program {
 /// where it is safe to ask it.
 fn syntax_errors(source: &str, issues: &[Issue]) -> String {
     let ours = || ast::render(source, issues);
-    let syntax = issues.iter().any(|i| i.message.starts_with("Syntax error"));
-    if !syntax || !is_shallow(source) {
+    let asks = |i: &Issue| {
+        (i.message.starts_with("Syntax error") && !i.message.ends_with("expecting ':'"))
+            || i.message == "invalid string literal"
+    };
+    if !issues.iter().any(asks) || !is_shallow(source) {
         return ours();
     }
     let asked = std::panic::catch_unwind(|| {
@@ -214,6 +219,32 @@ fn mixed_literals(checked: &Checked, e: &Expr, issues: &mut Vec<Issue>) {
     }
     e.kind
         .children(&mut |child| mixed_literals(checked, child, issues));
+}
+
+/// Calls of `format` on constants that can never succeed.
+fn format_faults(checked: &Checked, issues: &mut Vec<Issue>) {
+    walk(&checked.expr, &mut |e| {
+        if let Kind::Call {
+            function,
+            target: Some(target),
+            args,
+        } = &e.kind
+            && function == "format"
+            && let Kind::Literal(Literal::String(template)) = &target.kind
+            && let [
+                Expr {
+                    kind: Kind::List { elements, .. },
+                    ..
+                },
+            ] = &args[..]
+        {
+            let types: Vec<&Type> = elements.iter().map(|a| checked.type_of(a)).collect();
+            if let Err((arg, message)) = format::check(template, &types) {
+                let at = arg.and_then(|i| elements.get(i)).map_or(e.at, |a| a.at);
+                issues.push(Issue { at, message });
+            }
+        }
+    });
 }
 
 /// A constant pattern of `find` or `findAll` that does not compile.

@@ -131,7 +131,11 @@ impl Node {
                 node.properties.insert(name.clone(), sub);
             }
         }
-        Some(node)
+        let empty = node.rules.is_empty()
+            && node.items.is_none()
+            && node.additional.is_none()
+            && node.properties.is_empty();
+        (!empty).then_some(node)
     }
 }
 
@@ -304,6 +308,7 @@ impl Run {
                 let before = old.map(|o| Value::of_json(o, schema));
                 let before = if optional {
                     Some(match before {
+                        Some(Err(Fault::Error(reason))) => Ok(Value::some(Value::Invalid(reason.into()))),
                         Some(v) => v.map(Value::some),
                         None => Ok(Value::Optional(None)),
                     })

@@ -119,8 +119,7 @@ fn last_index_of<'a>(s: &str, part: &str, from: Option<i64>) -> Result<'a> {
     let found = chars
         .windows(wanted.len())
         .enumerate()
-        .filter(|(i, window)| *i <= start && *window == wanted)
-        .last();
+        .rfind(|(i, window)| *i <= start && *window == wanted);
     Ok(found.map_or(Value::Int(-1), |(i, _)| int(i)))
 }
 

@@ -8,6 +8,7 @@ use super::escape;
 use crate::schema::{Additional, Schema};
 
 #[derive(Debug, Clone)]
+#[expect(clippy::enum_variant_names, reason = "the type of a type is a type")]
 pub enum Type {
     Dyn,
     Error,

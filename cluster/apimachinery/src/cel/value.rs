@@ -41,6 +41,8 @@ pub enum Value<'a> {
     JsonMap(&'a JsonMap<String, Json>, &'a Schema),
     /// Data without a schema: it can only be compared.
     Unknown(&'a Json),
+    /// An element of a list that does not fit its schema, with the reason.
+    Invalid(Rc<str>),
 }
 
 /// What can be the key of a map.
@@ -156,14 +158,23 @@ impl<'a> Value<'a> {
                         .ok()
                 })
                 .map(Self::Timestamp)
-                .ok_or_else(|| Fault::new(format!("Invalid date formatted string {s}"))),
-            "date-time" => time::parse_date_time(s)
-                .map(Self::Timestamp)
-                .ok_or_else(|| Fault::new(format!("Invalid date-time formatted string {s}"))),
+                .ok_or_else(|| {
+                    let why = time::parse_error(s, false);
+                    Fault::new(format!("Invalid date formatted string {s}: {why}"))
+                }),
+            "date-time" => time::parse_date_time(s).map(Self::Timestamp).ok_or_else(|| {
+                let why = time::parse_error(s, true);
+                Fault::new(format!("Invalid date-time formatted string {s}: {why}"))
+            }),
             "byte" => base64::engine::general_purpose::URL_SAFE
                 .decode(s)
                 .map(|b| Self::Bytes(b.into()))
-                .map_err(|_| Fault::new(format!("Invalid byte formatted string {s}"))),
+                .map_err(|_| {
+                    let at = base64_fault(s);
+                    Fault::new(format!(
+                        "Invalid byte formatted string {s}: illegal base64 data at input byte {at}"
+                    ))
+                }),
             _ => Ok(Self::string(s)),
         }
     }
@@ -190,6 +201,7 @@ impl<'a> Value<'a> {
             Self::Semver(_) => "kubernetes.Semver",
             Self::Format(_) => "kubernetes.NamedFormat",
             Self::Unknown(_) => "unknown",
+            Self::Invalid(_) => "error",
         }
     }
 
@@ -207,7 +219,11 @@ impl<'a> Value<'a> {
             Self::List(items) => Ok(items.to_vec()),
             Self::JsonList(items, schema) => {
                 let sub = item_schema(schema)?;
-                items.iter().map(|i| Self::of_json(i, sub)).collect()
+                let item = |i: &'a Json| match Self::of_json(i, sub) {
+                    Err(Fault::Error(reason)) => Ok(Self::Invalid(reason.into())),
+                    other => other,
+                };
+                items.iter().map(item).collect()
             }
             _ => Err(Fault::no_such_overload()),
         }
@@ -323,6 +339,9 @@ impl<'a> Value<'a> {
 
     pub fn equals(&self, other: &Value<'a>) -> std::result::Result<bool, Fault> {
         Ok(match (self, other) {
+            (Self::Invalid(reason), _) | (_, Self::Invalid(reason)) => {
+                return Err(Fault::new(&**reason));
+            }
             (Self::Null, Self::Null) => true,
             (Self::Bool(a), Self::Bool(b)) => a == b,
             (Self::String(a), Self::String(b)) | (Self::Type(a), Self::Type(b)) => a == b,
@@ -352,7 +371,7 @@ impl<'a> Value<'a> {
         }
         if let Self::JsonList(raw, schema) = self {
             match schema.list_type.as_deref() {
-                Some("set") => return same_set(&self.items()?, &other.items()?),
+                Some("set") => return Ok(same_set(&self.items()?, &other.items()?)),
                 Some("map") => {
                     if let Self::JsonList(other_raw, _) = other {
                         return same_list_map(raw, other_raw, schema);
@@ -424,6 +443,7 @@ impl<'a> Value<'a> {
     /// Order, for types that have one.
     pub fn compare(&self, other: &Value<'a>) -> std::result::Result<Option<Ordering>, Fault> {
         Ok(match (self, other) {
+            (_, Self::Invalid(reason)) => return Err(Fault::new(&**reason)),
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
             (Self::String(a), Self::String(b)) => Some(a.cmp(b)),
             (Self::Bytes(a), Self::Bytes(b)) => Some(a.cmp(b)),
@@ -461,6 +481,19 @@ impl Key {
     }
 }
 
+/// Where Go's decoder stops reading a text that is not base64.
+fn base64_fault(s: &str) -> usize {
+    let is_digit = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    let digits = s
+        .bytes()
+        .filter(|b| !matches!(b, b'\n' | b'\r'))
+        .collect::<Vec<u8>>();
+    match digits.iter().position(|b| !is_digit(b)) {
+        Some(at) => at,
+        None => digits.len() / 4 * 4,
+    }
+}
+
 fn item_schema(schema: &Schema) -> std::result::Result<&Schema, Fault> {
     schema
         .items
@@ -468,24 +501,14 @@ fn item_schema(schema: &Schema) -> std::result::Result<&Schema, Fault> {
         .ok_or_else(|| Fault::new("invalid array type, expected Items with a non-empty Schema"))
 }
 
-/// The same elements, in any order.
-fn same_set<'a>(a: &[Value<'a>], b: &[Value<'a>]) -> std::result::Result<bool, Fault> {
-    let has = |list: &[Value<'a>], item: &Value<'a>| -> std::result::Result<bool, Fault> {
-        for other in list {
-            if item.equals(other)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+/// The same elements, in any order; what cannot be compared is not the same.
+fn same_set<'a>(a: &[Value<'a>], b: &[Value<'a>]) -> bool {
+    let all_in = |items: &[Value<'a>], others: &[Value<'a>]| {
+        items
+            .iter()
+            .all(|item| others.iter().any(|o| matches!(item.equals(o), Ok(true))))
     };
-    for (list, others) in [(b, a), (a, b)] {
-        for item in list {
-            if !has(others, item)? {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
+    all_in(a, b) && all_in(b, a)
 }
 
 /// The same items by their keys, in any order.

@@ -1,7 +1,12 @@
 //! Paths into a schema, as `fieldPath` and `selectableFields` have them.
 
+use std::sync::LazyLock;
+
 use crate::field::Path;
 use crate::schema::{Additional, Schema};
+
+/// What is below `additionalProperties: true`.
+static ANYTHING: LazyLock<Schema> = LazyLock::new(Schema::default);
 
 /// The path and the schema that it leads to.
 pub fn parse<'a>(text: &str, schema: &'a Schema) -> Result<(Path, &'a Schema), String> {
@@ -36,9 +41,12 @@ pub fn parse<'a>(text: &str, schema: &'a Schema) -> Result<(Path, &'a Schema), S
                 .properties
                 .get(&name)
                 .ok_or_else(|| "does not refer to a valid field".to_owned())?;
-        } else if let Some(Additional::Schema(sub)) = &at.additional_properties {
+        } else if let Some(additional) = &at.additional_properties {
             path = path.key(&name);
-            at = sub;
+            at = match additional {
+                Additional::Schema(sub) => sub,
+                Additional::Allowed(_) => &ANYTHING,
+            };
         } else {
             return Err("does not refer to a valid field".to_owned());
         }

@@ -1,6 +1,7 @@
 //! CustomResourceDefinitions: what is accepted, and how objects of them are written.
 
 mod defaults;
+pub mod definition;
 pub mod field_path;
 mod openapi;
 mod strategy;

@@ -20,6 +20,53 @@ pub fn parse_date(s: &str) -> Option<Date> {
     Date::new(s[..4].parse().ok()?, s[5..7].parse().ok()?, s[8..].parse().ok()?).ok()
 }
 
+/// Go's words for a text that is not a date, or not a date and time.
+pub fn parse_error(text: &str, with_clock: bool) -> String {
+    let layout = if with_clock {
+        "2006-01-02T15:04:05"
+    } else {
+        "2006-01-02"
+    };
+    let shown = crate::field::text::quote(text);
+    let fault = |why: String| format!("parsing time {shown}{why}");
+    let elements = ["2006", "-", "01", "-", "02", "T", "15", ":", "04", ":", "05"];
+    let count = if with_clock { elements.len() } else { 5 };
+    let mut rest = text;
+    let mut numbers = Vec::new();
+    for element in &elements[..count] {
+        let digits = element.starts_with(|c: char| c.is_ascii_digit());
+        let matched = match rest.get(..element.len()) {
+            Some(part) if digits => part.bytes().all(|b| b.is_ascii_digit()),
+            Some(part) => part == *element,
+            None => false,
+        };
+        if !matched {
+            let rest = crate::field::text::quote(rest);
+            return fault(format!(" as \"{layout}\": cannot parse {rest} as \"{element}\""));
+        }
+        if digits {
+            numbers.push(rest[..element.len()].parse::<i32>().unwrap_or_default());
+        }
+        rest = &rest[element.len()..];
+    }
+    let limits = [
+        (1, 1, 12, "month"),
+        (2, 1, 31, "day"),
+        (3, 0, 23, "hour"),
+        (4, 0, 59, "minute"),
+        (5, 0, 59, "second"),
+    ];
+    for (i, low, high, name) in limits {
+        if numbers.get(i).is_some_and(|n| *n < low || *n > high) {
+            return fault(format!(": {name} out of range"));
+        }
+    }
+    if rest.is_empty() {
+        return fault(": day out of range".to_owned());
+    }
+    fault(format!(": extra text: {}", crate::field::text::quote(rest)))
+}
+
 static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$")
         .expect("a constant pattern compiles")
