@@ -9,5 +9,6 @@ mod crud;
 mod durability;
 mod errors;
 mod lifecycle;
+mod pods;
 mod support;
 mod watch;
