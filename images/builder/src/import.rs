@@ -90,6 +90,12 @@ impl Containerd<'_> {
 
     /// The images that containerd has under the same name with the same digest.
     fn present(&self) -> Result<BTreeSet<(String, String)>> {
+        if !self.socket.exists() {
+            return Err(Error::Request(format!(
+                "there is no containerd at {}: start it, or name its socket with --socket",
+                self.socket.display()
+            )));
+        }
         let output = self
             .ctr()
             .arg("list")

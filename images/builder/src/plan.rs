@@ -11,7 +11,7 @@ use crate::recipe::{Recipe, User};
 use crate::release::{PatchFile, ReleaseData};
 
 /// Raised when the builder itself makes other bytes of the same inputs.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 #[derive(Debug, Clone)]
 pub struct Plan {

@@ -100,11 +100,13 @@ impl Debian<'_> {
         );
         let path = self.upper.join("etc/apt/sources.list");
         fs::write(&path, text).context("writing", &path)?;
-        for file in ["etc/resolv.conf", "etc/hosts"] {
+        // What a machine is called is told by whoever runs the container; itself it always knows.
+        let hosts = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
+        for (file, text) in [("etc/resolv.conf", ""), ("etc/hosts", hosts)] {
             let path = self.upper.join(file);
             // It may be a link out of the tree.
             let _ = fs::remove_file(&path);
-            fs::write(&path, "").context("writing", &path)?;
+            fs::write(&path, text).context("writing", &path)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).context("writing", &path)?;
         }
         Ok(())
