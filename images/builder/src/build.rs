@@ -47,7 +47,7 @@ pub type Published = Vec<(String, String)>;
 
 /// A tree that waits to become a blob.
 struct Half {
-    _work: Work,
+    work: Work,
     tree: PathBuf,
     record: Record,
     _lock: File,
@@ -200,7 +200,7 @@ impl Builder<'_> {
         let seconds = begin.elapsed().as_secs_f64();
         self.progress.built(&layer.recipe, seconds);
         Ok(Some(Half {
-            _work: work,
+            work,
             tree,
             record: Record { seconds, ..record },
             _lock: lock,
@@ -299,7 +299,7 @@ impl Builder<'_> {
 
     fn blob(&self, layer: &Layer, half: Half) -> Result<()> {
         let begin = Instant::now();
-        let blob = half._work.path.join("blob");
+        let blob = half.work.path.join("blob");
         let mtime = u64::try_from(epoch(&layer.inputs.date)?).unwrap_or(0);
         let written = tarball::write(&half.tree, mtime, &blob)?;
         let record = Record {

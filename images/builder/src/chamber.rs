@@ -140,7 +140,10 @@ impl Inside<'_> {
             .map_err(|error| refused("a tmpfs mount", error))?;
         }
         for device in ["full", "null", "random", "tty", "urandom", "zero"] {
-            self.bind(&Path::new("/dev").join(device), &format!("/dev/{device}"))?;
+            let own = Path::new("/dev").join(device);
+            if own.exists() {
+                self.bind(&own, &format!("/dev/{device}"))?;
+            }
         }
         for (link, to) in [
             ("fd", "/proc/self/fd"),

@@ -124,6 +124,19 @@ impl Store {
         Ok(store)
     }
 
+    /// A store that is there, to read from.
+    pub fn existing(root: &Path) -> Result<Self> {
+        if !root.join("index.json").exists() {
+            return Err(Error::Request(format!(
+                "there are no images in {}: build some with `c5c3 image build`, or name another store with --store",
+                root.display()
+            )));
+        }
+        Ok(Self {
+            root: root.to_owned(),
+        })
+    }
+
     pub fn root(&self) -> &Path {
         &self.root
     }

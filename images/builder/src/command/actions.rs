@@ -152,18 +152,18 @@ pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
 }
 
 pub fn list(common: &Common, args: &ListArgs) -> Result<()> {
-    show(&inspect::list(&Store::open(&common.store)?)?, &args.output)
+    show(&inspect::list(&Store::existing(&common.store)?)?, &args.output)
 }
 
 pub fn inspect(common: &Common, args: &InspectArgs) -> Result<()> {
     show(
-        &inspect::inspect(&Store::open(&common.store)?, &args.image)?,
+        &inspect::inspect(&Store::existing(&common.store)?, &args.image)?,
         &args.output,
     )
 }
 
 pub fn diff(common: &Common, args: &DiffArgs) -> Result<()> {
-    let store = Store::open(&common.store)?;
+    let store = Store::existing(&common.store)?;
     let (from, to) = (
         inspect::inspect(&store, &args.from)?,
         inspect::inspect(&store, &args.to)?,
@@ -172,14 +172,14 @@ pub fn diff(common: &Common, args: &DiffArgs) -> Result<()> {
 }
 
 pub fn export(common: &Common, args: &ExportArgs) -> Result<()> {
-    let store = Store::open(&common.store)?;
+    let store = Store::existing(&common.store)?;
     let images = import::choose(&store, &args.names)?;
     let file = File::create(&args.file).context("creating", &args.file)?;
     import::archive(&store, &images, BufWriter::with_capacity(1 << 20, file))
 }
 
 pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
-    let store = Store::open(&common.store)?;
+    let store = Store::existing(&common.store)?;
     let images = import::choose(&store, &args.names)?;
     let containerd = import::Containerd {
         socket: &args.socket,
@@ -203,7 +203,10 @@ pub fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
         caches: args.cache,
         dry_run: args.dry_run,
     };
-    show(&prune::prune(&Store::open(&common.store)?, &wish)?, &args.output)
+    show(
+        &prune::prune(&Store::existing(&common.store)?, &wish)?,
+        &args.output,
+    )
 }
 
 pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {

@@ -80,8 +80,13 @@ impl Debian<'_> {
         self.own_sources()
     }
 
+    fn lists_lock(&self) -> Result<fs::File> {
+        self.store.lock(&self.lists().replace('/', "-"))
+    }
+
     /// The lists that the bootstrap fetched serve the layers above.
     fn keep_lists(&self) -> Result<()> {
+        let _lock = self.lists_lock()?;
         let fetched = self.upper.join("var/lib/apt/lists");
         let cache = self.store.cache(&self.lists())?;
         crate::unpack::remove_tree(&cache)?;
@@ -140,6 +145,10 @@ impl Debian<'_> {
         );
         let result = inside.run("apt-get install", &script, &variables);
         fs::remove_file(&policy).context("removing", &policy)?;
+        if result.is_err() {
+            // The archive may have changed since the lists were fetched: the next build fetches them anew.
+            let _ = fs::remove_file(self.store.cache(&self.lists())?.join("updated"));
+        }
         result
     }
 
@@ -201,7 +210,7 @@ impl Debian<'_> {
     }
 
     fn update(&self, inside: &Inside<'_>, variables: &Variables) -> Result<()> {
-        let _lock = self.store.lock(&self.lists().replace('/', "-"))?;
+        let _lock = self.lists_lock()?;
         let marker = self.store.cache(&self.lists())?.join("updated");
         let age = fs::metadata(&marker)
             .and_then(|data| data.modified())
