@@ -19,6 +19,9 @@ pub struct Case {
     /// Merge patch that follows the creation.
     #[serde(default)]
     pub update: Option<Value>,
+    /// Merge patch through the status subresource that follows the creation.
+    #[serde(default)]
+    pub status: Option<Value>,
     /// Part of the refusal; without it the last step is accepted.
     #[serde(default)]
     pub message: Option<String>,
@@ -91,6 +94,11 @@ impl Samples {
 }
 
 impl Case {
+    /// Is there a step after the creation? Then the creation itself must succeed.
+    pub fn has_second_step(&self) -> bool {
+        self.update.is_some() || self.status.is_some()
+    }
+
     /// The case's name as the name of an object.
     pub fn object_name(&self) -> String {
         let name: String = self

@@ -3,6 +3,7 @@
 mod definitions;
 mod generated;
 mod samples;
+mod server;
 
 use std::path::Path;
 
