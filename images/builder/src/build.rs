@@ -114,10 +114,15 @@ impl Builder<'_> {
                     }
                     Ok(())
                 }
-                Task::Blob(index) => match held().remove(&index) {
-                    Some(half) => self.blob(&plan.layers[index], half),
-                    None => Ok(()),
-                },
+                Task::Blob(index) => {
+                    let half = held().remove(&index);
+                    if let Some(half) = half {
+                        let work = self.blob(&plan.layers[index], half)?;
+                        // Deleting thousands of files takes a while; nobody has to wait for it.
+                        scope.spawn(move || drop(work));
+                    }
+                    Ok(())
+                }
             })
         })
     }
@@ -297,7 +302,8 @@ impl Builder<'_> {
         })
     }
 
-    fn blob(&self, layer: &Layer, half: Half) -> Result<()> {
+    /// Writes the blob of a tree and records the layer; what is left over is in the result.
+    fn blob(&self, layer: &Layer, half: Half) -> Result<Work> {
         let begin = Instant::now();
         let blob = half.work.path.join("blob");
         let mtime = u64::try_from(epoch(&layer.inputs.date)?).unwrap_or(0);
@@ -312,10 +318,11 @@ impl Builder<'_> {
         };
         self.store.commit(&record, &blob)?;
         if !layer.is_base {
-            unpack::remove_tree(&half.tree)?;
+            let waste = half.work.path.join("tree");
+            fs::rename(&half.tree, &waste).context("putting away", &half.tree)?;
         }
         self.progress.stored(&record, begin.elapsed().as_secs_f64());
-        Ok(())
+        Ok(half.work)
     }
 
     fn publish(&self, plan: &Plan) -> Result<(Vec<Record>, Published)> {

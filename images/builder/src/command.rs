@@ -1,7 +1,10 @@
 //! `c5c3 image …`: the arguments.
 
 mod actions;
+mod images;
 mod workshop;
+
+pub use images::Images;
 
 use std::path::PathBuf;
 
@@ -9,6 +12,9 @@ use clap::{Args, Subcommand};
 
 use crate::error::{Error, Result};
 use crate::output::Format;
+
+/// Where images are kept when nobody says otherwise.
+pub const STORE: &str = "/var/lib/c5c3/images";
 
 /// Build and look after the container images of the control plane.
 #[derive(Debug, Args)]
@@ -24,7 +30,7 @@ pub struct ImageCommand {
     command: Sub,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 struct Common {
     /// Where images, layers and caches are kept
     #[arg(

@@ -33,5 +33,5 @@ mod unpack;
 mod uv;
 mod yaml;
 
-pub use command::ImageCommand;
+pub use command::{ImageCommand, Images, STORE};
 pub use error::Error;

@@ -110,7 +110,12 @@ fn convert(service: &str, version: &str, generated: &str, logins: &str) -> Resul
             options.insert(option.dest.clone(), entry(option));
         }
         // A group with a way to log in also holds what that way reads.
-        if options.contains_key("auth_type") {
+        if options.contains_key("auth_type") || options.contains_key("auth_url") {
+            for name in ["auth_section", "auth_type"] {
+                options
+                    .entry(name.to_owned())
+                    .or_insert_with(|| plain(Kind::String, false));
+            }
             for login in &logins {
                 options
                     .entry(login.dest.clone())
@@ -212,6 +217,7 @@ mod tests {
             {"dest":"plugin","type":"string value","multi":true,"secret":false}]},
           "keystone_authtoken":{"opts":[{"dest":"auth_type","type":"unknown value","secret":false,
             "deprecated_opts":[{"group":"keystone_authtoken","name":"auth_plugin"}]}]},
+          "service_user":{"opts":[{"dest":"auth_url","type":"string value"}]},
           "empty":{"opts":[]}}}"#;
         let logins = r#"[{"dest":"auth_url","secret":false},{"dest":"password","secret":true}]"#;
         let catalogue = convert("keystone", "28.1.0", generated, logins).unwrap();
@@ -222,6 +228,7 @@ mod tests {
         assert_eq!(find("DEFAULT", "plugin").option.kind, Kind::Multi);
         assert!(find("keystone_authtoken", "password").option.secret);
         assert!(find("keystone_authtoken", "auth_plugin").deprecated);
+        assert_eq!(find("service_user", "auth_type").option.kind, Kind::String);
         assert!(!catalogue.groups.contains_key("empty"));
     }
 }

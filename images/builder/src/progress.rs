@@ -1,26 +1,32 @@
 //! One line for each thing that happened, with times.
 
 use std::io::Write;
-use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::store::Record;
 
-/// Tells on standard error how a build goes.
-#[derive(Debug)]
+/// Tells how a build goes, line by line.
 pub struct Progress {
     begin: Instant,
-    quiet: bool,
-    lock: Mutex<()>,
+    tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Progress {
-    pub fn new(quiet: bool) -> Self {
+    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             begin: Instant::now(),
-            quiet,
-            lock: Mutex::new(()),
+            tell: Box::new(tell),
         }
+    }
+
+    /// To a person, on standard error.
+    pub fn to_stderr(quiet: bool) -> Self {
+        Self::new(move |line| {
+            if !quiet {
+                // Progress is not worth an error.
+                let _ = writeln!(std::io::stderr(), "{line}");
+            }
+        })
     }
 
     pub fn seconds(&self) -> f64 {
@@ -48,15 +54,7 @@ impl Progress {
     }
 
     fn line(&self, text: &str) {
-        if self.quiet {
-            return;
-        }
-        let _guard = self
-            .lock
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Progress is not worth an error.
-        let _ = writeln!(std::io::stderr(), "{:>7.1} s  {text}", self.seconds());
+        (self.tell)(&format!("{:>7.1} s  {text}", self.seconds()));
     }
 }
 

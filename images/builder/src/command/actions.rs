@@ -16,7 +16,7 @@ use crate::error::{Context, Error, Result};
 use crate::graph::environment;
 use crate::output::{Show, columns, render};
 use crate::pins::Pins;
-use crate::progress::megabytes;
+use crate::progress::{Progress, megabytes};
 use crate::store::Store;
 use crate::{check, import, inspect, lock, options, prune};
 
@@ -111,14 +111,24 @@ impl Show for Built {
 }
 
 pub fn build(common: &Common, args: &BuildArgs) -> Result<()> {
-    let shop = Workshop::open(common, &args.release.release, &args.inputs, args.quiet)?;
+    let shop = Workshop::open(
+        common,
+        &args.release.release,
+        &args.inputs,
+        Progress::to_stderr(args.quiet),
+    )?;
     let plan = shop.plan(&args.names)?;
     let outcome = shop.builder(args.jobs).build(&plan)?;
     show(&Built::new(outcome, shop.progress.seconds()), &args.output)
 }
 
 pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
-    let shop = Workshop::open(common, &args.release.release, &args.inputs, true)?;
+    let shop = Workshop::open(
+        common,
+        &args.release.release,
+        &args.inputs,
+        Progress::to_stderr(true),
+    )?;
     let plan = shop.plan(&args.names)?;
     let mut checks = Vec::new();
     for image in &plan.images {
@@ -210,7 +220,7 @@ pub fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
 }
 
 pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
-    let shop = Workshop::open(common, &args.release, &[], false)?;
+    let shop = Workshop::open(common, &args.release, &[], Progress::to_stderr(false))?;
     let directory = shop.release_directory()?;
     let builder = shop.builder(None);
     if args.debian {
@@ -242,7 +252,7 @@ pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
 }
 
 pub fn options(common: &Common, args: &OptionsArgs) -> Result<()> {
-    let shop = Workshop::open(common, &args.release.release, &[], false)?;
+    let shop = Workshop::open(common, &args.release.release, &[], Progress::to_stderr(false))?;
     let directory = shop.release_directory()?.join("options");
     fs::create_dir_all(&directory).context("creating", &directory)?;
     let mut services = shop.services();

@@ -27,7 +27,7 @@ pub struct Workshop {
 }
 
 impl Workshop {
-    pub fn open(common: &Common, release: &str, inputs: &[String], quiet: bool) -> Result<Self> {
+    pub fn open(common: &Common, release: &str, inputs: &[String], progress: Progress) -> Result<Self> {
         let data = match &common.images_dir {
             Some(directory) => Data::read(directory)?,
             None => Data::embedded(),
@@ -38,7 +38,7 @@ impl Workshop {
             data,
             given: given(inputs)?,
             store: Store::open(&common.store)?,
-            progress: Progress::new(quiet),
+            progress,
             host: Host::gather(),
         })
     }

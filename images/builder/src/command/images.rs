@@ -1,0 +1,55 @@
+//! The pipeline for programs that need images, such as `c5c3 up`.
+
+use std::path::Path;
+
+use super::Common;
+use super::workshop::Workshop;
+use crate::error::Error;
+use crate::import::{Containerd, choose};
+use crate::progress::Progress;
+use crate::store::Store;
+
+/// The images in one store.
+#[derive(Debug, Clone)]
+pub struct Images {
+    common: Common,
+}
+
+impl Images {
+    /// Recipes and releases are those of the program.
+    pub fn at(store: &Path) -> Self {
+        Self {
+            common: Common {
+                store: store.to_owned(),
+                images_dir: None,
+            },
+        }
+    }
+
+    /// Builds what is missing of some images (all of the release when none is named) and gives their
+    /// references. `tell` hears a line for each step.
+    pub fn build(
+        &self,
+        release: &str,
+        names: &[String],
+        tell: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Vec<String>, Error> {
+        let shop = Workshop::open(&self.common, release, &[], Progress::new(tell))?;
+        let outcome = shop.builder(None).build(&shop.plan(names)?)?;
+        Ok(outcome
+            .images
+            .into_iter()
+            .map(|(reference, _)| reference)
+            .collect())
+    }
+
+    /// Brings images into containerd (all when none is named); gives those that were not there yet.
+    pub fn import(&self, socket: &Path, namespace: &str, names: &[String]) -> Result<Vec<String>, Error> {
+        let store = Store::existing(&self.common.store)?;
+        let imported = Containerd { socket, namespace }.import(&store, &choose(&store, names)?)?;
+        Ok(imported
+            .iter()
+            .map(|image| image.reference().to_owned())
+            .collect())
+    }
+}
