@@ -262,10 +262,6 @@ impl<'a> Evaluator<'a> {
     }
 
     /// The values of the iteration variables.
-    #[expect(
-        clippy::type_complexity,
-        reason = "a pair of variables, each with a value or a fault"
-    )]
     fn steps(
         &mut self,
         range: &Value<'a>,

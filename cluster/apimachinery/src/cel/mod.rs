@@ -3,6 +3,7 @@
 pub mod ast;
 pub mod check;
 mod cost;
+mod equality;
 mod escape;
 mod eval;
 mod format;
@@ -13,11 +14,13 @@ mod library;
 mod lists;
 mod macros;
 mod parse;
+mod primary;
 mod program;
 mod rules;
 mod semver;
 mod strings;
 mod types;
+mod unify;
 mod url;
 mod value;
 

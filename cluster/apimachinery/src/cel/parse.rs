@@ -1,8 +1,7 @@
 //! From text to a tree.
 
-use super::ast::{Entry, Expr, Issue, Kind, Literal, StructField, op};
+use super::ast::{Expr, Issue, Kind, Literal, op};
 use super::lex::{Spanned, Token, tokenize};
-use super::macros;
 
 /// Deeper nesting is refused, as is a longer text: nothing that walks the tree may run out of stack.
 const MAX_NESTING: usize = 50;
@@ -77,16 +76,16 @@ impl Ids {
     }
 }
 
-struct Parser {
-    tokens: Vec<Spanned>,
-    next: usize,
+pub(super) struct Parser {
+    pub(super) tokens: Vec<Spanned>,
+    pub(super) next: usize,
     depth: usize,
     chained: usize,
-    ids: Ids,
-    issues: Vec<Issue>,
+    pub(super) ids: Ids,
+    pub(super) issues: Vec<Issue>,
 }
 
-type Parsed = Result<Expr, Issue>;
+pub(super) type Parsed = Result<Expr, Issue>;
 
 impl Parser {
     fn current(&self) -> &Spanned {
@@ -94,11 +93,11 @@ impl Parser {
         &self.tokens[self.next.min(self.tokens.len() - 1)]
     }
 
-    fn peek(&self) -> &Token {
+    pub(super) fn peek(&self) -> &Token {
         &self.current().token
     }
 
-    fn at(&self) -> usize {
+    pub(super) fn at(&self) -> usize {
         self.current().at
     }
 
@@ -106,7 +105,7 @@ impl Parser {
         matches!(self.peek(), Token::Symbol(s) if *s == symbol)
     }
 
-    fn take(&mut self, symbol: &str) -> Option<usize> {
+    pub(super) fn take(&mut self, symbol: &str) -> Option<usize> {
         let at = self.at();
         self.is(symbol).then(|| {
             self.next += 1;
@@ -114,12 +113,12 @@ impl Parser {
         })
     }
 
-    fn expect(&mut self, symbol: &str) -> Result<usize, Issue> {
+    pub(super) fn expect(&mut self, symbol: &str) -> Result<usize, Issue> {
         self.take(symbol)
             .ok_or_else(|| self.unexpected(&format!("'{symbol}'")))
     }
 
-    fn unexpected(&self, wanted: &str) -> Issue {
+    pub(super) fn unexpected(&self, wanted: &str) -> Issue {
         let shown = match self.peek() {
             Token::End => "<EOF>".to_owned(),
             Token::Symbol(s) => (*s).to_owned(),
@@ -158,7 +157,7 @@ impl Parser {
         Ok(())
     }
 
-    fn expression(&mut self) -> Parsed {
+    pub(super) fn expression(&mut self) -> Parsed {
         self.depth += 1;
         if self.depth > MAX_NESTING {
             return Err(self.too_deep());
@@ -345,7 +344,7 @@ impl Parser {
         }
     }
 
-    fn identifier(&mut self) -> Result<String, Issue> {
+    pub(super) fn identifier(&mut self) -> Result<String, Issue> {
         let name = match self.peek() {
             Token::Ident(name) => name.clone(),
             _ => return Err(self.unexpected("IDENTIFIER")),
@@ -354,7 +353,7 @@ impl Parser {
         Ok(name)
     }
 
-    fn arguments(&mut self, close: &str) -> Result<Vec<Expr>, Issue> {
+    pub(super) fn arguments(&mut self, close: &str) -> Result<Vec<Expr>, Issue> {
         let mut args = Vec::new();
         if self.take(close).is_some() {
             return Ok(args);
@@ -367,164 +366,6 @@ impl Parser {
         }
         self.expect(close)?;
         Ok(args)
-    }
-
-    fn primary(&mut self) -> Parsed {
-        let at = self.at();
-        match self.peek().clone() {
-            Token::Literal(literal) => {
-                self.next += 1;
-                if literal == Literal::Int(i64::MIN) && !self.negated_before() {
-                    return Err(Issue {
-                        at,
-                        message: "invalid int literal".to_owned(),
-                    });
-                }
-                Ok(self.ids.node(at, Kind::Literal(literal)))
-            }
-            Token::Ident(name) => {
-                self.next += 1;
-                self.named(at, name)
-            }
-            Token::Symbol(".") => {
-                self.next += 1;
-                let at = self.at();
-                let name = self.identifier()?;
-                self.named(at, name)
-            }
-            Token::Symbol("(") => {
-                self.next += 1;
-                let inner = self.expression()?;
-                self.expect(")")?;
-                Ok(inner)
-            }
-            Token::Symbol("[") => {
-                self.next += 1;
-                self.list(at)
-            }
-            Token::Symbol("{") => {
-                self.next += 1;
-                self.map(at)
-            }
-            _ => Err(self.unexpected("")),
-        }
-    }
-
-    fn negated_before(&self) -> bool {
-        self.next >= 2
-            && matches!(
-                self.tokens.get(self.next - 2).map(|t| &t.token),
-                Some(Token::Symbol("-"))
-            )
-    }
-
-    fn named(&mut self, at: usize, name: String) -> Parsed {
-        const RESERVED: [&str; 17] = [
-            "as",
-            "break",
-            "const",
-            "continue",
-            "else",
-            "for",
-            "function",
-            "if",
-            "import",
-            "let",
-            "loop",
-            "package",
-            "namespace",
-            "return",
-            "var",
-            "void",
-            "while",
-        ];
-        if RESERVED.contains(&name.as_str()) {
-            self.issues.push(Issue {
-                at,
-                message: format!("reserved identifier: {name}"),
-            });
-        }
-        if let Some(open) = self.take("(") {
-            let args = self.arguments(")")?;
-            return Ok(self.global_call(open, name, args));
-        }
-        Ok(self.ids.node(at, Kind::Ident(name)))
-    }
-
-    fn list(&mut self, at: usize) -> Parsed {
-        let (mut elements, mut optional) = (Vec::new(), Vec::new());
-        while self.take("]").is_none() {
-            if self.take("?").is_some() {
-                optional.push(elements.len());
-            }
-            elements.push(self.expression()?);
-            if self.take(",").is_none() {
-                self.expect("]")?;
-                break;
-            }
-        }
-        Ok(self.ids.node(at, Kind::List { elements, optional }))
-    }
-
-    fn map(&mut self, at: usize) -> Parsed {
-        let mut entries = Vec::new();
-        while self.take("}").is_none() {
-            let optional = self.take("?").is_some();
-            let key = self.expression()?;
-            self.expect(":")?;
-            let value = self.expression()?;
-            entries.push(Entry { key, value, optional });
-            if self.take(",").is_none() {
-                self.expect("}")?;
-                break;
-            }
-        }
-        Ok(self.ids.node(at, Kind::Map(entries)))
-    }
-
-    fn struct_fields(&mut self) -> Result<Vec<StructField>, Issue> {
-        let mut fields = Vec::new();
-        while self.take("}").is_none() {
-            self.take("?");
-            let name = self.identifier()?;
-            let at = self.expect(":")?;
-            let value = self.expression()?;
-            fields.push(StructField { at, name, value });
-            if self.take(",").is_none() {
-                self.expect("}")?;
-                break;
-            }
-        }
-        Ok(fields)
-    }
-
-    fn global_call(&mut self, at: usize, name: String, args: Vec<Expr>) -> Expr {
-        if name == "has" && args.len() == 1 {
-            return match macros::has(&mut self.ids, at, args) {
-                Ok(expr) => expr,
-                Err(issue) => self.broken(at, issue),
-            };
-        }
-        self.ids.node(
-            at,
-            Kind::Call {
-                function: name,
-                target: None,
-                args,
-            },
-        )
-    }
-
-    fn receiver_call(&mut self, at: usize, name: &str, target: Expr, args: Vec<Expr>) -> Expr {
-        match macros::expand(&mut self.ids, at, name, target, args) {
-            Ok(expr) => expr,
-            Err(issue) => self.broken(at, issue),
-        }
-    }
-
-    fn broken(&mut self, at: usize, issue: Issue) -> Expr {
-        self.issues.push(issue);
-        self.ids.node(at, Kind::Broken)
     }
 }
 

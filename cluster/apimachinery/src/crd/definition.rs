@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{field_path, openapi, strategy};
+use super::version::{columns, scale, selectable};
+use super::{openapi, strategy};
 use crate::field::{FieldError, Path};
 use crate::names;
 use crate::schema::{Schema, Structural};
@@ -130,7 +131,7 @@ pub fn resource(crd: &Value, version: &str) -> Result<strategy::CustomResource, 
     })
 }
 
-fn text_at<'a>(value: &'a Value, field: &str) -> &'a str {
+pub(super) fn text_at<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -324,146 +325,6 @@ fn validate_conversion(conversion: Option<&Value>, path: &Path, errors: &mut Vec
             path.child("webhookClientConfig"),
             "should not be set when strategy is not set to Webhook",
         ));
-    }
-}
-
-fn columns(version: &Value, path: &Path, errors: &mut Vec<FieldError>) {
-    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 9] = [
-        "byte",
-        "date",
-        "date-time",
-        "double",
-        "float",
-        "int32",
-        "int64",
-        "password",
-        "uuid",
-    ];
-    let list = version.get("additionalPrinterColumns").and_then(Value::as_array);
-    for (i, column) in list.into_iter().flatten().enumerate() {
-        let at = path.index(i);
-        if text_at(column, "name").is_empty() {
-            errors.push(FieldError::required(at.child("name"), ""));
-        }
-        let type_ = text_at(column, "type");
-        let detail = format!("must be one of {}", TYPES.join(","));
-        if type_.is_empty() {
-            errors.push(FieldError::required(at.child("type"), detail));
-        } else if !TYPES.contains(&type_) {
-            errors.push(FieldError::invalid(at.child("type"), type_, detail));
-        }
-        let format = text_at(column, "format");
-        if !format.is_empty() && !FORMATS.contains(&format) {
-            let detail = format!("must be one of {}", FORMATS.join(","));
-            errors.push(FieldError::invalid(at.child("format"), format, detail));
-        }
-        let json_path = text_at(column, "jsonPath");
-        if json_path.is_empty() {
-            errors.push(FieldError::required(at.child("JSONPath"), ""));
-        } else {
-            simple_path(json_path, &at.child("JSONPath"), errors);
-        }
-    }
-}
-
-fn simple_path(text: &str, at: &Path, errors: &mut Vec<FieldError>) -> bool {
-    let fine = text.starts_with('.');
-    if !fine {
-        errors.push(FieldError::invalid(
-            at,
-            text,
-            "must be a simple json path starting with .",
-        ));
-    }
-    fine
-}
-
-fn scale(scale: &Value, path: &Path, errors: &mut Vec<FieldError>) {
-    if scale.is_null() {
-        return;
-    }
-    for (field, root) in [("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")] {
-        let at = path.child(&format!("scale.{field}"));
-        let text = text_at(scale, field);
-        if text.is_empty() {
-            errors.push(FieldError::required(at, ""));
-        } else if simple_path(text, &at, errors) && !text.starts_with(root) {
-            let root = root.trim_end_matches('.');
-            errors.push(FieldError::invalid(
-                at,
-                text,
-                format!("should be a json path under {root}"),
-            ));
-        }
-    }
-    let text = text_at(scale, "labelSelectorPath");
-    let at = path.child("scale.labelSelectorPath");
-    if !text.is_empty()
-        && simple_path(text, &at, errors)
-        && !text.starts_with(".spec.")
-        && !text.starts_with(".status.")
-    {
-        errors.push(FieldError::invalid(
-            at,
-            text,
-            "should be a json path under either .spec or .status",
-        ));
-    }
-}
-
-fn selectable(version: &Value, schema: &Schema, path: &Path, errors: &mut Vec<FieldError>) {
-    const MOST: usize = 8;
-    let list = version.get("selectableFields").and_then(Value::as_array);
-    let mut seen: Vec<String> = Vec::new();
-    for (i, field) in list.into_iter().flatten().enumerate() {
-        let at = path.child("selectableFields").index(i).child("jsonPath");
-        let text = text_at(field, "jsonPath");
-        if text.is_empty() {
-            errors.push(FieldError::required(at, ""));
-            continue;
-        }
-        let found = if text.contains('[') {
-            Err("array notation is not allowed".to_owned())
-        } else {
-            field_path::parse(text, schema)
-        };
-        let (target, found) = match found {
-            Ok(found) => found,
-            Err(why) => {
-                errors.push(FieldError::invalid(
-                    at,
-                    text,
-                    format!("is an invalid path: {why}"),
-                ));
-                continue;
-            }
-        };
-        let target = target.to_string();
-        if target.split('.').next() == Some("metadata") {
-            errors.push(FieldError::invalid(
-                &at,
-                text,
-                "must not point to fields in metadata",
-            ));
-        }
-        if !matches!(found.type_.as_str(), "string" | "boolean" | "integer") {
-            errors.push(FieldError::invalid(
-                &at,
-                text,
-                "must point to a field of type string, boolean or integer. Enum string fields and strings with \
-                 formats are allowed.",
-            ));
-        }
-        if seen.contains(&target) {
-            errors.push(FieldError::duplicate(at, text));
-        } else {
-            seen.push(target);
-        }
-    }
-    if seen.len() > MOST {
-        let (actual, most) = (i64::try_from(seen.len()).unwrap_or(i64::MAX), 8);
-        errors.push(FieldError::too_many(path.child("selectableFields"), actual, most));
     }
 }
 

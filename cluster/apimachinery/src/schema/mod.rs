@@ -1,9 +1,11 @@
 //! Schemas of custom resources: pruning, defaulting and validation as the
 //! API server of Kubernetes does them.
 
+pub mod builtin;
 mod correlate;
 pub mod default;
 mod email;
+mod failure;
 pub mod formats;
 pub mod listtype;
 pub mod model;

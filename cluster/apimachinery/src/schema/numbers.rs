@@ -2,8 +2,8 @@
 
 use serde_json::{Number, Value};
 
+use super::failure::Failure;
 use super::model::Schema;
-use super::validate::Failure;
 use crate::field::text;
 
 /// Range of the type, multipleOf, minimum and maximum.
