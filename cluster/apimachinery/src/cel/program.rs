@@ -36,7 +36,7 @@ pub enum CompileError {
 
 impl Program {
     /// Compiles `source` for data of `root`. `optional_old`: `oldSelf` may be absent.
-    pub fn compile(
+    pub(super) fn compile(
         source: &str,
         root: &Arc<Decl>,
         optional_old: bool,
@@ -71,6 +71,11 @@ impl Program {
             max_cost,
             uses_old_self,
         })
+    }
+
+    /// Compiles a rule: an expression that answers yes or no.
+    pub fn compile_rule(source: &str, root: &Arc<Decl>) -> std::result::Result<Self, CompileError> {
+        Self::compile(source, root, false, &Type::Bool)
     }
 
     /// Runs with the values of `self` and `oldSelf`; also returns what it cost.
@@ -279,4 +284,84 @@ pub(super) fn text_of(result: Result<'_>) -> std::result::Result<Option<String>,
         Value::String(s) => Some(s.to_string()),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn decl(schema: serde_json::Value) -> Arc<Decl> {
+        let schema = crate::schema::Schema::parse(&schema, &crate::field::Path::root());
+        Decl::of_schema(&schema.expect("readable"), "selfType").expect("visible to rules")
+    }
+
+    /// Runs a rule that needs no data.
+    fn answer(source: &str) -> std::result::Result<bool, String> {
+        let decl = decl(json!({"type": "string"}));
+        let program = Program::compile_rule(source, &decl).map_err(|e| format!("{e:?}"))?;
+        match program.run(Ok(Value::string("s")), None).0 {
+            Ok(Value::Bool(b)) => Ok(b),
+            Ok(other) => Err(other.type_name().to_owned()),
+            Err(fault) => Err(format!("{fault:?}")),
+        }
+    }
+
+    #[test]
+    fn the_language() {
+        for source in [
+            "!!true",
+            "--1 == 1",
+            "1 + 2 * 3 == 7 && 7 % 4 == 3 && -7 / 2 == -3",
+            "[1, 2, 3].map(x, x * 2).filter(y, y > 2) == [4, 6]",
+            "{'a': 1, 'b': 2}.exists(k, v, k == 'b' && v == 2)",
+            "[3, 1, 2].sort() == [1, 2, 3] && [3, 1, 2].sortBy(x, -x) == [3, 2, 1]",
+            "[[1], [2, 3]].flatten() == [1, 2, 3] && lists.range(3).sum() == 3",
+            "{'a': 1}.transformMap(k, v, v + 1) == {'a': 2}",
+            "optional.of(2).optMap(x, x + 1).orValue(0) == 3",
+            "[1, ?optional.none()].size() == 1",
+            "1 / 0 == 1 || true",
+            "[0, 2].exists(x, 4 / x == 2)",
+            "dyn(1) == 1.0 && dyn(1) == 1u && 2 > 1.5",
+            "'tacocat'.substring(0, 4) == 'taco' && 'a,b,c'.split(',', 2) == ['a', 'b,c']",
+            "'abcabc'.lastIndexOf('c') == 5 && 'abcabc'.indexOf('c', 3) == 5",
+            "duration('1h') + duration('30m') == duration('90m')",
+            "timestamp('2024-02-29T00:00:00Z').getDayOfYear() == 59",
+            "timestamp('2024-01-01T05:00:00Z').getHours('-08:00') == 21",
+            "quantity('1Gi').isGreaterThan(quantity('1G')) && quantity('1').add(2).asInteger() == 3",
+            "cidr('10.0.0.0/8').containsIP('10.1.2.3') && !isIP('10.0.0.256')",
+            "url('https://a:80/b?c=d').getPort() == '80' && url('https://a/?c=d').getQuery() == {'c': ['d']}",
+            "semver('1.2.3-rc.1').isLessThan(semver('1.2.3')) && isSemver('v1.2', true)",
+            "format.named('dns1123Label').value().validate('A').hasValue()",
+            "'a1b22'.findAll('[0-9]+') == ['1', '22'] && b'abc'.size() == 3",
+            "sets.equivalent([1, 2, 2], [2, 1]) && type(1) == int && type('') != bytes",
+            "'%s|%d|%.1f'.format(['a', 1, 2.5]) == 'a|1|2.5'",
+        ] {
+            assert_eq!(answer(source), Ok(true), "{source}");
+        }
+    }
+
+    #[test]
+    fn deep_expressions_are_refused() {
+        for source in [
+            format!("{}true{}", "(".repeat(10_000), ")".repeat(10_000)),
+            format!("{}true", "[".repeat(50_000)),
+            format!("self{} == 1", ".a".repeat(40_000)),
+            format!("1{} > 0", " + 1".repeat(20_000)),
+            format!("{}1 > 0", "true ? 1 : ".repeat(5_000)),
+        ] {
+            assert!(answer(&source).is_err());
+        }
+        assert_eq!(answer(&format!("{}true", "!".repeat(10_000))), Ok(true));
+        assert_eq!(answer(&vec!["true"; 3_000].join(" && ")), Ok(true));
+    }
+
+    #[test]
+    fn endless_work_is_stopped() {
+        let source =
+            "lists.range(400).all(a, lists.range(400).all(b, lists.range(400).all(c, a + b + c >= 0)))";
+        assert_eq!(answer(source), Err("OverBudget".to_owned()));
+        let huge = "lists.range(9223372036854775807).size() > 0";
+        assert_eq!(answer(huge), Err("OverBudget".to_owned()));
+    }
 }

@@ -11,6 +11,8 @@ pub mod listtype;
 pub mod model;
 mod numbers;
 pub mod objectmeta;
+#[cfg(test)]
+mod properties;
 pub mod prune;
 pub mod regexp;
 mod structural;
