@@ -34,7 +34,12 @@ impl Kubernetes {
         )
         .await?;
         let client = kube::Client::try_from(config)?;
-        let mut started = Self { client, directory, apiserver, etcd };
+        let mut started = Self {
+            client,
+            directory,
+            apiserver,
+            etcd,
+        };
         started.wait().await?;
         Ok(started)
     }
@@ -44,24 +49,45 @@ impl Kubernetes {
             self.etcd.check().context("etcd")?;
             self.apiserver.check().context("kube-apiserver")?;
             let request = http::Request::get("/readyz").body(Vec::new())?;
-            if self.client.request_text(request).await.is_ok_and(|answer| answer == "ok") {
+            if self
+                .client
+                .request_text(request)
+                .await
+                .is_ok_and(|answer| answer == "ok")
+            {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        anyhow::bail!("kube-apiserver was not ready within a minute:\n{}", self.apiserver.tail())
+        anyhow::bail!(
+            "kube-apiserver was not ready within a minute:\n{}",
+            self.apiserver.tail()
+        )
     }
 }
 
 fn start_etcd(directory: &Path) -> anyhow::Result<(Running, String)> {
     let (client, peer) = (free_port()?, free_port()?);
-    let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+    let (client, peer) = (
+        format!("http://127.0.0.1:{client}"),
+        format!("http://127.0.0.1:{peer}"),
+    );
     let mut command = Command::new(tools::kubernetes("etcd")?);
     command
         .arg("--data-dir")
         .arg(directory.join("etcd"))
-        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
-        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args([
+            "--listen-client-urls",
+            &client,
+            "--advertise-client-urls",
+            &client,
+        ])
+        .args([
+            "--listen-peer-urls",
+            &peer,
+            "--initial-advertise-peer-urls",
+            &peer,
+        ])
         .args(["--initial-cluster", &format!("default={peer}")]);
     Ok((Running::start(command, &directory.join("etcd.log"))?, client))
 }
@@ -73,20 +99,37 @@ fn start_apiserver(directory: &Path, etcd: &str) -> anyhow::Result<(Running, Str
     let pair = rcgen::KeyPair::generate()?;
     std::fs::write(&key, pair.serialize_pem())?;
     std::fs::write(&public, pair.public_key_pem())?;
-    std::fs::write(directory.join("tokens.csv"), format!("{TOKEN},admin,admin,\"system:masters\"\n"))?;
+    std::fs::write(
+        directory.join("tokens.csv"),
+        format!("{TOKEN},admin,admin,\"system:masters\"\n"),
+    )?;
     let mut command = Command::new(tools::kubernetes("kube-apiserver")?);
     command
         .args([format!("--etcd-servers={etcd}"), format!("--secure-port={port}")])
-        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none"])
+        .args([
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+        ])
         .arg(format!("--cert-dir={}", directory.join("certificates").display()))
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg(format!("--service-account-key-file={}", public.display()))
         .arg(format!("--service-account-signing-key-file={}", key.display()))
-        .arg(format!("--token-auth-file={}", directory.join("tokens.csv").display()))
-        .args(["--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=Node,RBAC", "--allow-privileged=true"])
+        .arg(format!(
+            "--token-auth-file={}",
+            directory.join("tokens.csv").display()
+        ))
+        .args([
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=Node,RBAC",
+            "--allow-privileged=true",
+        ])
         // Nothing makes the accounts here: that is the controller manager's.
         .arg("--disable-admission-plugins=ServiceAccount");
-    Ok((Running::start(command, &directory.join("kube-apiserver.log"))?, format!("https://127.0.0.1:{port}")))
+    Ok((
+        Running::start(command, &directory.join("kube-apiserver.log"))?,
+        format!("https://127.0.0.1:{port}"),
+    ))
 }
 
 fn write_kubeconfig(path: &Path, url: &str) -> anyhow::Result<()> {

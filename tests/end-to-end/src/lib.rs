@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: servers to run them on, real programs, recorded transcripts.
 
+pub mod cli;
 pub mod kubernetes;
 pub mod process;
 pub mod tools;
@@ -15,11 +16,17 @@ pub struct Embedded {
 
 impl Embedded {
     pub async fn start() -> anyhow::Result<Self> {
+        Self::with_clusters(&["default"]).await
+    }
+
+    /// With these logical clusters, the first one being the default.
+    pub async fn with_clusters(clusters: &[&str]) -> anyhow::Result<Self> {
         install_crypto();
         let directory = tempfile::tempdir()?;
         let config = apiserver::Config {
             state_dir: directory.path().to_path_buf(),
             listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            clusters: clusters.iter().map(|&name| name.to_owned()).collect(),
             ..apiserver::Config::default()
         };
         let server = apiserver::Server::start(config).await?;

@@ -24,7 +24,10 @@ impl Running {
             .stderr(output)
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
-        Ok(Self { child, log: log.to_path_buf() })
+        Ok(Self {
+            child,
+            log: log.to_path_buf(),
+        })
     }
 
     /// The last lines of the log, for a message.

@@ -70,8 +70,16 @@ pub fn load_all() -> anyhow::Result<Vec<Transcript>> {
         }
         let text = std::fs::read_to_string(&path)?;
         let steps = serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?;
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        all.push(Transcript { name, steps, record: path.with_extension("json") });
+        let name = path
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        all.push(Transcript {
+            name,
+            steps,
+            record: path.with_extension("json"),
+        });
     }
     all.sort_by(|a, b| a.name.cmp(&b.name));
     anyhow::ensure!(!all.is_empty(), "no scripts in {}", directory.display());
@@ -91,20 +99,32 @@ impl Transcript {
     }
 
     pub fn recorded(&self) -> anyhow::Result<Vec<Answer>> {
-        let text = std::fs::read_to_string(&self.record)
-            .with_context(|| format!("{} is missing: record it with RECORD=1 make conformance", self.record.display()))?;
+        let text = std::fs::read_to_string(&self.record).with_context(|| {
+            format!(
+                "{} is missing: record it with RECORD=1 make conformance",
+                self.record.display()
+            )
+        })?;
         Ok(serde_json::from_str(&text)?)
     }
 
     pub fn write(&self, answers: &[Answer]) -> anyhow::Result<()> {
-        Ok(std::fs::write(&self.record, serde_json::to_string_pretty(answers)? + "\n")?)
+        Ok(std::fs::write(
+            &self.record,
+            serde_json::to_string_pretty(answers)? + "\n",
+        )?)
     }
 
     /// The steps that differ, in a form to read.
     pub fn differences(&self, answers: &[Answer], recorded: &[Answer]) -> Vec<String> {
         let mut found = Vec::new();
         if answers.len() != recorded.len() {
-            found.push(format!("{}: {} answers, {} recorded", self.name, answers.len(), recorded.len()));
+            found.push(format!(
+                "{}: {} answers, {} recorded",
+                self.name,
+                answers.len(),
+                recorded.len()
+            ));
         }
         for (own, real) in answers.iter().zip(recorded).filter(|(own, real)| own != real) {
             let mut lines = vec![format!("{}: {}", self.name, real.name)];
@@ -126,7 +146,12 @@ fn compare(path: &str, own: &Value, real: &Value, lines: &mut Vec<String>) {
         (Value::Object(a), Value::Object(b)) => {
             let names: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
             for name in names {
-                compare(&format!("{path}/{name}"), a.get(name).unwrap_or(&Value::Null), b.get(name).unwrap_or(&Value::Null), lines);
+                compare(
+                    &format!("{path}/{name}"),
+                    a.get(name).unwrap_or(&Value::Null),
+                    b.get(name).unwrap_or(&Value::Null),
+                    lines,
+                );
             }
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
@@ -139,45 +164,83 @@ fn compare(path: &str, own: &Value, real: &Value, lines: &mut Vec<String>) {
 }
 
 fn fill(text: &str, saved: &BTreeMap<String, String>) -> String {
-    saved.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
+    saved.iter().fold(text.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${{{name}}}"), value)
+    })
 }
 
-async fn play(client: &kube::Client, step: &Step, saved: &mut BTreeMap<String, String>) -> anyhow::Result<Answer> {
+async fn play(
+    client: &kube::Client,
+    step: &Step,
+    saved: &mut BTreeMap<String, String>,
+) -> anyhow::Result<Answer> {
     let (mut code, mut body) = ask(client, step, saved).await?;
     if let Some(until) = &step.until {
         for tries in 0.. {
             if body.pointer(&until.pointer) == Some(&until.equals) {
                 break;
             }
-            anyhow::ensure!(tries < 100, "{} is not {} after 10 s: {body}", until.pointer, until.equals);
+            anyhow::ensure!(
+                tries < 100,
+                "{} is not {} after 10 s: {body}",
+                until.pointer,
+                until.equals
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
             (code, body) = ask(client, step, saved).await?;
         }
     }
     for (name, pointer) in &step.save {
-        let value = body.pointer(pointer).with_context(|| format!("the answer has no {pointer}: {body}"))?;
-        saved.insert(name.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+        let value = body
+            .pointer(pointer)
+            .with_context(|| format!("the answer has no {pointer}: {body}"))?;
+        saved.insert(
+            name.clone(),
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        );
     }
     if !step.compare.is_empty() {
-        let parts = step.compare.iter().map(|pointer| (pointer.clone(), body.pointer(pointer).cloned().unwrap_or(Value::Null)));
+        let parts = step.compare.iter().map(|pointer| {
+            (
+                pointer.clone(),
+                body.pointer(pointer).cloned().unwrap_or(Value::Null),
+            )
+        });
         body = Value::Object(parts.collect());
     }
     strip(&mut body, saved);
-    Ok(Answer { name: step.name.clone(), code, body })
+    Ok(Answer {
+        name: step.name.clone(),
+        code,
+        body,
+    })
 }
 
-async fn ask(client: &kube::Client, step: &Step, saved: &BTreeMap<String, String>) -> anyhow::Result<(u16, Value)> {
-    let mut request = Request::builder().method(step.method.as_str()).uri(fill(&step.path, saved));
+async fn ask(
+    client: &kube::Client,
+    step: &Step,
+    saved: &BTreeMap<String, String>,
+) -> anyhow::Result<(u16, Value)> {
+    let mut request = Request::builder()
+        .method(step.method.as_str())
+        .uri(fill(&step.path, saved));
     let body = match &step.body {
         Some(Value::String(text)) => fill(text, saved).into_bytes(),
         Some(body) => fill(&body.to_string(), saved).into_bytes(),
         None => Vec::new(),
     };
     if step.body.is_some() {
-        request = request.header("content-type", step.content_type.as_deref().unwrap_or("application/json"));
+        request = request.header(
+            "content-type",
+            step.content_type.as_deref().unwrap_or("application/json"),
+        );
     }
     request = request.header("accept", step.accept.as_deref().unwrap_or("application/json"));
-    let answer = tokio::time::timeout(Duration::from_secs(20), client.send(request.body(Body::from(body))?)).await??;
+    let answer = tokio::time::timeout(
+        Duration::from_secs(20),
+        client.send(request.body(Body::from(body))?),
+    )
+    .await??;
     let code = answer.status().as_u16();
     let bytes = tokio::time::timeout(Duration::from_secs(20), answer.into_body().collect_bytes()).await??;
     let text = String::from_utf8_lossy(&bytes);
@@ -202,7 +265,9 @@ fn strip(value: &mut Value, saved: &BTreeMap<String, String>) {
                     "uid" => Some("<uid>"),
                     "resourceVersion" => Some("<revision>"),
                     "continue" => Some("<continue>"),
-                    "creationTimestamp" | "deletionTimestamp" | "time" | "lastTransitionTime" => Some("<time>"),
+                    "creationTimestamp" | "deletionTimestamp" | "time" | "lastTransitionTime" => {
+                        Some("<time>")
+                    }
                     _ => None,
                 };
                 match (mark, &*value) {

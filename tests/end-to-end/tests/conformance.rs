@@ -13,7 +13,12 @@ async fn the_embedded_server_answers_what_kubernetes_answered() -> anyhow::Resul
         differences.extend(transcript.differences(&answers, &transcript.recorded()?));
         embedded.server.shutdown().await;
     }
-    assert!(differences.is_empty(), "{} steps differ:\n{}", differences.len(), differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} steps differ:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
     Ok(())
 }
 
@@ -30,6 +35,11 @@ async fn kubernetes_answers_what_was_recorded() -> anyhow::Result<()> {
         }
         differences.extend(transcript.differences(&answers, &transcript.recorded()?));
     }
-    assert!(differences.is_empty(), "{} steps differ:\n{}", differences.len(), differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "{} steps differ:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
     Ok(())
 }

@@ -95,7 +95,7 @@ async fn empty(requests: &Requests, namespace: &Value) -> Option<BTreeMap<String
             continue;
         }
         remaining.insert(name_of(kind), objects.len());
-        for finalizer in objects.iter().flat_map(|object| finalizers_of(object)) {
+        for finalizer in objects.iter().flat_map(finalizers_of) {
             *finalizers.entry(finalizer).or_default() += 1;
         }
     }
