@@ -42,6 +42,7 @@ docs: rust ## Generate CRDs and the API reference from the types anew.
 conformance: packages tools ## The API suite on a real kube-apiserver and etcd (built once, about 12 minutes).
 	scripts/build-kubernetes
 	cargo test --locked -p end-to-end --test conformance -- --include-ignored
+	scripts/with-kube-apiserver cargo test --locked -p c5c3-api --test api server
 
 audit: rust ## Licences, advisories and banned crates (compiles cargo-deny the first time).
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
