@@ -30,6 +30,8 @@ pub struct Validator {
 #[derive(Default)]
 struct Node {
     rules: Vec<CompiledRule>,
+    /// There are rules, but of data that rules cannot see.
+    undeclared: bool,
     items: Option<Box<Node>>,
     properties: BTreeMap<String, Node>,
     additional: Option<Box<Node>>,
@@ -104,6 +106,7 @@ impl Node {
         {
             node.rules = compile(schema, &own);
         }
+        node.undeclared = decl.is_none() && !schema.validations.is_empty();
         let element = decl.and_then(|d| d.element());
         if let Some(items) = schema.items.as_deref() {
             node.items = Self::new(items, element).map(Box::new);
@@ -132,6 +135,7 @@ impl Node {
             }
         }
         let empty = node.rules.is_empty()
+            && !node.undeclared
             && node.items.is_none()
             && node.additional.is_none()
             && node.properties.is_empty();
@@ -280,6 +284,13 @@ impl Run {
     ) {
         const EXHAUSTED: &str =
             "validation failed due to running out of cost budget, no further validation rules will be run";
+        if node.undeclared {
+            self.errors.push(FieldError::invalid(
+                path,
+                schema.type_.as_str(),
+                "rule compiler initialization error: failed to convert to declType for CEL validation rules",
+            ));
+        }
         if node.rules.is_empty() {
             return;
         }

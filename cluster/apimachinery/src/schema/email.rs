@@ -93,10 +93,7 @@ impl Scanner<'_> {
             return false;
         };
         let literal = &self.0[1..end];
-        let fine = match literal.strip_prefix("IPv6:") {
-            Some(v6) => v6.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => super::formats::is_strict_ipv4(literal),
-        };
+        let fine = literal.parse::<std::net::IpAddr>().is_ok();
         self.0 = &self.0[end + 1..];
         fine
     }

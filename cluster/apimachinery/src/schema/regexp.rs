@@ -213,7 +213,7 @@ impl<'a> Translator<'a> {
                 }
             }
         }
-        Err(format!("missing closing ): `{}`", self.source))
+        Err(format!("invalid or unsupported Perl syntax: `{rest}`"))
     }
 
     /// An escape outside of a class.
@@ -235,7 +235,6 @@ impl<'a> Translator<'a> {
         match c {
             'A' | 'z' => self.out.push_str(&rest[..2]),
             'b' | 'B' => self.out.push_str(&format!("(?-u:\\{c})")),
-            'C' => self.out.push_str("(?s:.)"),
             _ => {
                 if let Some(set) = perl_class(c) {
                     self.out.push_str(&format!("[{set}]"));
@@ -338,7 +337,8 @@ impl<'a> Translator<'a> {
                 }
                 '[' if rest.starts_with("[:") && rest.contains(":]") => {
                     let end = rest.find(":]").unwrap_or_default() + 2;
-                    if Regex::new(&format!("[{}]", &rest[..end])).is_err() {
+                    let name = rest[2..end - 2].trim_start_matches('^');
+                    if !POSIX.contains(&name) {
                         return Err(format!("invalid character class range: `{}`", &rest[..end]));
                     }
                     self.out.push_str(&rest[..end]);
@@ -409,6 +409,12 @@ impl<'a> Translator<'a> {
         (dash == '-' && end.is_none() && low != '\\').then_some((low, high))
     }
 }
+
+/// Names of classes such as `[:alpha:]`.
+const POSIX: [&str; 14] = [
+    "alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "word", "xdigit",
+];
 
 /// Go's `\d`, `\w` and `\s` are ASCII.
 fn perl_class(c: char) -> Option<&'static str> {

@@ -199,3 +199,14 @@ pub(crate) fn blocks_rules(error: &FieldError) -> bool {
             | ErrorType::TypeInvalid
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_shared_between_threads() {
+        fn shared<T: Send + Sync + Clone>() {}
+        shared::<Structural>();
+    }
+}
