@@ -304,3 +304,7 @@ fn installed<S: Subject>(subject: &S, plan: &Plan) -> Option<String> {
 fn available(facts: &Facts, name: &str) -> Option<i32> {
     facts.deployments.get(name).and_then(|deployment| deployment.status.as_ref()).map(|status| status.available_replicas.unwrap_or(0))
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;
