@@ -1,0 +1,69 @@
+//! `c5c3 crds`
+
+use c5c3_api::{Kind, Origin, registry};
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::output::{Format, Table, print_table, print_values};
+
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 crds | kubectl apply --server-side -f -
+  c5c3 crds --group hypervisor.c5c3.io -o table
+  c5c3 crds --kind Keystone -o json";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Only kinds of this API group.
+    #[arg(long)]
+    group: Option<String>,
+    /// Only this kind; its plural does as well.
+    #[arg(long)]
+    kind: Option<String>,
+    /// Also the kinds of other projects, as far as we use them.
+    #[arg(long)]
+    foreign: bool,
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Format,
+}
+
+impl Arguments {
+    fn wants(&self, kind: &Kind) -> bool {
+        let named =
+            |name: &String| kind.kind.eq_ignore_ascii_case(name) || kind.plural.eq_ignore_ascii_case(name);
+        (self.foreign || kind.origin != Origin::Foreign)
+            && self.group.as_ref().is_none_or(|group| kind.group == *group)
+            && self.kind.as_ref().is_none_or(named)
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let kinds: Vec<&Kind> = registry().iter().filter(|kind| arguments.wants(kind)).collect();
+    if kinds.is_empty() {
+        return Err(Failure::NotFound(
+            "no kind matches --group and --kind; `c5c3 crds -o table` lists ours, with --foreign all"
+                .to_owned(),
+        ));
+    }
+    if arguments.output != Format::Table {
+        let manifests: Vec<_> = kinds.iter().map(|kind| kind.manifest()).collect();
+        return print_values(&manifests, arguments.output);
+    }
+    let mut table = Table::new(&["KIND", "API VERSION", "SCOPE", "ORIGIN"]);
+    for kind in kinds {
+        let scope = if kind.namespaced { "namespaced" } else { "cluster" };
+        let origin = match kind.origin {
+            Origin::Ours => "c5c3",
+            Origin::Composite => "crossplane",
+            Origin::Foreign => "foreign",
+        };
+        table.row([
+            kind.kind.clone(),
+            kind.api_version(),
+            scope.to_owned(),
+            origin.to_owned(),
+        ]);
+    }
+    print_table(&table)
+}

@@ -1,0 +1,7 @@
+//! One file per command.
+
+pub mod completions;
+pub mod crds;
+pub mod image;
+pub mod operator;
+pub mod version;

@@ -1,0 +1,202 @@
+//! `c5c3 operator …`: what every operator shares, and which there are.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use c5c3_control_plane as control_plane;
+use c5c3_kit::fault::plain;
+use c5c3_kit::lease::{Candidate, Terms};
+use c5c3_kit::serve::Endpoint;
+use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    operator: Operator,
+}
+
+#[derive(Subcommand)]
+enum Operator {
+    /// ControlPlane, SecretAggregate and CredentialRotation.
+    ControlPlane(Shared),
+}
+
+impl Operator {
+    fn name(&self) -> &'static str {
+        match self {
+            Operator::ControlPlane(_) => "control-plane",
+        }
+    }
+
+    /// API groups without which it cannot work.
+    fn groups(&self) -> &'static [&'static str] {
+        match self {
+            Operator::ControlPlane(_) => &[c5c3_api::c5c3::GROUP],
+        }
+    }
+
+    fn shared(&self) -> &Shared {
+        match self {
+            Operator::ControlPlane(shared) => shared,
+        }
+    }
+
+    async fn work(&self, clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), Failure> {
+        match self {
+            Operator::ControlPlane(shared) => {
+                let settings = control_plane::Settings {
+                    namespace: shared.namespace.clone(),
+                };
+                Ok(control_plane::run(clusters, metrics, settings, stop).await?)
+            }
+        }
+    }
+}
+
+#[derive(Args)]
+struct Shared {
+    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the cluster it runs in]
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the cluster that holds the objects [default: the current one]
+    #[arg(long)]
+    context: Option<String>,
+    /// Another cluster, by a context of the same kubeconfig; may be repeated.
+    #[arg(long = "cluster", value_name = "NAME=CONTEXT", value_parser = named_context)]
+    clusters: Vec<(String, String)>,
+    /// Look after one namespace only.
+    #[arg(long, short)]
+    namespace: Option<String>,
+    /// Where /metrics and /healthz are served.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9180")]
+    metrics_address: SocketAddr,
+    /// Work only while holding a lease, so that several replicas can stand by.
+    #[arg(long)]
+    leader_elect: bool,
+    /// Namespace of the lease [default: that of the current context]
+    #[arg(long, requires = "leader_elect")]
+    lease_namespace: Option<String>,
+    /// How long to wait for the API server and the operator's kinds before giving up with exit code 4.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u64,
+    /// Log filter, such as info or c5c3_kit=debug,warn.
+    #[arg(long, env = "C5C3_LOG", default_value = "info")]
+    log: String,
+}
+
+fn named_context(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, context)) if !name.is_empty() && !context.is_empty() => {
+            Ok((name.to_owned(), context.to_owned()))
+        }
+        _ => Err("write it as NAME=CONTEXT".to_owned()),
+    }
+}
+
+pub fn run(arguments: Arguments) -> Result<(), Failure> {
+    let operator = arguments.operator;
+    telemetry::start(&operator.shared().log).map_err(|error| Failure::Usage(error.to_string()))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(operator))
+}
+
+async fn serve(operator: Operator) -> Result<(), Failure> {
+    let shared = operator.shared();
+    let stop = Stop::on_signal().context("signals")?;
+    let clusters = Clusters::connect(
+        shared.kubeconfig.as_deref(),
+        shared.context.as_deref(),
+        &shared.clusters,
+    )
+    .await?;
+    let patience = Duration::from_secs(shared.wait);
+    if !served(&clusters, operator.groups(), patience, &stop).await? {
+        return Ok(());
+    }
+    let metrics = Metrics::default();
+    let endpoint = Endpoint::bind(shared.metrics_address, metrics.clone())
+        .await
+        .with_context(|| format!("cannot serve metrics on {}", shared.metrics_address))?;
+    tracing::info!("metrics on http://{}/metrics", endpoint.address()?);
+    let serving = tokio::spawn(endpoint.serve(stop.clone()));
+
+    let result = if shared.leader_elect {
+        lead(&operator, clusters, metrics, stop).await
+    } else {
+        operator.work(clusters, metrics, stop).await
+    };
+    serving.abort();
+    result
+}
+
+/// Waits until the API server answers and has the groups; `false` when the stop came first.
+async fn served(
+    clusters: &Clusters,
+    groups: &[&str],
+    patience: Duration,
+    stop: &Stop,
+) -> Result<bool, Failure> {
+    let start = Instant::now();
+    loop {
+        let missing = match clusters.home().list_api_groups().await {
+            Ok(list) => {
+                let has = |group: &&&str| list.groups.iter().any(|g| g.name == **group);
+                let missing: Vec<&str> = groups.iter().filter(|group| !has(group)).copied().collect();
+                if missing.is_empty() {
+                    return Ok(true);
+                }
+                let groups = missing.join(", ");
+                format!(
+                    "the cluster has no kinds of {groups}; install them with `c5c3 crds | kubectl apply --server-side -f -`"
+                )
+            }
+            Err(error) => format!("no answer from the API server: {}", plain(&error)),
+        };
+        if start.elapsed() >= patience {
+            return Err(Failure::NotReady(missing));
+        }
+        tracing::info!("waiting: {missing}");
+        tokio::select! {
+            () = stop.requested() => return Ok(false),
+            () = tokio::time::sleep(Duration::from_secs(2).min(patience)) => {}
+        }
+    }
+}
+
+/// Works while it leads. Losing the lease ends the process: whoever restarts it makes it a candidate.
+async fn lead(operator: &Operator, clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), Failure> {
+    let client = clusters.home().clone();
+    let namespace = operator.shared().lease_namespace.clone();
+    let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let terms = Terms::new(namespace, format!("c5c3-{}", operator.name()));
+    let mut candidate = Candidate::new(&client, terms, metrics.clone());
+    if !candidate.lead(&stop).await {
+        return Ok(());
+    }
+    // The work gets a stop of its own, so that the lease is given up only after the last pass.
+    let (release, released) = Stop::channel();
+    let (stopper, working) = Stop::channel();
+    let work = operator.work(clusters, metrics, working);
+    let hold = candidate.hold(&released);
+    tokio::pin!(work, hold);
+    tokio::select! {
+        result = &mut work => {
+            release.stop();
+            hold.await;
+            result
+        }
+        _ = &mut hold => Err(Failure::Failed(anyhow::anyhow!("lost the lease to another process"))),
+        () = stop.requested() => {
+            stopper.stop();
+            let result = work.await;
+            release.stop();
+            hold.await;
+            result
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What people and scripts see of the binary.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn c5c3(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_c5c3"))
+        .args(arguments)
+        .env_remove("KUBECONFIG")
+        .env("HOME", "/nonexistent")
+        .output()
+        .expect("runs");
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    (
+        output.status.code().expect("a code"),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let (code, out, _) = c5c3(&["--help"]);
+    assert_eq!(code, 0);
+    for part in [
+        "Examples:",
+        "Exit codes:",
+        "crds",
+        "operator",
+        "version",
+        "completions",
+    ] {
+        assert!(out.contains(part), "{part} is missing from\n{out}");
+    }
+}
+
+#[test]
+fn version_in_every_format() {
+    let (code, out, _) = c5c3(&["version"]);
+    assert_eq!((code, out.starts_with("c5c3 0.")), (0, true));
+    let (_, out, _) = c5c3(&["version", "-o", "json"]);
+    let value: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
+    let (_, out, _) = c5c3(&["version", "-o", "yaml"]);
+    let value: Value = serde_saphyr::from_str(&out).expect("YAML");
+    assert_eq!(value["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn crds_prints_every_kind_as_documents() {
+    let (code, out, _) = c5c3(&["crds"]);
+    assert_eq!(code, 0);
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&out).expect("YAML");
+    let ours = documents
+        .iter()
+        .filter(|d| d["kind"] == "CustomResourceDefinition")
+        .count();
+    assert!(ours > 20, "only {ours} definitions");
+    assert!(documents.iter().all(|d| d["metadata"]["name"].is_string()));
+}
+
+#[test]
+fn crds_filters_by_group_and_kind() {
+    let (code, out, _) = c5c3(&[
+        "crds",
+        "--group",
+        "c5c3.io",
+        "--kind",
+        "secretaggregates",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(code, 0);
+    let value: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(value["metadata"]["name"], "secretaggregates.c5c3.io");
+    let (_, out, _) = c5c3(&["crds", "--group", "c5c3.io", "-o", "table"]);
+    assert!(out.starts_with("KIND"), "no colour off a terminal: {out:?}");
+    assert_eq!(out.lines().count(), 4);
+}
+
+#[test]
+fn what_is_not_there_exits_3_and_bad_arguments_2() {
+    let (code, _, err) = c5c3(&["crds", "--kind", "Toaster"]);
+    assert_eq!(code, 3);
+    assert!(err.contains("c5c3 crds -o table"), "{err}");
+    assert_eq!(c5c3(&["crds", "-o", "xml"]).0, 2);
+    assert_eq!(c5c3(&["operator", "control-plane", "--cluster", "x"]).0, 2);
+    assert_eq!(c5c3(&["operator", "control-plane", "--log", "=x=,"]).0, 2);
+}
+
+#[test]
+fn an_operator_without_a_cluster_says_what_to_do() {
+    let (code, _, err) = c5c3(&["operator", "control-plane", "--metrics-address", "127.0.0.1:0"]);
+    assert_eq!(code, 1);
+    assert!(err.contains("--kubeconfig"), "{err}");
+}
+
+#[test]
+fn an_operator_whose_server_does_not_answer_exits_4() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("kubeconfig");
+    // Port 9 on loopback: nobody listens.
+    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: a, \
+        contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {}}], \
+        clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]}";
+    std::fs::write(&path, kubeconfig).expect("writes");
+    let path = path.to_str().expect("UTF-8");
+    let (code, _, err) = c5c3(&["operator", "control-plane", "--kubeconfig", path, "--wait", "0"]);
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains("no answer from the API server"), "{err}");
+    let (code, _, err) = c5c3(&[
+        "operator",
+        "control-plane",
+        "--kubeconfig",
+        path,
+        "--context",
+        "b",
+    ]);
+    assert_eq!(code, 1, "{err}");
+}
+
+#[test]
+fn completions_for_every_shell() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, out, _) = c5c3(&["completions", shell]);
+        assert!(code == 0 && out.contains("crds"), "{shell}");
+    }
+}
