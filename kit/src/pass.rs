@@ -1,9 +1,11 @@
 //! One pass over one object: observe → decide → apply → report, and what is said on every way out.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
@@ -200,9 +202,11 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
     }
 
     let now = Timestamp::now();
-    let (report, failed) = match tokio::time::timeout(ctx.timeout, steps(ctx, &live, now)).await {
-        Ok(Ok((report, failed))) => (Some(report), failed),
-        Ok(Err(failed)) => (None, Some(failed)),
+    let attempt = AssertUnwindSafe(steps(ctx, &live, now)).catch_unwind();
+    let (report, failed) = match tokio::time::timeout(ctx.timeout, attempt).await {
+        Ok(Err(_)) => (None, Some(Failed::from(&PassError::Panicked))),
+        Ok(Ok(Ok((report, failed)))) => (Some(report), failed),
+        Ok(Ok(Err(failed))) => (None, Some(failed)),
         Err(_) => (None, Some(Failed::from(&PassError::TimedOut(ctx.timeout)))),
     };
     let left = deleting.then(|| what_is_left(report.as_ref(), failed.as_ref()));

@@ -1,0 +1,7 @@
+//! The loop on an API server, with a small kind made for it.
+
+mod deletion;
+mod errors;
+mod leadership;
+mod objects;
+mod parade;

@@ -1,0 +1,231 @@
+//! A Parade wants ConfigMaps, one per float, and has a band outside Kubernetes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use c5c3_kit::stop::Stopper;
+use c5c3_kit::{
+    Applied, Clusters, Controller, Decision, Fault, Finalizer, Kind, Loop, Metrics, Observed, Part, Reader,
+    Report, States, Stop, Wanted,
+};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams};
+use kube::core::ApiResource;
+use kube::{CustomResource, CustomResourceExt, ResourceExt};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use test_harness::{TestCluster, eventually};
+
+/// The schema accepts anything, so that the API server can hold what the type cannot.
+#[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "test.c5c3.io",
+    version = "v1",
+    kind = "Parade",
+    namespaced,
+    status = "ParadeStatus",
+    schema = "disabled"
+)]
+pub struct ParadeSpec {
+    pub floats: Vec<String>,
+    #[serde(default)]
+    pub band: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
+pub struct ParadeStatus {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floats: Option<usize>,
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+/// The bands that play, and those that will not stop.
+#[derive(Clone, Default)]
+pub struct Street(pub Arc<Mutex<BTreeSet<String>>>);
+
+impl Street {
+    pub fn playing(&self) -> BTreeSet<String> {
+        self.0.lock().expect("no test panics in here").clone()
+    }
+}
+
+pub struct Parades {
+    pub street: Street,
+}
+
+#[derive(Debug)]
+pub enum Move {
+    Play(String),
+    Hush(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    #[error("the band {0} is drunk")]
+    DrunkBand(String),
+}
+
+impl Fault for Trouble {
+    fn part(&self) -> Option<&'static str> {
+        Some("BandPlaying")
+    }
+}
+
+impl Controller for Parades {
+    type Kind = Parade;
+    type Facts = BTreeSet<String>;
+    type Action = Move;
+    type Error = Trouble;
+
+    const NAME: &'static str = "parade";
+    const PARTS: &'static [Part] = &[Part::required("FloatsReady"), Part::required("BandPlaying")];
+    const FINALIZER: Option<Finalizer> = Some(Finalizer {
+        name: "test.c5c3.io/parade",
+        within: Duration::from_secs(3),
+    });
+
+    fn owns(&self) -> Vec<Kind> {
+        vec![Kind::of::<ConfigMap>()]
+    }
+
+    async fn observe(&self, _: &Parade, _: &Reader) -> Result<BTreeSet<String>, Trouble> {
+        Ok(self.street.playing())
+    }
+
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Move>, Trouble> {
+        let Observed { object, facts, .. } = observed;
+        assert!(object.spec.band != "panic", "the drum major fell");
+        let band = &object.spec.band;
+        if observed.deleting() {
+            let hush = facts.contains(band).then(|| Move::Hush(band.clone()));
+            return Ok(Decision::want([]).act(hush));
+        }
+        let floats = object.spec.floats.iter().map(|float| {
+            Wanted::of(&ConfigMap {
+                metadata: ObjectMeta {
+                    name: Some(float.clone()),
+                    namespace: object.namespace(),
+                    ..ObjectMeta::default()
+                },
+                data: Some(BTreeMap::from([("float".to_owned(), float.clone())])),
+                ..ConfigMap::default()
+            })
+        });
+        let play = (!band.is_empty() && !facts.contains(band)).then(|| Move::Play(band.clone()));
+        Ok(Decision::want(floats).act(play))
+    }
+
+    async fn act(&self, action: &Move) -> Result<(), Trouble> {
+        let mut street = self.street.0.lock().expect("no test panics in here");
+        match action {
+            Move::Play(band) if band == "drunk" => return Err(Trouble::DrunkBand(band.clone())),
+            Move::Play(band) => street.insert(band.clone()),
+            // A stubborn band plays on.
+            Move::Hush(band) => band == "stubborn" || street.remove(band),
+        };
+        Ok(())
+    }
+
+    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+        let states = States::default().met("FloatsReady", "Built", "");
+        let band = &observed.object.spec.band;
+        let states = if band.is_empty() {
+            states.not_required("BandPlaying", "no band was asked for")
+        } else {
+            states.met("BandPlaying", "Playing", "")
+        };
+        let left = observed.deleting() && band == "stubborn";
+        Report::new(states)
+            .status(&json!({"floats": applied.objects().len()}))
+            .left(left.then(|| format!("band {band}")))
+            .again_in(Duration::from_millis(500))
+    }
+}
+
+pub struct World {
+    pub cluster: TestCluster,
+    pub namespace: String,
+    pub street: Street,
+    pub metrics: Metrics,
+    pub parades: Api<DynamicObject>,
+    pub maps: Api<ConfigMap>,
+    _stopper: Stopper,
+}
+
+impl World {
+    pub async fn start() -> Self {
+        let cluster = TestCluster::start().await;
+        let mut crd = Parade::crd();
+        for version in &mut crd.spec.versions {
+            version.schema = serde_json::from_value(json!({"openAPIV3Schema": {
+                "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {"status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                    "properties": {"conditions": {"type": "array", "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["type"],
+                        "items": {"type": "object", "required": ["type"],
+                            "x-kubernetes-preserve-unknown-fields": true,
+                            "properties": {"type": {"type": "string"}}}}}}}}}))
+            .expect("a schema");
+        }
+        cluster.install(&crd).await;
+        let namespace = cluster.namespace("parade").await;
+        let (stopper, stop) = Stop::channel();
+        let (street, metrics) = (Street::default(), Metrics::default());
+        let controller = Parades {
+            street: street.clone(),
+        };
+        let parade = Loop::new(controller, Clusters::of(cluster.client()), metrics.clone());
+        tokio::spawn(parade.in_namespace(Some(namespace.clone())).run(stop));
+        let resource = ApiResource::erase::<Parade>(&());
+        World {
+            parades: Api::namespaced_with(cluster.client(), &namespace, &resource),
+            maps: Api::namespaced(cluster.client(), &namespace),
+            cluster,
+            namespace,
+            street,
+            metrics,
+            _stopper: stopper,
+        }
+    }
+
+    pub async fn parade(&self, name: &str, spec: Value) {
+        let object = json!({"apiVersion": "test.c5c3.io/v1", "kind": "Parade",
+            "metadata": {"name": name}, "spec": spec});
+        let params = PatchParams::apply("test").force();
+        self.parades
+            .patch(name, &params, &Patch::Apply(&object))
+            .await
+            .expect("accepted");
+    }
+
+    pub async fn condition(&self, name: &str, condition: &str, reason: &str) -> Condition {
+        eventually(&format!("{name} has {condition} {reason}"), async || {
+            let object = self.parades.get(name).await.ok()?;
+            let list = object.data.pointer("/status/conditions")?.as_array()?.clone();
+            let found = list
+                .into_iter()
+                .find(|c| c["type"] == condition && c["reason"] == reason)?;
+            serde_json::from_value(found).ok()
+        })
+        .await
+    }
+
+    pub async fn floats(&self) -> Vec<String> {
+        let ours = ListParams::default().labels("c5c3.io/controller=parade");
+        let list = self.maps.list(&ours).await.expect("readable");
+        let mut names: Vec<String> = list.items.iter().map(ResourceExt::name_any).collect();
+        names.sort();
+        names
+    }
+
+    pub async fn until_floats(&self, names: &[&str]) {
+        eventually(&format!("the floats are {names:?}"), async || {
+            (self.floats().await == names).then_some(())
+        })
+        .await;
+    }
+}
