@@ -1,6 +1,8 @@
 //! One document for each group and each version.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use super::{kinds_of, ordered_groups};
 use crate::registry::{Kind, Registry, Subresource, api_version};
@@ -76,7 +78,16 @@ fn resource(kind: &Kind) -> Value {
             resource[field] = json!(names);
         }
     }
+    if kind.allows("list") {
+        resource["storageVersionHash"] = json!(storage_version_hash(kind));
+    }
     resource
+}
+
+/// Clients that migrate stored objects compare it; Kubernetes makes it in this very way.
+fn storage_version_hash(kind: &Kind) -> String {
+    let stored = format!("{}/{}/{}", kind.group, kind.storage_version, kind.kind);
+    STANDARD.encode(&Sha256::digest(stored)[..8])
 }
 
 fn subresource(kind: &Kind, subresource: &Subresource) -> Value {

@@ -63,6 +63,12 @@ fn legacy_documents() {
         .collect();
     assert!(names.contains(&&serde_json::json!("pods")));
     assert!(names.contains(&&serde_json::json!("pods/status")));
+    let pods = core["resources"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|r| r["name"] == "pods");
+    assert_eq!(pods.expect("is there")["storageVersionHash"], "xPOwRZ+Yhw8=");
     for missing in [
         "/api/v2",
         "/apis/none",

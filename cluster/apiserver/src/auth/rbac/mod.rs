@@ -7,6 +7,7 @@ mod snapshot;
 
 pub use defaults::bootstrap;
 pub use rule::Rule;
+pub(super) use snapshot::is_master;
 pub use snapshot::{Snapshot, Snapshots};
 
 #[cfg(test)]
