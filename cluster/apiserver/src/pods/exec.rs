@@ -109,7 +109,7 @@ async fn run(socket: Socket, session: Session) {
         let _ = outgoing
             .send(frame(ERROR, status(&exit).to_string().as_bytes()))
             .await;
-        let _ = outgoing.send(Message::Close(None)).await;
+        let _ = outgoing.send(websocket::goodbye()).await;
     } else {
         out.abort();
         err.abort();

@@ -50,6 +50,9 @@ fn ports(call: &Call) -> Result<Vec<u16>> {
 }
 
 pub fn serve(call: Call, provider: Arc<dyn Provider>, pod: PodRef) -> Result<Response<Body>> {
+    if super::tunnel::is_asked(&call) {
+        return super::tunnel::serve(call, provider, pod);
+    }
     let protocol = websocket::negotiate(&call, &[V4])?;
     let ports = ports(&call)?;
     websocket::accept(call, protocol, move |socket| run(socket, provider, pod, ports))
@@ -114,7 +117,7 @@ async fn run(socket: Socket, provider: Arc<dyn Provider>, pod: PodRef, ports: Ve
         deliver(&mut open, &data).await;
     }
     readers.abort_all();
-    let _ = outgoing.send(Message::Close(None)).await;
+    let _ = outgoing.send(websocket::goodbye()).await;
     drop(outgoing);
     let _ = sender.await;
 }

@@ -4,6 +4,8 @@
 mod exec;
 mod forward;
 mod logs;
+mod spdy;
+mod tunnel;
 mod websocket;
 
 use std::pin::Pin;

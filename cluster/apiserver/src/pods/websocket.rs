@@ -5,8 +5,9 @@ use hyper_util::rt::TokioIo;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
+        Message,
         handshake::derive_accept_key,
-        protocol::{Role, WebSocketConfig},
+        protocol::{CloseFrame, Role, WebSocketConfig, frame::coding::CloseCode},
     },
 };
 
@@ -19,6 +20,14 @@ pub type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
 /// Messages beyond this are refused; clients send a few kilobytes at a time.
 const MESSAGE: usize = 4 << 20;
+
+/// The end that clients take for a good one.
+pub fn goodbye() -> Message {
+    Message::Close(Some(CloseFrame {
+        code: CloseCode::Normal,
+        reason: "".into(),
+    }))
+}
 
 /// The protocol that both sides speak: the client's first choice among ours.
 pub fn negotiate(call: &Call, ours: &[&'static str]) -> Result<&'static str> {

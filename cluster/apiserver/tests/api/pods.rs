@@ -119,6 +119,15 @@ async fn pod(run: &Running) -> Api<Pod> {
         post(&run.client, "/api/v1/namespaces/default/pods", pod).await.0,
         201
     );
+    let running = json!({"status": {"phase": "Running"}}).to_string();
+    let path = "/api/v1/namespaces/default/pods/p/status";
+    let media = "application/merge-patch+json";
+    assert_eq!(
+        call_as(&run.client, http::Method::PATCH, path, media, running)
+            .await
+            .0,
+        200
+    );
     run.server.set_pods(
         "default",
         Arc::new(Processes {
@@ -208,4 +217,68 @@ async fn ports_are_forwarded() {
     assert_eq!(&answer, b"QUIET");
     drop(stream);
     forwarder.abort();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs kubectl"]
+async fn kubectl_reaches_into_pods() {
+    let run = start_with(|config| apiserver::Config {
+        listen: Some(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
+        ..config
+    })
+    .await;
+    pod(&run).await;
+    let kubectl = |arguments: &[&str]| {
+        let mut command = Command::new("kubectl");
+        command
+            .env("KUBECONFIG", run.server.kubeconfig_path())
+            .args(arguments)
+            .kill_on_drop(true);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    };
+    let logs = kubectl(&["logs", "p", "--tail=1"]).output().await.unwrap();
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), "p main 0\n", "{logs:?}");
+
+    let mut exec = kubectl(&["exec", "-i", "p", "--", "sh", "-c", "tr a-z A-Z; exit 4"])
+        .spawn()
+        .unwrap();
+    let mut stdin = exec.stdin.take().unwrap();
+    stdin.write_all(b"hello\n").await.unwrap();
+    drop(stdin);
+    let exec = exec.wait_with_output().await.unwrap();
+    assert_eq!(
+        (exec.status.code(), String::from_utf8_lossy(&exec.stdout).as_ref()),
+        (Some(4), "HELLO\n"),
+        "{exec:?}"
+    );
+
+    let mut forward = kubectl(&["port-forward", "pod/p", ":80", "--address=127.0.0.1"])
+        .spawn()
+        .unwrap();
+    let mut lines = tokio::io::BufReader::new(forward.stdout.take().unwrap());
+    let mut line = String::new();
+    tokio::io::AsyncBufReadExt::read_line(&mut lines, &mut line)
+        .await
+        .unwrap();
+    let port: u16 = line
+        .split(':')
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    for text in ["first", "second"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = vec![0; text.len()];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(answer, text.to_ascii_uppercase().as_bytes());
+    }
+    forward.kill().await.unwrap();
 }
