@@ -63,7 +63,7 @@ fn benches(c: &mut Criterion) {
     plain.apply_defaults(&mut object);
     assert!(ruled.validate(&object, Some(&object)).is_empty());
     c.bench_function("validate", |b| {
-        b.iter(|| plain.validate(black_box(&object), None))
+        b.iter(|| plain.validate(black_box(&object), None));
     });
     c.bench_function("validate with 4 rules", |b| {
         b.iter(|| ruled.validate(black_box(&object), Some(black_box(&object))));

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::version::{columns, scale, selectable};
+use super::version::{columns, deprecation, scale, selectable};
 use super::{openapi, strategy};
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, Path, text};
 use crate::names;
 use crate::schema::{Schema, Structural};
 
@@ -207,6 +207,7 @@ fn validate_versions(spec: &Value, path: &Path, errors: &mut Vec<FieldError>) {
         if !faults.is_empty() {
             errors.push(FieldError::invalid(at.child("name"), name, faults.join(",")));
         }
+        deprecation(version, &at, errors);
         let status = version
             .pointer("/subresources/status")
             .is_some_and(|s| !s.is_null());
@@ -223,7 +224,12 @@ fn validate_versions(spec: &Value, path: &Path, errors: &mut Vec<FieldError>) {
             match Schema::parse(schema, &schema_at) {
                 Ok(schema) => {
                     errors.extend(openapi::validate(&schema, status, &schema_at));
-                    selectable(version, &schema, &at, errors);
+                    let at = if shared(all, "selectableFields") {
+                        path
+                    } else {
+                        &at
+                    };
+                    selectable(version, &schema, at, errors);
                 }
                 Err(faults) => errors.extend(faults),
             }
@@ -245,8 +251,15 @@ fn validate_versions(spec: &Value, path: &Path, errors: &mut Vec<FieldError>) {
             columns(version, &at.child("additionalPrinterColumns"), errors);
         }
     }
-    // The list itself would make the message unreadable.
-    let mut refuse = |detail: &str| errors.push(FieldError::invalid(&at, json!(all), detail));
+    if let Some(name) = all.first().map(|v| text_at(v, "name")) {
+        let faults = names::dns1035_label(name);
+        if !faults.is_empty() {
+            errors.push(FieldError::invalid(path.child("version"), name, faults.join(",")));
+        }
+    }
+    let mut refuse = |detail: &str| {
+        errors.push(FieldError::invalid(&at, json!(all), detail).showing(printed(all)));
+    };
     let named: Vec<&str> = all.iter().map(|v| text_at(v, "name")).collect();
     if (1..named.len()).any(|i| named[..i].contains(&named[i])) {
         refuse("must contain unique version names");
@@ -254,6 +267,24 @@ fn validate_versions(spec: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     if all.iter().filter(|v| v["storage"] == json!(true)).count() != 1 {
         refuse("must have exactly one version marked as storage version");
     }
+}
+
+/// Versions as errors show them: without schemas and columns.
+fn printed(versions: &[Value]) -> String {
+    let one = |v: &Value| {
+        let flag = |field: &str| v.get(field) == Some(&Value::Bool(true));
+        format!(
+            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\
+             \"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+            text::json(v.get("name").unwrap_or(&Value::Null)),
+            flag("served"),
+            flag("storage"),
+            flag("deprecated"),
+            text::json(v.get("deprecationWarning").unwrap_or(&Value::Null)),
+        )
+    };
+    let all: Vec<String> = versions.iter().map(one).collect();
+    format!("[{}]", all.join(","))
 }
 
 fn validate_names(values: &Value, path: &Path, errors: &mut Vec<FieldError>) {
@@ -401,7 +432,7 @@ mod tests {
             ),
             (
                 |c| c["spec"]["versions"][0]["selectableFields"][0]["jsonPath"] = json!(".spec.b"),
-                "spec.versions[0].selectableFields[0].jsonPath: Invalid value: \".spec.b\": is an invalid path: does not refer to a valid field",
+                "spec.selectableFields[0].jsonPath: Invalid value: \".spec.b\": is an invalid path: does not refer to a valid field",
             ),
         ];
         for (change, want) in cases {

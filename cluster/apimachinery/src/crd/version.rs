@@ -4,12 +4,41 @@ use serde_json::Value;
 
 use super::definition::text_at;
 use super::field_path;
-use crate::field::{FieldError, Path};
+use crate::field::{FieldError, Path, text};
 use crate::schema::Schema;
+
+/// A warning of clients that use an old version.
+pub(super) fn deprecation(version: &Value, path: &Path, errors: &mut Vec<FieldError>) {
+    let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else {
+        return;
+    };
+    let mut refuse = |detail: String| {
+        errors.push(FieldError::invalid(
+            path.child("deprecationWarning"),
+            warning,
+            detail,
+        ));
+    };
+    if version.get("deprecated") != Some(&Value::Bool(true)) {
+        refuse("can only be set for deprecated versions".to_owned());
+        return;
+    }
+    if warning.len() > 256 {
+        refuse("must be <= 256 characters long".to_owned());
+    }
+    if warning.is_empty() {
+        refuse("must not be an empty string".to_owned());
+    }
+    if let Some((i, _)) = warning.char_indices().find(|(_, c)| !text::is_printable(*c)) {
+        refuse(format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {i}"
+        ));
+    }
+}
 
 pub(super) fn columns(version: &Value, path: &Path, errors: &mut Vec<FieldError>) {
     const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
-    const FORMATS: [&str; 9] = [
+    const FORMATS: [&str; 8] = [
         "byte",
         "date",
         "date-time",
@@ -18,7 +47,6 @@ pub(super) fn columns(version: &Value, path: &Path, errors: &mut Vec<FieldError>
         "int32",
         "int64",
         "password",
-        "uuid",
     ];
     let list = version.get("additionalPrinterColumns").and_then(Value::as_array);
     for (i, column) in list.into_iter().flatten().enumerate() {

@@ -55,7 +55,7 @@ fn schema() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     /// Nothing that a client sends makes it panic, and what was stored once is stored again as it is.
     #[test]
