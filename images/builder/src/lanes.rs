@@ -49,10 +49,9 @@ impl Board {
     /// Trees that others wait for, then blobs, so that little is lost when the build is stopped,
     /// then trees that nobody waits for.
     pub fn take(&mut self) -> Option<Task> {
-        if self.stopped {
-            return None;
-        }
-        let best = (0..self.ready.len()).max_by_key(|index| match self.ready[*index] {
+        let allowed = (0..self.ready.len())
+            .filter(|index| !self.stopped || matches!(self.ready[*index], Task::Blob(_)));
+        let best = allowed.max_by_key(|index| match self.ready[*index] {
             Task::Tree(layer) if self.weight[layer] > 0 => (2, self.weight[layer], usize::MAX - layer),
             Task::Blob(layer) => (1, self.weight[layer], usize::MAX - layer),
             Task::Tree(layer) => (0, 0, usize::MAX - layer),
@@ -76,14 +75,15 @@ impl Board {
         }
     }
 
-    /// Nothing new is begun after a failure.
+    /// No layer is begun after a failure; those that are made are still stored.
     pub fn fail(&mut self) {
         self.running -= 1;
         self.stopped = true;
     }
 
+    /// Asked when there is nothing to take: whether there never will be.
     pub fn finished(&self) -> bool {
-        self.running == 0 && (self.stopped || self.ready.is_empty())
+        self.running == 0
     }
 }
 
@@ -178,12 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_stops_the_rest() {
-        let result = run(Board::new(&below(), &[true; 5]), 2, |task| match task {
+    fn after_a_failure_no_layer_is_begun_and_what_is_made_is_stored() {
+        let stored = Mutex::new(Vec::new());
+        let result = run(Board::new(&below(), &[true; 5]), 1, |task| match task {
             Task::Tree(1) => Err("broken"),
-            Task::Tree(2) => panic!("began after its base failed"),
-            _ => Ok(()),
+            Task::Tree(0) => Ok(()),
+            Task::Tree(_) => panic!("began after a failure"),
+            Task::Blob(layer) => {
+                stored.lock().unwrap().push(layer);
+                Ok(())
+            }
         });
-        assert_eq!(result, Err("broken"));
+        assert_eq!((result, stored.into_inner().unwrap()), (Err("broken"), vec![0]));
     }
 }

@@ -1,8 +1,9 @@
 //! Throws away what no image needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -73,6 +74,17 @@ pub fn prune(store: &Store, wish: &Wish<'_>) -> Result<Pruned> {
         .filter(|r| kept.contains(&r.digest))
         .map(|r| r.key.as_str())
         .collect();
+    // Several inputs may have led to the same bytes; a tree can be unpacked again, the newest is enough.
+    let mut trees: BTreeMap<&str, (SystemTime, &str)> = BTreeMap::new();
+    for record in records.iter().filter(|record| live.contains(record.key.as_str())) {
+        let path = store.path(&format!("layers/{}.json", record.key));
+        let made = fs::metadata(&path)
+            .and_then(|data| data.modified())
+            .context("reading", &path)?;
+        let newest = trees.entry(&record.digest).or_insert((made, &record.key));
+        *newest = (*newest).max((made, &record.key));
+    }
+    let trees: BTreeSet<&str> = trees.values().map(|(_, key)| *key).collect();
     for path in entries(&store.path("layers"))? {
         if !path
             .file_stem()
@@ -87,7 +99,7 @@ pub fn prune(store: &Store, wish: &Wish<'_>) -> Result<Pruned> {
         if !path
             .file_name()
             .and_then(|name| name.to_str())
-            .is_some_and(|key| live.contains(key))
+            .is_some_and(|key| trees.contains(key))
         {
             pruned.trees += 1;
             pruned.bytes += remove(&path, wish.dry_run)?;
@@ -160,8 +172,6 @@ impl Show for Pruned {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::store::{CONFIG, Descriptor, LAYER, MANIFEST, NAME, Record};
 
