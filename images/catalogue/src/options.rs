@@ -304,6 +304,23 @@ mod tests {
                 .deprecated
         );
         assert!(keystone.lookup("DEFAULT", "no_such_option").is_err());
+        for service in ["cinder", "glance", "keystone", "neutron", "nova", "placement"] {
+            let catalogue = Catalogue::load("2025.2", service).unwrap();
+            assert_eq!(
+                catalogue.lookup("DEFAULT", "debug").unwrap().option.kind,
+                Kind::Boolean,
+                "{service}"
+            );
+            assert!(
+                catalogue
+                    .lookup("keystone_authtoken", "password")
+                    .unwrap()
+                    .option
+                    .secret,
+                "{service}"
+            );
+            assert_eq!(Catalogue::parse(service, &catalogue.render()).unwrap(), catalogue);
+        }
     }
 
     #[test]
