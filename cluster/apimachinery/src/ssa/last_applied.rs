@@ -47,6 +47,7 @@ pub(crate) fn refresh(object: &mut Value, applied: &Value) {
         match metadata.get_mut("annotations") {
             Some(Value::Object(annotations)) => {
                 annotations.remove(ANNOTATION);
+                nulls_to_text(annotations);
             }
             _ => {
                 metadata.remove("annotations");
@@ -60,10 +61,18 @@ pub(crate) fn refresh(object: &mut Value, applied: &Value) {
         .and_then(|metadata| metadata.get_mut("annotations"))
         .and_then(Value::as_object_mut);
     if let Some(annotations) = annotations {
+        nulls_to_text(annotations);
         annotations.insert(ANNOTATION.to_owned(), Value::String(text));
         if size(annotations) > MAX_ANNOTATIONS {
             annotations.remove(ANNOTATION);
         }
+    }
+}
+
+/// Annotations are read as texts: null is the empty one.
+fn nulls_to_text(annotations: &mut Map<String, Value>) {
+    for value in annotations.values_mut().filter(|value| value.is_null()) {
+        *value = Value::from("");
     }
 }
 

@@ -1,12 +1,31 @@
 //! `metadata.managedFields`: who owns what, since when.
 
 use std::cmp::Ordering;
+use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
 use super::codec;
 use super::set::FieldSet;
 use crate::field::text;
+
+/// Fields that nobody owns.
+pub(crate) static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of_fields(&[
+        "apiVersion",
+        "kind",
+        "metadata",
+        "metadata.clusterName",
+        "metadata.creationTimestamp",
+        "metadata.generation",
+        "metadata.managedFields",
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.resourceVersion",
+        "metadata.selfLink",
+        "metadata.uid",
+    ])
+});
 
 /// How a manager came to own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +99,8 @@ pub(crate) struct Entry {
     /// RFC 3339.
     pub time: Option<String>,
     pub owned: Option<Owned>,
+    /// The entry as it was read, while it is still true.
+    pub source: Option<Value>,
 }
 
 /// Fields at the version in which they were set.
@@ -121,6 +142,7 @@ impl Managed {
                     id: id.clone(),
                     time: None,
                     owned: None,
+                    source: None,
                 });
                 self.entries.len() - 1
             });
@@ -134,6 +156,19 @@ impl Managed {
                 entry.owned = None;
             }
         }
+    }
+
+    /// Reads the entries of a stored object; those that do not change are
+    /// written back as they are.
+    pub fn decode_stored(entries: Vec<Value>) -> Result<Self, String> {
+        let mut managed = Self::decode(&entries)?;
+        // Entries with the same identity were read into one.
+        if managed.entries.len() == entries.len() {
+            for (entry, source) in managed.entries.iter_mut().zip(entries) {
+                entry.source = Some(source);
+            }
+        }
+        Ok(managed)
     }
 
     /// Reads the entries of `metadata.managedFields`.
@@ -178,21 +213,26 @@ impl Managed {
     }
 
     /// Writes the entries, sorted as Kubernetes does.
-    pub fn encode(&self) -> Vec<Value> {
-        let mut owners: Vec<(i64, &Entry, &Owned)> = self
+    pub fn encode(self) -> Vec<Value> {
+        let mut owners: Vec<(i64, Entry, Owned)> = self
             .entries
-            .iter()
-            .filter_map(|entry| Some((seconds(entry), entry, entry.owned.as_ref()?)))
+            .into_iter()
+            .filter_map(|mut entry| {
+                let owned = entry.owned.take()?;
+                Some((seconds(&entry), entry, owned))
+            })
             .collect();
         owners.sort_by(order);
         owners
             .into_iter()
-            .map(|(_, entry, owned)| encode_entry(entry, owned))
+            .map(|(_, mut entry, owned)| {
+                (entry.source.take()).unwrap_or_else(|| encode_entry(&entry, &owned))
+            })
             .collect()
     }
 }
 
-fn order(a: &(i64, &Entry, &Owned), b: &(i64, &Entry, &Owned)) -> Ordering {
+fn order(a: &(i64, Entry, Owned), b: &(i64, Entry, Owned)) -> Ordering {
     (a.1.id.operation.cmp(&b.1.id.operation))
         .then_with(|| a.0.cmp(&b.0))
         .then_with(|| a.1.id.manager.cmp(&b.1.id.manager))

@@ -5,8 +5,7 @@ use thiserror::Error;
 
 use super::conflict::Conflicts;
 use super::last_applied;
-use super::managed::{Managed, ManagerId, Operation, Owned, seconds};
-use super::set::FieldSet;
+use super::managed::{Managed, ManagerId, Operation, Owned, UNOWNED, seconds};
 use super::typed;
 use super::types::{Version, Versions};
 use super::update::{UpdateError, Updater};
@@ -54,8 +53,6 @@ pub struct FieldManager {
     api_version: String,
     subresource: String,
     versions: Versions,
-    /// Fields that nobody owns.
-    strip: FieldSet,
 }
 
 impl FieldManager {
@@ -74,20 +71,6 @@ impl FieldManager {
             api_version,
             subresource: subresource.to_owned(),
             versions: Versions::new(versions),
-            strip: FieldSet::of_fields(&[
-                "apiVersion",
-                "kind",
-                "metadata",
-                "metadata.clusterName",
-                "metadata.creationTimestamp",
-                "metadata.generation",
-                "metadata.managedFields",
-                "metadata.name",
-                "metadata.namespace",
-                "metadata.resourceVersion",
-                "metadata.selfLink",
-                "metadata.uid",
-            ]),
         }
     }
 
@@ -183,9 +166,10 @@ impl FieldManager {
             }
             Err(UpdateError::Conflict(conflicts)) => return Err(conflicts.to_string()),
         };
-        set.subtract(&self.strip);
+        set.subtract(&UNOWNED);
         if !set.is_empty() {
             let entry = managed.entry(&self.id(manager, Operation::Update));
+            entry.source = None;
             match &mut entry.owned {
                 Some(owned) => owned.set.union_with(set),
                 None => {
@@ -217,8 +201,16 @@ impl FieldManager {
         default: impl Fn(&mut Value),
     ) -> Result<Value, ApplyError> {
         self.check_request(applied)?;
-        let entries_before = take_managed_fields(&mut live);
-        let mut managed = Managed::decode(entries(entries_before.as_ref()).unwrap_or_default())
+        let stored = match take_managed_fields(&mut live) {
+            Some(list) if entries(Some(&list)).is_some() => list,
+            _ => Value::Null,
+        };
+        let stored = if let Value::Array(stored) = stored {
+            stored
+        } else {
+            Vec::new()
+        };
+        let mut managed = Managed::decode_stored(stored)
             .map_err(|problem| ApplyError::Type(format!("failed to decode managed fields: {problem}")))?;
         if managed.is_empty() {
             self.track(&self.empty_object(), &live, &mut managed, BEFORE_FIRST_APPLY, now)
@@ -283,9 +275,10 @@ impl FieldManager {
         })?;
         let entry = managed.entry(&id);
         if let Some(owned) = &mut entry.owned {
-            owned.set.subtract(&self.strip);
+            owned.set.subtract(&UNOWNED);
         }
         if merged.is_some() {
+            entry.source = None;
             entry.time = Some(now.to_owned());
         }
         managed.drop_empty();
@@ -432,6 +425,7 @@ fn cap_update_managers(managed: &mut Managed) {
         }
         let merged = managed.entry(&id).owned.take();
         let entry = managed.entry(&bucket);
+        entry.source = None;
         match (&mut entry.owned, merged) {
             (Some(owned), Some(merged)) => owned.set.union_with(merged.set),
             (slot, merged) => *slot = merged,

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::conflict::Conflicts;
-use super::managed::{Managed, ManagerId, Owned};
+use super::managed::{Managed, ManagerId, Owned, UNOWNED};
 use super::set::FieldSet;
 use super::typed::{self, Comparison, TypeProblems};
 use super::types::{Missing, Versions};
@@ -62,8 +62,6 @@ impl Updater<'_> {
             .versions
             .get(self.version)
             .map_err(|error| problem("failed to merge config", error))?;
-        let mut merged = typed::merge(&ty.schema, ty.root, live, applied)
-            .map_err(|error| problem("failed to merge config", error))?;
         let mut set = typed::field_set(&ty.schema, ty.root, applied);
         if let Some(reset) = self.versions.reset(self.version) {
             set.subtract_trees(reset);
@@ -73,10 +71,32 @@ impl Updater<'_> {
         let kept = last.as_ref().is_none_or(|last| {
             last.set.is_empty() || last.api_version == self.version && set.includes(&last.set)
         });
+        let still = typed::changes_nothing(&ty.schema, ty.root, live, applied);
+        if kept && still {
+            set.subtract(&UNOWNED);
+            entry.owned = match last {
+                Some(last) if last.set == set => Some(last),
+                _ => {
+                    entry.source = None;
+                    Some(Owned {
+                        api_version: self.version.to_owned(),
+                        set,
+                    })
+                }
+            };
+            return Ok(None);
+        }
+        entry.source = None;
         entry.owned = Some(Owned {
             api_version: self.version.to_owned(),
             set,
         });
+        let mut merged = if still {
+            live.clone()
+        } else {
+            typed::merge(&ty.schema, ty.root, live, applied)
+                .map_err(|error| problem("failed to merge config", error))?
+        };
         if let (false, Some(last)) = (kept, last) {
             merged = self
                 .prune(merged, managed, last)
@@ -140,7 +160,9 @@ impl Updater<'_> {
             return Err(UpdateError::Conflict(Conflicts::from_sets(conflicts)));
         }
         for (id, taken) in &conflicts {
-            if let Some(owned) = &mut managed.entry(id).owned {
+            let entry = managed.entry(id);
+            entry.source = None;
+            if let Some(owned) = &mut entry.owned {
                 owned.set.subtract(taken);
             }
         }
@@ -152,7 +174,9 @@ impl Updater<'_> {
             if let Some((_, comparison)) = comparisons
                 .iter()
                 .find(|(version, _)| *version == owned.api_version)
+                && !comparison.removed.is_empty()
             {
+                entry.source = None;
                 owned.set.subtract(&comparison.removed);
             }
         }
@@ -189,8 +213,10 @@ impl Updater<'_> {
                 }
                 Err(ConvertError::Problem(error)) => return Err(UpdateError::Problem(error)),
             }
-            if let Ok(ty) = self.versions.get(&owned.api_version) {
-                typed::reconcile(&ty.schema, ty.root, &mut owned.set);
+            if let Ok(ty) = self.versions.get(&owned.api_version)
+                && typed::reconcile(&ty.schema, ty.root, &mut owned.set)
+            {
+                entry.source = None;
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::field::text;
 use crate::openapi::{ListKind, ListType, Schema};
 use crate::ssa::path::PathElement;
+use crate::ssa::value::equal;
 
 /// The step to a list item, or why there is none.
 pub(super) fn element_of(schema: &Schema, list: &ListType, item: &Value) -> Result<PathElement, String> {
@@ -55,4 +56,36 @@ pub(super) fn element_of(schema: &Schema, list: &ListType, item: &Value) -> Resu
             Ok(PathElement::Key(found.into()))
         }
     }
+}
+
+/// Whether two objects of a list-map have the same key. Cheaper than two steps.
+pub(super) fn same_key(schema: &Schema, list: &ListType, a: &Value, b: &Value) -> bool {
+    match &list.kind {
+        ListKind::Atomic => false,
+        ListKind::Set => equal(a, b),
+        ListKind::Map(keys) => {
+            let element = schema.get(list.element).map.as_ref();
+            keys.iter().all(|key| {
+                let default = || element?.field(key)?.default.as_ref();
+                match (a.get(&**key).or_else(default), b.get(&**key).or_else(default)) {
+                    (Some(a), Some(b)) => equal(a, b),
+                    (a, b) => a.is_none() && b.is_none(),
+                }
+            })
+        }
+    }
+}
+
+/// Why an item has no step to it.
+pub(super) fn element_problem(schema: &Schema, list: &ListType, item: &Value) -> Option<String> {
+    let good = match (&list.kind, item) {
+        (ListKind::Set, item) => !item.is_object() && !item.is_array() && !item.is_null(),
+        (ListKind::Map(keys), Value::Object(object)) => keys.iter().any(|key| object.contains_key(&**key)),
+        _ => false,
+    };
+    let typed = list.kind == ListKind::Set || schema.get(list.element).map.is_some();
+    if good && typed {
+        return None;
+    }
+    element_of(schema, list, item).err()
 }

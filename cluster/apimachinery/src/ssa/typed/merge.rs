@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value};
 
-use super::index::element_of;
+use super::index::{element_of, same_key};
 use super::{Form, Forms, TypeProblems};
 use crate::openapi::{ListKind, ListType, MapType, Schema, Type, TypeId};
 use crate::ssa::path::PathElement;
+use crate::ssa::value::equal;
 
 /// Merges `applied` into `live`; both are valid. Nothing is removed.
 pub(crate) fn merge(
@@ -20,6 +21,36 @@ pub(crate) fn merge(
     let merged = values(schema, Some(ty), live, applied, &mut problems);
     problems.into_result()?;
     Ok(merged.unwrap_or(Value::Null))
+}
+
+/// Whether a merge would leave the live value as it is. False may also mean that
+/// only the merge can tell.
+pub(crate) fn changes_nothing(schema: &Schema, ty: TypeId, live: &Value, applied: &Value) -> bool {
+    let ty = schema.get(ty);
+    let forms = Forms::of(ty, Some(live));
+    if forms != Forms::of(ty, Some(applied)) {
+        return false;
+    }
+    match (forms.pick(ty), &ty.map, &ty.list, live, applied) {
+        (Some(Form::Map), Some(map), _, Value::Object(live), Value::Object(applied)) if !map.atomic => {
+            applied.iter().all(|(key, applied)| {
+                let (Some(live), Some(ty)) = (live.get(key), map.type_of(key)) else {
+                    return false;
+                };
+                changes_nothing(schema, ty, live, applied)
+            })
+        }
+        (Some(Form::List), _, Some(list), Value::Array(live), Value::Array(applied))
+            if list.kind != ListKind::Atomic =>
+        {
+            live.len() == applied.len()
+                && live.iter().zip(applied).all(|(live, applied)| {
+                    same_key(schema, list, live, applied)
+                        && changes_nothing(schema, list.element, live, applied)
+                })
+        }
+        _ => equal(live, applied),
+    }
 }
 
 fn values(

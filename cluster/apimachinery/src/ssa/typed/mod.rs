@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub(crate) use compare::{Comparison, compare};
 pub(crate) use fields::field_set;
-pub(crate) use merge::merge;
+pub(crate) use merge::{changes_nothing, merge};
 pub(crate) use reconcile::reconcile;
 pub(crate) use remove::remove;
 pub(crate) use validate::validate;

@@ -6,13 +6,16 @@ use crate::ssa::path::PathElement;
 use crate::ssa::set::FieldSet;
 
 /// Turns ownership below what is now one leaf into ownership of that leaf.
-/// The other way round needs nothing: the leaf stays owned as it is.
-pub(crate) fn reconcile(schema: &Schema, ty: TypeId, set: &mut FieldSet) {
-    walk(schema, Some(ty), set);
+/// The other way round needs nothing: the leaf stays owned as it is. Returns
+/// whether the set changed.
+pub(crate) fn reconcile(schema: &Schema, ty: TypeId, set: &mut FieldSet) -> bool {
+    let mut changed = false;
+    walk(schema, Some(ty), set, &mut changed);
+    changed
 }
 
 /// Returns whether the value that holds this set is one leaf.
-fn walk(schema: &Schema, ty: Option<TypeId>, set: &mut FieldSet) -> bool {
+fn walk(schema: &Schema, ty: Option<TypeId>, set: &mut FieldSet, changed: &mut bool) -> bool {
     let Some(ty) = ty.map(|id| schema.get(id)) else {
         return false;
     };
@@ -29,9 +32,10 @@ fn walk(schema: &Schema, ty: Option<TypeId>, set: &mut FieldSet) -> bool {
                     PathElement::Field(name) => map.type_of(name),
                     _ => map.element,
                 };
-                if walk(schema, ty, &mut node.children) {
+                if walk(schema, ty, &mut node.children, changed) {
                     node.member = true;
                     node.children = FieldSet::default();
+                    *changed = true;
                 }
             }
         }
@@ -40,9 +44,10 @@ fn walk(schema: &Schema, ty: Option<TypeId>, set: &mut FieldSet) -> bool {
                 return !set.is_empty();
             }
             for node in &mut set.nodes {
-                if walk(schema, Some(list.element), &mut node.children) {
+                if walk(schema, Some(list.element), &mut node.children, changed) {
                     node.member = true;
                     node.children = FieldSet::default();
+                    *changed = true;
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::index::element_of;
+use super::index::{element_of, element_problem, same_key};
 use super::{Form, NO_TYPE, TypeProblems, form_of};
 use crate::go_text;
 use crate::openapi::{ListKind, ListType, MapType, Scalar, Schema, TypeId};
@@ -20,6 +20,9 @@ pub(crate) fn validate(
     Validation { schema, duplicates }.value(Some(ty), value, &mut problems);
     problems.into_result()
 }
+
+/// Lists up to this length are searched for duplicates item by item.
+const SHORT: usize = 16;
 
 struct Validation<'s> {
     schema: &'s Schema,
@@ -90,28 +93,41 @@ impl Validation<'_> {
             }
             return;
         }
-        let mut seen: Vec<PathElement> = Vec::with_capacity(items.len());
+        let mut seen = Vec::new();
         for (i, item) in items.iter().enumerate() {
-            let element = match element_of(self.schema, list, item) {
-                Ok(element) => element,
-                Err(problem) => {
-                    problems.push(format!("element {i}: {problem}"));
-                    return;
-                }
-            };
+            if let Some(problem) = element_problem(self.schema, list, item) {
+                problems.push(format!("element {i}: {problem}"));
+                return;
+            }
+            let repeated = !self.duplicates
+                && if items.len() <= SHORT {
+                    (items[..i].iter()).any(|before| same_key(self.schema, list, before, item))
+                } else {
+                    self.seen(list, item, &mut seen)
+                };
+            if repeated && let Ok(element) = element_of(self.schema, list, item) {
+                problems.push(format!("duplicate entries for key {element}"));
+            }
             let mut below = TypeProblems::default();
             self.value(Some(list.element), item, &mut below);
-            match seen.binary_search(&element) {
-                Ok(_) => {
-                    if !self.duplicates {
-                        problems.push(format!("duplicate entries for key {element}"));
-                    }
-                    problems.absorb(&element, below);
-                }
-                Err(at) => {
-                    problems.absorb(&element, below);
-                    seen.insert(at, element);
-                }
+            if !below.is_empty()
+                && let Ok(element) = element_of(self.schema, list, item)
+            {
+                problems.absorb(&element, below);
+            }
+        }
+    }
+
+    /// Notes an item of a long list; true if its key was there before.
+    fn seen(&self, list: &ListType, item: &Value, seen: &mut Vec<PathElement>) -> bool {
+        let Ok(element) = element_of(self.schema, list, item) else {
+            return false;
+        };
+        match seen.binary_search(&element) {
+            Ok(_) => true,
+            Err(at) => {
+                seen.insert(at, element);
+                false
             }
         }
     }
