@@ -1,6 +1,13 @@
 //! The life of CustomResourceDefinitions: served while established, removed with their objects.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{Method, Request};
 use serde_json::Value;
@@ -31,22 +38,42 @@ pub fn refresh(cluster: &Cluster) {
     let listing = cluster.list(GROUP, RESOURCE, None);
     let mut kinds: Vec<Arc<Kind>> = Registry::builtin().kinds().to_vec();
     for stored in &listing.objects {
+        let old = known
+            .get(&*stored.key.name)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        if old
+            .first()
+            .is_some_and(|kind| agreed(kind).load(Ordering::Relaxed) == stored.revision)
+        {
+            kinds.extend(old.iter().copied().cloned());
+            continue;
+        }
         let crd = stored.value();
         if condition(&crd, ESTABLISHED) != Some("True") {
             continue;
         }
         let fresh = custom_kinds(&crd, listing.revision);
-        let old = known
-            .get(&*stored.key.name)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        if same(old, &fresh) {
-            kinds.extend(old.iter().map(|kind| Arc::clone(kind)));
+        let serving: Vec<Arc<Kind>> = if same(old, &fresh) {
+            old.iter().copied().cloned().collect()
         } else {
-            kinds.extend(fresh.into_iter().map(Arc::new));
+            fresh.into_iter().map(Arc::new).collect()
+        };
+        for kind in &serving {
+            agreed(kind).store(stored.revision, Ordering::Relaxed);
         }
+        kinds.extend(serving);
     }
     cluster.set_registry(Registry::new(kinds, before.generation + 1));
+}
+
+/// The revision of the CRD that a custom kind is known to agree with.
+fn agreed(kind: &Kind) -> &AtomicU64 {
+    static NONE: AtomicU64 = AtomicU64::new(0);
+    match &kind.schema {
+        Schema::Custom(schema) => &schema.crd_revision,
+        Schema::Builtin(_) => &NONE,
+    }
 }
 
 /// The same versions with the same schemas and names: what is compiled already serves on.

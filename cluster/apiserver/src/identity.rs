@@ -78,7 +78,7 @@ pub enum Decision {
     Deny(String),
 }
 
-/// Who may do what. Implemented by `auth`; [`InProcessOnly`] serves a server without a listener.
+/// Who may do what. Implemented by [`crate::auth::AccessControl`].
 pub trait Access: Send + Sync {
     /// Finds out who sent a request, by certificate or token, impersonation headers included.
     fn authenticate(&self, cluster: &Cluster, request: &http::request::Parts) -> Result<Identity, ApiError>;
@@ -112,31 +112,6 @@ pub trait Access: Send + Sync {
 
     /// Issues a token for a ServiceAccount: the TokenRequest with its status filled in.
     fn token(&self, cluster: &Cluster, service_account: &Value, request: Value) -> Result<Value, ApiError>;
-}
-
-/// Nobody comes from outside, and only administrators are inside.
-pub struct InProcessOnly;
-
-impl Access for InProcessOnly {
-    fn authenticate(&self, _: &Cluster, _: &http::request::Parts) -> Result<Identity, ApiError> {
-        Err(ApiError::unauthorized())
-    }
-
-    fn authorize(&self, _: &Cluster, identity: &Identity, _: &Attributes) -> Decision {
-        if identity.groups.iter().any(|group| group == MASTERS) {
-            Decision::Allow
-        } else {
-            Decision::Deny(String::new())
-        }
-    }
-
-    fn review(&self, _: &Cluster, _: &Identity, _: &Kind, _: &str, _: Value) -> Result<Value, ApiError> {
-        Err(ApiError::unavailable("this server runs without access control"))
-    }
-
-    fn token(&self, _: &Cluster, _: &Value, _: Value) -> Result<Value, ApiError> {
-        Err(ApiError::unavailable("this server runs without access control"))
-    }
 }
 
 /// The message of a refused request, as Kubernetes words it.

@@ -1,6 +1,6 @@
 //! Kinds that a CustomResourceDefinition brings.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicU64};
 
 use apimachinery::{crd::CustomResource, openapi::ObjectType, schema::Structural};
 use serde_json::Value;
@@ -14,6 +14,8 @@ pub struct CustomSchema {
     pub crd: String,
     /// How its objects are prepared and checked.
     pub resource: CustomResource,
+    /// Revision of the CRD that this was made from, or was found to agree with.
+    pub crd_revision: Arc<AtomicU64>,
     /// Objects up to this revision may lack defaults of the present schema.
     pub defaults_since: u64,
     /// `openAPIV3Schema` as written.
@@ -177,6 +179,7 @@ fn kind(crd: &Value, spec: &Value, version: &Value, storage: &str, defaults_sinc
         schema: Schema::Custom(Arc::new(CustomSchema {
             crd: text(&crd["metadata"]["name"]),
             resource,
+            crd_revision: Arc::default(),
             defaults_since,
             openapi,
             scale,

@@ -216,7 +216,7 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
     ))
 }
 
-fn refused(target: &Target, error: ApplyError) -> ApiError {
+pub fn refused(target: &Target, error: ApplyError) -> ApiError {
     match error {
         ApplyError::Conflict(conflicts) => {
             let causes = conflicts

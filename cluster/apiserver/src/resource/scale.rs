@@ -1,6 +1,10 @@
 //! The scale subresource: replicas of whatever has them.
 
-use apimachinery::selector::LabelSelectorSpec;
+use apimachinery::{
+    openapi::ObjectType,
+    selector::LabelSelectorSpec,
+    ssa::{FieldManager, FieldSet, Path, ScaleOwnership, Version},
+};
 use serde_json::{Value, json};
 
 use super::{
@@ -12,7 +16,6 @@ use super::{
 };
 use crate::{
     registry::{ScalePaths, Schema},
-    semantics,
     serve::Call,
     status::{ApiError, Cause, Result},
 };
@@ -85,6 +88,32 @@ pub fn get(call: &Call, target: &Target) -> Result<Value> {
     scale_of(target, &version::read(&target.kind, &*target.stored(call)?))
 }
 
+/// Who owns the replicas: the Scale's own view, and the way back to the object.
+struct Ownership {
+    manager: FieldManager,
+    entries: ScaleOwnership,
+}
+
+fn ownership(target: &Target) -> Ownership {
+    let scale = Version {
+        api_version: "autoscaling/v1".into(),
+        // Part of the built-in schemas, as the registry's tests see.
+        ty: ObjectType::builtin("autoscaling.v1.Scale").unwrap_or_else(ObjectType::deduced),
+        reset: FieldSet::default(),
+    };
+    let path = parts(&paths(target).spec_replicas).collect::<Vec<_>>().join(".");
+    let replicas = target
+        .kind
+        .types
+        .iter()
+        .map(|(version, _)| (version.clone(), Some(Path::fields(&path))))
+        .collect();
+    Ownership {
+        manager: FieldManager::new("autoscaling", "v1", "Scale", "scale", vec![scale]),
+        entries: ScaleOwnership::new(&target.kind.api_version(), replicas),
+    }
+}
+
 pub async fn update(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let options = WriteOptions::of(call, false)?;
     let (scale, _) = body::parse(&body::content_type(call), body)?;
@@ -101,63 +130,100 @@ pub async fn update(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
             "the name of the Scale does not match the name on the URL",
         ));
     }
-    let object = change(call, target, &options, |_| Ok(scale.clone())).await?;
+    let object = change(call, target, &options, |manager, live| {
+        Ok(manager
+            .update(live, scale.clone(), &options.field_manager, &options.now)
+            .object)
+    })
+    .await?;
     Ok(Outcome::ok(scale_of(target, &object)?))
 }
 
 pub async fn patch(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let media = body::content_type(call);
     let options = WriteOptions::of(call, media == patch::APPLY)?;
-    let object = change(call, target, &options, |live| {
+    let object = change(call, target, &options, |manager, live| {
         if media == patch::APPLY {
             let (applied, _) = body::parse(&media, body)?;
-            let mut scale = live.clone();
-            scale["spec"]["replicas"] = applied["spec"]["replicas"].clone();
-            return Ok(scale);
+            let applied_by = &options.field_manager;
+            return manager
+                .apply(
+                    live.clone(),
+                    &applied,
+                    applied_by,
+                    options.force,
+                    &options.now,
+                    |_| {},
+                )
+                .map_err(|error| patch::refused(target, error));
         }
-        patch::merge(&media, live.clone(), body, Some("autoscaling.v1.Scale"))
+        let new = patch::merge(&media, live.clone(), body, Some("autoscaling.v1.Scale"))?;
+        if !new["metadata"].is_object() || !new["spec"].is_object() {
+            return Err(ApiError::bad_request("the patch leaves no Scale"));
+        }
+        Ok(manager
+            .update(live, new, &options.field_manager, &options.now)
+            .object)
     })
     .await?;
     Ok(Outcome::ok(scale_of(target, &object)?))
 }
 
+/// Writes the replicas of the Scale that `scale` makes of the live one, and who owns them.
 async fn change(
     call: &Call,
     target: &Target,
     options: &WriteOptions,
-    scale: impl Fn(&Value) -> Result<Value>,
+    scale: impl Fn(&FieldManager, &Value) -> Result<Value>,
 ) -> Result<Value> {
     let paths = paths(target);
-    let manager = semantics::manager(&target.kind, "scale");
+    let Ownership { manager, entries } = ownership(target);
     modify(call, target, options, |live| {
-        let sent = scale(&scale_of(target, live)?)?;
+        let owned = live["metadata"]["managedFields"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let mut before = scale_of(target, live)?;
+        before["metadata"]["managedFields"] = entries.to_scale(&owned).map_err(ApiError::internal)?.into();
+        let sent = scale(&manager, &before)?;
         check_uid(target, &sent, live)?;
         check_revision(target, &sent, live)?;
-        let replicas = match &sent["spec"]["replicas"] {
-            Value::Null => 0,
-            value => match value
-                .as_i64()
-                .filter(|&number| (0..=i64::from(i32::MAX)).contains(&number))
-            {
-                Some(number) => number,
-                None => {
-                    let cause = Cause {
-                        reason: "FieldValueInvalid".into(),
-                        message: format!("Invalid value: {value}: must be greater than or equal to 0"),
-                        field: "spec.replicas".into(),
-                    };
-                    let name = target.name().unwrap_or_default();
-                    return Err(ApiError::invalid("autoscaling", "Scale", name, vec![cause]));
-                }
-            },
-        };
+        let replicas = replicas(target, &sent["spec"]["replicas"])?;
         let mut new = live.clone();
         set(&mut new, &paths.spec_replicas, replicas.into());
-        Ok(manager
-            .update(live, new, &options.field_manager, &options.now)
-            .object)
+        let after = sent["metadata"]["managedFields"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        new["metadata"]["managedFields"] = entries
+            .to_object(&owned, &after)
+            .map_err(ApiError::internal)?
+            .into();
+        Ok(new)
     })
     .await
+}
+
+fn replicas(target: &Target, value: &Value) -> Result<i64> {
+    if value.is_null() {
+        return Ok(0);
+    }
+    value
+        .as_i64()
+        .filter(|&number| (0..=i64::from(i32::MAX)).contains(&number))
+        .ok_or_else(|| {
+            let cause = Cause {
+                reason: "FieldValueInvalid".into(),
+                message: format!("Invalid value: {value}: must be greater than or equal to 0"),
+                field: "spec.replicas".into(),
+            };
+            ApiError::invalid(
+                "autoscaling",
+                "Scale",
+                target.name().unwrap_or_default(),
+                vec![cause],
+            )
+        })
 }
 
 fn set(object: &mut Value, path: &str, value: Value) {

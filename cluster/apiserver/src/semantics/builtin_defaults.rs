@@ -136,13 +136,13 @@ fn coded(definition: &str, map: &mut Map<String, Value>) {
                 },
             );
         }
-        "rbac.v1.Subject" if !map.contains_key("apiGroup") => {
-            if map
-                .get("kind")
-                .is_some_and(|kind| kind == "User" || kind == "Group")
-            {
-                map.insert("apiGroup".into(), "rbac.authorization.k8s.io".into());
-            }
+        "rbac.v1.Subject"
+            if !map.contains_key("apiGroup")
+                && map
+                    .get("kind")
+                    .is_some_and(|kind| kind == "User" || kind == "Group") =>
+        {
+            map.insert("apiGroup".into(), "rbac.authorization.k8s.io".into());
         }
         "apiextensions.v1.CustomResourceDefinitionSpec" => {
             if let Some(Value::Object(names)) = map.get_mut("names")

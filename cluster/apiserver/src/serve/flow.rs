@@ -89,7 +89,7 @@ impl Core {
         };
         let name = cluster.unwrap_or_else(|| self.default_cluster.to_string());
         let Some(cluster) = self.clusters.get(name.as_str()).cloned() else {
-            let message = format!("no logical cluster {name:?}; there are: {}", self.cluster_names());
+            let message = format!("no logical cluster {name:?}; the kubeconfig names those that there are");
             return body::status(&ApiError::new(StatusCode::NOT_FOUND, "NotFound", message));
         };
         let head = parts.method == Method::HEAD;
@@ -120,14 +120,6 @@ impl Core {
             HeaderValue::from_static("no-cache, private"),
         );
         response
-    }
-
-    fn cluster_names(&self) -> String {
-        self.clusters
-            .keys()
-            .map(|name| &**name)
-            .collect::<Vec<_>>()
-            .join(", ")
     }
 
     /// Authentication and authorisation.

@@ -68,7 +68,9 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
     let of_namespace = |segment: &str| segment == "status" || segment == "finalize";
     let rest = match rest {
         ["namespaces", namespace, tail @ ..]
-            if !tail.is_empty() && !(group.is_empty() && of_namespace(tail[0])) =>
+            if tail
+                .first()
+                .is_some_and(|first| !group.is_empty() || !of_namespace(first)) =>
         {
             attributes.namespace = (*namespace).to_owned();
             tail

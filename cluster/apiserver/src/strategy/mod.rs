@@ -103,7 +103,7 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         ("", "pods") => errors.extend(pod::validate(context, object, old)),
         ("", "secrets") => errors.extend(secret::validate(object)),
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            errors.extend(crd_validate::validate(object, old))
+            errors.extend(crd_validate::validate(object, old));
         }
         _ => {}
     }

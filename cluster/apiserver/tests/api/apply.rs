@@ -113,3 +113,42 @@ async fn apply_of_a_deployment_twice_is_once() {
     );
     assert_eq!(first["metadata"]["generation"], 1);
 }
+
+#[tokio::test]
+async fn replicas_have_owners_through_scale_too() {
+    let run = start().await;
+    let c = &run.client;
+    post(c, CRDS, example_crd()).await;
+    let one = format!("{EXAMPLES}/one");
+    apply(
+        c,
+        &one,
+        "alice",
+        example("one", json!({"size": 1, "replicas": 1})),
+    )
+    .await;
+    let scale = |n: i64| json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "one"}, "spec": {"replicas": n}});
+    let (code, conflict) = apply(c, &format!("{one}/scale"), "hpa", scale(3)).await;
+    assert_eq!(
+        (code, conflict["reason"].as_str()),
+        (409, Some("Conflict")),
+        "{conflict}"
+    );
+    let (code, scaled) = apply(c, &format!("{one}/scale?force=true"), "hpa", scale(3)).await;
+    assert_eq!((code, &scaled["spec"]["replicas"]), (200, &json!(3)), "{scaled}");
+    // Alice no longer owns what she was overruled in; the rest is still hers.
+    let (code, conflict) = apply(
+        c,
+        &one,
+        "alice",
+        example("one", json!({"size": 1, "replicas": 1})),
+    )
+    .await;
+    assert_eq!(
+        (code, conflict["details"]["causes"][0]["field"].as_str()),
+        (409, Some(".spec.replicas")),
+        "{conflict}"
+    );
+    let (code, same) = apply(c, &one, "alice", example("one", json!({"size": 2}))).await;
+    assert_eq!((code, &same["spec"]["replicas"]), (200, &json!(3)), "{same}");
+}

@@ -42,7 +42,7 @@ impl Provider for Processes {
             .stderr(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| ApiError::internal(error))?;
+            .map_err(ApiError::internal)?;
         Ok(Session {
             stdin: options
                 .stdin
@@ -177,7 +177,8 @@ async fn commands_run_with_their_streams_and_exit_codes() {
     let (mut stdout, mut stderr) = (session.stdout().unwrap(), session.stderr().unwrap());
     let status = session.take_status().unwrap();
     let (a, b) = tokio::join!(stdout.read_to_string(&mut out), stderr.read_to_string(&mut err));
-    (a.unwrap(), b.unwrap());
+    a.unwrap();
+    b.unwrap();
     assert_eq!((out.as_str(), err.as_str()), ("hello", "oops\n"));
     let status = status.await.unwrap();
     assert_eq!(status.reason.as_deref(), Some("NonZeroExitCode"));
