@@ -125,33 +125,38 @@ impl Server {
             stopping: CancellationToken::new(),
         });
         let service = ApiService(core.clone());
-        let mut tasks = Vec::new();
-        for cluster in core.clusters.values() {
-            bootstrap(&core, cluster)
-                .await
-                .map_err(|reason| StartError::Cluster {
-                    cluster: cluster.name.to_string(),
-                    reason,
-                })?;
-            tasks.push(tokio::spawn(crds::run(service.clone(), cluster.clone())));
-            let authority = access.authority().certificate();
-            tasks.extend(controllers::start(&service, cluster, authority).await);
-        }
+        // What can fail comes first: nothing runs yet that would have to be stopped.
         let kubeconfig = directory.join("kubeconfig");
-        let mut address = None;
+        let mut socket = None;
         if let Some(wanted) = config.listen {
             let failed = |source| StartError::Listen {
                 address: wanted,
                 source,
             };
-            let socket = tokio::net::TcpListener::bind(wanted).await.map_err(failed)?;
-            let bound = socket.local_addr().map_err(failed)?;
+            let listener = tokio::net::TcpListener::bind(wanted).await.map_err(failed)?;
+            let address = listener.local_addr().map_err(failed)?;
             let authority = access.authority();
-            auth::write_kubeconfig(&kubeconfig, authority, bound, &config.clusters).map_err(keys)?;
-            let tls = authority.server_config().map_err(keys)?;
+            auth::write_kubeconfig(&kubeconfig, authority, address, &config.clusters).map_err(keys)?;
+            socket = Some((listener, address, authority.server_config().map_err(keys)?));
+        }
+        // Clusters together: their first objects share the writes to disk.
+        let clusters = core.clusters.values();
+        futures::future::try_join_all(clusters.clone().map(|cluster| bootstrap(&core, cluster))).await?;
+        let authority = access.authority().certificate();
+        let controllers = clusters
+            .clone()
+            .map(|cluster| controllers::start(&service, cluster, authority));
+        let mut tasks: Vec<_> = futures::future::join_all(controllers)
+            .await
+            .into_iter()
+            .flatten()
+            .collect();
+        tasks.extend(clusters.map(|cluster| tokio::spawn(crds::run(service.clone(), cluster.clone()))));
+        let mut address = None;
+        if let Some((listener, bound, tls)) = socket {
             let stopping = core.stopping.clone();
             tasks.push(tokio::spawn(listener::serve(
-                socket,
+                listener,
                 tls,
                 service,
                 stopping,
@@ -248,7 +253,7 @@ impl Drop for Server {
 }
 
 /// Namespaces and roles that every cluster has.
-async fn bootstrap(core: &Core, cluster: &Cluster) -> Result<(), String> {
+async fn bootstrap(core: &Core, cluster: &Cluster) -> Result<(), StartError> {
     let namespaces = ["default", "kube-system", "kube-public", "kube-node-lease"]
         .into_iter()
         .filter(|name| cluster.get("", "namespaces", "", name).is_none())
@@ -276,7 +281,10 @@ async fn bootstrap(core: &Core, cluster: &Cluster) -> Result<(), String> {
         })
     });
     for written in futures::future::join_all(writes).await {
-        written.map_err(|error| error.to_string())?;
+        written.map_err(|error| StartError::Cluster {
+            cluster: cluster.name.to_string(),
+            reason: error.to_string(),
+        })?;
     }
     Ok(())
 }
