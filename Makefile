@@ -43,6 +43,7 @@ conformance: packages tools ## The API suite on a real kube-apiserver and etcd (
 	scripts/build-kubernetes
 	cargo test --locked -p end-to-end --test conformance -- --include-ignored
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-api --test api server
+	scripts/with-kube-apiserver cargo test --locked -p c5c3-kit -p c5c3-control-plane --test behaviour
 
 audit: rust ## Licences, advisories and banned crates (compiles cargo-deny the first time).
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2

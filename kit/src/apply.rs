@@ -8,7 +8,7 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use crate::clusters::ClusterError;
-use crate::controller::{Applied, AppliedObject, Controller, Decision};
+use crate::controller::{Applied, AppliedObject, Controller, Decision, Outcome};
 use crate::fault::{Fault, plain};
 use crate::fields;
 use crate::kinds::{Key, Kind, Reference, resource_of};
@@ -42,7 +42,10 @@ impl Fault for ApplyError {
 /// Remembers applies after which the object does not read as it was sent: the server wrote a quantity
 /// its own way, or filled in a default. While both sides stay the same, sending again is pointless.
 #[derive(Default)]
-pub(crate) struct Settled(Mutex<HashMap<Key, HashMap<Reference, (u64, u64)>>>);
+pub(crate) struct Settled(Mutex<HashMap<Key, Digests>>);
+
+/// Of each object, as wanted and as it is.
+type Digests = HashMap<Reference, (u64, u64)>;
 
 impl Settled {
     pub fn forget(&self, owner: &Key) {
@@ -145,8 +148,8 @@ pub(crate) async fn carry_out<C: Controller>(
     };
     let mut outcomes = Vec::with_capacity(decision.actions.len());
     for action in decision.actions {
-        let outcome = ctx.controller.act(&action).await;
-        outcomes.push((action, outcome));
+        let result = ctx.controller.act(&action).await;
+        outcomes.push(Outcome { action, result });
     }
     Ok(Applied {
         objects,

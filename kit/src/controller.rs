@@ -204,11 +204,17 @@ pub struct AppliedObject {
     pub written: bool,
 }
 
+/// An action and what came of it.
+pub struct Outcome<C: Controller> {
+    pub action: C::Action,
+    pub result: Result<(), C::Error>,
+}
+
 /// What has been applied and done. Only an applied decision becomes one.
 pub struct Applied<C: Controller> {
     pub(crate) objects: Vec<AppliedObject>,
     pub(crate) pruned: Vec<Reference>,
-    pub(crate) outcomes: Vec<(C::Action, Result<(), C::Error>)>,
+    pub(crate) outcomes: Vec<Outcome<C>>,
 }
 
 impl<C: Controller> Applied<C> {
@@ -226,7 +232,10 @@ impl<C: Controller> Applied<C> {
             outcomes: decision
                 .actions
                 .into_iter()
-                .map(|action| (action, Ok(())))
+                .map(|action| Outcome {
+                    action,
+                    result: Ok(()),
+                })
                 .collect(),
         }
     }
@@ -250,7 +259,7 @@ impl<C: Controller> Applied<C> {
         &self.pruned
     }
 
-    pub fn outcomes(&self) -> &[(C::Action, Result<(), C::Error>)] {
+    pub fn outcomes(&self) -> &[Outcome<C>] {
         &self.outcomes
     }
 

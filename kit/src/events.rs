@@ -77,14 +77,6 @@ impl Events {
         note: &Note,
     ) {
         let name = about.name.as_deref().unwrap_or_default();
-        let key = Key::new(about.namespace.as_deref(), name);
-        let before = lock(&self.told)
-            .entry(key)
-            .or_default()
-            .insert(note.reason.clone(), note.text.clone());
-        if before.as_ref() == Some(&note.text) {
-            return;
-        }
         let now = Timestamp::now();
         let namespace = about.namespace.as_deref().unwrap_or("default");
         let event = Event {
@@ -112,6 +104,13 @@ impl Events {
         if let Err(error) = store.create(&Key::new(Some(namespace), ""), &event).await {
             tracing::warn!(reason = note.reason, "event not published: {}", plain(&error));
         }
+    }
+
+    /// `false` when the controller said the same last time.
+    pub fn is_news(&self, key: &Key, note: &Note) -> bool {
+        let mut told = lock(&self.told);
+        let told = told.entry(key.clone()).or_default();
+        told.insert(note.reason.clone(), note.text.clone()).as_ref() != Some(&note.text)
     }
 
     pub fn forget(&self, key: &Key) {
@@ -164,6 +163,17 @@ mod tests {
         assert_eq!((note.warning, note.reason.as_str()), (true, "SourceMissing"));
         assert!(on_change(&down, &ready("False", "DuplicateKey")).is_some());
         assert_eq!(on_change(&[], &ready("Unknown", "NotReached")), None);
+    }
+
+    #[test]
+    fn a_controller_may_repeat_itself_and_is_heard_once() {
+        let (events, key) = (Events::default(), Key::new(None, "a"));
+        let note = Note::normal("Rotated", "key 3");
+        assert!(events.is_news(&key, &note));
+        assert!(!events.is_news(&key, &note));
+        assert!(events.is_news(&key, &Note::normal("Rotated", "key 4")));
+        events.forget(&key);
+        assert!(events.is_news(&key, &Note::normal("Rotated", "key 4")));
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct Kind {
     pub cluster: ClusterName,
     pub labels: Option<String>,
     pub fields: Option<String>,
+    /// Watched in all namespaces even when the loop looks after one: for kinds without
+    /// namespaces, and for those of other clusters.
+    pub everywhere: bool,
 }
 
 impl Kind {
@@ -26,6 +29,11 @@ impl Kind {
 
     pub fn in_cluster(mut self, name: impl Into<ClusterName>) -> Self {
         self.cluster = name.into();
+        self
+    }
+
+    pub fn everywhere(mut self) -> Self {
+        self.everywhere = true;
         self
     }
 
@@ -56,6 +64,7 @@ impl From<ApiResource> for Kind {
             cluster: HOME,
             labels: None,
             fields: None,
+            everywhere: false,
         }
     }
 }

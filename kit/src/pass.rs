@@ -264,7 +264,7 @@ async fn steps<C: Controller>(
     let failed = applied
         .outcomes
         .iter()
-        .find_map(|(_, outcome)| outcome.as_ref().err());
+        .find_map(|outcome| outcome.result.as_ref().err());
     Ok((report, failed.map(Failed::from)))
 }
 
@@ -298,8 +298,14 @@ async fn tell<C: Controller>(
     {
         ctx.echoes.expect(&reference, &written);
     }
-    let mut notes: Vec<Note> = on_change(&before, &after).into_iter().collect();
-    notes.extend(report.into_iter().flat_map(|report| report.notes.iter().cloned()));
+    let change = on_change(&before, &after);
+    if change.is_some() {
+        // What was said before the change may be said again after it.
+        ctx.events.forget(key);
+    }
+    let said = report.into_iter().flat_map(|report| &report.notes);
+    let said = said.filter(|note| ctx.events.is_news(key, note)).cloned();
+    let notes: Vec<Note> = change.into_iter().chain(said).collect();
     for note in &notes {
         publish(ctx, live, note).await;
     }

@@ -207,7 +207,7 @@ async fn spawned<C: Controller>(ctx: Arc<Context<C>>, key: Key) -> Action {
 }
 
 fn metadata(client: &Client, kind: &Kind, namespace: Option<&str>) -> Api<Metadata> {
-    match namespace {
+    match namespace.filter(|_| !kind.everywhere) {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
         None => Api::all_with(client.clone(), &kind.resource),
     }

@@ -1,11 +1,13 @@
-//! What a thousand SecretAggregates cost: memory of the operator's process, writes in an idle minute,
-//! and the time from a changed source to a changed target, beside the time that the API server alone
-//! needs from a write to the watch event of it.
+//! What a thousand SecretAggregates cost: memory of the operator, writes in an idle minute, and the
+//! time from a changed source to a changed target, beside the time that the API server alone needs
+//! from a write to the watch event of it.
 //!
-//! With the embedded server, the memory is that of server and operator together.
+//! The operator is this program again, as a process of its own, so that its memory is its own.
 //! `C5C3_BENCH_AGGREGATES` and `C5C3_BENCH_IDLE_SECONDS` change the size.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use c5c3_api::c5c3::{SecretAggregate, SecretAggregateSpec, SecretSource};
@@ -15,13 +17,15 @@ use c5c3_kit::{Clusters, Metrics, Stop};
 use futures::stream::{BoxStream, StreamExt};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::CustomResourceExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::json;
 use test_harness::{TestCluster, within};
 
 const SAMPLES: usize = 200;
+/// The argument that makes this program the operator.
+const OPERATOR: &str = "operator";
 
 fn setting(name: &str, default: usize) -> usize {
     std::env::var(name)
@@ -36,9 +40,15 @@ async fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [role, kubeconfig, namespace] = arguments.as_slice()
+        && role == OPERATOR
+    {
+        return operate(kubeconfig, namespace).await;
+    }
     let count = setting("C5C3_BENCH_AGGREGATES", 1000);
-    let cluster = TestCluster::start().await;
-    cluster.install(&SecretAggregate::crd()).await;
+    let cluster = TestCluster::start_listening().await;
+    cluster.install(definition()).await;
     let namespace = cluster.namespace("bench").await;
     let secrets: Api<Secret> = Api::namespaced(cluster.client(), &namespace);
     let aggregates: Api<SecretAggregate> = Api::namespaced(cluster.client(), &namespace);
@@ -51,19 +61,12 @@ async fn main() {
         }
     );
 
-    let (_stopper, stop) = Stop::channel();
-    let metrics = Metrics::default();
-    let settings = Settings {
-        namespace: Some(namespace.clone()),
-    };
-    tokio::spawn(run(
-        Clusters::of(cluster.client()),
-        metrics.clone(),
-        settings,
-        stop,
-    ));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    println!("memory of the process with 0 aggregates: {} KiB", resident());
+    let operator = Operator::start(&cluster, &namespace);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    println!(
+        "memory of the operator with 0 aggregates: {} KiB",
+        operator.resident()
+    );
 
     let start = Instant::now();
     for i in 0..count {
@@ -96,8 +99,8 @@ async fn main() {
     );
     tokio::time::sleep(Duration::from_secs(3)).await;
     println!(
-        "memory of the process with {count} aggregates: {} KiB",
-        resident()
+        "memory of the operator with {count} aggregates: {} KiB",
+        operator.resident()
     );
 
     let idle = Duration::from_secs(setting("C5C3_BENCH_IDLE_SECONDS", 60) as u64);
@@ -157,6 +160,13 @@ async fn main() {
     );
 }
 
+/// As users install it.
+fn definition() -> &'static CustomResourceDefinition {
+    let kinds = c5c3_api::registry();
+    let found = kinds.iter().find(|kind| kind.kind == "SecretAggregate");
+    found.expect("the API has the kind").crd()
+}
+
 fn source(i: usize) -> Secret {
     Secret {
         metadata: named(format!("source-{i}")),
@@ -199,12 +209,49 @@ fn changes(secrets: Api<Secret>) -> BoxStream<'static, Secret> {
     watched.filter_map(|event| async move { event.ok() }).boxed()
 }
 
-/// Resident memory in KiB.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let number = line.and_then(|line| line.split_whitespace().nth(1));
-    number.and_then(|text| text.parse().ok()).unwrap_or(0)
+/// The operator in a process of its own, ended with the bench.
+struct Operator(Child);
+
+impl Operator {
+    fn start(cluster: &TestCluster, namespace: &str) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let mut command = Command::new(program);
+        command.arg(OPERATOR).arg(cluster.kubeconfig()).arg(namespace);
+        Operator(command.spawn().expect("the operator starts"))
+    }
+
+    /// Resident memory in KiB.
+    fn resident(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().nth(1));
+        number
+            .and_then(|text| text.parse().ok())
+            .expect("the operator runs")
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+async fn operate(kubeconfig: &str, namespace: &str) {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let clusters = Clusters::connect(Some(Path::new(kubeconfig)), None, &[])
+        .await
+        .expect("a cluster");
+    let stop = Stop::on_signal().expect("signals");
+    let settings = Settings {
+        namespace: Some(namespace.to_owned()),
+    };
+    run(clusters, Metrics::default(), settings, stop)
+        .await
+        .expect("it runs");
 }
 
 fn written(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> String {

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -19,27 +21,40 @@ const LOOK: Duration = Duration::from_millis(20);
 
 pub struct TestCluster {
     client: Client,
+    kubeconfig: PathBuf,
     // Dropped last, after the server that writes to it.
     _embedded: Option<(apiserver::Server, tempfile::TempDir)>,
 }
 
 impl TestCluster {
     pub async fn start() -> Self {
+        Self::start_on(None).await
+    }
+
+    /// One that other processes can reach, by [`kubeconfig`](Self::kubeconfig).
+    pub async fn start_listening() -> Self {
+        Self::start_on(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))).await
+    }
+
+    async fn start_on(listen: Option<SocketAddr>) -> Self {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         if let Some(path) = std::env::var_os("C5C3_TEST_KUBECONFIG") {
-            let kubeconfig = Kubeconfig::read_from(path).expect("C5C3_TEST_KUBECONFIG is a kubeconfig");
+            let path = PathBuf::from(path);
+            let kubeconfig = Kubeconfig::read_from(&path).expect("C5C3_TEST_KUBECONFIG is a kubeconfig");
             let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
                 .expect("the kubeconfig has a context");
             let client = Client::try_from(config).expect("a client");
             return TestCluster {
                 client,
+                kubeconfig: path,
                 _embedded: None,
             };
         }
         let directory = tempfile::tempdir().expect("a directory");
         let config = apiserver::Config {
             state_dir: directory.path().to_owned(),
+            listen,
             clusters: vec!["test".to_owned()],
             ..apiserver::Config::default()
         };
@@ -48,6 +63,7 @@ impl TestCluster {
             .expect("the embedded API server starts");
         TestCluster {
             client: server.client("test"),
+            kubeconfig: server.kubeconfig_path().to_owned(),
             _embedded: Some((server, directory)),
         }
     }
@@ -59,6 +75,11 @@ impl TestCluster {
 
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// For other processes; of an embedded server only when it listens.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
     }
 
     /// A fresh namespace.

@@ -143,13 +143,15 @@ async fn events_tell_of_changes_once_and_of_no_secret() {
     world
         .until_content("merged", &[("password", "correct-horse-staple")])
         .await;
-    let reasons = eventually("two events", async || {
+    world.delete_secret("database").await;
+    world.until("all", "Ready", "False", "SecretMissing").await;
+    let reasons = eventually("three events", async || {
         let events = world.events("all").await;
         let reasons: Vec<_> = events.iter().filter_map(|e| e.reason.clone()).collect();
-        (reasons.len() >= 2).then_some(reasons)
+        (reasons.len() >= 3).then_some(reasons)
     })
     .await;
-    assert_eq!(reasons, ["SecretMissing", "Ready"]);
+    assert_eq!(reasons, ["SecretMissing", "Ready", "SecretMissing"]);
     let object = world.aggregates.get("all").await.expect("there");
     for text in [
         serde_json::to_string(&object).expect("JSON"),

@@ -10,7 +10,7 @@ use c5c3_kit::{Clusters, Metrics, Stop};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
-use kube::CustomResourceExt;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use test_harness::{TestCluster, eventually};
 
@@ -26,7 +26,7 @@ pub struct World {
 impl World {
     pub async fn start() -> Self {
         let cluster = TestCluster::start().await;
-        cluster.install(&SecretAggregate::crd()).await;
+        cluster.install(definition()).await;
         let namespace = cluster.namespace("aggregate").await;
         let (stopper, stop) = Stop::channel();
         let metrics = Metrics::default();
@@ -136,6 +136,13 @@ impl World {
         events.sort_by_key(|e| e.event_time.clone().map(|t| t.0));
         events
     }
+}
+
+/// As users install it.
+fn definition() -> &'static CustomResourceDefinition {
+    let kinds = c5c3_api::registry();
+    let found = kinds.iter().find(|kind| kind.kind == "SecretAggregate");
+    found.expect("the API has the kind").crd()
 }
 
 pub fn spec(sources: &[(&str, &[&str])], target: &str) -> SecretAggregateSpec {
