@@ -137,6 +137,13 @@ async fn apply_and_diff() -> anyhow::Result<()> {
         r#"{"b":"2"}"#
     );
 
+    let list = r#"{"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "listed"}, "data": {"x": "y"}}]}"#;
+    contains(
+        &kubectl.run_with(&apply, list).await?,
+        &["configmap/listed created"],
+    );
+
     let server_side = ["apply", "--server-side", "--field-manager=one", "-f", "-"];
     contains(
         &kubectl.run_with(&server_side, GARDEN).await?,
@@ -524,6 +531,59 @@ async fn who_may_do_what() -> anyhow::Result<()> {
         &kubectl.fails(&elsewhere).await?,
         &["You must be logged in to the server"],
     );
+    embedded.server.shutdown().await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_say_who_someone_is() -> anyhow::Result<()> {
+    let (embedded, kubectl) = start().await?;
+    let issued = embedded
+        .server
+        .access()
+        .authority()
+        .issue_client("rita", &["readers"])?;
+    std::fs::write(kubectl.home().join("rita.crt"), issued.certificate)?;
+    std::fs::write(kubectl.home().join("rita.key"), issued.key)?;
+    kubectl
+        .run(&[
+            "config",
+            "set-credentials",
+            "rita",
+            "--client-certificate=rita.crt",
+            "--client-key=rita.key",
+        ])
+        .await?;
+    let who = kubectl.run(&["auth", "whoami", "--user=rita"]).await?;
+    contains(&who, &["rita", "readers", "system:authenticated"]);
+    contains(
+        &kubectl.fails(&["get", "cm", "--user=rita"]).await?,
+        &["User \"rita\" cannot list resource \"configmaps\""],
+    );
+    kubectl
+        .run(&[
+            "create",
+            "clusterrolebinding",
+            "readers",
+            "--clusterrole=view",
+            "--group=readers",
+        ])
+        .await?;
+    contains(
+        &kubectl.run(&["get", "cm", "--user=rita"]).await?,
+        &["kube-root-ca.crt"],
+    );
+    // A certificate of another authority does not even get through the handshake.
+    let other = Embedded::start().await?;
+    let foreign = other
+        .server
+        .access()
+        .authority()
+        .issue_client("rita", &["readers"])?;
+    std::fs::write(kubectl.home().join("rita.crt"), foreign.certificate)?;
+    std::fs::write(kubectl.home().join("rita.key"), foreign.key)?;
+    kubectl.fails(&["get", "cm", "--user=rita"]).await?;
+    other.server.shutdown().await;
     embedded.server.shutdown().await;
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod operations;
 mod schemas;
+mod v2;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -22,9 +23,11 @@ pub struct Documents {
     documents: BTreeMap<String, (Bytes, String)>,
 }
 
-/// Answers `/openapi/v3` and `/openapi/v3/…`. `None`: no such path. OpenAPI v2 is not served: clients
-/// of the last five years use it only when v3 is not there.
-pub fn document(registry: &Registry, path: &str, _accept: &str) -> Option<Document> {
+/// Answers `/openapi/v3`, `/openapi/v3/…` and `/openapi/v2`. `None`: no such path.
+pub fn document(registry: &Registry, path: &str, accept: &str) -> Option<Document> {
+    if path.trim_matches('/') == "openapi/v2" {
+        return Some(v2::document(accept));
+    }
     let documents = registry.openapi.get_or_init(|| Arc::new(Documents::of(registry)));
     let (body, hash) = match path.trim_matches('/') {
         "openapi/v3" => (&documents.index, hash(&documents.index)),

@@ -37,7 +37,18 @@ fn every_version_is_in_the_index_and_its_hash_is_its_content() {
         assert_eq!(document.etag, Some(format!("\"{hash}\"")));
     }
     assert!(read(&registry, "/openapi/v3/apis/none/v1").is_none());
-    assert!(read(&registry, "/openapi/v2").is_none());
+    assert_eq!(
+        read(&registry, "/openapi/v2").expect("is served")["swagger"],
+        "2.0"
+    );
+    let accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    let encoded = super::document(&registry, "/openapi/v2", accept).expect("is served");
+    assert_eq!(&encoded.body[..5], b"\x0a\x032.0");
+    assert_eq!(
+        encoded.body[6] as usize,
+        encoded.body.len() - 9,
+        "the length of the information"
+    );
 }
 
 #[test]
