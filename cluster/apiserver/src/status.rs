@@ -105,10 +105,9 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(group, resource, name)
     }
 
-    /// No such path.
+    /// No such path or resource: told in plain text, without a `Status`.
     pub fn no_route() -> Self {
-        let message = "the server could not find the requested resource";
-        Self::new(StatusCode::NOT_FOUND, "NotFound", message).with_causes(Vec::new())
+        Self::new(StatusCode::NOT_FOUND, "", "404 page not found")
     }
 
     pub fn method_not_allowed() -> Self {

@@ -66,15 +66,13 @@ pub fn decode(
             .map(|field| format!("unknown field {field:?}")),
     );
     if options.field_validation == FieldValidation::Strict && !problems.is_empty() {
-        let text = format!("strict decoding error: {}", problems.join(", "));
-        return Err(ApiError::bad_request(if kind.is_custom() {
-            text
-        } else {
-            format!(
-                "{} in version {:?} cannot be handled as a {}: {text}",
-                kind.kind, kind.version, kind.kind
-            )
-        }));
+        return Err(ApiError::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
+            kind.kind,
+            kind.version,
+            kind.kind,
+            problems.join(", ")
+        )));
     }
     Ok(problems)
 }
@@ -148,13 +146,7 @@ pub fn check_kind(kind: &Kind, object: &mut Value) -> Result<()> {
             }
             Some(found) => {
                 let found = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
-                return Err(ApiError::bad_request(if field == "kind" {
-                    format!("the kind in the data ({found}) does not match the expected kind ({wanted})")
-                } else {
-                    format!(
-                        "the API version in the data ({found}) does not match the expected API version ({wanted})"
-                    )
-                }));
+                return Err(ApiError::bad_request(other_kind(kind, field, &found, wanted)));
             }
         }
     }
@@ -166,6 +158,31 @@ pub fn check_kind(kind: &Kind, object: &mut Value) -> Result<()> {
         Some(_) => return Err(ApiError::bad_request("metadata: expected an object")),
     }
     Ok(())
+}
+
+/// Built-in kinds are converted, and the message speaks of that.
+fn other_kind(kind: &Kind, field: &str, found: &str, wanted: &str) -> String {
+    match field {
+        "kind" if kind.is_custom() => {
+            format!("the kind in the data ({found}) does not match the expected kind ({wanted})")
+        }
+        "kind" => {
+            let version = &kind.version;
+            let group = kind
+                .group
+                .split('.')
+                .next()
+                .filter(|group| !group.is_empty())
+                .unwrap_or("core");
+            format!(
+                "{found} in version {version:?} cannot be handled as a {wanted}: \
+                 converting ({version}.{found}) to ({group}.{wanted}): unknown conversion"
+            )
+        }
+        _ => format!(
+            "the API version in the data ({found}) does not match the expected API version ({wanted})"
+        ),
+    }
 }
 
 /// Builds a tree and notes the paths of fields that come twice.

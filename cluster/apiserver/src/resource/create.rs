@@ -231,11 +231,9 @@ fn generated(prefix: &str) -> String {
 
 /// A success as Kubernetes tells it.
 pub fn success(target: &Target, name: &str, uid: &Value) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Status",
-        "metadata": {},
-        "status": "Success",
-        "details": {"name": name, "group": target.kind.group, "kind": target.kind.plural, "uid": uid},
-    })
+    let mut details = json!({"name": name, "kind": target.kind.plural, "uid": uid});
+    if !target.kind.group.is_empty() {
+        details["group"] = target.kind.group.as_str().into();
+    }
+    json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "details": details})
 }

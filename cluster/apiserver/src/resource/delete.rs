@@ -180,10 +180,16 @@ pub async fn delete_collection(call: &Call, target: &Target, body: &[u8]) -> Res
             _ => {}
         }
     }
-    let items: Vec<Value> = matching
+    let mut items: Vec<Value> = matching
         .iter()
         .map(|object| version::read(&target.kind, object))
         .collect();
+    if !target.kind.is_custom() {
+        for item in items.iter_mut().filter_map(Value::as_object_mut) {
+            item.remove("kind");
+            item.remove("apiVersion");
+        }
+    }
     Ok(Outcome::ok(json!({
         "apiVersion": target.kind.api_version(),
         "kind": target.kind.list_kind,

@@ -12,12 +12,13 @@ use serde_json::{Value, json};
 use super::{
     Target,
     select::Selection,
-    shape::{Shape, View, partial_metadata},
+    shape::{Shape, View},
+    version::is_current,
 };
 use crate::{
     serve::{self, Body, Call},
     status::{ApiError, Cause, Result},
-    store::{Listing, ObjectKey, Stored},
+    store::{Listing, ObjectKey, Stored, untyped},
 };
 
 /// How long a reader waits for a revision that is not there yet.
@@ -133,13 +134,21 @@ fn chunks(
     ))
 }
 
+/// Items of built-in kinds do not repeat what the list says of them.
 fn item(view: &View, object: &Stored) -> Bytes {
-    match view.shape {
-        Shape::Metadata => serde_json::to_vec(&partial_metadata(&view.value(object)))
-            .unwrap_or_default()
-            .into(),
-        _ => view.item(object),
+    let kind = &view.kind;
+    if view.shape == Shape::Metadata || kind.is_custom() {
+        return view.item(object);
     }
+    if is_current(kind, object) {
+        return untyped(&object.bytes, &kind.kind, &kind.api_version());
+    }
+    let mut value = view.value(object);
+    if let Some(map) = value.as_object_mut() {
+        map.remove("kind");
+        map.remove("apiVersion");
+    }
+    serde_json::to_vec(&value).unwrap_or_default().into()
 }
 
 /// Objects at the revision that the parameters ask for, and the key after which to start.

@@ -122,6 +122,9 @@ impl Outcome {
 pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
     let target = Target::of(&call)?;
     let verb = call.attributes.verb.as_str();
+    if matches!(verb, "update" | "patch") && target.name.is_empty() {
+        return Err(ApiError::method_not_allowed());
+    }
     if !allowed(&target, verb) {
         return Err(
             if target.subresource.is_empty() || target.kind.subresource(&target.subresource).is_some() {

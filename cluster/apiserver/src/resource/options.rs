@@ -40,7 +40,7 @@ pub fn dry_run<'a>(values: impl Iterator<Item = &'a str>, options: &str) -> Resu
     let mut dry = false;
     for value in values.filter(|value| !value.is_empty()) {
         if value != "All" {
-            let message = format!("Unsupported value: {value:?}: supported values: \"All\"");
+            let message = format!("Unsupported value: [{value:?}]: supported values: \"All\"");
             return Err(invalid(options, "dryRun", "FieldValueNotSupported", message));
         }
         dry = true;

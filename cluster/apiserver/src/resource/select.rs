@@ -35,7 +35,12 @@ impl Selection {
                 "metadata.namespace" if kind.namespaced => {}
                 _ if kind.selectable.iter().any(|path| path == field) => deep = true,
                 _ => {
-                    let message = format!("field label not supported: {field}");
+                    let message = if kind.is_custom() || !kind.selectable.is_empty() {
+                        format!("field label not supported: {field}")
+                    } else {
+                        let known = "only \"metadata.name\", \"metadata.namespace\"";
+                        format!("{field:?} is not a known field selector: {known}")
+                    };
                     return Err(ApiError::bad_request(message));
                 }
             }

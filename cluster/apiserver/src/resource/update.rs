@@ -11,7 +11,7 @@ use super::{
 use crate::{
     semantics,
     serve::Call,
-    status::{ApiError, Result},
+    status::{ApiError, Cause, Result},
     store::{Action, Expect, Write, WriteError, draft},
     strategy,
 };
@@ -31,13 +31,13 @@ pub async fn replace(call: &Call, target: &Target, body: &[u8]) -> Result<Outcom
         .unwrap_or_default()
         .is_empty();
     if unconditional && (kind.is_custom() || needs_version(target)) {
-        let error = apimachinery::field::FieldError::invalid(
-            "metadata.resourceVersion",
-            0,
-            "must be specified for an update",
-        )
-        .showing("0x0".into());
-        semantics::refuse(kind, &sent, &[error])?;
+        let cause = Cause {
+            reason: "FieldValueInvalid".into(),
+            message: "Invalid value: 0: must be specified for an update".into(),
+            field: "metadata.resourceVersion".into(),
+        };
+        let name = target.name().unwrap_or_default();
+        return Err(ApiError::invalid(&kind.group, &kind.plural, name, vec![cause]));
     }
     let manager = semantics::manager(kind, &target.subresource);
     let object = modify(call, target, &options, |live| {

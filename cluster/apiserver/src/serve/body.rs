@@ -65,6 +65,13 @@ pub fn bytes(code: StatusCode, json: Bytes) -> Response<Body> {
 }
 
 pub fn status(error: &ApiError) -> Response<Body> {
+    if error.reason.is_empty() {
+        let mut response = Response::new(full(format!("{}\n", error.message)));
+        *response.status_mut() = error.status_code();
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(header::CONTENT_TYPE, text);
+        return response;
+    }
     let mut response = json(error.status_code(), &error.to_status());
     if let Some(seconds) = error
         .details

@@ -11,7 +11,7 @@ mod object;
 mod state;
 
 pub use disk::{Change, Disk, DiskError, Redb};
-pub use object::{Draft, Stored, draft};
+pub use object::{Draft, Stored, draft, untyped};
 pub use state::{Event, EventKind, Expired, History, Listing};
 
 use std::{

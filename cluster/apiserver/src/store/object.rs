@@ -76,34 +76,50 @@ impl Draft {
     }
 }
 
-/// Serialises `object`; whatever `resourceVersion` it holds gives way to the gap.
+/// Serialises `object`, type and metadata first; whatever `resourceVersion` it holds gives way to the gap.
 pub fn draft(object: &Value) -> Draft {
     let empty = Map::new();
     let map = object.as_object().unwrap_or(&empty);
     let mut out = Vec::with_capacity(512);
-    let mut gap = 0;
     out.push(b'{');
-    let mut seen = false;
-    for (key, value) in map {
-        if !seen && key.as_str() >= "metadata" {
-            seen = true;
-            comma(&mut out);
-            gap = metadata(
-                &mut out,
-                map.get("metadata").and_then(Value::as_object).unwrap_or(&empty),
-            );
-        }
-        if key != "metadata" {
+    for key in TYPE {
+        if let Some(value) = map.get(key) {
             comma(&mut out);
             field(&mut out, key, value);
         }
     }
-    if !seen {
+    comma(&mut out);
+    let gap = metadata(
+        &mut out,
+        map.get("metadata").and_then(Value::as_object).unwrap_or(&empty),
+    );
+    for (key, value) in map
+        .iter()
+        .filter(|(key, _)| *key != "metadata" && !TYPE.contains(&key.as_str()))
+    {
         comma(&mut out);
-        gap = metadata(&mut out, &empty);
+        field(&mut out, key, value);
     }
     out.push(b'}');
     Draft { bytes: out, gap }
+}
+
+/// Fields that say what an object is, in the order in which they are written.
+const TYPE: [&str; 2] = ["kind", "apiVersion"];
+
+/// The object without `kind` and `apiVersion`, as in lists of built-in kinds; as it is if it does not
+/// start with them.
+pub fn untyped(bytes: &Bytes, kind: &str, api_version: &str) -> Bytes {
+    let head = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",");
+    match bytes.strip_prefix(head.as_bytes()) {
+        None => bytes.clone(),
+        Some(rest) => {
+            let mut out = Vec::with_capacity(rest.len() + 1);
+            out.push(b'{');
+            out.extend_from_slice(rest);
+            out.into()
+        }
+    }
 }
 
 fn metadata(out: &mut Vec<u8>, map: &Map<String, Value>) -> usize {
@@ -167,6 +183,18 @@ mod tests {
             expected["metadata"]["resourceVersion"] = json!("77");
             assert_eq!(sealed, expected, "{object}");
         }
+    }
+
+    #[test]
+    fn lists_leave_out_the_type() {
+        let object = json!({"apiVersion": "v1", "data": {"kind": "x"}, "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let sealed = draft(&object).seal(1);
+        let plain: Value = serde_json::from_slice(&untyped(&sealed, "ConfigMap", "v1")).unwrap();
+        assert_eq!(
+            plain,
+            json!({"data": {"kind": "x"}, "metadata": {"name": "a", "resourceVersion": "1"}})
+        );
+        assert_eq!(untyped(&sealed, "Secret", "v1"), sealed);
     }
 
     proptest! {

@@ -41,7 +41,7 @@ async fn a_crd_is_served_at_once_and_goes_with_its_objects() {
         bad["message"]
             .as_str()
             .unwrap()
-            .contains("metadata.resourceVersion: Invalid value: 0x0: must be specified for an update")
+            .contains("metadata.resourceVersion: Invalid value: 0: must be specified for an update")
     );
 
     // Status by its own door, generation by spec alone.
