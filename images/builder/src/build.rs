@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::chamber::Chamber;
@@ -32,7 +33,7 @@ pub struct Builder<'a> {
 }
 
 /// What a build came to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Outcome {
     /// Every layer of the plan, in its order.
     pub layers: Vec<Record>,
@@ -40,6 +41,9 @@ pub struct Outcome {
     pub made: Vec<String>,
     /// Reference and digest of every image.
     pub images: Published,
+    /// Deletes what the build leaves over: thousands of files, for which nobody has to wait but a
+    /// process that ends.
+    pub cleaning: Vec<JoinHandle<()>>,
 }
 
 /// Reference and digest.
@@ -64,18 +68,31 @@ impl Builder<'_> {
         let pending: Vec<bool> = known.iter().map(Option::is_none).collect();
         let made = plan.layers.iter().zip(&pending).filter(|(_, pending)| **pending);
         let made: Vec<String> = made.map(|(layer, _)| layer.recipe.clone()).collect();
+        let cleaning = Mutex::new(Vec::new());
         let result = if made.is_empty() {
             Ok(())
         } else {
-            self.make(plan, &known, &pending)
+            self.make(plan, &known, &pending, &cleaning)
         };
+        let cleaning = cleaning.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Images whose layers are all there are published even when another layer failed.
         let (layers, images) = self.publish(plan)?;
         result?;
-        Ok(Outcome { layers, made, images })
+        Ok(Outcome {
+            layers,
+            made,
+            images,
+            cleaning,
+        })
     }
 
-    fn make(&self, plan: &Plan, known: &[Option<Record>], pending: &[bool]) -> Result<()> {
+    fn make(
+        &self,
+        plan: &Plan,
+        known: &[Option<Record>],
+        pending: &[bool],
+        cleaning: &Mutex<Vec<JoinHandle<()>>>,
+    ) -> Result<()> {
         self.check_machine(plan, pending)?;
         let left = self.store.sweep()?;
         if left > 0 {
@@ -100,8 +117,8 @@ impl Builder<'_> {
             .iter()
             .zip(pending)
             .any(|(layer, new)| *new && layer.inputs.python.is_some());
-        let held = || halves.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        std::thread::scope(|scope| {
+        let held = || halves.lock().unwrap_or_else(PoisonError::into_inner);
+        thread::scope(|scope| {
             if needs_uv {
                 // Runs ahead while the base is made; an error shows again where it is used.
                 scope.spawn(|| drop(uv::fetch(self.store, self.host, &self.release.release.uv)));
@@ -118,8 +135,11 @@ impl Builder<'_> {
                     let half = held().remove(&index);
                     if let Some(half) = half {
                         let work = self.blob(&plan.layers[index], half)?;
-                        // Deleting thousands of files takes a while; nobody has to wait for it.
-                        scope.spawn(move || drop(work));
+                        let handle = thread::spawn(move || drop(work));
+                        cleaning
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(handle);
                     }
                     Ok(())
                 }

@@ -16,7 +16,7 @@ use crate::failure;
 /// Kills everything in the process namespace when the builder is gone: the builder holds the other
 /// end of standard input. The machine's name is nobody's business.
 const WATCH: &str = "exec 3<&0 </dev/null\n( read -r _ <&3 || kill -9 -1 ) &\nexec 3<&-\n\
-    echo localhost > /proc/sys/kernel/hostname\n";
+    echo localhost > /proc/sys/kernel/hostname || :\n";
 
 /// The directory for everything that a build step needs and an image must not have.
 pub const INSIDE: &str = "/run/c5c3";

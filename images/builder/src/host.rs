@@ -37,7 +37,7 @@ impl Host {
         let mut variables = BTreeMap::new();
         for (name, value) in env::vars() {
             let proxy = PROXIES.contains(&name.to_ascii_lowercase().as_str());
-            let uv = name.starts_with("UV_") && !OWN_UV_VARIABLES.contains(&name.as_str());
+            let uv = UV_VARIABLES.iter().any(|known| name.starts_with(known));
             if proxy || uv {
                 variables.insert(name, value);
             }
@@ -52,7 +52,6 @@ impl Host {
             Some(config_home.join("uv/uv.toml")),
             Some("/etc/uv/uv.toml".into()),
         ];
-        variables.remove("UV_CONFIG_FILE");
         Self {
             apt: apt::gather(),
             apt_options: apt_options(),
@@ -73,8 +72,20 @@ impl Host {
     }
 }
 
-/// Set by the build itself.
-const OWN_UV_VARIABLES: [&str; 4] = ["UV_CACHE_DIR", "UV_LINK_MODE", "UV_PYTHON_DOWNLOADS", "UV_PYTHON"];
+/// What tells uv where packages come from, by the beginning of the names; other settings of the
+/// machine must not change what is built.
+const UV_VARIABLES: [&str; 10] = [
+    "UV_CONCURRENT",
+    "UV_DEFAULT_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_HTTP",
+    "UV_INDEX",
+    "UV_INSECURE_HOST",
+    "UV_KEYRING_PROVIDER",
+    "UV_NATIVE_TLS",
+    "UV_REQUEST_TIMEOUT",
+    "UV_SYSTEM_CERTS",
+];
 
 fn certificates(pip: &PipSettings) -> Option<PathBuf> {
     let candidates = [

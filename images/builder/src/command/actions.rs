@@ -118,8 +118,14 @@ pub fn build(common: &Common, args: &BuildArgs) -> Result<()> {
         Progress::to_stderr(args.quiet),
     )?;
     let plan = shop.plan(&args.names)?;
-    let outcome = shop.builder(args.jobs).build(&plan)?;
-    show(&Built::new(outcome, shop.progress.seconds()), &args.output)
+    let mut outcome = shop.builder(args.jobs).build(&plan)?;
+    let cleaning = std::mem::take(&mut outcome.cleaning);
+    let shown = show(&Built::new(outcome, shop.progress.seconds()), &args.output);
+    for handle in cleaning {
+        // It cannot fail; what stays behind is removed by the next build.
+        let _ = handle.join();
+    }
+    shown
 }
 
 pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
