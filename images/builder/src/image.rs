@@ -10,7 +10,7 @@ use crate::plan;
 use crate::recipe::Recipe;
 use crate::store::{CONFIG, Descriptor, LAYER, MANIFEST, Manifest, NAME, REF_NAME, Record, Store};
 
-/// The release an image belongs to, in the index and as a label.
+/// The release an image belongs to: in the index, and as a label of the services.
 pub const RELEASE: &str = "c5c3.io/release";
 
 /// Writes configuration and manifest; one descriptor for each reference.
@@ -82,8 +82,11 @@ fn config(release: &Release, recipe: &Recipe, image: &plan::Image, layers: &[&Re
             "org.opencontainers.image.source",
             env!("CARGO_PKG_REPOSITORY").to_owned(),
         ),
-        (RELEASE, release.name.clone()),
     ]);
+    // A server is the same in every release that has it.
+    if recipe.python.is_some() {
+        labels.insert(RELEASE, release.name.clone());
+    }
     if image.patches > 0 {
         labels.insert("c5c3.io/patches", image.patches.to_string());
     }
