@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Only this kind; its plural does as well.
     #[arg(long)]
     kind: Option<String>,
+    /// Also the composite kinds, for a cluster that has Crossplane; a filter finds them without this.
+    #[arg(long)]
+    crossplane: bool,
     /// Also the kinds of other projects, as far as we use them.
     #[arg(long)]
     foreign: bool,
@@ -32,7 +35,12 @@ impl Arguments {
     fn wants(&self, kind: &Kind) -> bool {
         let named =
             |name: &String| kind.kind.eq_ignore_ascii_case(name) || kind.plural.eq_ignore_ascii_case(name);
-        (self.foreign || kind.origin != Origin::Foreign)
+        let origin = match kind.origin {
+            Origin::Ours => true,
+            Origin::Composite => self.crossplane || self.group.is_some() || self.kind.is_some(),
+            Origin::Foreign => self.foreign,
+        };
+        origin
             && self.group.as_ref().is_none_or(|group| kind.group == *group)
             && self.kind.as_ref().is_none_or(named)
     }
@@ -42,7 +50,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kinds: Vec<&Kind> = registry().iter().filter(|kind| arguments.wants(kind)).collect();
     if kinds.is_empty() {
         return Err(Failure::NotFound(
-            "no kind matches --group and --kind; `c5c3 crds -o table` lists ours, with --foreign all"
+            "no kind matches --group and --kind; `c5c3 crds -o table` lists ours, --crossplane and --foreign add the others"
                 .to_owned(),
         ));
     }
