@@ -147,6 +147,16 @@ impl Cri {
         Ok(answer("PodSandboxStatus", status)?.status.unwrap_or_default())
     }
 
+    /// What the runtime tells beyond the specification, as JSON texts.
+    pub async fn sandbox_info(&self, id: &str) -> Result<std::collections::HashMap<String, String>> {
+        let request = cri::PodSandboxStatusRequest {
+            pod_sandbox_id: id.into(),
+            verbose: true,
+        };
+        let status = self.runtime().pod_sandbox_status(ask(request, QUICK)).await;
+        Ok(answer("PodSandboxStatus", status)?.info)
+    }
+
     pub async fn create_container(
         &self,
         sandbox: &str,

@@ -54,6 +54,12 @@ impl Error {
         }
     }
 
+    /// Someone else changed the object first; its newest version is on its way.
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api { source, .. }
+            if matches!(&**source, kube::Error::Api(status) if status.code == 409))
+    }
+
     /// The gRPC code, when the runtime answered with one.
     pub fn code(&self) -> Option<tonic::Code> {
         match self {

@@ -8,19 +8,24 @@
 
 pub mod addresses;
 pub mod cgroups;
+pub mod cluster;
 pub mod containerd;
 pub mod cri;
+pub mod dns;
 pub mod enter;
 pub mod error;
 pub mod fabric;
 pub mod images;
 pub mod init;
+pub mod kubelet;
 pub mod layout;
 mod links;
 pub mod netns;
+pub mod network;
 pub mod node;
 pub mod pods;
 pub mod process;
+pub mod streams;
 
 pub use addresses::Addresses;
 pub use error::{Error, Result};

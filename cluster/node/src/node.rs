@@ -42,13 +42,16 @@ pub struct Node {
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 impl Node {
-    /// The node that runs already, after this program or the machine's owner restarted.
-    pub fn find(layout: &NodeLayout) -> Option<Self> {
+    /// Process 1 of the node, when it runs.
+    pub fn running(layout: &NodeLayout) -> Option<Process> {
         let text = std::fs::read(layout.identity()).ok()?;
         let init: Process = serde_json::from_slice(&text).ok()?;
-        if !init.alive() {
-            return None;
-        }
+        init.alive().then_some(init)
+    }
+
+    /// The node that runs already, after this program or the machine's owner restarted.
+    pub fn find(layout: &NodeLayout) -> Option<Self> {
+        let init = Self::running(layout)?;
         let ns = NetNs::open(Path::new(&format!("/proc/{}/ns/net", init.pid))).ok()?;
         // The process might have ended while its namespace was opened.
         init.alive().then(|| Self {

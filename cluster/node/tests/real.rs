@@ -3,7 +3,10 @@
 
 mod real {
     pub mod bed;
+    mod cluster;
     pub mod desk;
     mod nodes;
     mod pods;
+    pub mod town;
+    mod volumes;
 }

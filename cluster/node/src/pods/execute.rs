@@ -175,7 +175,7 @@ impl Context {
 }
 
 /// Removes volumes and cgroup of a pod that has no sandbox any more.
-pub(super) async fn clean(host: &Host, uid: &str) -> Result<(), Error> {
+pub async fn clean(host: &Host, uid: &str) -> Result<(), Error> {
     let mut pod = Pod::default();
     pod.metadata.uid = Some(uid.into());
     let directory = pod_directory(&host.node.layout.pods(), &pod);

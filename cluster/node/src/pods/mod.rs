@@ -14,6 +14,8 @@ pub mod fields;
 mod handlers;
 mod health;
 pub mod host;
+#[cfg(test)]
+mod machine_tests;
 pub mod memory;
 pub mod names;
 mod observe;
@@ -30,6 +32,7 @@ pub mod volumes;
 pub mod worker;
 
 pub use decide::{Decision, Input, decide};
+pub use execute::clean as clean_up;
 pub use host::{Host, Objects, Reporter, Token};
 pub use memory::{Failure, Memory, Probed, Task};
 pub use observed::{Container, Observed, Sandbox, State};

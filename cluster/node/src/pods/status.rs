@@ -285,7 +285,9 @@ fn ended(instance: &Container) -> Option<ContainerState> {
 /// An ended container that waits for its restart.
 fn waiting(input: &Input, wanted: &Wanted, instance: &Container, policy: Policy) -> Option<ContainerState> {
     let ending = input.pod.metadata.deletion_timestamp.is_some() || view::is_final(view::phase(input.pod));
-    if ending || instance.state != State::Exited || !policy.restarts(instance.exit_code) {
+    // The restart is under way: the delay that shows now belongs to the next one.
+    let starting = input.memory.is_running(&Task::Start(wanted.name.clone()));
+    if ending || starting || instance.state != State::Exited || !policy.restarts(instance.exit_code) {
         return None;
     }
     let wait = |reason: &str, message: String| ContainerState {

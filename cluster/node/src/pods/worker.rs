@@ -130,6 +130,7 @@ impl Work {
                     let left = at.duration_since(Timestamp::now());
                     Duration::try_from(left).unwrap_or_default() + Duration::from_millis(5)
                 }),
+                Err(e) if e.is_conflict() => Some(RETRY),
                 Err(e) => {
                     tracing::warn!(pod = view::name(&pod), "{e}");
                     Some(RETRY)

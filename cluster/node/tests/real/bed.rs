@@ -73,7 +73,7 @@ impl Bed {
             machine: machine(),
             shared: vec![self.layout.volumes()],
             all: self.nodes.clone(),
-            init: vec![env!("CARGO_BIN_EXE_node-init").into()],
+            init: vec![env!("CARGO_BIN_EXE_embedded-node").into(), "init".into()],
         }
     }
 

@@ -1,0 +1,81 @@
+//! Embedded clusters without the rest of c5c3: for tests, drills and measurements.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use embedded_node::cluster::{daemon, down, nodes, up};
+use embedded_node::{Error, Result, init};
+
+const USAGE: &str = "usage: embedded-node COMMAND
+  up STATE NODES STORE...   bring a cluster up, with images of the OCI layouts STORE
+  down STATE [--purge]      stop it, and remove its files
+  node STATE list | kill NAME | start NAME";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    // Before any thread starts: it changes the process' namespaces.
+    if args.first().is_some_and(|a| a == "init") {
+        return init::main(&args[1..]);
+    }
+    tracing_subscriber::fmt()
+        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(run(&args)),
+        Err(e) => Err(Error::said(e.to_string())),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn own(args: &[&str]) -> Result<Vec<String>> {
+    let own = std::env::current_exe().map_err(Error::system("find the own program"))?;
+    let mut command = vec![own.to_string_lossy().into_owned()];
+    command.extend(args.iter().map(|a| (*a).to_owned()));
+    Ok(command)
+}
+
+async fn run(args: &[String]) -> Result<()> {
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let mut say = |line: &str| println!("{line}");
+    match args.as_slice() {
+        ["up", state, count, stores @ ..] => {
+            let mut command = vec!["daemon", *state];
+            command.extend(stores);
+            let options = up::Options {
+                state: PathBuf::from(state),
+                nodes: count.parse().ok(),
+                daemon: own(&command)?,
+            };
+            let up = up::up(&options, &mut say).await?;
+            println!("export KUBECONFIG={}", up.kubeconfig.display());
+            Ok(())
+        }
+        ["daemon", state, stores @ ..] => {
+            let options = daemon::Options {
+                state: PathBuf::from(state),
+                image_stores: stores.iter().map(PathBuf::from).collect(),
+                init: own(&["init"])?,
+            };
+            daemon::run(&options).await
+        }
+        ["down", state] => down::down(Path::new(state), false, &mut say).await,
+        ["down", state, "--purge"] => down::down(Path::new(state), true, &mut say).await,
+        ["node", state, "list"] => {
+            for node in nodes::list(Path::new(state))? {
+                println!("{}\t{}\t{}", node.name, node.address, node.state);
+            }
+            Ok(())
+        }
+        ["node", state, "kill", name] => nodes::kill(Path::new(state), name).await,
+        ["node", state, "start", name] => nodes::start(Path::new(state), name).await,
+        _ => Err(Error::said(USAGE)),
+    }
+}

@@ -1,0 +1,252 @@
+//! The process behind a cluster.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node as NodeObject;
+use kube::Api;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Mutex, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::settings::{DOMAIN, Settings};
+use super::supervise::{self, Site};
+use super::{bootstrap, machine, pods};
+use crate::error::{Error, Result};
+use crate::fabric::Fabric;
+use crate::images::{Images, write_pause};
+use crate::layout::Layout;
+use crate::network::{self, Network};
+use crate::process::Process;
+
+/// How a daemon is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub state: PathBuf,
+    /// Directories with images beside those that c5c3 brings along.
+    pub image_stores: Vec<PathBuf>,
+    /// Program and arguments that run [`crate::init::main`].
+    pub init: Vec<String>,
+}
+
+/// Says what happens while a cluster starts.
+pub type Say<'a> = &'a mut (dyn FnMut(&str) + Send);
+
+fn identity(layout: &Layout) -> PathBuf {
+    layout.state().join("daemon.json")
+}
+
+/// The daemon of this cluster, when it runs.
+pub fn running(layout: &Layout) -> Option<Process> {
+    let text = std::fs::read(identity(layout)).ok()?;
+    let process: Process = serde_json::from_slice(&text).ok()?;
+    process.alive().then_some(process)
+}
+
+/// One daemon for each state directory. The lock goes with the process; threads of one
+/// that was just killed may hold it a moment longer.
+async fn lock(layout: &Layout) -> Result<File> {
+    let path = layout.state().join("lock");
+    let file = File::create(&path).map_err(Error::file("open", &path))?;
+    for _ in 0..100 {
+        if file.try_lock().is_ok() {
+            return Ok(file);
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Err(Error::said(format!(
+        "another c5c3 process runs the cluster in {}",
+        layout.state().display()
+    )))
+}
+
+/// A running cluster inside this process.
+pub struct Running {
+    server: apiserver::Server,
+    stop: CancellationToken,
+    site: Arc<Site>,
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+    layout: Layout,
+    _lock: File,
+}
+
+impl Running {
+    pub async fn start(options: &Options, say: Say<'_>) -> Result<Self> {
+        let layout = Layout::new(&options.state)?;
+        let held = lock(&layout).await?;
+        let mut settings =
+            Settings::load(&layout)?.ok_or_else(|| Error::said("the state directory has no settings"))?;
+        let own = Process::current().ok_or_else(|| Error::said("cannot read /proc"))?;
+        let text = serde_json::to_string(&own).map_err(|e| Error::said(e.to_string()))?;
+        crate::node::write(&identity(&layout), &text)?;
+
+        let addresses = settings.addresses;
+        say("starts the API server");
+        let server = serve(&layout, &settings).await?;
+        let address = server
+            .addr()
+            .ok_or_else(|| Error::said("the API server has no address"))?;
+        if settings.port != address.port() {
+            settings.port = address.port();
+            settings.store(&layout)?;
+        }
+        let cluster = settings
+            .clusters
+            .first()
+            .cloned()
+            .unwrap_or_else(|| "default".into());
+        let client = server.client(&cluster);
+        bootstrap::objects(&client, &addresses).await?;
+
+        let stop = CancellationToken::new();
+        let mut tasks = Vec::new();
+        for name in &settings.clusters {
+            let stopped = stop.clone().cancelled_owned();
+            let config = workloads::Config {
+                volumes: layout.volumes(),
+            };
+            tasks.push(tokio::spawn(workloads::run(server.client(name), config, stopped)));
+        }
+        say("prepares the network");
+        let fabric = Fabric::open(&layout, addresses).await?;
+        let network = Network::new(network::Settings {
+            addresses,
+            domain: DOMAIN.into(),
+            api: address,
+        });
+        tasks.push(tokio::spawn(network.clone().run(client.clone(), stop.clone())));
+        let builtin = layout.state().join("builtin");
+        write_pause(&builtin)?;
+        let mut stores = vec![builtin];
+        stores.extend(options.image_stores.clone());
+        let streams = Arc::new(pods::Streams::default());
+        server.set_pods(&cluster, streams.clone());
+        let site = Arc::new(Site {
+            machine: machine::detect(layout.state())?,
+            layout: layout.clone(),
+            settings: settings.clone(),
+            client,
+            fabric,
+            network,
+            images: Images::new(stores),
+            init: options.init.clone(),
+            streams,
+            up: watch::Sender::new(std::collections::BTreeMap::new()),
+            routes: Mutex::new(()),
+        });
+        for entry in &settings.nodes {
+            let node = supervise::node(site.clone(), entry.clone(), stop.clone());
+            tasks.push(tokio::spawn(node));
+        }
+        Ok(Self {
+            server,
+            stop,
+            site,
+            tasks,
+            layout,
+            _lock: held,
+        })
+    }
+
+    pub fn client(&self) -> kube::Client {
+        self.site.client.clone()
+    }
+
+    pub fn kubeconfig(&self) -> &Path {
+        self.server.kubeconfig_path()
+    }
+
+    /// Waits until every node that is switched on is Ready.
+    pub async fn ready(&self, patience: Duration, say: Say<'_>) -> Result<()> {
+        let deadline = tokio::time::Instant::now() + patience;
+        let nodes: Api<NodeObject> = Api::all(self.client());
+        let mut told = std::collections::BTreeSet::new();
+        loop {
+            let mut waiting = Vec::new();
+            for entry in &self.site.settings.nodes {
+                let layout = self.layout.node(&entry.name, entry.index);
+                if super::power::is_off(&layout) {
+                    continue;
+                }
+                let object = nodes.get_opt(&entry.name).await.ok().flatten();
+                let up = self.site.up.borrow().contains_key(&entry.name);
+                match up && object.is_some_and(|n| is_ready(&n)) {
+                    true if told.insert(entry.name.clone()) => say(&format!("{} is Ready", entry.name)),
+                    true => {}
+                    false => waiting.push(entry.name.clone()),
+                }
+            }
+            if waiting.is_empty() {
+                return Ok(());
+            }
+            if tokio::time::Instant::now() > deadline {
+                return Err(Error::said(format!(
+                    "{} did not become Ready: see {}",
+                    waiting.join(", "),
+                    self.layout.state().join("c5c3.log").display()
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Ends this process' part. Nodes and pods run on.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        for task in std::mem::take(&mut self.tasks) {
+            let _ = tokio::time::timeout(Duration::from_secs(5), task).await;
+        }
+        self.server.shutdown().await;
+        let _ = std::fs::remove_file(identity(&self.layout));
+    }
+}
+
+fn is_ready(node: &NodeObject) -> bool {
+    let conditions = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    conditions
+        .filter(|c| c.type_ == "Ready")
+        .any(|c| c.status == "True")
+}
+
+async fn serve(layout: &Layout, settings: &Settings) -> Result<apiserver::Server> {
+    let addresses = &settings.addresses;
+    let network = addresses.service_network();
+    let mut names = vec![addresses.api_service().to_string()];
+    names.extend(settings.nodes.iter().map(|n| addresses.node(n.index).to_string()));
+    let config = |port: u16| apiserver::Config {
+        state_dir: layout.state().join("api"),
+        listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
+        names: names.clone(),
+        clusters: settings.clusters.clone(),
+        service_network: (network.address, network.prefix),
+        ..apiserver::Config::default()
+    };
+    match apiserver::Server::start(config(settings.port)).await {
+        // The port of last time is taken by now: any other will do, the kubeconfig tells.
+        Err(apiserver::StartError::Listen { .. }) if settings.port != 0 => {
+            apiserver::Server::start(config(0)).await
+        }
+        other => other,
+    }
+    .map_err(|e| Error::said(e.to_string()))
+}
+
+/// The daemon's whole life: prints progress, then `ready`, and runs until SIGTERM.
+pub async fn run(options: &Options) -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::system("listen for signals"))?;
+    let mut say = |line: &str| println!("{line}");
+    let running = Running::start(options, &mut say).await?;
+    running.ready(Duration::from_secs(120), &mut say).await?;
+    println!("ready");
+    let null = File::options()
+        .write(true)
+        .open("/dev/null")
+        .map_err(Error::file("open", "/dev/null"))?;
+    nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))?;
+    terminate.recv().await;
+    running.stop().await;
+    Ok(())
+}

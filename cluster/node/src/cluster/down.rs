@@ -1,0 +1,100 @@
+//! `down`: nothing of the cluster stays but its files, and with `purge` not even those.
+
+use std::path::Path;
+use std::time::Duration;
+
+use k8s_cri::v1::PodSandbox;
+use nix::sys::signal::Signal;
+use tokio::time::{Instant, sleep};
+
+use super::daemon;
+use super::settings::{NodeEntry, Settings};
+use crate::cgroups;
+use crate::cri::{self, Cri};
+use crate::error::{Error, Result};
+use crate::fabric;
+use crate::layout::Layout;
+use crate::node::{self, Node};
+use crate::pods::names;
+
+/// Time that programs get to end by themselves.
+const GRACE: Duration = Duration::from_secs(20);
+
+pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Result<()> {
+    if !state.exists() {
+        return Ok(());
+    }
+    let layout = Layout::new(state)?;
+    // Settings that cannot be read must not keep a person from cleaning up.
+    let settings = match Settings::load(&layout) {
+        Ok(settings) => settings.unwrap_or_default(),
+        Err(e) if purge => {
+            say(&e.to_string());
+            Settings::default()
+        }
+        Err(e) => return Err(e),
+    };
+    stop_daemon(&layout, say).await?;
+    let nodes = settings.nodes.iter().map(|entry| stop_node(&layout, entry));
+    if !settings.nodes.is_empty() {
+        say("stops the nodes");
+    }
+    for stopped in futures::future::join_all(nodes).await {
+        stopped?;
+    }
+    fabric::remove(&layout)?;
+    cgroups::remove_if_empty("c5c3-nodes")?;
+    if purge {
+        say("removes the state directory");
+        let path = layout.state();
+        std::fs::remove_dir_all(path).map_err(Error::file("remove", path))?;
+    }
+    Ok(())
+}
+
+async fn stop_daemon(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let Some(process) = daemon::running(layout) else {
+        return Ok(());
+    };
+    say("stops the API server and the controllers");
+    process.signal(Signal::SIGTERM);
+    let deadline = Instant::now() + GRACE;
+    while process.alive() {
+        if Instant::now() > deadline {
+            process.signal(Signal::SIGKILL);
+        }
+        if Instant::now() > deadline + GRACE {
+            return Err(Error::said(format!("process {} does not end", process.pid)));
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Programs are asked to end; then the plug is pulled.
+async fn stop_node(layout: &Layout, entry: &NodeEntry) -> Result<()> {
+    let layout = layout.node(&entry.name, entry.index);
+    if Node::running(&layout).is_some() {
+        let runtime = Cri::new(cri::channel(&layout.socket()));
+        if let Ok((containers, sandboxes)) = tokio::try_join!(runtime.containers(&[]), runtime.sandboxes(&[]))
+        {
+            let stops = containers.iter().map(|c| {
+                let sandbox = sandboxes.iter().find(|s| s.id == c.pod_sandbox_id);
+                runtime.stop_container(&c.id, sandbox.map_or(GRACE, own_grace))
+            });
+            for stopped in futures::future::join_all(stops).await {
+                if let Err(e) = stopped {
+                    tracing::debug!("{e}");
+                }
+            }
+        }
+    }
+    node::kill(&layout).await
+}
+
+/// What the pod asked for, within reason.
+fn own_grace(sandbox: &PodSandbox) -> Duration {
+    let asked = sandbox.annotations.get(names::GRACE);
+    let seconds = asked.and_then(|text| text.parse().ok());
+    seconds.map_or(GRACE, Duration::from_secs).min(GRACE)
+}

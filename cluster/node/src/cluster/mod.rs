@@ -1,0 +1,16 @@
+//! A whole embedded cluster on this machine: API server, workload controllers and nodes
+//! in one process that runs on its own; nodes outlive it.
+
+mod bootstrap;
+pub mod daemon;
+pub mod down;
+pub mod machine;
+pub mod nodes;
+mod pods;
+mod power;
+pub mod preflight;
+pub mod settings;
+mod supervise;
+pub mod up;
+
+pub use settings::{NodeEntry, Settings};

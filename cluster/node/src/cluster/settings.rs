@@ -1,0 +1,132 @@
+//! What a cluster is, as it is kept in its state directory.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::addresses::{Addresses, MAX_NODES};
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+
+pub const DEFAULT_STATE: &str = "/var/lib/c5c3";
+pub const DOMAIN: &str = "cluster.local";
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeEntry {
+    pub name: String,
+    pub index: u8,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Logical clusters of the API; nodes belong to the first.
+    pub clusters: Vec<String>,
+    pub addresses: Addresses,
+    pub nodes: Vec<NodeEntry>,
+    /// Port of the API on loopback; the same after a restart.
+    pub port: u16,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            clusters: vec!["default".into()],
+            addresses: Addresses::default(),
+            nodes: Vec::new(),
+            port: 0,
+        }
+    }
+}
+
+fn file(layout: &Layout) -> PathBuf {
+    layout.state().join("cluster.json")
+}
+
+impl Settings {
+    /// What is stored, or nothing for a new cluster. A file that was cut short by a crash
+    /// is named, not guessed at.
+    pub fn load(layout: &Layout) -> Result<Option<Self>> {
+        let path = file(layout);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::file("read", path)(e)),
+        };
+        serde_json::from_slice(&text).map(Some).map_err(|e| {
+            Error::said(format!(
+                "{} is damaged ({e}): remove it to start with new settings; objects and volumes stay",
+                path.display()
+            ))
+        })
+    }
+
+    pub fn store(&self, layout: &Layout) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(|e| Error::said(format!("settings: {e}")))?;
+        crate::node::write(&file(layout), &text)
+    }
+
+    /// Adds nodes until there are `count`. Nodes are never taken away by this.
+    pub fn grow(&mut self, count: u8) -> Result<()> {
+        if count == 0 || count > MAX_NODES {
+            return Err(Error::said(format!(
+                "nodes: {count} is not between 1 and {MAX_NODES}"
+            )));
+        }
+        while self.nodes.len() < usize::from(count) {
+            let index = (1..=MAX_NODES)
+                .find(|i| self.nodes.iter().all(|n| n.index != *i))
+                .ok_or_else(|| Error::said("every node number is taken"))?;
+            self.nodes.push(NodeEntry {
+                name: format!("node-{index}"),
+                index,
+            });
+        }
+        Ok(())
+    }
+
+    pub fn node(&self, name: &str) -> Result<&NodeEntry> {
+        self.nodes.iter().find(|n| n.name == name).ok_or_else(|| {
+            let known: Vec<&str> = self.nodes.iter().map(|n| n.name.as_str()).collect();
+            Error::said(format!("no node {name:?}; there are: {}", known.join(", ")))
+        })
+    }
+
+    /// The cluster that must exist in this directory.
+    pub fn existing(state: &Path) -> Result<(Layout, Self)> {
+        let missing = || {
+            Error::said(format!(
+                "no cluster in {}: start one with `c5c3 up` or name its --state-dir",
+                state.display()
+            ))
+        };
+        if !state.exists() {
+            return Err(missing());
+        }
+        let layout = Layout::new(state)?;
+        let settings = Self::load(&layout)?.ok_or_else(missing)?;
+        Ok((layout, settings))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_and_damage_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout::new(dir.path()).unwrap();
+        assert_eq!(Settings::load(&layout).unwrap(), None);
+        let mut settings = Settings::default();
+        settings.grow(2).unwrap();
+        settings.store(&layout).unwrap();
+        assert_eq!(Settings::load(&layout).unwrap(), Some(settings.clone()));
+        assert_eq!(settings.node("node-2").unwrap().index, 2);
+        let said = settings.node("x").unwrap_err().to_string();
+        assert_eq!(said, "no node \"x\"; there are: node-1, node-2");
+        std::fs::write(file(&layout), "{ half").unwrap();
+        let said = Settings::load(&layout).unwrap_err().to_string();
+        assert!(said.contains("is damaged"), "{said}");
+        assert!(settings.grow(0).is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! `up`: starts the daemon and waits until it is ready.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep};
+
+use super::daemon;
+use super::preflight;
+use super::settings::Settings;
+use crate::error::{Error, Result};
+use crate::layout::Layout;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub state: PathBuf,
+    /// At least so many nodes; `None` leaves a cluster as it is and gives a new one one node.
+    pub nodes: Option<u8>,
+    /// Program and arguments that run [`daemon::run`] for this state directory.
+    pub daemon: Vec<String>,
+}
+
+/// What a person needs to know afterwards.
+#[derive(Clone, Debug)]
+pub struct Up {
+    pub kubeconfig: PathBuf,
+    /// It ran already.
+    pub already: bool,
+}
+
+/// Brings the cluster up; it stays when this returns.
+pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
+    let problems = preflight::problems(&options.state);
+    if !problems.is_empty() {
+        return Err(Error::said(problems.join("\n")));
+    }
+    preflight::install(say)?;
+    let layout = Layout::new(&options.state)?;
+    let kubeconfig = layout.state().join("api/kubeconfig");
+    let mut settings = Settings::load(&layout)?.unwrap_or_default();
+    let before = settings.nodes.len();
+    settings.grow(options.nodes.unwrap_or(1))?;
+    if answers(&layout, settings.port).await? {
+        if settings.nodes.len() != before {
+            return Err(Error::said(
+                "the cluster runs: `c5c3 down`, then `c5c3 up --nodes` to add nodes",
+            ));
+        }
+        return Ok(Up {
+            kubeconfig,
+            already: true,
+        });
+    }
+    settings.store(&layout)?;
+    start(options, &layout, say).await?;
+    Ok(Up {
+        kubeconfig,
+        already: false,
+    })
+}
+
+/// Whether the daemon runs. One that was just killed or just started is waited for.
+async fn answers(layout: &Layout, port: u16) -> Result<bool> {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while daemon::running(layout).is_some() {
+        if port != 0 && TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
+            return Ok(true);
+        }
+        if Instant::now() > deadline {
+            return Err(Error::said(format!(
+                "the cluster in {} runs but its API does not answer: `c5c3 down`, then `c5c3 up`",
+                layout.state().display()
+            )));
+        }
+        sleep(Duration::from_millis(50)).await;
+    }
+    Ok(false)
+}
+
+async fn start(options: &Options, layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let [program, args @ ..] = options.daemon.as_slice() else {
+        return Err(Error::said("no program is named for the daemon"));
+    };
+    let path = layout.state().join("c5c3.log");
+    let log = log_file(&path)?;
+    // A session of its own: it outlives the terminal.
+    let mut child = tokio::process::Command::new("setsid")
+        .arg(program)
+        .args(args)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .map_err(Error::system(format!("start {program}")))?;
+    let mut last = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        let mut lines = BufReader::new(stdout).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            if line == "ready" {
+                return Ok(());
+            }
+            say(&line);
+            last = line;
+        }
+    }
+    Err(Error::said(format!(
+        "the cluster did not start (last: {last}): see {}",
+        path.display()
+    )))
+}
+
+/// The daemon's log; a large one is put aside.
+fn log_file(path: &Path) -> Result<std::fs::File> {
+    if std::fs::metadata(path).is_ok_and(|m| m.len() > 32 << 20) {
+        let _ = std::fs::rename(path, path.with_extension("log.1"));
+    }
+    std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(Error::file("open", path))
+}

@@ -1,0 +1,341 @@
+//! Objects that pods name: read when needed, watched as long as a pod uses them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::authentication::v1::{
+    BoundObjectReference, TokenRequest as ApiToken, TokenRequestSpec,
+};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolume, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+};
+use kube::api::PostParams;
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::error::{Error, Result};
+use crate::pods::volumes::{Needs, TokenRequest};
+use crate::pods::{Objects, Token, view};
+
+/// The Services of the cluster, for the variables of containers.
+#[derive(Default)]
+pub struct Catalogue {
+    services: RwLock<Vec<Arc<Service>>>,
+}
+
+impl Catalogue {
+    pub fn set(&self, services: Vec<Arc<Service>>) {
+        *self.services.write().unwrap_or_else(PoisonError::into_inner) = services;
+    }
+
+    /// `NAME_SERVICE_HOST` and friends of the namespace, and of the API itself.
+    pub fn variables(&self, namespace: &str) -> Vec<(String, String)> {
+        let all = self.services.read().unwrap_or_else(PoisonError::into_inner);
+        let mut variables = Vec::new();
+        for service in all.iter() {
+            let (own, name) = (service.namespace().unwrap_or_default(), service.name_any());
+            if own == namespace || (own == "default" && name == "kubernetes") {
+                variables.extend(describe(&name, service));
+            }
+        }
+        variables
+    }
+}
+
+fn describe(name: &str, service: &Service) -> Vec<(String, String)> {
+    let Some(spec) = &service.spec else {
+        return Vec::new();
+    };
+    let Some(ip) = spec
+        .cluster_ip
+        .as_deref()
+        .filter(|ip| !matches!(*ip, "" | "None"))
+    else {
+        return Vec::new();
+    };
+    let upper = |text: &str| text.to_uppercase().replace('-', "_");
+    let prefix = upper(name);
+    let mut out = vec![(format!("{prefix}_SERVICE_HOST"), ip.to_owned())];
+    for (i, port) in spec.ports.iter().flatten().enumerate() {
+        let number = port.port.to_string();
+        if i == 0 {
+            out.push((format!("{prefix}_SERVICE_PORT"), number.clone()));
+        }
+        if let Some(name) = &port.name {
+            out.push((format!("{prefix}_SERVICE_PORT_{}", upper(name)), number));
+        }
+    }
+    out
+}
+
+type Key = (&'static str, String, String);
+
+struct Watched {
+    users: BTreeSet<String>,
+    /// Version that was read last: its own announcement is no news.
+    read: Option<String>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+type Table = Arc<Mutex<BTreeMap<Key, Watched>>>;
+
+pub struct KubeObjects {
+    client: Client,
+    services: Arc<Catalogue>,
+    changed: mpsc::UnboundedSender<String>,
+    watched: Table,
+    tokens: Mutex<BTreeMap<(String, TokenRequest), Token>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl KubeObjects {
+    pub fn new(client: Client, services: Arc<Catalogue>, changed: mpsc::UnboundedSender<String>) -> Self {
+        Self {
+            client,
+            services,
+            changed,
+            watched: Table::default(),
+            tokens: Mutex::default(),
+        }
+    }
+
+    async fn get<K>(&self, kind: &'static str, namespace: &str, name: &str) -> Result<Option<K>>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let found = api
+            .get_opt(name)
+            .await
+            .map_err(Error::api(format!("{kind} {namespace}/{name}")))?;
+        let key = (kind, namespace.to_owned(), name.to_owned());
+        if let Some(watched) = lock(&self.watched).get_mut(&key) {
+            watched.read = found.as_ref().and_then(ResourceExt::resource_version);
+        }
+        Ok(found)
+    }
+
+    fn watch<K>(&self, kind: &'static str, namespace: &str, name: &str, user: &str)
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + DeserializeOwned
+            + std::fmt::Debug
+            + Send
+            + 'static,
+    {
+        let key: Key = (kind, namespace.into(), name.into());
+        let mut table = lock(&self.watched);
+        if let Some(watched) = table.get_mut(&key) {
+            watched.users.insert(user.into());
+            return;
+        }
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let (at, all, tell) = (key.clone(), self.watched.clone(), self.changed.clone());
+        let selector = format!("metadata.name={name}");
+        let task = tokio::spawn(async move {
+            let config = watcher::Config::default().fields(&selector);
+            let mut events = watcher(api, config).boxed();
+            while let Some(event) = events.next().await {
+                let version = match event {
+                    Ok(watcher::Event::Apply(o) | watcher::Event::InitApply(o)) => o.resource_version(),
+                    Ok(watcher::Event::Delete(_)) => None,
+                    Ok(_) => continue,
+                    Err(_) => {
+                        tokio::time::sleep(Duration::from_secs(1)).await;
+                        continue;
+                    }
+                };
+                let users = match lock(&all).get_mut(&at) {
+                    Some(watched) if watched.read != version => watched.users.clone(),
+                    _ => continue,
+                };
+                for user in users {
+                    let _ = tell.send(user);
+                }
+            }
+        });
+        let users = BTreeSet::from([user.to_owned()]);
+        table.insert(
+            key,
+            Watched {
+                users,
+                read: None,
+                task,
+            },
+        );
+    }
+
+    /// Tokens are replaced before they expire.
+    pub async fn renew_tokens(&self) {
+        loop {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            let now = Timestamp::now();
+            let due: BTreeSet<String> = {
+                let mut tokens = lock(&self.tokens);
+                let due = tokens
+                    .iter()
+                    .filter(|(_, t)| t.renew_at <= now)
+                    .map(|((uid, _), _)| uid.clone())
+                    .collect();
+                tokens.retain(|_, t| t.renew_at > now);
+                due
+            };
+            for uid in due {
+                let _ = self.changed.send(uid);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Objects for KubeObjects {
+    async fn config_map(&self, namespace: &str, name: &str) -> Result<Option<ConfigMap>> {
+        self.get("ConfigMap", namespace, name).await
+    }
+
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>> {
+        self.get("Secret", namespace, name).await
+    }
+
+    async fn claim(&self, namespace: &str, name: &str) -> Result<Option<PathBuf>> {
+        let claim: Option<PersistentVolumeClaim> = self.get("PersistentVolumeClaim", namespace, name).await?;
+        let bound = claim.filter(|c| c.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound"));
+        let Some(volume) = bound.and_then(|c| c.spec?.volume_name) else {
+            return Ok(None);
+        };
+        let api: Api<PersistentVolume> = Api::all(self.client.clone());
+        let volume = api
+            .get_opt(&volume)
+            .await
+            .map_err(Error::api(format!("persistent volume {volume}")))?;
+        Ok(volume.and_then(|v| v.spec).and_then(|spec| {
+            let host = spec.host_path.map(|h| h.path);
+            host.or_else(|| spec.local.map(|l| l.path)).map(PathBuf::from)
+        }))
+    }
+
+    async fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Token> {
+        let key = (view::uid(pod).to_owned(), request.clone());
+        if let Some(token) = lock(&self.tokens).get(&key) {
+            return Ok(token.clone());
+        }
+        let spec = pod.spec.as_ref();
+        let account = spec
+            .and_then(|s| s.service_account_name.clone())
+            .unwrap_or_else(|| "default".into());
+        let wanted = ApiToken {
+            spec: Some(TokenRequestSpec {
+                audiences: match request.audience.is_empty() {
+                    true => None,
+                    false => Some(vec![request.audience.clone()]),
+                },
+                expiration_seconds: Some(request.seconds),
+                bound_object_ref: Some(BoundObjectReference {
+                    api_version: Some("v1".into()),
+                    kind: Some("Pod".into()),
+                    name: pod.metadata.name.clone(),
+                    uid: pod.metadata.uid.clone(),
+                }),
+                ..TokenRequestSpec::default()
+            }),
+            ..ApiToken::default()
+        };
+        let what = format!("token of service account {}/{account}", view::namespace(pod));
+        let api: Api<ServiceAccount> = Api::namespaced(self.client.clone(), view::namespace(pod));
+        let made: ApiToken = api
+            .create_subresource("token", &account, &PostParams::default(), &wanted)
+            .await
+            .map_err(Error::api(what.clone()))?;
+        let status = made.status.unwrap_or_default();
+        let (Some(value), Some(expiry)) = (status.token, status.expiration_timestamp) else {
+            return Err(Error::said(format!("{what}: empty answer")));
+        };
+        // Renewed when four fifths of its life are over.
+        let now = Timestamp::now();
+        let life = expiry.0.duration_since(now).as_secs();
+        let token = Token {
+            value,
+            renew_at: now + SignedDuration::from_secs(life / 5 * 4),
+        };
+        lock(&self.tokens).insert(key, token.clone());
+        Ok(token)
+    }
+
+    fn services(&self, namespace: &str) -> Vec<(String, String)> {
+        self.services.variables(namespace)
+    }
+
+    fn used(&self, pod: &Pod, needs: &Needs) {
+        let (namespace, uid) = (view::namespace(pod), view::uid(pod));
+        for name in &needs.config_maps {
+            self.watch::<ConfigMap>("ConfigMap", namespace, name, uid);
+        }
+        for name in &needs.secrets {
+            self.watch::<Secret>("Secret", namespace, name, uid);
+        }
+        for name in &needs.claims {
+            self.watch::<PersistentVolumeClaim>("PersistentVolumeClaim", namespace, name, uid);
+        }
+    }
+
+    fn unused(&self, pod: &Pod) {
+        let uid = view::uid(pod);
+        lock(&self.watched).retain(|_, watched| {
+            watched.users.remove(uid);
+            !watched.users.is_empty()
+        });
+        lock(&self.tokens).retain(|(user, _), _| user != uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn service_variables() {
+        let service: Service = serde_json::from_value(json!({
+            "metadata": { "name": "my-db", "namespace": "n" },
+            "spec": { "clusterIP": "10.192.0.9", "ports": [
+                { "name": "sql", "port": 3306 }, { "port": 1 }] } }))
+        .unwrap();
+        let catalogue = Catalogue::default();
+        catalogue.set(vec![Arc::new(service)]);
+        let text: Vec<String> = catalogue
+            .variables("n")
+            .iter()
+            .map(|(k, v)| format!("{k}={v}"))
+            .collect();
+        assert_eq!(
+            text,
+            [
+                "MY_DB_SERVICE_HOST=10.192.0.9",
+                "MY_DB_SERVICE_PORT=3306",
+                "MY_DB_SERVICE_PORT_SQL=3306",
+            ]
+        );
+        assert!(catalogue.variables("other").is_empty());
+    }
+}

@@ -1,0 +1,102 @@
+//! Services on loopback of the machine: a listener there, the connection from inside.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use super::frontends::Exposure;
+use crate::netns::NetNs;
+
+/// Listeners that are open now.
+#[derive(Default)]
+pub(super) struct Exposed {
+    open: BTreeMap<Exposure, JoinHandle<()>>,
+}
+
+impl Drop for Exposed {
+    fn drop(&mut self) {
+        for task in self.open.values() {
+            task.abort();
+        }
+    }
+}
+
+impl Exposed {
+    /// Opens what is missing and closes what is not wanted any more. `dial` gives a
+    /// namespace to connect from, for each connection anew: nodes come and go.
+    pub async fn set(
+        &mut self,
+        wanted: &[Exposure],
+        dial: impl Fn() -> Option<NetNs> + Clone + Send + Sync + 'static,
+    ) {
+        self.open.retain(|exposure, task| {
+            let keep = wanted.contains(exposure);
+            if !keep {
+                task.abort();
+            }
+            keep
+        });
+        for exposure in wanted {
+            if self.open.contains_key(exposure) {
+                continue;
+            }
+            let at = SocketAddr::from((Ipv4Addr::LOCALHOST, exposure.listen));
+            match TcpListener::bind(at).await {
+                Ok(listener) => {
+                    tracing::info!("{} is on {at}", exposure.service);
+                    let to = SocketAddr::V4(exposure.to);
+                    let task = tokio::spawn(accept(listener, to, dial.clone()));
+                    self.open.insert(exposure.clone(), task);
+                }
+                Err(e) => tracing::warn!("{} cannot listen on {at}: {e}", exposure.service),
+            }
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    to: SocketAddr,
+    dial: impl Fn() -> Option<NetNs> + Send + Sync + 'static,
+) {
+    loop {
+        let Ok((client, _)) = listener.accept().await else {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            continue;
+        };
+        let Some(ns) = dial() else { continue };
+        tokio::spawn(async move {
+            if let Err(e) = forward(client, &ns, to).await {
+                tracing::debug!("forward to {to}: {e}");
+            }
+        });
+    }
+}
+
+async fn forward(mut client: TcpStream, ns: &NetNs, to: SocketAddr) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    let mut server = ns.connect(to).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut server)
+        .await
+        .map(drop)
+}
+
+/// The other direction: connections of a node to a listener of this machine.
+pub(super) async fn inwards(listener: TcpListener, to: SocketAddr) {
+    loop {
+        let Ok((mut client, _)) = listener.accept().await else {
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            continue;
+        };
+        tokio::spawn(async move {
+            let _ = client.set_nodelay(true);
+            if let Ok(mut server) = TcpStream::connect(to).await {
+                let _ = server.set_nodelay(true);
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,9 @@
+//! Services: what they are ([`frontends`]), the rules of a node ([`table`]), and the loop
+//! that follows the API and keeps every node's rules, names and loopback listeners.
+
+mod expose;
+mod follow;
+pub mod frontends;
+pub mod table;
+
+pub use follow::{Member, Network, Settings};

@@ -1,0 +1,198 @@
+//! The nftables rules of a node, as text. The whole table is replaced at once.
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use super::frontends::{Frontend, Protocol};
+use crate::addresses::{Addresses, Network};
+
+/// What differs between nodes.
+#[derive(Clone, Debug)]
+pub struct Own {
+    pub name: String,
+    pub address: Ipv4Addr,
+    pub pods: Network,
+    /// Bridged packets pass no rules here: connections between pods of one bridge by a
+    /// service address need masquerading.
+    pub masquerade: bool,
+    /// Services that this program answers itself on every node: address, protocol, port
+    /// and the port on the node's own address.
+    pub builtin: Vec<(Ipv4Addr, Protocol, u16, u16)>,
+}
+
+/// Packets with this mark leave with the node's address, so that answers come back.
+const MARK: &str = "0x4000";
+
+pub fn render(own: &Own, addresses: &Addresses, frontends: &[Frontend]) -> String {
+    let mut elements = Vec::new();
+    let mut node_ports = Vec::new();
+    let mut chains = String::new();
+    for (i, (address, protocol, port, local)) in own.builtin.iter().enumerate() {
+        elements.push(format!("{address} . {} . {port} : goto b{i}", protocol.name()));
+        let to = SocketAddrV4::new(own.address, *local);
+        // Infallible: writing to a String.
+        let _ = write!(
+            chains,
+            " chain b{i} {{\n  meta l4proto {} dnat to {to}\n }}\n",
+            protocol.name()
+        );
+    }
+    for (i, frontend) in frontends.iter().enumerate() {
+        let ends: Vec<SocketAddrV4> = frontend
+            .backends
+            .iter()
+            .filter(|b| !frontend.local || b.node.as_deref() == Some(own.name.as_str()))
+            .map(|b| b.to)
+            .collect();
+        if ends.is_empty() {
+            // No element: the address is refused below.
+            continue;
+        }
+        let protocol = frontend.protocol.name();
+        elements.push(format!(
+            "{} . {protocol} . {} : goto s{i}",
+            frontend.address, frontend.port
+        ));
+        if let Some(port) = frontend.node_port {
+            node_ports.push(format!("{protocol} . {port} : goto n{i}"));
+            let _ = write!(
+                chains,
+                " chain n{i} {{\n  meta mark set meta mark or {MARK}\n  goto s{i}\n }}\n"
+            );
+        }
+        chain(&mut chains, i, frontend, &ends);
+    }
+    let services = addresses.service_network();
+    let masquerade = match own.masquerade {
+        true => format!(
+            "  ct status dnat ip saddr {0} ip daddr {0} masquerade\n",
+            own.pods
+        ),
+        false => String::new(),
+    };
+    format!(
+        "table ip c5c3
+delete table ip c5c3
+table ip c5c3 {{
+ map services {{
+  type ipv4_addr . inet_proto . inet_service : verdict
+{services_map} }}
+ map nodeports {{
+  type inet_proto . inet_service : verdict
+{node_ports_map} }}
+{chains} chain dispatch {{
+  ip daddr . meta l4proto . th dport vmap @services
+  ip daddr {node} meta l4proto . th dport vmap @nodeports
+ }}
+ chain prerouting {{
+  type nat hook prerouting priority dstnat; policy accept;
+  jump dispatch
+ }}
+ chain output {{
+  type nat hook output priority -100; policy accept;
+  jump dispatch
+ }}
+ chain postrouting {{
+  type nat hook postrouting priority srcnat; policy accept;
+  meta mark and {MARK} == {MARK} masquerade
+{masquerade} }}
+ chain forward {{
+  type filter hook forward priority 0; policy accept;
+  ip daddr {services} meta l4proto tcp reject with tcp reset
+  ip daddr {services} reject with icmp port-unreachable
+ }}
+ chain out {{
+  type filter hook output priority 0; policy accept;
+  ip daddr {services} meta l4proto tcp reject with tcp reset
+  ip daddr {services} reject with icmp port-unreachable
+ }}
+}}
+",
+        services_map = map(&elements),
+        node_ports_map = map(&node_ports),
+        node = own.address,
+    )
+}
+
+fn map(elements: &[String]) -> String {
+    match elements.is_empty() {
+        true => String::new(),
+        false => format!("  elements = {{\n   {}\n  }}\n", elements.join(",\n   ")),
+    }
+}
+
+fn chain(out: &mut String, i: usize, frontend: &Frontend, ends: &[SocketAddrV4]) {
+    let pick = match frontend.sticky {
+        true => "jhash ip saddr",
+        false => "numgen random",
+    };
+    let targets: Vec<String> = (0..ends.len()).map(|e| format!("{e} : goto e{i}_{e}")).collect();
+    let _ = write!(
+        out,
+        " chain s{i} {{\n  comment {:?}\n  {pick} mod {} vmap {{ {} }}\n }}\n",
+        frontend.name,
+        ends.len(),
+        targets.join(", ")
+    );
+    for (e, to) in ends.iter().enumerate() {
+        let _ = write!(
+            out,
+            " chain e{i}_{e} {{\n  ip saddr {} meta mark set meta mark or {MARK}\n  meta l4proto {} dnat to {to}\n }}\n",
+            to.ip(),
+            frontend.protocol.name()
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::frontends::{frontends, tests::snapshot};
+    use super::*;
+
+    fn own() -> Own {
+        let addresses = Addresses::default();
+        Own {
+            name: "a".into(),
+            address: addresses.node(1),
+            pods: addresses.pod_network(1),
+            masquerade: false,
+            builtin: vec![(addresses.dns_service(), Protocol::Udp, 53, 10053)],
+        }
+    }
+
+    #[test]
+    fn rules_of_a_node() {
+        let text = render(&own(), &Addresses::default(), &frontends(&snapshot()));
+        let golden = include_str!("golden.nft");
+        if std::env::var("UPDATE").is_ok() {
+            std::fs::write(
+                concat!(env!("CARGO_MANIFEST_DIR"), "/src/network/golden.nft"),
+                &text,
+            )
+            .unwrap();
+            return;
+        }
+        assert_eq!(text, golden, "run the test with UPDATE=1 after a wanted change");
+    }
+
+    #[test]
+    fn local_traffic_stays_on_the_node() {
+        let mut all = frontends(&snapshot());
+        all[0].local = true;
+        let text = render(&own(), &Addresses::default(), &all);
+        assert!(
+            text.contains("10.191.1.2:8080") && !text.contains("10.191.2.2:8080"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn masquerading_where_bridges_hide_packets() {
+        let own = Own {
+            masquerade: true,
+            ..own()
+        };
+        let text = render(&own, &Addresses::default(), &[]);
+        assert!(text.contains("ct status dnat ip saddr 10.191.1.0/24 ip daddr 10.191.1.0/24 masquerade"));
+    }
+}

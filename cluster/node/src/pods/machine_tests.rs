@@ -1,0 +1,314 @@
+//! The state machine against a simulated runtime: whatever happens, no container runs
+//! twice, and the pod gets where it should.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::decide::{Action, Input, decide, next_streak};
+use super::memory::Memory;
+use super::observed::{Container, Observed, Sandbox, State};
+use super::view;
+
+/// What may happen between two decisions.
+#[derive(Clone, Debug)]
+enum Accident {
+    None,
+    /// A running container ends with this code.
+    Exit(u8, i32),
+    /// The program forgets everything that it only remembered.
+    Restart,
+    /// The node dies: the sandbox is not ready, everything in it has ended.
+    PowerCut,
+    /// An action is started but its end is never heard of.
+    LostWord,
+    Delete,
+}
+
+struct World {
+    pod: Pod,
+    observed: Observed,
+    memory: Memory,
+    now: Timestamp,
+    next: u32,
+    finished: bool,
+}
+
+impl World {
+    fn new(policy: &str, codes: usize) -> Self {
+        let containers: Vec<_> = (0..codes).map(|i| json!({ "name": format!("c{i}") })).collect();
+        let pod = serde_json::from_value(json!({
+            "metadata": { "name": "p", "namespace": "n", "uid": "u" },
+            "spec": { "restartPolicy": policy, "containers": containers,
+                "initContainers": [{ "name": "i0" }, { "name": "side", "restartPolicy": "Always" }] },
+        }))
+        .unwrap();
+        Self {
+            pod,
+            observed: Observed::default(),
+            memory: Memory::default(),
+            now: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_000_000),
+            next: 0,
+            finished: false,
+        }
+    }
+
+    fn step(&mut self, accident: &Accident) {
+        self.happen(accident);
+        let decision = decide(&Input {
+            pod: &self.pod,
+            observed: &self.observed,
+            memory: &self.memory,
+            node_address: "10.0.0.1",
+            now: self.now,
+        });
+        let final_before = view::is_final(view::phase(&self.pod));
+        if final_before {
+            assert_eq!(
+                decision.status.phase.as_deref(),
+                view::phase(&self.pod),
+                "final stays"
+            );
+        }
+        self.pod.status = Some(decision.status);
+        for action in decision.actions {
+            if matches!(accident, Accident::LostWord) && self.next.is_multiple_of(2) {
+                self.next += 1;
+                continue;
+            }
+            self.apply(action);
+        }
+        self.check();
+        self.now += SignedDuration::from_secs(7);
+        // Init containers end by themselves.
+        for c in &mut self.observed.containers {
+            if c.name == "i0" && c.state == State::Running {
+                end(c, 0, self.now);
+            }
+        }
+    }
+
+    fn happen(&mut self, accident: &Accident) {
+        match accident {
+            Accident::None | Accident::LostWord => {}
+            Accident::Exit(which, code) => {
+                let name = format!("c{which}");
+                let now = self.now;
+                let running = |c: &&mut Container| c.name == name && c.state == State::Running;
+                if let Some(c) = self.observed.containers.iter_mut().find(running) {
+                    end(c, *code, now);
+                }
+            }
+            Accident::Restart => self.memory = Memory::default(),
+            Accident::PowerCut => {
+                let now = self.now;
+                self.memory = Memory::default();
+                self.observed.sandboxes.iter_mut().for_each(|s| s.ready = false);
+                for c in self.observed.containers.iter_mut().filter(|c| c.lives()) {
+                    end(c, 255, now);
+                }
+            }
+            Accident::Delete => {
+                self.pod.metadata.deletion_timestamp = Some(Time(self.now));
+                self.pod.metadata.deletion_grace_period_seconds = Some(1);
+            }
+        }
+    }
+
+    fn apply(&mut self, action: Action) {
+        self.next += 1;
+        let id = format!("id{}", self.next);
+        match action {
+            Action::RunSandbox { attempt } => {
+                assert!(
+                    self.observed.sandboxes.iter().all(|s| s.attempt != attempt),
+                    "name taken"
+                );
+                self.observed.sandboxes.push(Sandbox {
+                    id,
+                    attempt,
+                    ready: true,
+                    created: self.now,
+                    ip: Some("10.1.1.1".into()),
+                });
+            }
+            Action::StopSandbox { id } => {
+                let now = self.now;
+                let all = self.observed.containers.iter_mut();
+                for c in all.filter(|c| c.sandbox == id && c.lives()) {
+                    end(c, 137, now);
+                }
+                self.observed
+                    .sandboxes
+                    .iter_mut()
+                    .filter(|s| s.id == id)
+                    .for_each(|s| s.ready = false);
+                self.memory.stopped.insert(id);
+            }
+            Action::RemoveSandbox { id } => {
+                self.observed.sandboxes.retain(|s| s.id != id);
+                self.observed.containers.retain(|c| c.sandbox != id);
+            }
+            Action::Start {
+                name,
+                attempt,
+                sandbox,
+            } => {
+                let taken = self
+                    .observed
+                    .containers
+                    .iter()
+                    .any(|c| c.name == name && c.attempt == attempt);
+                assert!(!taken, "container name {name}/{attempt} taken");
+                if let Some(ended) = self.observed.latest(&sandbox, &name) {
+                    let streak = next_streak(ended, &self.memory);
+                    self.memory.streaks.insert(name.clone(), streak);
+                }
+                self.observed.containers.push(Container {
+                    id,
+                    name,
+                    attempt,
+                    sandbox,
+                    state: State::Running,
+                    created: self.now,
+                    started: Some(self.now),
+                    finished: None,
+                    exit_code: 0,
+                    reason: String::new(),
+                    message: String::new(),
+                    image: String::new(),
+                    image_id: String::new(),
+                });
+            }
+            Action::Stop { id, .. } => {
+                let now = self.now;
+                self.observed
+                    .containers
+                    .iter_mut()
+                    .filter(|c| c.id == id)
+                    .for_each(|c| end(c, 143, now));
+            }
+            Action::Remove { id } => self.observed.containers.retain(|c| c.id != id),
+            Action::Finish => {
+                assert!(self.observed.sandboxes.is_empty(), "nothing is left behind");
+                self.finished = true;
+            }
+        }
+    }
+
+    fn check(&self) {
+        for c in self.observed.containers.iter().filter(|c| c.lives()) {
+            let twins = self.observed.instances(&c.name).filter(|o| o.lives()).count();
+            assert_eq!(twins, 1, "{} runs twice", c.name);
+        }
+    }
+}
+
+fn end(container: &mut Container, code: i32, now: Timestamp) {
+    container.state = State::Exited;
+    container.exit_code = code;
+    container.finished = Some(now);
+}
+
+fn accidents() -> impl Strategy<Value = Accident> {
+    prop_oneof![
+        8 => Just(Accident::None),
+        3 => (0u8..2, prop_oneof![Just(0), Just(1)]).prop_map(|(c, code)| Accident::Exit(c, code)),
+        1 => Just(Accident::Restart),
+        1 => Just(Accident::PowerCut),
+        1 => Just(Accident::LostWord),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn nothing_runs_twice_and_deletion_ends(
+        policy in prop_oneof![Just("Always"), Just("OnFailure"), Just("Never")],
+        list in prop::collection::vec(accidents(), 0..40),
+    ) {
+        let mut world = World::new(policy, 2);
+        for accident in &list {
+            world.step(accident);
+        }
+        world.step(&Accident::Delete);
+        for _ in 0..20 {
+            if world.finished {
+                break;
+            }
+            world.step(&Accident::None);
+        }
+        prop_assert!(world.finished, "{:?}", world.observed);
+    }
+
+    #[test]
+    fn a_pod_that_restarts_comes_back(list in prop::collection::vec(accidents(), 0..40)) {
+        let mut world = World::new("Always", 2);
+        for accident in &list {
+            world.step(accident);
+        }
+        for _ in 0..200 {
+            world.step(&Accident::None);
+        }
+        let status = world.pod.status.clone().unwrap();
+        let ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+        prop_assert!(ready, "{status:?}");
+        prop_assert_eq!(status.phase.as_deref(), Some("Running"));
+    }
+}
+
+fn run(world: &mut World, steps: usize) {
+    for _ in 0..steps {
+        world.step(&Accident::None);
+    }
+}
+
+#[test]
+fn ends_by_policy() {
+    for (policy, codes, phase) in [
+        ("Never", [0, 0], "Succeeded"),
+        ("Never", [0, 1], "Failed"),
+        ("OnFailure", [0, 0], "Succeeded"),
+        ("OnFailure", [0, 1], "Running"),
+        ("Always", [0, 0], "Running"),
+    ] {
+        let mut world = World::new(policy, 2);
+        run(&mut world, 10);
+        world.step(&Accident::Exit(0, codes[0]));
+        world.step(&Accident::Exit(1, codes[1]));
+        run(&mut world, 10);
+        let status = world.pod.status.clone().unwrap();
+        assert_eq!(status.phase.as_deref(), Some(phase), "{policy} {codes:?}");
+        let helper = world.observed.last("side").unwrap();
+        assert_eq!(
+            helper.state == State::Running,
+            phase == "Running",
+            "{policy} {codes:?}"
+        );
+    }
+}
+
+#[test]
+fn a_pod_that_never_restarts_is_not_started_again_after_a_power_cut() {
+    let mut world = World::new("Never", 1);
+    run(&mut world, 10);
+    world.step(&Accident::PowerCut);
+    run(&mut world, 10);
+    let status = world.pod.status.clone().unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Failed"));
+    assert!(world.observed.containers.iter().all(|c| !c.lives()));
+}
+
+#[test]
+fn deadlines_end_pods() {
+    let mut world = World::new("Always", 1);
+    world.pod.spec.as_mut().unwrap().active_deadline_seconds = Some(60);
+    run(&mut world, 20);
+    let status = world.pod.status.clone().unwrap();
+    assert_eq!(
+        (status.phase.as_deref(), status.reason.as_deref()),
+        (Some("Failed"), Some("DeadlineExceeded"))
+    );
+    assert!(world.observed.containers.iter().all(|c| !c.lives()));
+}
