@@ -1,0 +1,83 @@
+//! The process behind an embedded cluster: API server, nodes and, unless told otherwise, the
+//! kinds and operators of CobaltCore.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use c5c3_api::{Origin, registry};
+use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
+use clap::Args;
+use embedded_node::cluster::daemon::{Options, Running, ready_line};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+
+use super::{Place, block_on, own};
+use crate::failure::Failure;
+
+/// Nodes come up within seconds; a busy machine may need longer.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    place: Place,
+    #[arg(long)]
+    image_store: PathBuf,
+    #[arg(long)]
+    cluster_only: bool,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    telemetry::start("info").map_err(|error| Failure::Usage(error.to_string()))?;
+    block_on(serve(arguments))
+}
+
+async fn serve(arguments: &Arguments) -> Result<(), Failure> {
+    let stop = Stop::on_signal().context("signals")?;
+    let options = Options {
+        state: arguments.place.state_dir.clone(),
+        image_stores: vec![arguments.image_store.clone()],
+        init: own(&["node-init"])?,
+    };
+    let mut say = |line: &str| println!("{line}");
+    let running = Running::start(&options, &mut say).await?;
+    if !arguments.cluster_only {
+        say("installs the kinds of CobaltCore");
+        install(&running.client()).await?;
+        let (clusters, metrics, stop) = (Clusters::of(running.client()), Metrics::default(), stop.clone());
+        tokio::spawn(operate(clusters, metrics, stop));
+    }
+    running.ready(PATIENCE, &mut say).await?;
+    ready_line()?;
+    stop.requested().await;
+    running.stop().await;
+    Ok(())
+}
+
+/// Applies every definition; those that are there already are not written again.
+async fn install(client: &kube::Client) -> Result<(), Failure> {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams::apply("c5c3-up").force();
+    for kind in registry().iter().filter(|kind| kind.origin != Origin::Composite) {
+        let definition = kind.crd();
+        let name = definition.metadata.name.clone().unwrap_or_default();
+        api.patch(&name, &params, &Patch::Apply(definition)).await.with_context(|| format!("cannot install {name}"))?;
+    }
+    Ok(())
+}
+
+/// The operators, and the stand-ins for those of other projects.
+async fn operate(clusters: Clusters, metrics: Metrics, stop: Stop) {
+    let settings = c5c3_control_plane::Settings { namespace: None };
+    let control_plane = c5c3_control_plane::run(clusters.clone(), metrics.clone(), settings, stop.clone());
+    let services = c5c3_services::run(clusters.clone(), metrics.clone(), None, stop.clone());
+    let stand_ins = stand_ins::run(clusters, metrics, stop);
+    let (control_plane, services, stand_ins) = tokio::join!(control_plane, services, stand_ins);
+    for outcome in [control_plane.map_err(|e| e.to_string()), services.map_err(|e| e.to_string()), stand_ins.map_err(|e| e.to_string())] {
+        if let Err(error) = outcome {
+            tracing::error!(error, "an operator ended");
+        }
+    }
+}

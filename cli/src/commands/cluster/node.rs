@@ -1,0 +1,67 @@
+//! `c5c3 node …`: drills.
+
+use clap::{Args, Subcommand};
+use embedded_node::cluster::nodes;
+
+use super::{Place, block_on};
+use crate::failure::Failure;
+use crate::output::{Format, Table, print_table, print_values};
+
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 node list
+  c5c3 node kill node-2      pull its plug: every process of it is gone at once
+  c5c3 node start node-2     put the plug back";
+
+/// Look at the embedded nodes, pull their plugs, put them back.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the nodes.
+    List {
+        #[command(flatten)]
+        place: Place,
+        #[arg(long, short, value_enum, default_value_t = Format::Table)]
+        output: Format,
+    },
+    /// Pull a node's plug; it stays off until it is started.
+    Kill {
+        #[command(flatten)]
+        place: Place,
+        name: String,
+    },
+    /// Put the plug back.
+    Start {
+        #[command(flatten)]
+        place: Place,
+        name: String,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Command::List { place, output } => list(place, *output),
+        Command::Kill { place, name } => block_on(async { Ok(nodes::kill(&place.state_dir, name).await?) }),
+        Command::Start { place, name } => block_on(async { Ok(nodes::start(&place.state_dir, name).await?) }),
+    }
+}
+
+fn list(place: &Place, output: Format) -> Result<(), Failure> {
+    let listed = nodes::list(&place.state_dir)?;
+    if output != Format::Table {
+        let values: Vec<_> = listed.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        return print_values(&values, output);
+    }
+    let mut table = Table::new(&["NAME", "STATE", "ADDRESS", "PID"]);
+    for node in listed {
+        let pid = node.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        table.row([node.name, node.state.to_owned(), node.address, pid]);
+    }
+    print_table(&table)
+}
