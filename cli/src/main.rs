@@ -12,6 +12,7 @@ use failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
+  c5c3 up                                             a cluster on this machine, with all operators
   c5c3 crds | kubectl apply --server-side -f -        install every kind
   c5c3 crds -o table                                  list the kinds
   c5c3 crds --group c5c3.io --kind SecretAggregate    one definition
@@ -24,6 +25,9 @@ Exit codes:
   1  failed                   4  not ready, or not in time
   2  wrong arguments";
 
+/// Must be the first argument; see `main`.
+const NODE_INIT: &str = "node-init";
+
 /// CobaltCore: OpenStack on Kubernetes, in one binary.
 #[derive(Parser)]
 #[command(name = "c5c3", version, after_help = EXAMPLES, max_term_width = 100)]
@@ -34,6 +38,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Up(commands::cluster::up::Arguments),
+    Down(commands::cluster::down::Arguments),
+    Node(commands::cluster::node::Arguments),
+    /// The process behind `up`.
+    #[command(hide = true)]
+    Daemon(commands::cluster::daemon::Arguments),
+    /// Process 1 of a node.
+    #[command(hide = true)]
+    NodeInit { arguments: Vec<String> },
     /// Print the definitions of the API's kinds.
     Crds(commands::crds::Arguments),
     /// Run an operator against a cluster.
@@ -48,6 +61,12 @@ enum Command {
 impl Cli {
     fn run(self) -> Result<(), Failure> {
         match self.command {
+            Command::Up(arguments) => commands::cluster::up::run(&arguments),
+            Command::Down(arguments) => commands::cluster::down::run(&arguments),
+            Command::Node(arguments) => commands::cluster::node::run(&arguments),
+            Command::Daemon(arguments) => commands::cluster::daemon::run(&arguments),
+            // `main` has taken it: it must run before any thread.
+            Command::NodeInit { .. } => Ok(()),
             Command::Crds(arguments) => commands::crds::run(&arguments),
             Command::Operator(arguments) => commands::operator::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
@@ -58,6 +77,11 @@ impl Cli {
 }
 
 fn main() -> ExitCode {
+    // A node's process 1 enters namespaces, which only a single thread can.
+    let arguments: Vec<String> = std::env::args().collect();
+    if arguments.get(1).is_some_and(|name| name == NODE_INIT) {
+        return embedded_node::init::main(&arguments[2..]);
+    }
     // An error means that a provider is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     match Cli::parse().run() {

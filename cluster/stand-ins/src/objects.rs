@@ -7,10 +7,6 @@ pub fn labels(server: &str, instance: &str) -> Value {
     json!({"app.kubernetes.io/name": server, "app.kubernetes.io/instance": instance})
 }
 
-pub fn selector(server: &str, instance: &str) -> String {
-    format!("app.kubernetes.io/name={server},app.kubernetes.io/instance={instance}")
-}
-
 pub fn metadata(namespace: &str, name: &str, server: &str, instance: &str) -> Value {
     json!({"namespace": namespace, "name": name, "labels": labels(server, instance)})
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use c5c3_api::{Origin, registry};
 use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
 use clap::Args;
-use embedded_node::cluster::daemon::{Options, Running, ready_line};
+use embedded_node::cluster::daemon::{Options, Running, ready};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -50,7 +50,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
         tokio::spawn(operate(clusters, metrics, stop));
     }
     running.ready(PATIENCE, &mut say).await?;
-    ready_line()?;
+    ready()?;
     stop.requested().await;
     running.stop().await;
     Ok(())

@@ -240,13 +240,18 @@ pub async fn run(options: &Options) -> Result<()> {
     let mut say = |line: &str| println!("{line}");
     let running = Running::start(options, &mut say).await?;
     running.ready(Duration::from_secs(120), &mut say).await?;
+    ready()?;
+    terminate.recv().await;
+    running.stop().await;
+    Ok(())
+}
+
+/// Tells `up` that all is well, and lets go of its terminal.
+pub fn ready() -> Result<()> {
     println!("ready");
     let null = File::options()
         .write(true)
         .open("/dev/null")
         .map_err(Error::file("open", "/dev/null"))?;
-    nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))?;
-    terminate.recv().await;
-    running.stop().await;
-    Ok(())
+    nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))
 }
