@@ -196,7 +196,7 @@ fn quality_of_service(spec: &Value) -> &'static str {
 
 pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let Some(old) = old else {
-        return workload::containers(&object["spec"], "spec");
+        return workload::containers(&object["spec"], "spec", &[]);
     };
     if matches!(
         context.subresource,

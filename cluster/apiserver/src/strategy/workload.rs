@@ -29,7 +29,10 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
         }
     }
     if spec["template"].is_object() {
-        errors.extend(containers(&spec["template"]["spec"], "spec.template.spec"));
+        // A StatefulSet's pods also have the volumes of its claims.
+        let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
+        let claims: Vec<&str> = claims.filter_map(|claim| claim["metadata"]["name"].as_str()).collect();
+        errors.extend(containers(&spec["template"]["spec"], "spec.template.spec", &claims));
         errors.extend(restart_policy(kind, &spec["template"]["spec"]["restartPolicy"]));
     }
     if kind.plural == "controllerrevisions" || spec["selector"].is_null() {
@@ -76,7 +79,7 @@ fn restart_policy(kind: &Kind, policy: &Value) -> Option<FieldError> {
 }
 
 /// Names of containers and volumes: there, well-formed, once.
-pub fn containers(spec: &Value, path: &str) -> Vec<FieldError> {
+pub fn containers(spec: &Value, path: &str, claims: &[&str]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         errors.push(FieldError::required(format!("{path}.containers"), ""));
@@ -108,6 +111,7 @@ pub fn containers(spec: &Value, path: &str) -> Vec<FieldError> {
         .into_iter()
         .flatten()
         .filter_map(|v| v["name"].as_str())
+        .chain(claims.iter().copied())
         .collect();
     for list in ["initContainers", "containers"] {
         for (i, container) in spec[list].as_array().into_iter().flatten().enumerate() {
