@@ -31,6 +31,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 const SERVE: &str = "LOAD_SERVE";
 const NAMESPACE: &str = "load";
+const CREATES: &str = "load-creates";
 const CLIENTS: [usize; 3] = [1, 16, 64];
 const WATCHERS: usize = 100;
 
@@ -136,7 +137,7 @@ async fn measure() -> Result<()> {
         millis(start),
         millis(again.start)
     ));
-    rows.push(format!("memory: {empty:.0} MB empty, {full:.0} MB with the objects and after the load, {:.0} MB after a restart", again.memory()?));
+    rows.push(format!("memory: {empty:.0} MB empty, {full:.0} MB with the objects and those of the creates, {:.0} MB after a restart", again.memory()?));
     again.stop()?;
     print(&rows);
     match std::env::var("C5C3_TEST_KUBECONFIG") {
@@ -170,27 +171,27 @@ fn object(name: &str) -> ConfigMap {
 
 async fn load(title: &str, kubeconfig: &str, objects: usize) -> Result<Vec<String>> {
     let first = client(kubeconfig).await?;
-    let namespace = Namespace {
-        metadata: ObjectMeta {
-            name: Some(NAMESPACE.into()),
-            ..ObjectMeta::default()
-        },
-        ..Namespace::default()
-    };
-    Api::<Namespace>::all(first.clone())
-        .create(&PostParams::default(), &namespace)
-        .await?;
+    for name in [NAMESPACE, CREATES] {
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.into()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        Api::<Namespace>::all(first.clone())
+            .create(&PostParams::default(), &namespace)
+            .await?;
+    }
     let mut rows = vec![format!("{title}:")];
-    let mut made = 0;
     for clients in CLIENTS {
         let (count, seconds) = creates(kubeconfig, clients, clients).await?;
-        made += count;
         rows.push(format!(
             "creates/s with {clients} clients: {:.0}",
             count as f64 / seconds
         ));
     }
-    fill(kubeconfig, objects.saturating_sub(made)).await?;
+    fill(kubeconfig, objects).await?;
     let maps: Api<ConfigMap> = Api::namespaced(first.clone(), NAMESPACE);
     let started = Instant::now();
     let listed = maps.list(&ListParams::default()).await?.items.len();
@@ -216,7 +217,7 @@ async fn creates(kubeconfig: &str, clients: usize, tag: usize) -> Result<(usize,
     let tasks = connections.into_iter().enumerate().map(|(c, client)| {
         let count = count.clone();
         tokio::spawn(async move {
-            let maps: Api<ConfigMap> = Api::namespaced(client, NAMESPACE);
+            let maps: Api<ConfigMap> = Api::namespaced(client, CREATES);
             let mut i = 0;
             while started.elapsed() < time {
                 maps.create(&PostParams::default(), &object(&format!("load-{tag}-{c}-{i}")))

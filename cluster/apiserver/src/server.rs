@@ -34,7 +34,7 @@ pub struct Config {
     pub names: Vec<String>,
     /// Logical clusters; the first one also answers paths without a `/clusters/<name>` prefix.
     pub clusters: Vec<String>,
-    /// Addresses of Services: network and prefix length, and the address of the first cluster's DNS.
+    /// Addresses of Services: network and prefix length.
     pub service_network: (std::net::Ipv4Addr, u8),
     pub limits: Limits,
     pub history: History,
