@@ -53,7 +53,8 @@ impl Fabric {
         let mut laid = false;
         if self.links.index(&near).await?.is_none() || inside.index(UPLINK).await?.is_none() {
             inside.remove(UPLINK).await?;
-            self.links.cable(&near, bridge, node, UPLINK).await?;
+            let hardware = [0x02, 0xc5, 0xc3, 0, 0, index];
+            self.links.cable(&near, bridge, node, UPLINK, hardware).await?;
             laid = true;
         }
         let uplink = inside

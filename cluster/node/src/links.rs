@@ -98,8 +98,16 @@ impl Links {
     }
 
     /// A cable: one end here on `bridge`, the other in `far`, named `far_name`. Both are
-    /// born here, so nothing ever shows in the machine's namespace.
-    pub async fn cable(&self, name: &str, bridge: u32, far: &NetNs, far_name: &str) -> Result<()> {
+    /// born here, so nothing ever shows in the machine's namespace. A cable that is laid
+    /// again has the same hardware address: neighbours need not learn a new one.
+    pub async fn cable(
+        &self,
+        name: &str,
+        bridge: u32,
+        far: &NetNs,
+        far_name: &str,
+        hardware: [u8; 6],
+    ) -> Result<()> {
         let peer = format!("{name}p");
         self.remove(name).await?;
         self.remove(&peer).await?;
@@ -110,15 +118,15 @@ impl Links {
             .execute()
             .await
             .map_err(failed(name))?;
-        let moved = LinkUnspec::new_with_name(&peer).setns_by_fd(far.fd()).build();
-        // The name changes with the move only when the index is given.
-        let moved = match self.index(&peer).await? {
-            Some(index) => LinkUnspec::new_with_index(index)
-                .setns_by_fd(far.fd())
-                .name(far_name)
-                .build(),
-            None => moved,
-        };
+        let index = self
+            .index(&peer)
+            .await?
+            .ok_or_else(|| Error::said(format!("link {peer} vanished while it was made")))?;
+        let moved = LinkUnspec::new_with_index(index)
+            .setns_by_fd(far.fd())
+            .name(far_name)
+            .address(hardware.into())
+            .build();
         self.handle
             .link()
             .set(moved)

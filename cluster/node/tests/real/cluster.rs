@@ -63,6 +63,7 @@ fn a_session_and_its_accidents() {
     session(&town);
     services(&town);
     killed_daemon(&town);
+    killed_runtime_and_cable(&town);
     killed_node(&town);
     assert_eq!(machine_network(), before);
 
@@ -226,6 +227,51 @@ fn killed_daemon(town: &Town) {
     town.until("exposed again", 10, || {
         get(25080, "/name").is_ok_and(|t| t.contains("web-"))
     });
+}
+
+/// containerd of a node dies, then its cable is cut: pods run on and are reached again.
+fn killed_runtime_and_cable(town: &Town) {
+    let before = containers(town);
+    let layout = embedded_node::Layout::new(&town.state).unwrap();
+    let node = layout.node("node-2", 2);
+    let init = embedded_node::node::Node::running(&node).unwrap().pid;
+    let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+    let runtime = children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse::<i32>().ok())
+        .find(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "containerd\n")
+        .unwrap();
+    let pid = nix::unistd::Pid::from_raw(runtime);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).unwrap();
+    let net = format!("--net={}", layout.fabric().display());
+    let cut = std::process::Command::new("nsenter")
+        .args([&net, "ip", "link", "del", "n2"])
+        .status()
+        .unwrap();
+    assert!(cut.success());
+    let t = Instant::now();
+    let pods = town.kubectl(&[
+        "get",
+        "pods",
+        "-l",
+        "app=web",
+        "-o",
+        "jsonpath={.items[*].metadata.name}",
+    ]);
+    for pod in pods.split(' ') {
+        town.until("able to run commands again", 20, || {
+            town.try_kubectl(&["exec", pod, "--", "hostname"]).1.contains(pod)
+        });
+    }
+    let seen = std::cell::RefCell::new(std::collections::BTreeSet::new());
+    town.until("answered by both again", 20, || {
+        if let Ok(text) = get(25080, "/name") {
+            seen.borrow_mut().extend(text.lines().last().map(str::to_owned));
+        }
+        pods.split(' ').all(|p| seen.borrow().contains(p))
+    });
+    eprintln!("runtime and cable back after {:?}", t.elapsed());
+    assert_eq!(containers(town), before, "the same containers, no restart");
 }
 
 fn killed_node(town: &Town) {
