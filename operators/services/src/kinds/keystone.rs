@@ -40,8 +40,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     ],
 };
 
-const FERNET_PATH: &str = "/etc/keystone/fernet-keys";
-const CREDENTIAL_PATH: &str = "/etc/keystone/credential-keys";
+const FERNET_PATH: &str = "/var/lib/keystone/fernet-keys";
+const CREDENTIAL_PATH: &str = "/var/lib/keystone/credential-keys";
 
 fn key_set(name: &'static str, path: &'static str, part: &'static str, keys: &RotatedKeys) -> KeySet {
     let most = usize::try_from(keys.max_active_keys).unwrap_or(3);
