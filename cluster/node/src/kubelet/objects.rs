@@ -91,6 +91,13 @@ impl Drop for Watched {
     }
 }
 
+/// Watching tasks know the table, so it is emptied by hand.
+impl Drop for KubeObjects {
+    fn drop(&mut self) {
+        lock(&self.watched).clear();
+    }
+}
+
 type Table = Arc<Mutex<BTreeMap<Key, Watched>>>;
 
 pub struct KubeObjects {

@@ -7,9 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::decide::{Action, Input, decide, next_streak};
+use super::decide::{Action, Input, decide};
 use super::memory::Memory;
 use super::observed::{Container, Observed, Sandbox, State};
+use super::steps::next_streak;
 use super::view;
 
 /// What may happen between two decisions.

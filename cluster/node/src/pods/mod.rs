@@ -26,6 +26,7 @@ pub mod sandbox;
 pub mod security;
 mod start;
 pub mod status;
+mod steps;
 mod tls;
 pub mod view;
 pub mod volumes;

@@ -123,26 +123,30 @@ async fn image(host: &Host, pod: &Pod, wanted: &Container) -> Result<ImageUser, 
     }
     let failed = |e: Error| Trouble::new("ErrImageInspect", e.to_string());
     let mut present = host.cri.find_image(reference).await.map_err(failed)?;
-    let text = if present.is_some() {
-        format!("Container image {reference:?} already present on machine")
-    } else {
+    // "Always" takes what the store has now; without the store, what the node has.
+    let always = wanted.image_pull_policy.as_deref() == Some("Always");
+    let mut text = format!("Container image {reference:?} already present on machine");
+    if present.is_none() || always {
         let started = std::time::Instant::now();
-        let node = &host.node.layout.name;
-        if let Err(e) = host.images.provide(node, reference).await {
-            let reason = match wanted.image_pull_policy.as_deref() {
-                Some("Never") => "ErrImageNeverPull",
-                _ => "ImagePullBackOff",
-            };
-            let message = format!("Failed to pull image {reference:?}: {e}");
-            host.event(pod, Event::warning("Failed", message.clone()).about(&wanted.name));
-            return Err(Trouble::new(reason, message));
+        let provided = host.images.provide(&host.node.layout.name, reference).await;
+        match provided {
+            Ok(()) => {
+                present = known(host, reference).await.map_err(failed)?;
+                let took = started.elapsed().as_secs_f32();
+                text = format!("Successfully pulled image {reference:?} in {took:.3}s");
+            }
+            Err(_) if present.is_some() => {}
+            Err(e) => {
+                let reason = match wanted.image_pull_policy.as_deref() {
+                    Some("Never") => "ErrImageNeverPull",
+                    _ => "ImagePullBackOff",
+                };
+                let message = format!("Failed to pull image {reference:?}: {e}");
+                host.event(pod, Event::warning("Failed", message.clone()).about(&wanted.name));
+                return Err(Trouble::new(reason, message));
+            }
         }
-        present = known(host, reference).await.map_err(failed)?;
-        format!(
-            "Successfully pulled image {reference:?} in {:.3}s",
-            started.elapsed().as_secs_f32()
-        )
-    };
+    }
     host.event(pod, Event::normal("Pulled", text).about(&wanted.name));
     let image = present.unwrap_or_default();
     Ok(ImageUser {

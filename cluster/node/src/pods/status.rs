@@ -7,10 +7,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::conditions;
-use super::decide::{Input, restart_delay};
+use super::decide::Input;
 use super::memory::Task;
 use super::observed::{Container, State};
 use super::resources;
+use super::steps::restart_delay;
 use super::view::{self, Policy};
 
 /// What the decision found out on its way.

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::backoff;
-use super::decide::{Action, Decision, Input, decide, next_streak};
+use super::decide::{Action, Decision, Input, decide};
 use super::execute::Context;
 use super::handlers::Subject;
 use super::host::{Event, Host};
@@ -19,6 +19,7 @@ use super::observe::{Cache, observe};
 use super::observed::{Observed, State};
 use super::prober::{Probes, Verdict};
 use super::start::{self, Trouble};
+use super::steps::next_streak;
 use super::view;
 use super::volumes::needs;
 

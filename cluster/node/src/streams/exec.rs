@@ -127,13 +127,24 @@ pub async fn exec(place: &Place, container: &str, options: &ExecOptions) -> Resu
     }
     let input = match stdin.is_empty() {
         true => None,
-        false => {
-            let at = command.pipes.join("in");
-            let sender = pipe::OpenOptions::new().open_sender(&at);
-            Some(sender.map_err(Error::file("open", at))?)
-        }
+        false => Some(input_pipe(&command.pipes.join("in")).await?),
     };
     Ok(session(command, pipes, options, input, out, err))
+}
+
+/// The runtime opens its end a moment after it says that the command runs.
+async fn input_pipe(at: &Path) -> Result<pipe::Sender> {
+    const TRIES: u32 = 1000;
+    let mut tried = 0;
+    loop {
+        match pipe::OpenOptions::new().open_sender(at) {
+            Err(e) if e.raw_os_error() == Some(nix::libc::ENXIO) && tried < TRIES => {
+                tried += 1;
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            opened => return opened.map_err(Error::file("open", at)),
+        }
+    }
 }
 
 /// The container's own process, with another command.
