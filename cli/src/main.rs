@@ -46,7 +46,9 @@ enum Command {
     Daemon(commands::cluster::daemon::Arguments),
     /// Process 1 of a node.
     #[command(hide = true)]
-    NodeInit { arguments: Vec<String> },
+    NodeInit {
+        arguments: Vec<String>,
+    },
     /// Print the definitions of the API's kinds.
     Crds(commands::crds::Arguments),
     /// Run an operator against a cluster.

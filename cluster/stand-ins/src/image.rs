@@ -7,6 +7,9 @@ pub fn server_image(name: &str, wished: Option<&str>) -> Result<String, Error> {
     if let Some(image) = wished {
         return Ok(image.to_owned());
     }
-    let found = releases().into_iter().rev().find_map(|release| Release::load(&release).ok()?.image(name));
+    let found = releases()
+        .into_iter()
+        .rev()
+        .find_map(|release| Release::load(&release).ok()?.image(name));
     found.ok_or_else(|| Error::Catalogue(format!("no release has an image {name}")))
 }

@@ -36,12 +36,18 @@ impl Controller for Memcacheds {
     }
 
     async fn observe(&self, object: &Memcached, reader: &Reader) -> Result<i32, Error> {
-        let found: Option<Deployment> = reader.get(&object.namespace().unwrap_or_default(), &object.name_any()).await?;
-        Ok(found.and_then(|deployment| deployment.status?.ready_replicas).unwrap_or(0))
+        let found: Option<Deployment> = reader
+            .get(&object.namespace().unwrap_or_default(), &object.name_any())
+            .await?;
+        Ok(found
+            .and_then(|deployment| deployment.status?.ready_replicas)
+            .unwrap_or(0))
     }
 
     fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
-        Ok(Decision::want(objects(&observed.object)?.into_iter().map(Wanted::raw)))
+        Ok(Decision::want(
+            objects(&observed.object)?.into_iter().map(Wanted::raw),
+        ))
     }
 
     async fn act(&self, action: &Infallible) -> Result<(), Error> {
@@ -72,16 +78,16 @@ fn objects(object: &Memcached) -> Result<Vec<Value>, Error> {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": meta,
             "spec": {"clusterIP": "None", "selector": pods, "ports": [{"name": "memcached", "port": 11211, "targetPort": 11211}]}}),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta,
-            "spec": {"replicas": object.spec.replicas.unwrap_or(1), "selector": {"matchLabels": pods},
-                "template": {"metadata": {"labels": pods}, "spec": {
-                    "automountServiceAccountToken": false, "enableServiceLinks": false, "securityContext": pod_security(UID),
-                    "containers": [{
-                        "name": "memcached", "image": image,
-                        "command": ["memcached", "-l", "0.0.0.0", "-m", memory, "-c", connections, "-U", "0"],
-                        "ports": [{"name": "memcached", "containerPort": 11211}],
-                        "securityContext": container_security(),
-                        "readinessProbe": {"tcpSocket": {"port": 11211}, "periodSeconds": 5},
-                    }],
-                }}}}),
+        "spec": {"replicas": object.spec.replicas.unwrap_or(1), "selector": {"matchLabels": pods},
+            "template": {"metadata": {"labels": pods}, "spec": {
+                "automountServiceAccountToken": false, "enableServiceLinks": false, "securityContext": pod_security(UID),
+                "containers": [{
+                    "name": "memcached", "image": image,
+                    "command": ["memcached", "-l", "0.0.0.0", "-m", memory, "-c", connections, "-U", "0"],
+                    "ports": [{"name": "memcached", "containerPort": 11211}],
+                    "securityContext": container_security(),
+                    "readinessProbe": {"tcpSocket": {"port": 11211}, "periodSeconds": 5},
+                }],
+            }}}}),
     ])
 }

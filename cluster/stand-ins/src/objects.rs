@@ -24,7 +24,11 @@ pub fn container_security() -> Value {
 }
 
 pub fn hash(value: &Value) -> String {
-    Sha256::digest(value.to_string()).iter().take(5).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(value.to_string())
+        .iter()
+        .take(5)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 pub fn encode(text: &str) -> String {

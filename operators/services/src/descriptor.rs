@@ -46,7 +46,12 @@ pub struct Process {
 #[derive(Debug)]
 pub enum Runs {
     /// A WSGI application behind uwsgi: asked on `path` whether it is well.
-    Wsgi { module: &'static str, port: u16, path: &'static str, extra: &'static [(&'static str, &'static str)] },
+    Wsgi {
+        module: &'static str,
+        port: u16,
+        path: &'static str,
+        extra: &'static [(&'static str, &'static str)],
+    },
     /// A program of its own.
     Program { command: &'static [&'static str] },
 }

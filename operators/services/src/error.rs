@@ -21,9 +21,17 @@ pub enum Error {
     #[error("database: neither clusterRef nor host is set")]
     NoDatabase,
     #[error("Secret {secret}: {error}; restore it from a backup, or delete it to start with new keys")]
-    BadKeys { secret: String, part: &'static str, error: KeyError },
+    BadKeys {
+        secret: String,
+        part: &'static str,
+        error: KeyError,
+    },
     #[error("rotation schedule {schedule:?}: {reason}")]
-    BadSchedule { schedule: String, part: &'static str, reason: String },
+    BadSchedule {
+        schedule: String,
+        part: &'static str,
+        reason: String,
+    },
     #[error(transparent)]
     Unreadable(#[from] ReadError),
 }
@@ -33,7 +41,9 @@ impl Fault for Error {
         match self {
             Error::BadKeys { part, .. } | Error::BadSchedule { part, .. } => Some(part),
             Error::NoDatabase => Some(DATABASE_READY),
-            Error::InvalidConfig(_) | Error::PolicyMissing { .. } | Error::CacheMissing(_) => Some(DEPLOYMENT_READY),
+            Error::InvalidConfig(_) | Error::PolicyMissing { .. } | Error::CacheMissing(_) => {
+                Some(DEPLOYMENT_READY)
+            }
             Error::SecretMissing(_) | Error::KeyMissing { .. } | Error::Unreadable(_) => None,
         }
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use c5c3_api::foreign::ConditionsStatus;
 use c5c3_api::foreign::mariadb::{Database, Grant, MariaDb, User};
 use c5c3_api::foreign::memcached::Memcached;
-use c5c3_api::foreign::ConditionsStatus;
 use c5c3_kit::owned::Owned;
 use c5c3_kit::{ReadError, Reader, Reference};
 use futures::future::try_join_all;
@@ -46,33 +46,62 @@ pub struct Facts {
 /// Secrets that the spec names.
 pub fn secret_names<S: Subject>(subject: &S) -> BTreeSet<String> {
     let extras = subject.extras();
-    let databases = subject.databases().into_iter().map(|(_, database)| database.secret_ref.name.clone());
-    let messaging = subject.messaging().map(|messaging| messaging.secret_ref.name.clone());
-    let keystone = subject.keystone().map(|keystone| keystone.app_credential_ref.secret_name.clone());
-    let tasks = extras.after_schema.iter().flat_map(|task| task.secrets.iter().map(|(_, secret, _)| secret.clone()));
+    let databases = subject
+        .databases()
+        .into_iter()
+        .map(|(_, database)| database.secret_ref.name.clone());
+    let messaging = subject
+        .messaging()
+        .map(|messaging| messaging.secret_ref.name.clone());
+    let keystone = subject
+        .keystone()
+        .map(|keystone| keystone.app_credential_ref.secret_name.clone());
+    let tasks = extras
+        .after_schema
+        .iter()
+        .flat_map(|task| task.secrets.iter().map(|(_, secret, _)| secret.clone()));
     let options = extras.secret_options.iter().map(|option| option.secret.clone());
     let volumes = extras.volumes.iter().filter_map(|volume| match &volume.source {
         VolumeSource::Secret(name) => Some(name.clone()),
         VolumeSource::Claim { .. } => None,
     });
-    databases.chain(messaging).chain(keystone).chain(tasks).chain(options).chain(volumes).collect()
+    databases
+        .chain(messaging)
+        .chain(keystone)
+        .chain(tasks)
+        .chain(options)
+        .chain(volumes)
+        .collect()
 }
 
 pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, ReadError> {
     let names = Names::of(subject);
     let namespace = names.namespace.as_str();
-    let mut facts = Facts { owned: reader.owned(), random: std::array::from_fn(|_| rand::random()), ..Facts::default() };
+    let mut facts = Facts {
+        owned: reader.owned(),
+        random: std::array::from_fn(|_| rand::random()),
+        ..Facts::default()
+    };
 
     let wanted: Vec<String> = secret_names(subject).into_iter().collect();
     let secrets = try_join_all(wanted.iter().map(|name| reader.get::<Secret>(namespace, name))).await?;
-    facts.secrets = wanted.into_iter().zip(secrets).filter_map(|(name, secret)| Some((name, data(secret?)))).collect();
+    facts.secrets = wanted
+        .into_iter()
+        .zip(secrets)
+        .filter_map(|(name, secret)| Some((name, data(secret?))))
+        .collect();
     for set in &subject.extras().key_sets {
         if let Some(secret) = reader.get::<Secret>(namespace, &names.suffixed(set.name)).await? {
             let rotated = secret.annotations().get(crate::names::ROTATED).cloned();
             facts.key_secrets.insert(set.name, (data(secret), rotated));
         }
     }
-    if let Some(reference) = subject.common().policy_overrides.as_ref().and_then(|policy| policy.config_map_ref.as_ref()) {
+    if let Some(reference) = subject
+        .common()
+        .policy_overrides
+        .as_ref()
+        .and_then(|policy| policy.config_map_ref.as_ref())
+    {
         let found = reader.get::<ConfigMap>(namespace, &reference.name).await?;
         facts.policy_found = found.is_some();
         facts.policy = found.and_then(|map| map.data.and_then(|mut data| data.remove("policy.yaml")));
@@ -84,28 +113,56 @@ pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, 
         facts.caches.insert(cluster.name.clone(), cache);
     }
     let labels = names.selector();
-    facts.jobs = reader.list::<Job>(namespace, &labels).await?.into_iter().map(|job| (job.name_any(), job)).collect();
+    facts.jobs = reader
+        .list::<Job>(namespace, &labels)
+        .await?
+        .into_iter()
+        .map(|job| (job.name_any(), job))
+        .collect();
     facts.pods = reader.list::<Pod>(namespace, &labels).await?;
-    facts.deployments =
-        reader.list::<Deployment>(namespace, &labels).await?.into_iter().map(|object| (object.name_any(), object)).collect();
-    facts.claims =
-        reader.list::<PersistentVolumeClaim>(namespace, &labels).await?.into_iter().map(|claim| claim.name_any()).collect();
+    facts.deployments = reader
+        .list::<Deployment>(namespace, &labels)
+        .await?
+        .into_iter()
+        .map(|object| (object.name_any(), object))
+        .collect();
+    facts.claims = reader
+        .list::<PersistentVolumeClaim>(namespace, &labels)
+        .await?
+        .into_iter()
+        .map(|claim| claim.name_any())
+        .collect();
     Ok(facts)
 }
 
-async fn read_databases<S: Subject>(subject: &S, reader: &Reader, names: &Names, facts: &mut Facts) -> Result<(), ReadError> {
+async fn read_databases<S: Subject>(
+    subject: &S,
+    reader: &Reader,
+    names: &Names,
+    facts: &mut Facts,
+) -> Result<(), ReadError> {
     for (group, database) in subject.databases() {
-        let Some(cluster) = &database.cluster_ref else { continue };
+        let Some(cluster) = &database.cluster_ref else {
+            continue;
+        };
         if let Some(server) = reader.get::<MariaDb>(&names.namespace, &cluster.name).await? {
             facts.databases.insert(cluster.name.clone(), server);
         }
         let name = names.database_object(group);
         let found = reader.get::<Database>(&names.namespace, &name).await?;
-        facts.database_objects.insert(("Database", name.clone()), readiness(found.and_then(|object| object.status)));
+        facts.database_objects.insert(
+            ("Database", name.clone()),
+            readiness(found.and_then(|object| object.status)),
+        );
         let found = reader.get::<User>(&names.namespace, &name).await?;
-        facts.database_objects.insert(("User", name.clone()), readiness(found.and_then(|object| object.status)));
+        facts.database_objects.insert(
+            ("User", name.clone()),
+            readiness(found.and_then(|object| object.status)),
+        );
         let found = reader.get::<Grant>(&names.namespace, &name).await?;
-        facts.database_objects.insert(("Grant", name), readiness(found.and_then(|object| object.status)));
+        facts
+            .database_objects
+            .insert(("Grant", name), readiness(found.and_then(|object| object.status)));
     }
     Ok(())
 }
@@ -113,7 +170,10 @@ async fn read_databases<S: Subject>(subject: &S, reader: &Reader, names: &Names,
 /// Ready=True, or why not.
 pub fn readiness(status: Option<ConditionsStatus>) -> Result<(), String> {
     let conditions = status.map(|status| status.conditions).unwrap_or_default();
-    match conditions.into_iter().find(|condition| condition.type_ == "Ready") {
+    match conditions
+        .into_iter()
+        .find(|condition| condition.type_ == "Ready")
+    {
         Some(ready) if ready.status == "True" => Ok(()),
         Some(ready) => Err(ready.message.unwrap_or_else(|| "not ready".to_owned())),
         None => Err("not ready yet".to_owned()),
@@ -121,5 +181,10 @@ pub fn readiness(status: Option<ConditionsStatus>) -> Result<(), String> {
 }
 
 fn data(secret: Secret) -> SecretData {
-    secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect()
+    secret
+        .data
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(key, value)| (key, value.0))
+        .collect()
 }

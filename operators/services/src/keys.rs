@@ -107,7 +107,11 @@ mod tests {
         let double = first([1; 32], [1; 32]);
         assert_eq!(check(&double), Err(KeyError::Double(0, 1)));
         assert_eq!(check(&Keys::from([(0, key([1; 32]))])), Err(KeyError::TooFew(1)));
-        assert_eq!(rotate(&good, [1; 32], 3), Err(KeyError::Double(0, 2)), "a key is never used twice");
+        assert_eq!(
+            rotate(&good, [1; 32], 3),
+            Err(KeyError::Double(0, 2)),
+            "a key is never used twice"
+        );
         let name = "x".to_owned();
         assert_eq!(parse([(&name, b"" as &[u8])]), Err(KeyError::Name(name.clone())));
     }

@@ -25,12 +25,21 @@ use c5c3_api::openstack::{Glance, Keystone, Placement};
 use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
 
 /// Looks after all services, of one namespace or of all, until `stop`.
-pub async fn run(clusters: Clusters, metrics: Metrics, namespace: Option<String>, stop: Stop) -> Result<(), ClusterError> {
+pub async fn run(
+    clusters: Clusters,
+    metrics: Metrics,
+    namespace: Option<String>,
+    stop: Stop,
+) -> Result<(), ClusterError> {
     macro_rules! service {
         ($kind:ty) => {
-            Loop::new(Services::<$kind>::default(), clusters.clone(), metrics.clone())
-                .in_namespace(namespace.clone())
-                .run(stop.clone())
+            Loop::new(
+                Services::<$kind>::default(),
+                clusters.clone(),
+                metrics.clone(),
+            )
+            .in_namespace(namespace.clone())
+            .run(stop.clone())
         };
     }
     futures::try_join!(service!(Keystone), service!(Glance), service!(Placement))?;

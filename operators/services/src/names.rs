@@ -17,7 +17,11 @@ pub struct Names {
 
 impl Names {
     pub fn of<S: Subject>(subject: &S) -> Self {
-        Names { namespace: subject.namespace().unwrap_or_default(), name: subject.name_any(), service: S::DESCRIPTOR.name }
+        Names {
+            namespace: subject.namespace().unwrap_or_default(),
+            name: subject.name_any(),
+            service: S::DESCRIPTOR.name,
+        }
     }
 
     pub fn suffixed(&self, suffix: &str) -> String {
@@ -43,7 +47,10 @@ impl Names {
 
     /// The same as a label selector.
     pub fn selector(&self) -> String {
-        format!("app.kubernetes.io/name={},app.kubernetes.io/instance={}", self.service, self.name)
+        format!(
+            "app.kubernetes.io/name={},app.kubernetes.io/instance={}",
+            self.service, self.name
+        )
     }
 
     /// Labels of the pods of one process.

@@ -8,7 +8,9 @@ use c5c3_api::common::ServiceStatus;
 use c5c3_api::conditions::{DATABASE_READY, reason};
 use c5c3_api::foreign::mariadb::{Database, Grant, MariaDb, User};
 use c5c3_api::foreign::memcached::Memcached;
-use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted};
+use c5c3_kit::{
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
@@ -69,13 +71,25 @@ fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error> {
         (task, job, outcome)
     });
     let database = database_ready(subject, facts, &names);
-    Ok(Plan { names, configuration, keys, database, schema, after })
+    Ok(Plan {
+        names,
+        configuration,
+        keys,
+        database,
+        schema,
+        after,
+    })
 }
 
 fn database_ready<S: Subject>(subject: &S, facts: &Facts, names: &Names) -> Result<(), String> {
     for (group, database) in subject.databases() {
-        let Some(cluster) = &database.cluster_ref else { continue };
-        let server = facts.databases.get(&cluster.name).ok_or_else(|| format!("MariaDB {} is missing", cluster.name))?;
+        let Some(cluster) = &database.cluster_ref else {
+            continue;
+        };
+        let server = facts
+            .databases
+            .get(&cluster.name)
+            .ok_or_else(|| format!("MariaDB {} is missing", cluster.name))?;
         let status = server.status.as_ref().map(|status| status.common.clone());
         facts::readiness(status).map_err(|why| format!("MariaDB {}: {why}", cluster.name))?;
         for kind in ["Database", "User", "Grant"] {
@@ -113,18 +127,31 @@ impl<S: Subject> Controller for Services<S> {
     }
 
     fn watches(&self) -> Vec<Kind> {
-        vec![Kind::of::<Secret>(), Kind::of::<ConfigMap>(), Kind::of::<MariaDb>(), Kind::of::<Memcached>()]
+        vec![
+            Kind::of::<Secret>(),
+            Kind::of::<ConfigMap>(),
+            Kind::of::<MariaDb>(),
+            Kind::of::<Memcached>(),
+        ]
     }
 
     fn references(object: &S) -> Vec<Reference> {
         let namespace = object.namespace();
         let namespace = namespace.as_deref();
-        let mut all: Vec<Reference> =
-            facts::secret_names(object).iter().map(|name| Kind::of::<Secret>().named(namespace, name)).collect();
-        let policy = object.common().policy_overrides.as_ref().and_then(|policy| policy.config_map_ref.as_ref());
+        let mut all: Vec<Reference> = facts::secret_names(object)
+            .iter()
+            .map(|name| Kind::of::<Secret>().named(namespace, name))
+            .collect();
+        let policy = object
+            .common()
+            .policy_overrides
+            .as_ref()
+            .and_then(|policy| policy.config_map_ref.as_ref());
         all.extend(policy.map(|reference| Kind::of::<ConfigMap>().named(namespace, &reference.name)));
         let databases = object.databases();
-        let clusters = databases.iter().filter_map(|(_, database)| database.cluster_ref.as_ref());
+        let clusters = databases
+            .iter()
+            .filter_map(|(_, database)| database.cluster_ref.as_ref());
         all.extend(clusters.map(|cluster| Kind::of::<MariaDb>().named(namespace, &cluster.name)));
         let cache = object.cache().and_then(|cache| cache.cluster_ref.as_ref());
         all.extend(cache.map(|cluster| Kind::of::<Memcached>().named(namespace, &cluster.name)));
@@ -155,7 +182,9 @@ impl<S: Subject> Controller for Services<S> {
         } else {
             // What runs goes on as it is until the database fits the new version.
             let running = facts.deployments.keys();
-            kept.extend(running.map(|name| Kind::of::<Deployment>().named(Some(&plan.names.namespace), name)));
+            kept.extend(
+                running.map(|name| Kind::of::<Deployment>().named(Some(&plan.names.namespace), name)),
+            );
         }
         let decision = Decision::want(wanted.into_iter().map(Wanted::raw));
         Ok(kept.into_iter().fold(decision, Decision::keep))
@@ -168,11 +197,18 @@ impl<S: Subject> Controller for Services<S> {
     fn report(observed: &Observed<Self>, _applied: &Applied<Self>) -> Report {
         let subject = &observed.object;
         // The same inputs planned well a moment ago.
-        let Ok(plan) = plan(observed) else { return Report::default() };
+        let Ok(plan) = plan(observed) else {
+            return Report::default();
+        };
         let mut states = States::default();
         states = match (&plan.database, &plan.schema.1) {
             (Err(why), _) => states.unmet(DATABASE_READY, reason::WAITING, why.clone()),
-            (Ok(()), outcome) => step_state(states, DATABASE_READY, S::DESCRIPTOR.schema.last().map_or("", |step| step.name), outcome),
+            (Ok(()), outcome) => step_state(
+                states,
+                DATABASE_READY,
+                S::DESCRIPTOR.schema.last().map_or("", |step| step.name),
+                outcome,
+            ),
         };
         for keys in &plan.keys {
             let text = format!("{} keys, next rotation {}", keys.count, keys.next);
@@ -213,13 +249,22 @@ fn step_state(states: States, part: &'static str, step: &str, outcome: &Outcome)
     match outcome {
         Outcome::Complete => states.met(part, reason::SUCCEEDED, format!("{step} done")),
         Outcome::Failed(words) => states.unmet(part, reason::FAILED, format!("{step} failed: {words}")),
-        Outcome::Running(words) if words.is_empty() => states.unmet(part, reason::RUNNING, format!("{step} runs")),
-        Outcome::Running(words) => states.unmet(part, reason::RUNNING, format!("{step} is tried again: {words}")),
+        Outcome::Running(words) if words.is_empty() => {
+            states.unmet(part, reason::RUNNING, format!("{step} runs"))
+        }
+        Outcome::Running(words) => {
+            states.unmet(part, reason::RUNNING, format!("{step} is tried again: {words}"))
+        }
         Outcome::Missing => states.unmet(part, reason::RUNNING, format!("{step} starts")),
     }
 }
 
-fn process_state<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Plan, process: &crate::descriptor::Process) -> States {
+fn process_state<S: Subject>(
+    states: States,
+    observed: &Observed<Services<S>>,
+    plan: &Plan,
+    process: &crate::descriptor::Process,
+) -> States {
     if plan.schema.1 != Outcome::Complete {
         return states.unmet(process.part, reason::WAITING, "waits for the database schema");
     }
@@ -227,19 +272,38 @@ fn process_state<S: Subject>(states: States, observed: &Observed<Services<S>>, p
     let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
     let replicas = observed.object.replicas(process.name);
     let Some(live) = observed.facts.deployments.get(name) else {
-        return states.unmet(process.part, reason::PROGRESSING, format!("Deployment {name} is being made"));
+        return states.unmet(
+            process.part,
+            reason::PROGRESSING,
+            format!("Deployment {name} is being made"),
+        );
     };
     let status = live.status.clone().unwrap_or_default();
     // Only a rollout of this very configuration counts.
-    let current = live.spec.template.metadata.as_ref().and_then(|meta| meta.annotations.as_ref()).and_then(|all| all.get("c5c3.io/config"))
+    let current = live
+        .spec
+        .template
+        .metadata
+        .as_ref()
+        .and_then(|meta| meta.annotations.as_ref())
+        .and_then(|all| all.get("c5c3.io/config"))
         == Some(&plan.configuration.hash)
         && status.observed_generation == live.metadata.generation;
     let updated = status.updated_replicas.unwrap_or(0);
     let up = status.available_replicas.unwrap_or(0);
     if current && updated >= replicas && up >= replicas && status.replicas.unwrap_or(0) == updated {
-        return states.met(process.part, reason::READY, format!("{up} of {replicas} replicas up"));
+        return states.met(
+            process.part,
+            reason::READY,
+            format!("{up} of {replicas} replicas up"),
+        );
     }
-    let why = blocked_pod(&observed.facts, &plan.names, process.name, &plan.configuration.hidden);
+    let why = blocked_pod(
+        &observed.facts,
+        &plan.names,
+        process.name,
+        &plan.configuration.hidden,
+    );
     let text = format!("{up} of {replicas} replicas up, {updated} with the current configuration{why}");
     states.unmet(process.part, reason::PROGRESSING, text)
 }
@@ -248,20 +312,45 @@ fn process_state<S: Subject>(states: States, observed: &Observed<Services<S>>, p
 fn blocked_pod(facts: &Facts, names: &Names, process: &str, hidden: &[String]) -> String {
     let labels = names.process_labels(process);
     let ours = facts.pods.iter().filter(|pod| {
-        labels.as_object().is_some_and(|all| all.iter().all(|(key, value)| pod.labels().get(key).map(String::as_str) == value.as_str()))
+        labels.as_object().is_some_and(|all| {
+            all.iter()
+                .all(|(key, value)| pod.labels().get(key).map(String::as_str) == value.as_str())
+        })
     });
     for pod in ours {
-        let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+        let statuses = pod
+            .status
+            .iter()
+            .flat_map(|status| status.container_statuses.iter().flatten());
         for container in statuses {
             let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
-            if let Some(waiting) = waiting.filter(|waiting| waiting.reason.as_deref().is_some_and(|r| r != "ContainerCreating" && r != "PodInitializing")) {
-                let text = format!("{}: {}", waiting.reason.as_deref().unwrap_or_default(), waiting.message.as_deref().unwrap_or_default());
+            if let Some(waiting) = waiting.filter(|waiting| {
+                waiting
+                    .reason
+                    .as_deref()
+                    .is_some_and(|r| r != "ContainerCreating" && r != "PodInitializing")
+            }) {
+                let text = format!(
+                    "{}: {}",
+                    waiting.reason.as_deref().unwrap_or_default(),
+                    waiting.message.as_deref().unwrap_or_default()
+                );
                 return format!("; pod {}: {}", pod.name_any(), build::mask(&text, hidden));
             }
         }
-        let unplaced = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        if let Some(condition) = unplaced.into_iter().find(|c| c.type_ == "PodScheduled" && c.status == "False") {
-            return format!("; pod {}: {}", pod.name_any(), condition.message.as_deref().unwrap_or("not scheduled"));
+        let unplaced = pod
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
+        if let Some(condition) = unplaced
+            .into_iter()
+            .find(|c| c.type_ == "PodScheduled" && c.status == "False")
+        {
+            return format!(
+                "; pod {}: {}",
+                pod.name_any(),
+                condition.message.as_deref().unwrap_or("not scheduled")
+            );
         }
     }
     String::new()
@@ -271,26 +360,51 @@ fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     let namespace = Some(plan.names.namespace.as_str());
     let mut kept = Vec::new();
     for (kind, prefix, current) in [
-        (Kind::of::<ConfigMap>(), plan.names.suffixed("config-"), plan.configuration.config_map_name()),
-        (Kind::of::<Secret>(), plan.names.suffixed("environment-"), plan.configuration.secret_name()),
+        (
+            Kind::of::<ConfigMap>(),
+            plan.names.suffixed("config-"),
+            plan.configuration.config_map_name(),
+        ),
+        (
+            Kind::of::<Secret>(),
+            plan.names.suffixed("environment-"),
+            plan.configuration.secret_name(),
+        ),
     ] {
         let current = kind.named(namespace, current);
         let mut earlier: Vec<_> = facts
             .owned
             .iter()
-            .filter(|(reference, _)| reference.kind == current.kind && reference.key.name.starts_with(&prefix) && *reference != current)
+            .filter(|(reference, _)| {
+                reference.kind == current.kind
+                    && reference.key.name.starts_with(&prefix)
+                    && *reference != current
+            })
             .collect();
-        earlier.sort_by_key(|(reference, owned)| (std::cmp::Reverse(owned.created), reference.key.name.clone()));
-        kept.extend(earlier.into_iter().take(KEPT - 1).map(|(reference, _)| reference.clone()));
+        earlier
+            .sort_by_key(|(reference, owned)| (std::cmp::Reverse(owned.created), reference.key.name.clone()));
+        kept.extend(
+            earlier
+                .into_iter()
+                .take(KEPT - 1)
+                .map(|(reference, _)| reference.clone()),
+        );
     }
     kept
 }
 
 fn endpoint<S: Subject>(subject: &S, names: &Names) -> Option<String> {
     let port = S::DESCRIPTOR.port()?;
-    let path = if S::DESCRIPTOR.name == "keystone" { "/v3" } else { "" };
+    let path = if S::DESCRIPTOR.name == "keystone" {
+        "/v3"
+    } else {
+        ""
+    };
     let _ = subject;
-    Some(format!("http://{}.{}.svc:{port}{path}", names.name, names.namespace))
+    Some(format!(
+        "http://{}.{}.svc:{port}{path}",
+        names.name, names.namespace
+    ))
 }
 
 /// The version whose schema is in place: the last one that a step finished for.
@@ -298,11 +412,17 @@ fn installed<S: Subject>(subject: &S, plan: &Plan) -> Option<String> {
     if plan.schema.1 == Outcome::Complete {
         return subject.common().image.tag.clone();
     }
-    subject.service_status().and_then(|status| status.installed_release.clone())
+    subject
+        .service_status()
+        .and_then(|status| status.installed_release.clone())
 }
 
 fn available(facts: &Facts, name: &str) -> Option<i32> {
-    facts.deployments.get(name).and_then(|deployment| deployment.status.as_ref()).map(|status| status.available_replicas.unwrap_or(0))
+    facts
+        .deployments
+        .get(name)
+        .and_then(|deployment| deployment.status.as_ref())
+        .map(|status| status.available_replicas.unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -25,9 +25,19 @@ pub struct Planned {
     pub next: Timestamp,
 }
 
-pub fn plan(names: &Names, set: &KeySet, facts: &Facts, random: [[u8; 32]; 2], now: Timestamp) -> Result<Planned, Error> {
+pub fn plan(
+    names: &Names,
+    set: &KeySet,
+    facts: &Facts,
+    random: [[u8; 32]; 2],
+    now: Timestamp,
+) -> Result<Planned, Error> {
     let name = names.suffixed(set.name);
-    let bad = |error| Error::BadKeys { secret: name.clone(), part: set.part, error };
+    let bad = |error| Error::BadKeys {
+        secret: name.clone(),
+        part: set.part,
+        error,
+    };
     let (keys, rotated) = match facts.key_secrets.get(set.name) {
         None => (keys::first(random[0], random[1]), now),
         Some((data, rotated)) => {
@@ -35,24 +45,43 @@ pub fn plan(names: &Names, set: &KeySet, facts: &Facts, random: [[u8; 32]; 2], n
             // A set that was restored from a backup may lack the mark: it counts from now.
             let rotated = rotated.as_ref().and_then(|text| text.parse().ok()).unwrap_or(now);
             // A clock that went back must not rotate twice.
-            if due(set, rotated)? <= now { (keys::rotate(&keys, random[0], set.most).map_err(bad)?, now) } else { (keys, rotated) }
+            if due(set, rotated)? <= now {
+                (keys::rotate(&keys, random[0], set.most).map_err(bad)?, now)
+            } else {
+                (keys, rotated)
+            }
         }
     };
     let next = due(set, rotated)?;
-    Ok(Planned { part: set.part, secret: secret(names, &name, &keys, rotated), count: keys.len(), rotated, next })
+    Ok(Planned {
+        part: set.part,
+        secret: secret(names, &name, &keys, rotated),
+        count: keys.len(),
+        rotated,
+        next,
+    })
 }
 
 /// The first time of the schedule after a rotation.
 fn due(set: &KeySet, rotated: Timestamp) -> Result<Timestamp, Error> {
-    let bad = |reason: String| Error::BadSchedule { schedule: set.schedule.clone(), part: set.part, reason };
+    let bad = |reason: String| Error::BadSchedule {
+        schedule: set.schedule.clone(),
+        part: set.part,
+        reason,
+    };
     let cron = Cron::from_str(&set.schedule).map_err(|error| bad(error.to_string()))?;
-    let next = cron.find_next_occurrence(&rotated.to_zoned(TimeZone::UTC), false).map_err(|error| bad(error.to_string()))?;
+    let next = cron
+        .find_next_occurrence(&rotated.to_zoned(TimeZone::UTC), false)
+        .map_err(|error| bad(error.to_string()))?;
     Ok(next.timestamp())
 }
 
 fn secret(names: &Names, name: &str, keys: &Keys, rotated: Timestamp) -> Value {
     let engine = base64::engine::general_purpose::STANDARD;
-    let data: BTreeMap<String, String> = keys.iter().map(|(number, text)| (number.to_string(), engine.encode(text))).collect();
+    let data: BTreeMap<String, String> = keys
+        .iter()
+        .map(|(number, text)| (number.to_string(), engine.encode(text)))
+        .collect();
     let mut metadata = names.metadata(name);
     metadata["annotations"] = json!({ROTATED: rotated.to_string()});
     json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data})
@@ -63,11 +92,21 @@ mod tests {
     use super::*;
 
     fn set() -> KeySet {
-        KeySet { name: "fernet-keys", path: "/k", part: "FernetKeysReady", schedule: "0 0 * * *".into(), most: 3 }
+        KeySet {
+            name: "fernet-keys",
+            path: "/k",
+            part: "FernetKeysReady",
+            schedule: "0 0 * * *".into(),
+            most: 3,
+        }
     }
 
     fn names() -> Names {
-        Names { namespace: "openstack".into(), name: "keystone".into(), service: "keystone" }
+        Names {
+            namespace: "openstack".into(),
+            name: "keystone".into(),
+            service: "keystone",
+        }
     }
 
     fn at(text: &str) -> Timestamp {
@@ -77,37 +116,127 @@ mod tests {
     fn stored(planned: &Planned) -> Facts {
         let engine = base64::engine::general_purpose::STANDARD;
         let data = planned.secret["data"].as_object().expect("data").iter();
-        let data = data.map(|(k, v)| (k.clone(), engine.decode(v.as_str().expect("text")).expect("base64"))).collect();
-        let rotated = planned.secret["metadata"]["annotations"][ROTATED].as_str().map(str::to_owned);
-        Facts { key_secrets: BTreeMap::from([("fernet-keys", (data, rotated))]), ..Facts::default() }
+        let data = data
+            .map(|(k, v)| {
+                (
+                    k.clone(),
+                    engine.decode(v.as_str().expect("text")).expect("base64"),
+                )
+            })
+            .collect();
+        let rotated = planned.secret["metadata"]["annotations"][ROTATED]
+            .as_str()
+            .map(str::to_owned);
+        Facts {
+            key_secrets: BTreeMap::from([("fernet-keys", (data, rotated))]),
+            ..Facts::default()
+        }
     }
 
     #[test]
     fn keys_are_made_once_and_rotated_when_due() {
-        let first = plan(&names(), &set(), &Facts::default(), [[1; 32], [2; 32]], at("2026-01-01T12:00:00Z")).expect("plans");
+        let first = plan(
+            &names(),
+            &set(),
+            &Facts::default(),
+            [[1; 32], [2; 32]],
+            at("2026-01-01T12:00:00Z"),
+        )
+        .expect("plans");
         assert_eq!((first.count, first.next), (2, at("2026-01-02T00:00:00Z")));
-        let same = plan(&names(), &set(), &stored(&first), [[3; 32], [4; 32]], at("2026-01-01T23:59:59Z")).expect("plans");
-        assert_eq!(same, first, "nothing is due: nothing changes, whatever the random bytes");
-        let later = plan(&names(), &set(), &stored(&first), [[3; 32], [4; 32]], at("2026-01-02T00:00:00Z")).expect("plans");
+        let same = plan(
+            &names(),
+            &set(),
+            &stored(&first),
+            [[3; 32], [4; 32]],
+            at("2026-01-01T23:59:59Z"),
+        )
+        .expect("plans");
+        assert_eq!(
+            same, first,
+            "nothing is due: nothing changes, whatever the random bytes"
+        );
+        let later = plan(
+            &names(),
+            &set(),
+            &stored(&first),
+            [[3; 32], [4; 32]],
+            at("2026-01-02T00:00:00Z"),
+        )
+        .expect("plans");
         assert_eq!((later.count, later.next), (3, at("2026-01-03T00:00:00Z")));
     }
 
     #[test]
     fn a_week_of_missed_rotations_is_one_and_a_clock_that_went_back_is_none() {
-        let first = plan(&names(), &set(), &Facts::default(), [[1; 32], [2; 32]], at("2026-01-01T12:00:00Z")).expect("plans");
-        let later = plan(&names(), &set(), &stored(&first), [[3; 32], [4; 32]], at("2026-01-08T09:00:00Z")).expect("plans");
+        let first = plan(
+            &names(),
+            &set(),
+            &Facts::default(),
+            [[1; 32], [2; 32]],
+            at("2026-01-01T12:00:00Z"),
+        )
+        .expect("plans");
+        let later = plan(
+            &names(),
+            &set(),
+            &stored(&first),
+            [[3; 32], [4; 32]],
+            at("2026-01-08T09:00:00Z"),
+        )
+        .expect("plans");
         assert_eq!(later.count, 3);
-        let again = plan(&names(), &set(), &stored(&later), [[5; 32], [6; 32]], at("2026-01-08T09:00:01Z")).expect("plans");
+        let again = plan(
+            &names(),
+            &set(),
+            &stored(&later),
+            [[5; 32], [6; 32]],
+            at("2026-01-08T09:00:01Z"),
+        )
+        .expect("plans");
         assert_eq!(again, later);
-        let back = plan(&names(), &set(), &stored(&later), [[5; 32], [6; 32]], at("2025-12-01T00:00:00Z")).expect("plans");
+        let back = plan(
+            &names(),
+            &set(),
+            &stored(&later),
+            [[5; 32], [6; 32]],
+            at("2025-12-01T00:00:00Z"),
+        )
+        .expect("plans");
         assert_eq!(back, later);
     }
 
     #[test]
     fn damaged_keys_stop_everything_and_are_named() {
-        let mut facts = stored(&plan(&names(), &set(), &Facts::default(), [[1; 32], [2; 32]], at("2026-01-01T12:00:00Z")).expect("plans"));
-        facts.key_secrets.get_mut("fernet-keys").expect("there").0.insert("1".into(), b"short".to_vec());
-        let error = plan(&names(), &set(), &facts, [[3; 32], [4; 32]], at("2026-02-01T00:00:00Z")).expect_err("refused");
-        assert!(error.to_string().starts_with("Secret keystone-fernet-keys: key 1 is not 32 bytes"), "{error}");
+        let mut facts = stored(
+            &plan(
+                &names(),
+                &set(),
+                &Facts::default(),
+                [[1; 32], [2; 32]],
+                at("2026-01-01T12:00:00Z"),
+            )
+            .expect("plans"),
+        );
+        facts
+            .key_secrets
+            .get_mut("fernet-keys")
+            .expect("there")
+            .0
+            .insert("1".into(), b"short".to_vec());
+        let error = plan(
+            &names(),
+            &set(),
+            &facts,
+            [[3; 32], [4; 32]],
+            at("2026-02-01T00:00:00Z"),
+        )
+        .expect_err("refused");
+        assert!(
+            error
+                .to_string()
+                .starts_with("Secret keystone-fernet-keys: key 1 is not 32 bytes"),
+            "{error}"
+        );
     }
 }

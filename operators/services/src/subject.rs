@@ -86,7 +86,11 @@ pub struct ExtraVolume {
 #[derive(Debug, Clone)]
 pub enum VolumeSource {
     /// A claim of ours, kept when the object goes.
-    Claim { size: String, class: Option<String>, shared: bool },
+    Claim {
+        size: String,
+        class: Option<String>,
+        shared: bool,
+    },
     Secret(String),
 }
 

@@ -63,7 +63,9 @@ async fn install(client: &kube::Client) -> Result<(), Failure> {
     for kind in registry().iter().filter(|kind| kind.origin != Origin::Composite) {
         let definition = kind.crd();
         let name = definition.metadata.name.clone().unwrap_or_default();
-        api.patch(&name, &params, &Patch::Apply(definition)).await.with_context(|| format!("cannot install {name}"))?;
+        api.patch(&name, &params, &Patch::Apply(definition))
+            .await
+            .with_context(|| format!("cannot install {name}"))?;
     }
     Ok(())
 }
@@ -75,7 +77,11 @@ async fn operate(clusters: Clusters, metrics: Metrics, stop: Stop) {
     let services = c5c3_services::run(clusters.clone(), metrics.clone(), None, stop.clone());
     let stand_ins = stand_ins::run(clusters, metrics, stop);
     let (control_plane, services, stand_ins) = tokio::join!(control_plane, services, stand_ins);
-    for outcome in [control_plane.map_err(|e| e.to_string()), services.map_err(|e| e.to_string()), stand_ins.map_err(|e| e.to_string())] {
+    for outcome in [
+        control_plane.map_err(|e| e.to_string()),
+        services.map_err(|e| e.to_string()),
+        stand_ins.map_err(|e| e.to_string()),
+    ] {
         if let Err(error) = outcome {
             tracing::error!(error, "an operator ended");
         }

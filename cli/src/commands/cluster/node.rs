@@ -55,7 +55,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn list(place: &Place, output: Format) -> Result<(), Failure> {
     let listed = nodes::list(&place.state_dir)?;
     if output != Format::Table {
-        let values: Vec<_> = listed.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        let values: Vec<_> = listed
+            .iter()
+            .map(serde_json::to_value)
+            .collect::<Result<_, _>>()?;
         return print_values(&values, output);
     }
     let mut table = Table::new(&["NAME", "STATE", "ADDRESS", "PID"]);

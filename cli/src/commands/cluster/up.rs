@@ -28,7 +28,12 @@ pub struct Arguments {
     #[arg(long)]
     cluster_only: bool,
     /// Store of images [default: that of `c5c3 image`]
-    #[arg(long, value_name = "DIRECTORY", env = "C5C3_IMAGE_STORE", default_value = "/var/lib/c5c3/images")]
+    #[arg(
+        long,
+        value_name = "DIRECTORY",
+        env = "C5C3_IMAGE_STORE",
+        default_value = "/var/lib/c5c3/images"
+    )]
     image_store: PathBuf,
 }
 
@@ -39,16 +44,36 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.cluster_only {
         command.push("--cluster-only");
     }
-    let options = up::Options { state: arguments.place.state_dir.clone(), nodes: arguments.nodes, daemon: own(&command)? };
+    let options = up::Options {
+        state: arguments.place.state_dir.clone(),
+        nodes: arguments.nodes,
+        daemon: own(&command)?,
+    };
     let start = Instant::now();
     let mut say = |line: &str| println!("{:>5.1} s  {line}", start.elapsed().as_secs_f32());
     let up = block_on(async { Ok(up::up(&options, &mut say).await?) })?;
     let kubeconfig = up.kubeconfig.display();
-    println!("{}", if up.already { "It runs already." } else { "It runs." });
+    println!(
+        "{}",
+        if up.already {
+            "It runs already."
+        } else {
+            "It runs."
+        }
+    );
     println!("\nUse it:\n  export KUBECONFIG={kubeconfig}\n  kubectl get nodes");
     if !arguments.cluster_only {
-        println!("  kubectl api-resources --categories c5c3\n  kubectl apply -f deploy/quickstart/identity.yaml   a database, a cache and Keystone");
+        println!(
+            "  kubectl api-resources --categories c5c3\n  kubectl apply -f deploy/quickstart/identity.yaml   a database, a cache and Keystone"
+        );
     }
-    println!("\nStop it:\n  c5c3 down{}", if state == "/var/lib/c5c3/cluster" { String::new() } else { format!(" --state-dir {state}") });
+    println!(
+        "\nStop it:\n  c5c3 down{}",
+        if state == "/var/lib/c5c3/cluster" {
+            String::new()
+        } else {
+            format!(" --state-dir {state}")
+        }
+    );
     Ok(())
 }

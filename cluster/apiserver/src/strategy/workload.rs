@@ -31,8 +31,14 @@ pub fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
     if spec["template"].is_object() {
         // A StatefulSet's pods also have the volumes of its claims.
         let claims = spec["volumeClaimTemplates"].as_array().into_iter().flatten();
-        let claims: Vec<&str> = claims.filter_map(|claim| claim["metadata"]["name"].as_str()).collect();
-        errors.extend(containers(&spec["template"]["spec"], "spec.template.spec", &claims));
+        let claims: Vec<&str> = claims
+            .filter_map(|claim| claim["metadata"]["name"].as_str())
+            .collect();
+        errors.extend(containers(
+            &spec["template"]["spec"],
+            "spec.template.spec",
+            &claims,
+        ));
         errors.extend(restart_policy(kind, &spec["template"]["spec"]["restartPolicy"]));
     }
     if kind.plural == "controllerrevisions" || spec["selector"].is_null() {

@@ -46,7 +46,12 @@ impl Controller for Servers {
     const PARTS: &'static [Part] = &[Part::required(RUNS)];
 
     fn owns(&self) -> Vec<Kind> {
-        vec![Kind::of::<Secret>(), Kind::of::<ConfigMap>(), Kind::of::<Service>(), Kind::of::<StatefulSet>()]
+        vec![
+            Kind::of::<Secret>(),
+            Kind::of::<ConfigMap>(),
+            Kind::of::<Service>(),
+            Kind::of::<StatefulSet>(),
+        ]
     }
 
     async fn observe(&self, object: &MariaDb, reader: &Reader) -> Result<Facts, Error> {
@@ -54,19 +59,30 @@ impl Controller for Servers {
         let (name, key) = root_secret(object);
         let secret: Option<Secret> = reader.get(&namespace, &name).await?;
         let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-        let password = data.get(&key).and_then(|value| String::from_utf8(value.0.clone()).ok());
+        let password = data
+            .get(&key)
+            .and_then(|value| String::from_utf8(value.0.clone()).ok());
         let set: Option<StatefulSet> = reader.get(&namespace, &object.name_any()).await?;
         let status = set.and_then(|set| set.status);
-        Ok(Facts { password, ready: status.and_then(|status| status.ready_replicas).unwrap_or(0), random: rand::random() })
+        Ok(Facts {
+            password,
+            ready: status.and_then(|status| status.ready_replicas).unwrap_or(0),
+            random: rand::random(),
+        })
     }
 
     fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
         let server = &observed.object;
         if server.spec.replicas.unwrap_or(1) != 1 {
             let reason = "only one server is supported on the embedded cluster so far: set 1".to_owned();
-            return Err(Error::Invalid { field: "spec.replicas", reason });
+            return Err(Error::Invalid {
+                field: "spec.replicas",
+                reason,
+            });
         }
-        Ok(Decision::want(objects(server, &observed.facts)?.into_iter().map(Wanted::raw)))
+        Ok(Decision::want(
+            objects(server, &observed.facts)?.into_iter().map(Wanted::raw),
+        ))
     }
 
     async fn act(&self, action: &Infallible) -> Result<(), Error> {
@@ -89,7 +105,11 @@ fn objects(server: &MariaDb, facts: &Facts) -> Result<Vec<Value>, Error> {
     let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
     let meta = |own: &str| metadata(&namespace, own, SERVER, &name);
     let (secret, key) = root_secret(server);
-    let generated = server.spec.root_password_secret_key_ref.as_ref().is_none_or(|reference| reference.generate == Some(true));
+    let generated = server
+        .spec
+        .root_password_secret_key_ref
+        .as_ref()
+        .is_none_or(|reference| reference.generate == Some(true));
     let password = match &facts.password {
         Some(password) => password.clone(),
         None if generated => password(&facts.random),
@@ -115,8 +135,10 @@ fn objects(server: &MariaDb, facts: &Facts) -> Result<Vec<Value>, Error> {
         all.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(&own), "spec": {"selector": pods, "ports": port}}));
     }
     let internal = format!("{name}-internal");
-    all.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(&internal),
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": true, "selector": pods, "ports": port}}));
+    all.push(
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(&internal),
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": true, "selector": pods, "ports": port}}),
+    );
     let image = server_image(SERVER, server.spec.image.as_deref())?;
     let restart = hash(&json!([config, init]));
     all.push(json!({

@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 
 use c5c3_api::foreign::mariadb::{Database, Grant, MariaDb, User};
 use c5c3_kit::controller::Object;
-use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted};
+use c5c3_kit::{
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Secret;
@@ -41,7 +43,12 @@ pub struct World {
 }
 
 fn is_ready(status: Option<&c5c3_api::foreign::ConditionsStatus>) -> bool {
-    status.is_some_and(|status| status.conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+    status.is_some_and(|status| {
+        status
+            .conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True")
+    })
 }
 
 impl Statement for Database {
@@ -54,7 +61,11 @@ impl Statement for Database {
     }
     fn sql(&self, _password: &str) -> String {
         let own = self.spec.name.clone().unwrap_or_else(|| self.name_any());
-        statements::database(&own, self.spec.character_set.as_deref(), self.spec.collate.as_deref())
+        statements::database(
+            &own,
+            self.spec.character_set.as_deref(),
+            self.spec.collate.as_deref(),
+        )
     }
 }
 
@@ -64,7 +75,10 @@ impl Statement for User {
         &self.spec.maria_db_ref.name
     }
     fn secret(&self) -> Option<(&str, &str)> {
-        self.spec.password_secret_key_ref.as_ref().map(|reference| (reference.name.as_str(), reference.key.as_str()))
+        self.spec
+            .password_secret_key_ref
+            .as_ref()
+            .map(|reference| (reference.name.as_str(), reference.key.as_str()))
     }
     fn after(&self, _world: &World) -> Result<(), String> {
         Ok(())
@@ -89,7 +103,9 @@ impl Statement for Grant {
             .filter(|user| user.server() == server)
             .find(|user| named(&user.spec.name, user.name_any()) == self.spec.username);
         match user {
-            Some(user) if !is_ready(user.status.as_ref()) => return Err(format!("waits for User {}", user.name_any())),
+            Some(user) if !is_ready(user.status.as_ref()) => {
+                return Err(format!("waits for User {}", user.name_any()));
+            }
             _ => {}
         }
         let wanted = self.spec.database.as_deref().unwrap_or("*");
@@ -99,14 +115,22 @@ impl Statement for Grant {
             .filter(|database| database.server() == server)
             .find(|database| named(&database.spec.name, database.name_any()) == wanted);
         match database {
-            Some(database) if !is_ready(database.status.as_ref()) => Err(format!("waits for Database {}", database.name_any())),
+            Some(database) if !is_ready(database.status.as_ref()) => {
+                Err(format!("waits for Database {}", database.name_any()))
+            }
             _ => Ok(()),
         }
     }
     fn sql(&self, _password: &str) -> String {
         let spec = &self.spec;
         let part = |value: &Option<String>| value.clone().unwrap_or_else(|| "*".to_owned());
-        statements::grant(&spec.privileges, &part(&spec.database), &part(&spec.table), &spec.username, spec.host.as_deref().unwrap_or("%"))
+        statements::grant(
+            &spec.privileges,
+            &part(&spec.database),
+            &part(&spec.table),
+            &spec.username,
+            spec.host.as_deref().unwrap_or("%"),
+        )
     }
 }
 
@@ -147,14 +171,23 @@ impl<S: Statement> Controller for SqlObjects<S> {
     }
 
     fn watches(&self) -> Vec<Kind> {
-        vec![Kind::of::<MariaDb>(), Kind::of::<Secret>(), Kind::of::<Database>(), Kind::of::<User>()]
+        vec![
+            Kind::of::<MariaDb>(),
+            Kind::of::<Secret>(),
+            Kind::of::<Database>(),
+            Kind::of::<User>(),
+        ]
     }
 
     fn references(object: &S) -> Vec<Reference> {
         let namespace = object.namespace();
         let namespace = namespace.as_deref();
         let mut all = vec![Kind::of::<MariaDb>().named(namespace, object.server())];
-        all.extend(object.secret().map(|(name, _)| Kind::of::<Secret>().named(namespace, name)));
+        all.extend(
+            object
+                .secret()
+                .map(|(name, _)| Kind::of::<Secret>().named(namespace, name)),
+        );
         // Our operators give the three objects of a service one name.
         if S::CONTROLLER == Grant::CONTROLLER {
             all.push(Kind::of::<Database>().named(namespace, &object.name_any()));
@@ -177,17 +210,27 @@ impl<S: Statement> Controller for SqlObjects<S> {
         facts.server = server;
         facts.world.databases = reader.list(&namespace, "").await?;
         facts.world.users = reader.list(&namespace, "").await?;
-        facts.jobs = reader.list(&namespace, &format!("{}={}", c5c3_kit::ownership::CONTROLLER, S::CONTROLLER)).await?;
+        facts.jobs = reader
+            .list(
+                &namespace,
+                &format!("{}={}", c5c3_kit::ownership::CONTROLLER, S::CONTROLLER),
+            )
+            .await?;
         Ok(facts)
     }
 
     fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
-        let server = facts.server.as_ref().ok_or_else(|| Error::ServerMissing(object.server().to_owned()))?;
+        let server = facts
+            .server
+            .as_ref()
+            .ok_or_else(|| Error::ServerMissing(object.server().to_owned()))?;
         if waits(object, facts).is_some() {
             return Ok(Decision::hold());
         }
-        let Some(root) = &facts.root else { return Ok(Decision::hold()) };
+        let Some(root) = &facts.root else {
+            return Ok(Decision::hold());
+        };
         let (secret, job) = objects(object, server, root, facts)?;
         Ok(Decision::want([secret, job].map(Wanted::raw)))
     }
@@ -201,11 +244,21 @@ impl<S: Statement> Controller for SqlObjects<S> {
         if let Some(why) = waits(object, facts) {
             return Report::new(States::default().unmet(DONE, "Waiting", why));
         }
-        let wanted = applied.objects().iter().find(|applied| applied.live["kind"] == "Job");
-        let name = wanted.and_then(|job| job.live.pointer("/metadata/name")).and_then(Value::as_str).unwrap_or_default();
+        let wanted = applied
+            .objects()
+            .iter()
+            .find(|applied| applied.live["kind"] == "Job");
+        let name = wanted
+            .and_then(|job| job.live.pointer("/metadata/name"))
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let job = facts.jobs.iter().find(|job| job.name_any() == name);
-        let conditions = job.and_then(|job| job.status.as_ref()).and_then(|status| status.conditions.as_ref());
-        let holds = |kind: &str| conditions.is_some_and(|all| all.iter().any(|c| c.type_ == kind && c.status == "True"));
+        let conditions = job
+            .and_then(|job| job.status.as_ref())
+            .and_then(|status| status.conditions.as_ref());
+        let holds = |kind: &str| {
+            conditions.is_some_and(|all| all.iter().any(|c| c.type_ == kind && c.status == "True"))
+        };
         let states = States::default();
         Report::new(if holds("Complete") {
             states.met(DONE, "Created", "Created")
@@ -231,13 +284,25 @@ fn waits<S: Statement>(object: &S, facts: &Facts) -> Option<String> {
 
 /// The Secret with the statements and the root password, and the Job that sends them. Their name
 /// is what they say: other statements make another Job.
-fn objects<S: Statement>(object: &S, server: &MariaDb, root: &str, facts: &Facts) -> Result<(Value, Value), Error> {
+fn objects<S: Statement>(
+    object: &S,
+    server: &MariaDb,
+    root: &str,
+    facts: &Facts,
+) -> Result<(Value, Value), Error> {
     let namespace = object.namespace().unwrap_or_default();
     let sql = object.sql(facts.password.as_deref().unwrap_or_default());
-    let client = format!("[client]\nhost={}\nuser=root\npassword={root}\nconnect-timeout=5\n", object.server());
+    let client = format!(
+        "[client]\nhost={}\nuser=root\npassword={root}\nconnect-timeout=5\n",
+        object.server()
+    );
     let image = server_image(SERVER, server.spec.image.as_deref())?;
     let kind = S::kind(&()).to_lowercase();
-    let name = format!("{}-{kind}-{}", object.name_any(), hash(&json!([sql, client, image, server.uid()])));
+    let name = format!(
+        "{}-{kind}-{}",
+        object.name_any(),
+        hash(&json!([sql, client, image, server.uid()]))
+    );
     let metadata = json!({"namespace": namespace, "name": name});
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true, "metadata": metadata,

@@ -55,7 +55,10 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
 
     let mut files = BTreeMap::from([(descriptor.config_file.to_owned(), ini.render())]);
     for process in descriptor.processes {
-        if let Runs::Wsgi { module, port, extra, .. } = &process.runs {
+        if let Runs::Wsgi {
+            module, port, extra, ..
+        } = &process.runs
+        {
             files.insert(format!("{}-uwsgi.ini", process.name), uwsgi(module, *port, extra));
         }
     }
@@ -71,14 +74,20 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
         "metadata": names.metadata(&names.suffixed(&format!("config-{config_hash}"))),
         "data": files,
     });
-    let encoded: BTreeMap<&String, String> = values.iter().map(|(name, value)| (name, encode(value))).collect();
+    let encoded: BTreeMap<&String, String> =
+        values.iter().map(|(name, value)| (name, encode(value))).collect();
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "immutable": true, "type": "Opaque",
         "metadata": names.metadata(&names.suffixed(&format!("environment-{secret_hash}"))),
         "data": encoded,
     });
     let hash = config::hash(&[&config_hash, &secret_hash]);
-    Ok(Configuration { config_map, secret, hash, hidden: hidden(facts) })
+    Ok(Configuration {
+        config_map,
+        secret,
+        hash,
+        hidden: hidden(facts),
+    })
 }
 
 fn encode(value: &str) -> String {
@@ -89,9 +98,20 @@ fn encode(value: &str) -> String {
 /// extraConfig against the release that the image belongs to; an unknown image cannot be checked.
 fn check_options<S: Subject>(subject: &S) -> Result<(), Error> {
     let common = subject.common();
-    let Some(tag) = common.image.tag.as_deref().filter(|_| !common.extra_config.is_empty()) else { return Ok(()) };
-    let Some(release) = Release::with_version(S::DESCRIPTOR.name, tag) else { return Ok(()) };
-    let Ok(catalogue) = Catalogue::load(&release.name, S::DESCRIPTOR.name) else { return Ok(()) };
+    let Some(tag) = common
+        .image
+        .tag
+        .as_deref()
+        .filter(|_| !common.extra_config.is_empty())
+    else {
+        return Ok(());
+    };
+    let Some(release) = Release::with_version(S::DESCRIPTOR.name, tag) else {
+        return Ok(());
+    };
+    let Ok(catalogue) = Catalogue::load(&release.name, S::DESCRIPTOR.name) else {
+        return Ok(());
+    };
     config::check(&common.extra_config, &catalogue, &subject.free_groups()).map_err(Error::InvalidConfig)
 }
 
@@ -113,19 +133,33 @@ fn uwsgi(module: &str, port: u16, extra: &[(&str, &str)]) -> String {
         // Kept-alive connections of a single-threaded worker would block the others.
         ("add-header", "Connection: close"),
     ];
-    lines.extend(fixed.iter().chain(extra).map(|(name, value)| format!("{name} = {value}")));
+    lines.extend(
+        fixed
+            .iter()
+            .chain(extra)
+            .map(|(name, value)| format!("{name} = {value}")),
+    );
     lines.join("\n") + "\n"
 }
 
 /// Rules of the ConfigMap with the inline ones over them, as JSON, which is YAML too.
 fn policy<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<String>, Error> {
-    let Some(overrides) = &subject.common().policy_overrides else { return Ok(None) };
+    let Some(overrides) = &subject.common().policy_overrides else {
+        return Ok(None);
+    };
     let mut lines = Vec::new();
     if let Some(reference) = &overrides.config_map_ref {
         let Some(text) = &facts.policy else {
-            return Err(Error::PolicyMissing { name: reference.name.clone(), found: facts.policy_found });
+            return Err(Error::PolicyMissing {
+                name: reference.name.clone(),
+                found: facts.policy_found,
+            });
         };
-        lines.extend(text.lines().filter(|line| !names_rule(line, &overrides.rules)).map(str::to_owned));
+        lines.extend(
+            text.lines()
+                .filter(|line| !names_rule(line, &overrides.rules))
+                .map(str::to_owned),
+        );
     }
     for (rule, check) in &overrides.rules {
         lines.push(format!("{}: {}", json!(rule), json!(check)));
@@ -134,12 +168,16 @@ fn policy<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<String>, Erro
 }
 
 fn names_rule(line: &str, rules: &BTreeMap<String, String>) -> bool {
-    let Some((name, _)) = line.split_once(": ") else { return false };
+    let Some((name, _)) = line.split_once(": ") else {
+        return false;
+    };
     rules.contains_key(name.trim().trim_matches(['"', '\'']))
 }
 
 fn cache_servers<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<String>, Error> {
-    let Some(cache) = subject.cache() else { return Ok(None) };
+    let Some(cache) = subject.cache() else {
+        return Ok(None);
+    };
     match &cache.cluster_ref {
         None => Ok(Some(cache.servers.join(","))),
         Some(cluster) => {
@@ -158,22 +196,37 @@ fn secret_values<S: Subject>(subject: &S, facts: &Facts) -> Result<BTreeMap<Stri
     let namespace = subject.meta().namespace.clone().unwrap_or_default();
     let mut values = BTreeMap::new();
     let mut put = |group: &str, option: &str, value: String| {
-        values.insert(format!("OS_{}__{}", group.to_uppercase(), option.to_uppercase()), value);
+        values.insert(
+            format!("OS_{}__{}", group.to_uppercase(), option.to_uppercase()),
+            value,
+        );
     };
     for (group, database) in subject.databases() {
         let user = value(facts, &database.secret_ref.name, "username")?;
         let password = value(facts, &database.secret_ref.name, "password")?;
         let host = match (&database.cluster_ref, &database.host) {
             (Some(cluster), _) => {
-                let galera = facts.databases.get(&cluster.name).and_then(|server| server.spec.galera.as_ref());
-                let suffix = if galera.is_some_and(|galera| galera.enabled) { "-primary" } else { "" };
+                let galera = facts
+                    .databases
+                    .get(&cluster.name)
+                    .and_then(|server| server.spec.galera.as_ref());
+                let suffix = if galera.is_some_and(|galera| galera.enabled) {
+                    "-primary"
+                } else {
+                    ""
+                };
                 format!("{}{suffix}.{namespace}.svc:3306", cluster.name)
             }
             (None, Some(host)) => format!("{host}:{}", database.port.unwrap_or(3306)),
             // The schema refuses an object with neither.
             (None, None) => return Err(Error::NoDatabase),
         };
-        let url = format!("mysql+pymysql://{}:{}@{host}/{}?charset=utf8", percent(&user), percent(&password), database.database);
+        let url = format!(
+            "mysql+pymysql://{}:{}@{host}/{}?charset=utf8",
+            percent(&user),
+            percent(&password),
+            database.database
+        );
         put(group, "connection", url);
     }
     if let Some(keystone) = subject.keystone() {
@@ -183,27 +236,54 @@ fn secret_values<S: Subject>(subject: &S, facts: &Facts) -> Result<BTreeMap<Stri
         }
     }
     for option in &subject.extras().secret_options {
-        put(option.group, option.option, value(facts, &option.secret, option.key)?);
+        put(
+            option.group,
+            option.option,
+            value(facts, &option.secret, option.key)?,
+        );
     }
     Ok(values)
 }
 
 pub(crate) fn value(facts: &Facts, secret: &str, key: &str) -> Result<String, Error> {
-    let data: &SecretData = facts.secrets.get(secret).ok_or_else(|| Error::SecretMissing(secret.to_owned()))?;
-    let missing = || Error::KeyMissing { secret: secret.to_owned(), key: key.to_owned() };
-    let bytes = data.get(key).filter(|bytes| !bytes.is_empty()).ok_or_else(missing)?;
-    String::from_utf8(bytes.clone()).map(|text| text.trim_end_matches('\n').to_owned()).map_err(|_| missing())
+    let data: &SecretData = facts
+        .secrets
+        .get(secret)
+        .ok_or_else(|| Error::SecretMissing(secret.to_owned()))?;
+    let missing = || Error::KeyMissing {
+        secret: secret.to_owned(),
+        key: key.to_owned(),
+    };
+    let bytes = data
+        .get(key)
+        .filter(|bytes| !bytes.is_empty())
+        .ok_or_else(missing)?;
+    String::from_utf8(bytes.clone())
+        .map(|text| text.trim_end_matches('\n').to_owned())
+        .map_err(|_| missing())
 }
 
 /// Percent-encodes what a URL's user part cannot hold.
 fn percent(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    text.bytes()
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
 }
 
 /// Values that may turn up in a program's output: never to be shown.
 fn hidden(facts: &Facts) -> Vec<String> {
-    let texts = facts.secrets.values().flat_map(BTreeMap::iter).filter(|(key, _)| key.as_str() != "username");
+    let texts = facts
+        .secrets
+        .values()
+        .flat_map(BTreeMap::iter)
+        .filter(|(key, _)| key.as_str() != "username");
     let mut all: Vec<String> = texts
         .filter_map(|(_, value)| String::from_utf8(value.clone()).ok())
         .map(|text| text.trim().to_owned())

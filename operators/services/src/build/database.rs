@@ -12,7 +12,9 @@ pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Va
     let names = Names::of(subject);
     let mut objects = Vec::new();
     for (group, database) in subject.databases() {
-        let Some(cluster) = &database.cluster_ref else { continue };
+        let Some(cluster) = &database.cluster_ref else {
+            continue;
+        };
         let username = super::configuration::value(facts, &database.secret_ref.name, "username")?;
         let name = names.database_object(group);
         let server = json!({"name": cluster.name});
@@ -22,10 +24,13 @@ pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Va
             // The data outlives the object: a person drops it.
             "cleanupPolicy": "Skip",
         })));
-        objects.push(object("User", json!({
-            "mariaDbRef": server, "name": username, "host": "%", "cleanupPolicy": "Delete",
-            "passwordSecretKeyRef": {"name": database.secret_ref.name, "key": "password"},
-        })));
+        objects.push(object(
+            "User",
+            json!({
+                "mariaDbRef": server, "name": username, "host": "%", "cleanupPolicy": "Delete",
+                "passwordSecretKeyRef": {"name": database.secret_ref.name, "key": "password"},
+            }),
+        ));
         objects.push(object("Grant", json!({
             "mariaDbRef": server, "username": username, "host": "%", "database": database.database, "table": "*",
             "privileges": ["ALL PRIVILEGES"], "cleanupPolicy": "Delete",

@@ -13,7 +13,12 @@ use crate::names::Names;
 use crate::subject::{Subject, Task};
 
 /// A Job is named by what it does and with what: other inputs make another Job.
-pub fn job<S: Subject>(subject: &S, configuration: &Configuration, steps: &[Step], task: Option<&Task>) -> Value {
+pub fn job<S: Subject>(
+    subject: &S,
+    configuration: &Configuration,
+    steps: &[Step],
+    task: Option<&Task>,
+) -> Value {
     let names = Names::of(subject);
     // Several commands in one container would need a shell; init containers keep their order.
     let mut pods: Vec<Value> = steps
@@ -24,15 +29,24 @@ pub fn job<S: Subject>(subject: &S, configuration: &Configuration, steps: &[Step
                 environment.push(json!({"name": name, "value": value}));
             }
             for (name, secret, key) in task.iter().flat_map(|task| &task.secrets) {
-                environment.push(json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}));
+                environment
+                    .push(json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}));
             }
-            let shape = pod::Shape { container: step.name, command: json!(step.command), environment, with_volumes: false };
+            let shape = pod::Shape {
+                container: step.name,
+                command: json!(step.command),
+                environment,
+                with_volumes: false,
+            };
             pod::spec(subject, configuration, shape)
         })
         .collect();
     // A descriptor names at least one step.
     let mut spec = pods.pop().unwrap_or_default();
-    let first: Vec<Value> = pods.into_iter().filter_map(|pod| pod["containers"].get(0).cloned()).collect();
+    let first: Vec<Value> = pods
+        .into_iter()
+        .filter_map(|pod| pod["containers"].get(0).cloned())
+        .collect();
     if !first.is_empty() {
         spec["initContainers"] = json!(first);
     }
@@ -61,9 +75,12 @@ pub enum Outcome {
 
 /// How the Job of that name stands; secrets in its last words are masked.
 pub fn outcome(facts: &Facts, name: &str, hidden: &[String]) -> Outcome {
-    let Some(job) = facts.jobs.get(name) else { return Outcome::Missing };
+    let Some(job) = facts.jobs.get(name) else {
+        return Outcome::Missing;
+    };
     let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let holds = |kind: &str| conditions.is_some_and(|all| all.iter().any(|c| c.type_ == kind && c.status == "True"));
+    let holds =
+        |kind: &str| conditions.is_some_and(|all| all.iter().any(|c| c.type_ == kind && c.status == "True"));
     if holds("Complete") {
         return Outcome::Complete;
     }
@@ -77,11 +94,18 @@ pub fn outcome(facts: &Facts, name: &str, hidden: &[String]) -> Outcome {
 /// The last lines that a failed container left, or why its pod does not start.
 fn last_words(facts: &Facts, job: &Job) -> Option<String> {
     let uid = job.uid()?;
-    let mut pods: Vec<&Pod> =
-        facts.pods.iter().filter(|pod| pod.owner_references().iter().any(|owner| owner.uid == uid)).collect();
+    let mut pods: Vec<&Pod> = facts
+        .pods
+        .iter()
+        .filter(|pod| pod.owner_references().iter().any(|owner| owner.uid == uid))
+        .collect();
     pods.sort_by_key(|pod| pod.creation_timestamp().map(|time| time.0));
     let status = pods.last()?.status.as_ref()?;
-    let statuses = status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
+    let statuses = status
+        .init_container_statuses
+        .iter()
+        .flatten()
+        .chain(status.container_statuses.iter().flatten());
     statuses
         .filter_map(|container| {
             let state = container.state.as_ref()?;
@@ -89,15 +113,27 @@ fn last_words(facts: &Facts, job: &Job) -> Option<String> {
                 let text = ended.message.as_deref().unwrap_or_default().trim();
                 let lines: Vec<&str> = text.lines().rev().take(3).collect();
                 let words: Vec<&str> = lines.into_iter().rev().collect();
-                return Some(if words.is_empty() { format!("exit code {}", ended.exit_code) } else { words.join(" | ") });
+                return Some(if words.is_empty() {
+                    format!("exit code {}", ended.exit_code)
+                } else {
+                    words.join(" | ")
+                });
             }
             let waiting = state.waiting.as_ref()?;
-            let reason = waiting.reason.as_deref().filter(|reason| *reason != "ContainerCreating" && *reason != "PodInitializing")?;
-            Some(format!("{reason}: {}", waiting.message.as_deref().unwrap_or_default()))
+            let reason = waiting
+                .reason
+                .as_deref()
+                .filter(|reason| *reason != "ContainerCreating" && *reason != "PodInitializing")?;
+            Some(format!(
+                "{reason}: {}",
+                waiting.message.as_deref().unwrap_or_default()
+            ))
         })
         .next()
 }
 
 pub fn mask(text: &str, hidden: &[String]) -> String {
-    hidden.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    hidden
+        .iter()
+        .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
 }

@@ -37,11 +37,18 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
             VolumeSource::Claim { .. } => (json!({"claimName": names.suffixed(volume.name)}), false),
             VolumeSource::Secret(name) => (json!({"secretName": name, "defaultMode": 0o440}), true),
         };
-        let kind = if read_only { "secret" } else { "persistentVolumeClaim" };
+        let kind = if read_only {
+            "secret"
+        } else {
+            "persistentVolumeClaim"
+        };
         volumes.push(json!({"name": volume.name, kind: source}));
         mounts.push(json!({"name": volume.name, "mountPath": volume.path, "readOnly": read_only}));
     }
-    let fixed = descriptor.environment.iter().map(|(name, value)| json!({"name": name, "value": value}));
+    let fixed = descriptor
+        .environment
+        .iter()
+        .map(|(name, value)| json!({"name": name, "value": value}));
     let environment: Vec<Value> = fixed.chain(shape.environment).collect();
     let mut container = json!({
         "name": shape.container,

@@ -9,17 +9,30 @@ use crate::subject::{Subject, VolumeSource};
 
 fn name<S: Subject>(names: &Names, process: &Process) -> String {
     // The API carries the name of the service: it is what people look for.
-    if matches!(process.runs, Runs::Wsgi { .. }) { names.name.clone() } else { names.suffixed(process.name) }
+    if matches!(process.runs, Runs::Wsgi { .. }) {
+        names.name.clone()
+    } else {
+        names.suffixed(process.name)
+    }
 }
 
 pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, process: &Process) -> Value {
     let names = Names::of(subject);
     let labels = names.process_labels(process.name);
     let command = match &process.runs {
-        Runs::Wsgi { .. } => json!(["uwsgi", "--ini", format!("/etc/{}/{}-uwsgi.ini", S::DESCRIPTOR.name, process.name)]),
+        Runs::Wsgi { .. } => json!([
+            "uwsgi",
+            "--ini",
+            format!("/etc/{}/{}-uwsgi.ini", S::DESCRIPTOR.name, process.name)
+        ]),
         Runs::Program { command } => json!(command),
     };
-    let shape = pod::Shape { container: process.name, command, environment: Vec::new(), with_volumes: true };
+    let shape = pod::Shape {
+        container: process.name,
+        command,
+        environment: Vec::new(),
+        with_volumes: true,
+    };
     let mut spec = pod::spec(subject, configuration, shape);
     if let Runs::Wsgi { port, path, .. } = &process.runs {
         let container = &mut spec["containers"][0];

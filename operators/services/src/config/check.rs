@@ -6,10 +6,20 @@ use c5c3_catalogue::Catalogue;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("extraConfig.{group}.{option}: {reason}")]
-    Unknown { group: String, option: String, reason: String },
+    Unknown {
+        group: String,
+        option: String,
+        reason: String,
+    },
     #[error("extraConfig.{group}.{option}: {reason}")]
-    Value { group: String, option: String, reason: String },
-    #[error("extraConfig.{group}.{option}: is a secret; it comes from a Secret that the spec names, never from here")]
+    Value {
+        group: String,
+        option: String,
+        reason: String,
+    },
+    #[error(
+        "extraConfig.{group}.{option}: is a secret; it comes from a Secret that the spec names, never from here"
+    )]
     Secret { group: String, option: String },
 }
 
@@ -22,10 +32,17 @@ pub fn check(extra: &ExtraConfig, catalogue: &Catalogue, free: &[&str]) -> Resul
             let known = match catalogue.lookup(group, option) {
                 Ok(found) => found.option,
                 Err(missing) => {
-                    let elsewhere = free.contains(&group.as_str()).then(|| catalogue.groups_of(option).next()).flatten();
+                    let elsewhere = free
+                        .contains(&group.as_str())
+                        .then(|| catalogue.groups_of(option).next())
+                        .flatten();
                     let Some((_, known)) = elsewhere else {
                         let (group, option) = at();
-                        return Err(ConfigError::Unknown { group, option, reason: missing.to_string() });
+                        return Err(ConfigError::Unknown {
+                            group,
+                            option,
+                            reason: missing.to_string(),
+                        });
                     };
                     known
                 }
@@ -36,7 +53,11 @@ pub fn check(extra: &ExtraConfig, catalogue: &Catalogue, free: &[&str]) -> Resul
             }
             if let Err(reason) = known.check(value) {
                 let (group, option) = at();
-                return Err(ConfigError::Value { group, option, reason });
+                return Err(ConfigError::Value {
+                    group,
+                    option,
+                    reason,
+                });
             }
         }
     }
@@ -49,7 +70,10 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn extra(group: &str, option: &str, value: &str) -> ExtraConfig {
-        BTreeMap::from([(group.to_owned(), BTreeMap::from([(option.to_owned(), value.to_owned())]))])
+        BTreeMap::from([(
+            group.to_owned(),
+            BTreeMap::from([(option.to_owned(), value.to_owned())]),
+        )])
     }
 
     #[test]
@@ -57,14 +81,28 @@ mod tests {
         let catalogue = Catalogue::load("2025.2", "keystone").expect("part of the program");
         let cases = [
             (extra("token", "expiration", "7200"), None),
-            (extra("tokens", "expiration", "7200"), Some("did you mean `token`")),
-            (extra("token", "expirations", "7200"), Some("did you mean `expiration`")),
-            (extra("token", "expiration", "soon"), Some("extraConfig.token.expiration")),
-            (extra("fernet_tokens", "max_active_keys", "0"), Some("extraConfig.fernet_tokens.max_active_keys")),
+            (
+                extra("tokens", "expiration", "7200"),
+                Some("did you mean `token`"),
+            ),
+            (
+                extra("token", "expirations", "7200"),
+                Some("did you mean `expiration`"),
+            ),
+            (
+                extra("token", "expiration", "soon"),
+                Some("extraConfig.token.expiration"),
+            ),
+            (
+                extra("fernet_tokens", "max_active_keys", "0"),
+                Some("extraConfig.fernet_tokens.max_active_keys"),
+            ),
             (extra("database", "connection", "mysql://x"), Some("is a secret")),
         ];
         for (extra, expected) in cases {
-            let answer = check(&extra, &catalogue, &[]).err().map(|error| error.to_string());
+            let answer = check(&extra, &catalogue, &[])
+                .err()
+                .map(|error| error.to_string());
             match (expected, answer) {
                 (None, None) => {}
                 (Some(part), Some(text)) => assert!(text.contains(part), "{text}"),

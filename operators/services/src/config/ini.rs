@@ -9,7 +9,10 @@ pub struct Ini(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Ini {
     pub fn set(&mut self, group: &str, option: &str, value: impl Into<String>) -> &mut Self {
-        self.0.entry(group.to_owned()).or_default().insert(option.to_owned(), value.into());
+        self.0
+            .entry(group.to_owned())
+            .or_default()
+            .insert(option.to_owned(), value.into());
         self
     }
 
@@ -71,16 +74,29 @@ mod tests {
     #[test]
     fn groups_are_sorted_with_default_first_and_the_last_word_wins() {
         let mut ini = Ini::default();
-        ini.set("token", "provider", "fernet").set("cache", "enabled", "true").set("DEFAULT", "use_stderr", "true");
-        let extra = BTreeMap::from([("cache".to_owned(), BTreeMap::from([("enabled".to_owned(), "false".to_owned())]))]);
+        ini.set("token", "provider", "fernet")
+            .set("cache", "enabled", "true")
+            .set("DEFAULT", "use_stderr", "true");
+        let extra = BTreeMap::from([(
+            "cache".to_owned(),
+            BTreeMap::from([("enabled".to_owned(), "false".to_owned())]),
+        )]);
         ini.overlay(&extra);
-        assert_eq!(ini.render(), "[DEFAULT]\nuse_stderr = true\n\n[cache]\nenabled = false\n\n[token]\nprovider = fernet\n");
+        assert_eq!(
+            ini.render(),
+            "[DEFAULT]\nuse_stderr = true\n\n[cache]\nenabled = false\n\n[token]\nprovider = fernet\n"
+        );
     }
 
     #[test]
     fn a_dollar_is_a_dollar() {
         let mut ini = Ini::default();
-        ini.set("a", "price", "5$").set("a", "reference", "$state_path/x").set("a", "done", "1$$");
-        assert_eq!(ini.render(), "[a]\ndone = 1$$\nprice = 5$$\nreference = $state_path/x\n");
+        ini.set("a", "price", "5$")
+            .set("a", "reference", "$state_path/x")
+            .set("a", "done", "1$$");
+        assert_eq!(
+            ini.render(),
+            "[a]\ndone = 1$$\nprice = 5$$\nreference = $state_path/x\n"
+        );
     }
 }

@@ -17,7 +17,12 @@ pub fn hash(parts: &[&str]) -> String {
         digest.update(part.len().to_be_bytes());
         digest.update(part);
     }
-    digest.finalize().iter().take(5).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .finalize()
+        .iter()
+        .take(5)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// The name for an object's content; maps are sorted, so equal objects have equal text.

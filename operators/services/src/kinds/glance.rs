@@ -13,23 +13,47 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "glance",
     catalogue_type: "image",
     config_file: "glance-api.conf",
-    environment: &[("OS_GLANCE_CONFIG_DIR", "/etc/glance"), ("OS_GLANCE_CONFIG_FILES", "glance-api.conf")],
+    environment: &[
+        ("OS_GLANCE_CONFIG_DIR", "/etc/glance"),
+        ("OS_GLANCE_CONFIG_FILES", "glance-api.conf"),
+    ],
     defaults: &[
-        ("DEFAULT", "enabled_import_methods", "[glance-direct,web-download]"),
+        (
+            "DEFAULT",
+            "enabled_import_methods",
+            "[glance-direct,web-download]",
+        ),
         ("DEFAULT", "use_keystone_limits", "false"),
         ("DEFAULT", "enabled_backends", "store:file"),
         ("glance_store", "default_backend", "store"),
-        ("os_glance_tasks_store", "filesystem_store_datadir", "/var/lib/glance/tasks"),
-        ("os_glance_staging_store", "filesystem_store_datadir", "/var/lib/glance/staging"),
+        (
+            "os_glance_tasks_store",
+            "filesystem_store_datadir",
+            "/var/lib/glance/tasks",
+        ),
+        (
+            "os_glance_staging_store",
+            "filesystem_store_datadir",
+            "/var/lib/glance/staging",
+        ),
         ("paste_deploy", "flavor", "keystone"),
-        ("paste_deploy", "config_file", "/var/lib/openstack/etc/glance/glance-api-paste.ini"),
+        (
+            "paste_deploy",
+            "config_file",
+            "/var/lib/openstack/etc/glance/glance-api-paste.ini",
+        ),
         ("database", "max_pool_size", "5"),
         ("database", "connection_recycle_time", "280"),
     ],
     database_groups: &["database"],
     schema: &[Step {
         name: "db-sync",
-        command: &["glance-manage", "--config-file", "/etc/glance/glance-api.conf", "db_sync"],
+        command: &[
+            "glance-manage",
+            "--config-file",
+            "/etc/glance/glance-api.conf",
+            "db_sync",
+        ],
     }],
     processes: &[Process {
         name: "api",
@@ -151,11 +175,25 @@ impl Subject for Glance {
                     .s3
                     .iter()
                     .flat_map(|s3| {
-                        let option = |option, key| SecretOption { group: "store", option, secret: s3.secret_ref.name.clone(), key };
-                        [option("s3_store_access_key", "accessKey"), option("s3_store_secret_key", "secretKey")]
+                        let option = |option, key| SecretOption {
+                            group: "store",
+                            option,
+                            secret: s3.secret_ref.name.clone(),
+                            key,
+                        };
+                        [
+                            option("s3_store_access_key", "accessKey"),
+                            option("s3_store_secret_key", "secretKey"),
+                        ]
                     })
                     .collect(),
-                settled: vec![no_ceph, (service::STORAGE_READY, "images are kept in the object store".to_owned())],
+                settled: vec![
+                    no_ceph,
+                    (
+                        service::STORAGE_READY,
+                        "images are kept in the object store".to_owned(),
+                    ),
+                ],
                 ..Extras::default()
             },
         }

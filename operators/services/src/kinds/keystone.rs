@@ -25,10 +25,23 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ("database", "connection_recycle_time", "280"),
     ],
     database_groups: &["database"],
-    schema: &[Step { name: "db-sync", command: &["keystone-manage", "--config-file", "/etc/keystone/keystone.conf", "db_sync"] }],
+    schema: &[Step {
+        name: "db-sync",
+        command: &[
+            "keystone-manage",
+            "--config-file",
+            "/etc/keystone/keystone.conf",
+            "db_sync",
+        ],
+    }],
     processes: &[Process {
         name: "api",
-        runs: Runs::Wsgi { module: "keystone.wsgi.api:application", port: port::KEYSTONE, path: "/v3", extra: &[] },
+        runs: Runs::Wsgi {
+            module: "keystone.wsgi.api:application",
+            port: port::KEYSTONE,
+            path: "/v3",
+            extra: &[],
+        },
         part: DEPLOYMENT_READY,
     }],
     parts: &[
@@ -45,7 +58,13 @@ const CREDENTIAL_PATH: &str = "/var/lib/keystone/credential-keys";
 
 fn key_set(name: &'static str, path: &'static str, part: &'static str, keys: &RotatedKeys) -> KeySet {
     let most = usize::try_from(keys.max_active_keys).unwrap_or(3);
-    KeySet { name, path, part, schedule: keys.rotation_schedule.clone(), most }
+    KeySet {
+        name,
+        path,
+        part,
+        schedule: keys.rotation_schedule.clone(),
+        most,
+    }
 }
 
 impl Subject for Keystone {
@@ -73,8 +92,14 @@ impl Subject for Keystone {
     }
 
     fn configure(&self, config: &mut Ini) {
-        config.set("fernet_tokens", "max_active_keys", self.spec.fernet.max_active_keys.to_string());
-        config.set("cache", "enabled", "true").set("cache", "backend", &self.spec.cache.backend);
+        config.set(
+            "fernet_tokens",
+            "max_active_keys",
+            self.spec.fernet.max_active_keys.to_string(),
+        );
+        config
+            .set("cache", "enabled", "true")
+            .set("cache", "backend", &self.spec.cache.backend);
         if let Some(url) = &self.spec.common.public_endpoint {
             config.set("DEFAULT", "public_endpoint", url.trim_end_matches("/v3"));
         }
@@ -88,17 +113,37 @@ impl Subject for Keystone {
             self.metadata.namespace.as_deref().unwrap_or_default(),
             port::KEYSTONE
         );
-        let public = self.spec.common.public_endpoint.clone().unwrap_or_else(|| internal.clone());
+        let public = self
+            .spec
+            .common
+            .public_endpoint
+            .clone()
+            .unwrap_or_else(|| internal.clone());
         let variable = |name: &str, value: &str| (format!("OS_BOOTSTRAP_{name}"), value.to_owned());
         Extras {
             key_sets: vec![
-                key_set("fernet-keys", FERNET_PATH, service::FERNET_KEYS_READY, &self.spec.fernet),
-                key_set("credential-keys", CREDENTIAL_PATH, service::CREDENTIAL_KEYS_READY, &self.spec.credential_keys),
+                key_set(
+                    "fernet-keys",
+                    FERNET_PATH,
+                    service::FERNET_KEYS_READY,
+                    &self.spec.fernet,
+                ),
+                key_set(
+                    "credential-keys",
+                    CREDENTIAL_PATH,
+                    service::CREDENTIAL_KEYS_READY,
+                    &self.spec.credential_keys,
+                ),
             ],
             after_schema: Some(Task {
                 step: Step {
                     name: "bootstrap",
-                    command: &["keystone-manage", "--config-file", "/etc/keystone/keystone.conf", "bootstrap"],
+                    command: &[
+                        "keystone-manage",
+                        "--config-file",
+                        "/etc/keystone/keystone.conf",
+                        "bootstrap",
+                    ],
                 },
                 part: service::BOOTSTRAP_READY,
                 environment: vec![

@@ -9,7 +9,9 @@ use c5c3_api::common::{KeystoneAuth, LogLevel, ServiceCommon};
 
 /// Options that every service shares.
 pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
-    config.set("DEFAULT", "use_stderr", "true").set("DEFAULT", "log_dir", "");
+    config
+        .set("DEFAULT", "use_stderr", "true")
+        .set("DEFAULT", "log_dir", "");
     if let Some(logging) = &common.logging {
         config.set("DEFAULT", "debug", (logging.level == LogLevel::Debug).to_string());
     }

@@ -21,11 +21,22 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     database_groups: &["placement_database"],
     schema: &[Step {
         name: "db-sync",
-        command: &["placement-manage", "--config-file", "/etc/placement/placement.conf", "db", "sync"],
+        command: &[
+            "placement-manage",
+            "--config-file",
+            "/etc/placement/placement.conf",
+            "db",
+            "sync",
+        ],
     }],
     processes: &[Process {
         name: "api",
-        runs: Runs::Wsgi { module: "placement.wsgi.api:application", port: port::PLACEMENT, path: "/", extra: &[] },
+        runs: Runs::Wsgi {
+            module: "placement.wsgi.api:application",
+            port: port::PLACEMENT,
+            path: "/",
+            extra: &[],
+        },
         part: DEPLOYMENT_READY,
     }],
     parts: &[Part::required(DATABASE_READY), Part::required(DEPLOYMENT_READY)],
