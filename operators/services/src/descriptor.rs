@@ -12,6 +12,8 @@ pub struct Descriptor {
     pub name: &'static str,
     /// Type in the service catalogue of Keystone.
     pub catalogue_type: &'static str,
+    /// What follows host and port in the catalogue.
+    pub endpoint_path: &'static str,
     /// The main configuration file below `/etc/<name>/`.
     pub config_file: &'static str,
     /// How the programs find their configuration.

@@ -19,6 +19,7 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 use crate::build::{self, Configuration, Outcome};
+use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::facts::{self, Facts};
 use crate::names::Names;
@@ -230,7 +231,7 @@ impl<S: Subject> Controller for Services<S> {
             states = process_state(states, observed, &plan, process);
         }
         let status = ServiceStatus {
-            endpoint: endpoint(subject, &plan.names),
+            endpoint: endpoint(S::DESCRIPTOR, &plan.names),
             installed_release: installed(subject, &plan),
             replicas: available(&observed.facts, &plan.names.name),
             selector: Some(plan.names.selector()),
@@ -393,17 +394,12 @@ fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     kept
 }
 
-fn endpoint<S: Subject>(subject: &S, names: &Names) -> Option<String> {
-    let port = S::DESCRIPTOR.port()?;
-    let path = if S::DESCRIPTOR.name == "keystone" {
-        "/v3"
-    } else {
-        ""
-    };
-    let _ = subject;
+/// The address of the API inside the cluster.
+fn endpoint(descriptor: &Descriptor, names: &Names) -> Option<String> {
+    let port = descriptor.port()?;
     Some(format!(
-        "http://{}.{}.svc:{port}{path}",
-        names.name, names.namespace
+        "http://{}.{}.svc:{port}{}",
+        names.name, names.namespace, descriptor.endpoint_path
     ))
 }
 

@@ -7,7 +7,7 @@ use crate::descriptor::{Process, Runs};
 use crate::names::Names;
 use crate::subject::{Subject, VolumeSource};
 
-fn name<S: Subject>(names: &Names, process: &Process) -> String {
+fn name(names: &Names, process: &Process) -> String {
     // The API carries the name of the service: it is what people look for.
     if matches!(process.runs, Runs::Wsgi { .. }) {
         names.name.clone()
@@ -51,7 +51,7 @@ pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, proces
     }]);
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": names.metadata(&name::<S>(&names, process)),
+        "metadata": names.metadata(&name(&names, process)),
         "spec": {
             "replicas": subject.replicas(process.name),
             "selector": {"matchLabels": labels},
@@ -70,7 +70,7 @@ pub fn network_objects<S: Subject>(subject: &S) -> Vec<Value> {
     let mut objects = Vec::new();
     for process in S::DESCRIPTOR.processes {
         let labels = names.process_labels(process.name);
-        let own = name::<S>(&names, process);
+        let own = name(&names, process);
         if let Runs::Wsgi { port, .. } = process.runs {
             objects.push(json!({
                 "apiVersion": "v1", "kind": "Service", "metadata": names.metadata(&own),

@@ -12,6 +12,7 @@ use crate::subject::{ExtraVolume, Extras, SecretOption, Subject, VolumeSource};
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "glance",
     catalogue_type: "image",
+    endpoint_path: "",
     config_file: "glance-api.conf",
     environment: &[
         ("OS_GLANCE_CONFIG_DIR", "/etc/glance"),

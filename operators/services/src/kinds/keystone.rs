@@ -12,6 +12,7 @@ use crate::subject::{Extras, KeySet, Subject, Task};
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "keystone",
     catalogue_type: "identity",
+    endpoint_path: "/v3",
     config_file: "keystone.conf",
     environment: &[("OS_KEYSTONE_CONFIG_FILES", "/etc/keystone/keystone.conf")],
     defaults: &[

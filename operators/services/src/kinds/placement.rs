@@ -11,6 +11,7 @@ use crate::subject::Subject;
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "placement",
     catalogue_type: "placement",
+    endpoint_path: "",
     config_file: "placement.conf",
     environment: &[("OS_PLACEMENT_CONFIG_DIR", "/etc/placement")],
     defaults: &[
