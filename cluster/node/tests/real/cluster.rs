@@ -62,6 +62,7 @@ fn a_session_and_its_accidents() {
 
     session(&town);
     services(&town);
+    stateful(&town);
     killed_daemon(&town);
     killed_runtime_and_cable(&town);
     killed_node(&town);
@@ -206,6 +207,61 @@ fn services(town: &Town) {
     town.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]);
     town.kubectl(&["rollout", "undo", "deployment/web"]);
     town.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]);
+}
+
+const DATABASE: &str = r#"
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: { name: db, namespace: default }
+spec:
+  serviceName: db
+  replicas: 2
+  selector: { matchLabels: { app: db } }
+  template:
+    metadata: { labels: { app: db } }
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: main
+        image: c5c3.local/busybox:1
+        command: [sh, -c, 'hostname >> /data/log; hostname > /www/name; exec httpd -f -p 80 -h /www']
+        volumeMounts: [{ name: data, mountPath: /data }]
+  volumeClaimTemplates:
+  - metadata: { name: data }
+    spec: { accessModes: [ReadWriteOnce], resources: { requests: { storage: 1Gi } } }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: db, namespace: default }
+spec: { clusterIP: None, selector: { app: db }, ports: [{ port: 80 }] }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: port, namespace: default }
+spec: { type: NodePort, selector: { app: db }, ports: [{ port: 80, nodePort: 30123 }] }
+"#;
+
+/// Names of members, volumes that outlive pods, ports of nodes, the API from inside.
+fn stateful(town: &Town) {
+    town.apply(DATABASE);
+    town.kubectl(&["rollout", "status", "statefulset/db", "--timeout=60s"]);
+    let run = |script: &str| town.kubectl(&["exec", "db-0", "--", "sh", "-c", script]);
+    let ip = town.kubectl(&["get", "pod", "db-1", "-o", "jsonpath={.status.podIP}"]);
+    let said = run("nslookup db-1.db.default.svc.cluster.local");
+    assert!(said.contains(&ip), "{said}");
+    for node in ["10.190.0.1", "10.190.0.2"] {
+        let ask = format!("printf 'GET /name HTTP/1.0\\r\\n\\r\\n' | nc {node} 30123 | tail -1");
+        assert!(run(&ask).starts_with("db-"), "{node}");
+    }
+    let mounted = run("ls /var/run/secrets/kubernetes.io/serviceaccount");
+    assert_eq!(mounted, "ca.crt\nnamespace\ntoken\n");
+    run("echo | nc $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT");
+    town.kubectl(&["delete", "pod", "db-1"]);
+    town.kubectl(&["rollout", "status", "statefulset/db", "--timeout=60s"]);
+    town.until("back with its data", 20, || {
+        town.try_kubectl(&["exec", "db-1", "--", "cat", "/data/log"]).1 == "db-1\ndb-1\n"
+    });
+    town.kubectl(&["delete", "statefulset/db", "service/db", "service/port"]);
 }
 
 fn containers(town: &Town) -> String {
