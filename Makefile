@@ -21,7 +21,7 @@ down: ## Stop it again; state stays (c5c3 down --purge removes that too).
 build: packages ## Build the release binary.
 	cargo build --release --locked -p c5c3
 
-quick: rust ## Unit and in-process tests: no root, no installed programs.
+quick: packages ## Unit and in-process tests: no root, no installed programs.
 	cargo test --locked --workspace $(REAL)
 	cargo test --locked -p embedded-node --lib
 
@@ -36,7 +36,7 @@ check: packages ## Format, lints and docs, warnings are errors.
 bench: packages tools ## Measure; each figure stands beside a baseline of the same run.
 	cargo bench --locked --workspace $(REAL)
 
-docs: rust ## Generate CRDs and the API reference from the types anew.
+docs: packages ## Generate CRDs and the API reference from the types anew.
 	UPDATE=1 cargo test --locked -p c5c3-api --quiet
 
 conformance: packages tools ## The API suite on a real kube-apiserver and etcd (built once, about 12 minutes).

@@ -22,14 +22,17 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Operator {
-    /// ControlPlane, SecretAggregate and CredentialRotation.
+    /// SecretAggregate.
     ControlPlane(Shared),
+    /// Keystone, Glance and Placement.
+    Services(Shared),
 }
 
 impl Operator {
     fn name(&self) -> &'static str {
         match self {
             Operator::ControlPlane(_) => "control-plane",
+            Operator::Services(_) => "services",
         }
     }
 
@@ -37,12 +40,19 @@ impl Operator {
     fn groups(&self) -> &'static [&'static str] {
         match self {
             Operator::ControlPlane(_) => &[c5c3_api::c5c3::GROUP],
+            Operator::Services(_) => &[
+                "keystone.openstack.c5c3.io",
+                "glance.openstack.c5c3.io",
+                "placement.openstack.c5c3.io",
+                "k8s.mariadb.com",
+                "memcached.c5c3.io",
+            ],
         }
     }
 
     fn shared(&self) -> &Shared {
         match self {
-            Operator::ControlPlane(shared) => shared,
+            Operator::ControlPlane(shared) | Operator::Services(shared) => shared,
         }
     }
 
@@ -53,6 +63,9 @@ impl Operator {
                     namespace: shared.namespace.clone(),
                 };
                 Ok(control_plane::run(clusters, metrics, settings, stop).await?)
+            }
+            Operator::Services(shared) => {
+                Ok(c5c3_services::run(clusters, metrics, shared.namespace.clone(), stop).await?)
             }
         }
     }
