@@ -9,6 +9,9 @@ export C5C3_KUBERNETES ?= $(CACHE)/kubernetes-v1.37.1
 # Crates whose integration tests need root and installed programs.
 REAL := --exclude end-to-end --exclude embedded-node
 
+# The baseline of the API server, where `make conformance` has built it.
+WITH_KUBERNETES := $(if $(wildcard $(C5C3_KUBERNETES)/kube-apiserver),scripts/with-kube-apiserver)
+
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -34,7 +37,9 @@ check: packages ## Format, lints and docs, warnings are errors.
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 
 bench: packages tools ## Measure; each figure stands beside a baseline of the same run.
-	cargo bench --locked --workspace $(REAL)
+	cargo bench --locked -p apimachinery -p c5c3-control-plane
+	$(WITH_KUBERNETES) cargo bench --locked -p apiserver --bench load
+	cargo bench --locked -p c5c3-image-builder
 
 docs: packages ## Generate CRDs and the API reference from the types anew.
 	UPDATE=1 cargo test --locked -p c5c3-api --quiet

@@ -127,7 +127,11 @@ fn message(status: &ContainerStatus) -> String {
     let fall_back =
         status.annotations.get(names::MESSAGE_POLICY).map(String::as_str) == Some("FallbackToLogsOnError");
     if fall_back && status.exit_code != 0 {
-        return log_end(Path::new(&status.log_path));
+        let end = log_end(Path::new(&status.log_path));
+        // One that never started has no log; the runtime knows why.
+        if !end.is_empty() {
+            return end;
+        }
     }
     status.message.clone()
 }
