@@ -46,7 +46,7 @@ docs: packages ## Generate CRDs and the API reference from the types anew.
 
 conformance: packages tools ## The API suite on a real kube-apiserver and etcd (built once, about 12 minutes).
 	scripts/build-kubernetes
-	cargo test --locked -p end-to-end --test conformance -- --include-ignored
+	scripts/with-kube-apiserver cargo test --locked -p end-to-end --test conformance -- --include-ignored
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-api --test api server
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-kit -p c5c3-control-plane --test behaviour
 

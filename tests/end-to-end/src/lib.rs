@@ -1,7 +1,6 @@
 //! What the end-to-end tests share: servers to run them on, real programs, recorded transcripts.
 
 pub mod cli;
-pub mod kubernetes;
 pub mod process;
 pub mod tools;
 pub mod transcript;

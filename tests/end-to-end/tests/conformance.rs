@@ -1,8 +1,8 @@
 //! The embedded API server answers as a real kube-apiserver does.
 
-use end_to_end::Embedded;
-use end_to_end::kubernetes::Kubernetes;
-use end_to_end::transcript;
+use anyhow::Context;
+use end_to_end::{Embedded, install_crypto, transcript};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_embedded_server_answers_what_kubernetes_answered() -> anyhow::Result<()> {
@@ -26,10 +26,15 @@ async fn the_embedded_server_answers_what_kubernetes_answered() -> anyhow::Resul
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a built kube-apiserver: make conformance"]
 async fn kubernetes_answers_what_was_recorded() -> anyhow::Result<()> {
-    let kubernetes = Kubernetes::start().await?;
+    install_crypto();
+    let path = std::env::var_os("C5C3_TEST_KUBECONFIG").context("scripts/with-kube-apiserver starts one")?;
+    let config =
+        kube::Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default())
+            .await?;
+    let kubernetes = kube::Client::try_from(config)?;
     let mut differences = Vec::new();
     for transcript in transcript::load_all()? {
-        let answers = transcript.play(&kubernetes.client).await?;
+        let answers = transcript.play(&kubernetes).await?;
         if std::env::var_os("RECORD").is_some() {
             transcript.write(&answers)?;
         }
