@@ -133,97 +133,37 @@ mod tests {
         }
     }
 
+    fn planned(facts: &Facts, byte: u8, time: &str) -> Planned {
+        plan(&names(), &set(), facts, [[byte; 32], [byte + 1; 32]], at(time)).expect("plans")
+    }
+
     #[test]
     fn keys_are_made_once_and_rotated_when_due() {
-        let first = plan(
-            &names(),
-            &set(),
-            &Facts::default(),
-            [[1; 32], [2; 32]],
-            at("2026-01-01T12:00:00Z"),
-        )
-        .expect("plans");
+        let first = planned(&Facts::default(), 1, "2026-01-01T12:00:00Z");
         assert_eq!((first.count, first.next), (2, at("2026-01-02T00:00:00Z")));
-        let same = plan(
-            &names(),
-            &set(),
-            &stored(&first),
-            [[3; 32], [4; 32]],
-            at("2026-01-01T23:59:59Z"),
-        )
-        .expect("plans");
+        let same = planned(&stored(&first), 3, "2026-01-01T23:59:59Z");
         assert_eq!(
             same, first,
             "nothing is due: nothing changes, whatever the random bytes"
         );
-        let later = plan(
-            &names(),
-            &set(),
-            &stored(&first),
-            [[3; 32], [4; 32]],
-            at("2026-01-02T00:00:00Z"),
-        )
-        .expect("plans");
+        let later = planned(&stored(&first), 3, "2026-01-02T00:00:00Z");
         assert_eq!((later.count, later.next), (3, at("2026-01-03T00:00:00Z")));
     }
 
     #[test]
     fn a_week_of_missed_rotations_is_one_and_a_clock_that_went_back_is_none() {
-        let first = plan(
-            &names(),
-            &set(),
-            &Facts::default(),
-            [[1; 32], [2; 32]],
-            at("2026-01-01T12:00:00Z"),
-        )
-        .expect("plans");
-        let later = plan(
-            &names(),
-            &set(),
-            &stored(&first),
-            [[3; 32], [4; 32]],
-            at("2026-01-08T09:00:00Z"),
-        )
-        .expect("plans");
+        let first = planned(&Facts::default(), 1, "2026-01-01T12:00:00Z");
+        let later = planned(&stored(&first), 3, "2026-01-08T09:00:00Z");
         assert_eq!(later.count, 3);
-        let again = plan(
-            &names(),
-            &set(),
-            &stored(&later),
-            [[5; 32], [6; 32]],
-            at("2026-01-08T09:00:01Z"),
-        )
-        .expect("plans");
-        assert_eq!(again, later);
-        let back = plan(
-            &names(),
-            &set(),
-            &stored(&later),
-            [[5; 32], [6; 32]],
-            at("2025-12-01T00:00:00Z"),
-        )
-        .expect("plans");
-        assert_eq!(back, later);
+        assert_eq!(planned(&stored(&later), 5, "2026-01-08T09:00:01Z"), later);
+        assert_eq!(planned(&stored(&later), 5, "2025-12-01T00:00:00Z"), later);
     }
 
     #[test]
     fn damaged_keys_stop_everything_and_are_named() {
-        let mut facts = stored(
-            &plan(
-                &names(),
-                &set(),
-                &Facts::default(),
-                [[1; 32], [2; 32]],
-                at("2026-01-01T12:00:00Z"),
-            )
-            .expect("plans"),
-        );
-        facts
-            .key_secrets
-            .get_mut("fernet-keys")
-            .expect("there")
-            .0
-            .insert("1".into(), b"short".to_vec());
+        let mut facts = stored(&planned(&Facts::default(), 1, "2026-01-01T12:00:00Z"));
+        let keys = facts.key_secrets.get_mut("fernet-keys").expect("there");
+        keys.0.insert("1".into(), b"short".to_vec());
         let error = plan(
             &names(),
             &set(),

@@ -1,6 +1,6 @@
 //! Glance: images, on a volume, in Ceph or in an object store.
 
-use c5c3_api::common::{Cache, Database, KeystoneAuth, ServiceCommon, ServiceStatus};
+use c5c3_api::common::{Cache, Database, KeystoneAuth};
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, service};
 use c5c3_api::openstack::{Glance, GlanceBackend, port};
 use c5c3_kit::Part;
@@ -80,17 +80,7 @@ impl Subject for Glance {
     const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
     const CONTROLLER: &'static str = "glance";
 
-    fn common(&self) -> &ServiceCommon {
-        &self.spec.common
-    }
-
-    fn service_status(&self) -> Option<&ServiceStatus> {
-        self.status.as_ref().map(|status| &status.common)
-    }
-
-    fn replicas(&self, _process: &str) -> i32 {
-        self.spec.replicas
-    }
+    super::one_process!();
 
     fn databases(&self) -> Vec<(&'static str, &Database)> {
         vec![("database", &self.spec.database)]

@@ -1,6 +1,6 @@
 //! Keystone: identity.
 
-use c5c3_api::common::{Cache, Database, ServiceCommon, ServiceStatus};
+use c5c3_api::common::{Cache, Database};
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, service};
 use c5c3_api::openstack::{Keystone, RotatedKeys, port};
 use c5c3_kit::Part;
@@ -72,17 +72,7 @@ impl Subject for Keystone {
     const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
     const CONTROLLER: &'static str = "keystone";
 
-    fn common(&self) -> &ServiceCommon {
-        &self.spec.common
-    }
-
-    fn service_status(&self) -> Option<&ServiceStatus> {
-        self.status.as_ref().map(|status| &status.common)
-    }
-
-    fn replicas(&self, _process: &str) -> i32 {
-        self.spec.replicas
-    }
+    super::one_process!();
 
     fn databases(&self) -> Vec<(&'static str, &Database)> {
         vec![("database", &self.spec.database)]

@@ -1,5 +1,23 @@
 //! The services, one file each: descriptor, and how its spec becomes configuration.
 
+/// What services with one process and the common blocks have alike.
+macro_rules! one_process {
+    () => {
+        fn common(&self) -> &c5c3_api::common::ServiceCommon {
+            &self.spec.common
+        }
+
+        fn service_status(&self) -> Option<&c5c3_api::common::ServiceStatus> {
+            self.status.as_ref().map(|status| &status.common)
+        }
+
+        fn replicas(&self, _process: &str) -> i32 {
+            self.spec.replicas
+        }
+    };
+}
+pub(crate) use one_process;
+
 pub mod glance;
 pub mod keystone;
 pub mod placement;

@@ -1,6 +1,6 @@
 //! Placement: what hypervisors have and who uses it.
 
-use c5c3_api::common::{Cache, Database, KeystoneAuth, ServiceCommon, ServiceStatus};
+use c5c3_api::common::{Cache, Database, KeystoneAuth};
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
 use c5c3_api::openstack::{Placement, port};
 use c5c3_kit::Part;
@@ -47,17 +47,7 @@ impl Subject for Placement {
     const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
     const CONTROLLER: &'static str = "placement";
 
-    fn common(&self) -> &ServiceCommon {
-        &self.spec.common
-    }
-
-    fn service_status(&self) -> Option<&ServiceStatus> {
-        self.status.as_ref().map(|status| &status.common)
-    }
-
-    fn replicas(&self, _process: &str) -> i32 {
-        self.spec.replicas
-    }
+    super::one_process!();
 
     fn databases(&self) -> Vec<(&'static str, &Database)> {
         vec![("placement_database", &self.spec.database)]
