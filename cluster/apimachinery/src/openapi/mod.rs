@@ -1,7 +1,7 @@
 //! Typed views of OpenAPI schemas: what server-side apply and strategic merge
 //! patch need to know of a type, for built-in kinds and custom resources alike.
 //!
-//! A [`Schema`] is an arena of [`Type`]s; references are resolved when it is
+//! A `Schema` is an arena of `Type`s; references are resolved when it is
 //! parsed, so that a walk over an object costs no lookups by name.
 
 mod builtin;

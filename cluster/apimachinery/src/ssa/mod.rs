@@ -1,7 +1,7 @@
 //! Server-side apply: every field of an object has owners, and an apply merges,
 //! takes over and removes fields as structured-merge-diff does.
 //!
-//! [`FieldManager`] is the way in. It works on whole objects as JSON and on
+//! `FieldManager` is the way in. It works on whole objects as JSON and on
 //! their `metadata.managedFields`; it does no validation beyond types, no
 //! storage and knows no time but the one it is given.
 
