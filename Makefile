@@ -30,6 +30,7 @@ quick: packages ## Unit and in-process tests: no root, no installed programs.
 
 test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
+	cargo test --locked --workspace --test pipeline -- --ignored
 
 check: packages ## Format, lints and docs, warnings are errors.
 	cargo fmt --all --check
