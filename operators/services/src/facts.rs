@@ -36,8 +36,6 @@ pub struct Facts {
     pub pods: Vec<Pod>,
     pub deployments: BTreeMap<String, Deployment>,
     pub claims: BTreeSet<String>,
-    /// Dependencies that are not ready, in words.
-    pub waiting: Vec<String>,
     pub owned: Vec<(Reference, Owned)>,
     /// For keys that may have to be made: fresh in every pass, so that deciding stays pure.
     pub random: [[u8; 32]; 4],

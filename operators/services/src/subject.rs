@@ -85,7 +85,7 @@ pub struct ExtraVolume {
 
 #[derive(Debug, Clone)]
 pub enum VolumeSource {
-    /// A claim of ours, kept when the object goes.
+    /// A claim that the service owns: it goes with the service.
     Claim {
         size: String,
         class: Option<String>,
