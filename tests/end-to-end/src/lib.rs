@@ -1,6 +1,7 @@
 //! What the end-to-end tests share: servers to run them on, real programs, recorded transcripts.
 
 pub mod cli;
+pub mod cloud;
 pub mod process;
 pub mod tools;
 pub mod transcript;

@@ -1,0 +1,159 @@
+//! A cluster of our own for a test, with the real programs. Needs root.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+
+use crate::tools;
+
+/// A cluster that is gone with the test, however that ends.
+pub struct Cloud {
+    program: PathBuf,
+    directory: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Two clouds at a time are too much for a small machine.
+static TURN: Mutex<()> = Mutex::new(());
+
+impl Cloud {
+    /// Builds the images that are missing and starts an empty cluster with our operators.
+    pub fn up(images: &[&str]) -> anyhow::Result<Self> {
+        // target/<profile>/deps/<test>-… lies beside target/<profile>/c5c3.
+        let own = std::env::current_exe()?;
+        let profile = own
+            .parent()
+            .and_then(Path::parent)
+            .context("a target directory")?;
+        let program = profile.join("c5c3");
+        ensure!(
+            program.is_file(),
+            "{} is missing: run 'cargo build -p c5c3'",
+            program.display()
+        );
+        let cloud = Self {
+            program,
+            directory: tempfile::tempdir()?,
+            // A test that failed leaves nothing behind that the next one could see.
+            _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        cloud.c5c3(&[&["image", "build"], images].concat())?;
+        cloud.start()?;
+        Ok(cloud)
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    pub fn start(&self) -> anyhow::Result<()> {
+        self.c5c3(&["up", "--state-dir", &self.state().to_string_lossy()])
+            .map(drop)
+    }
+
+    pub fn c5c3(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        said(
+            Command::new(&self.program)
+                .args(arguments)
+                .stdin(Stdio::null())
+                .output()?,
+            &arguments.join(" "),
+        )
+    }
+
+    pub fn kubectl(&self, arguments: &[&str], input: &str) -> anyhow::Result<String> {
+        let mut command = Command::new(tools::tool("kubectl")?);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", self.state().join("api/kubeconfig"))
+            .env("HOME", self.directory.path());
+        said(fed(command, input)?, &arguments.join(" "))
+    }
+
+    /// Ends the daemon as a crash would.
+    pub fn crash(&self) -> anyhow::Result<()> {
+        let text = std::fs::read_to_string(self.state().join("daemon.json"))?;
+        let process: Value = serde_json::from_str(&text)?;
+        let pid = process["pid"].as_i64().context("a process id")?;
+        said(
+            Command::new("kill").args(["-9", &pid.to_string()]).output()?,
+            "kill",
+        )
+        .map(drop)
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        let state = self.state();
+        let _ = Command::new(&self.program)
+            .args(["down", "--purge", "--state-dir"])
+            .arg(state)
+            .output();
+    }
+}
+
+/// Runs it with this on its standard input.
+pub fn fed(mut command: Command, input: &str) -> anyhow::Result<Output> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    child
+        .stdin
+        .take()
+        .context("a pipe")?
+        .write_all(input.as_bytes())?;
+    Ok(child.wait_with_output()?)
+}
+
+/// What it printed, or why it failed.
+pub fn said(output: Output, what: &str) -> anyhow::Result<String> {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "{what}: {}\n{text}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(text)
+}
+
+/// Answer of Keystone: status line and headers, then the body.
+pub fn ask(url: &str, headers: &[&str], body: Option<&Value>) -> anyhow::Result<String> {
+    let mut command = Command::new("curl");
+    command.args(["-sS", "-i", "-m", "30", url]);
+    // Headers and body come by standard input: they hold secrets.
+    let mut config: String = headers
+        .iter()
+        .map(|header| format!("header = \"{header}\"\n"))
+        .collect();
+    if let Some(body) = body {
+        let text = body.to_string().replace('\\', "\\\\").replace('"', "\\\"");
+        config.push_str(&format!(
+            "header = \"Content-Type: application/json\"\ndata = \"{text}\"\n"
+        ));
+    }
+    command.args(["-K", "-"]);
+    said(fed(command, &config)?, url)
+}
+
+/// A token of the admin, or the status line of the refusal.
+pub fn token(url: &str, password: &str) -> anyhow::Result<Result<String, String>> {
+    let user = json!({"name": "admin", "domain": {"id": "default"}, "password": password});
+    let scope = json!({"project": {"name": "admin", "domain": {"id": "default"}}});
+    let body =
+        json!({"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}});
+    let answer = ask(&format!("{url}/auth/tokens"), &[], Some(&body))?;
+    let header = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("X-Subject-Token: "));
+    Ok(header
+        .map(|token| token.trim().to_owned())
+        .ok_or_else(|| answer.lines().next().unwrap_or_default().to_owned()))
+}
