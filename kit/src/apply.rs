@@ -112,7 +112,11 @@ pub(crate) async fn carry_out<C: Controller>(
         })?;
         let key = wanted.key();
         let mut body = wanted.object;
-        owner.mark(&mut body, kind.cluster == crate::HOME);
+        if wanted.lasting {
+            owner.sign(&mut body);
+        } else {
+            owner.mark(&mut body, kind.cluster == crate::HOME);
+        }
         steps.push(Step {
             reference: kind.named(key.namespace.as_deref(), &key.name),
             kind,

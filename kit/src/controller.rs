@@ -104,6 +104,7 @@ impl<C: Controller> Observed<C> {
 pub struct Wanted {
     pub(crate) cluster: ClusterName,
     pub(crate) object: Value,
+    pub(crate) lasting: bool,
 }
 
 impl Wanted {
@@ -115,10 +116,7 @@ impl Wanted {
             fields.insert("apiVersion".to_owned(), K::api_version(&()).into());
             fields.insert("kind".to_owned(), K::kind(&()).into());
         }
-        Wanted {
-            cluster: HOME,
-            object: value,
-        }
+        Wanted::raw(value)
     }
 
     /// An object without a type of ours.
@@ -126,7 +124,15 @@ impl Wanted {
         Wanted {
             cluster: HOME,
             object,
+            lasting: false,
         }
+    }
+
+    /// Outlives its owner and is never pruned: data, and the keys to it. An owner that is made
+    /// anew under the same name takes it over.
+    pub fn lasting(mut self) -> Self {
+        self.lasting = true;
+        self
     }
 
     pub fn in_cluster(mut self, name: impl Into<ClusterName>) -> Self {

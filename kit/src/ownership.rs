@@ -40,22 +40,38 @@ impl Owner {
 
     /// Marks a wanted object as ours. `home`: it lives in the cluster of its owner.
     pub fn mark(&self, object: &mut Value, home: bool) {
-        let Some(meta) = object
-            .as_object_mut()
-            .map(|o| o.entry("metadata").or_insert_with(|| json!({})))
-            .and_then(Value::as_object_mut)
-        else {
+        self.sign(object);
+        let Some(meta) = metadata(object) else {
             return;
         };
-        put(meta, "labels", MANAGED_BY, "c5c3");
-        put(meta, "labels", CONTROLLER, self.controller);
         put(meta, "labels", OWNER_UID, &self.uid);
-        put(meta, "annotations", OWNER, &self.key.to_string());
         let namespace = meta.get("namespace").and_then(Value::as_str);
         let reachable = self.key.namespace.is_none() || self.key.namespace.as_deref() == namespace;
         if home && reachable {
             meta.insert("ownerReferences".to_owned(), json!([self.reference]));
         }
+    }
+
+    /// Marks a wanted object as made by us and belonging to the owner's name alone: nothing ties it
+    /// to this very owner, so neither garbage collection nor pruning takes it.
+    pub fn sign(&self, object: &mut Value) {
+        let Some(meta) = metadata(object) else {
+            return;
+        };
+        put(meta, "labels", MANAGED_BY, "c5c3");
+        put(meta, "labels", CONTROLLER, self.controller);
+        put(meta, "annotations", OWNER, &self.key.to_string());
+    }
+
+    fn signed(&self, live: &Value) -> bool {
+        let mark = |map: &str, key: &str| {
+            live.pointer(map)
+                .and_then(|all| all.get(key))
+                .and_then(Value::as_str)
+        };
+        mark("/metadata/labels", OWNER_UID).is_none()
+            && mark("/metadata/labels", CONTROLLER) == Some(self.controller)
+            && mark("/metadata/annotations", OWNER).is_some_and(|owner| Key::parse(owner) == self.key)
     }
 
     /// Who a live object belongs to when it is not ours; `None` when it is.
@@ -75,13 +91,21 @@ impl Owner {
         match controller {
             Some(owner) if text(owner, "uid") == self.uid => None,
             Some(owner) => Some(format!("{} {}", text(owner, "kind"), text(owner, "name"))),
-            None if label(OWNER_UID) == Some(&self.uid) => None,
+            None if label(OWNER_UID) == Some(&self.uid) || self.signed(live) => None,
             None => Some(match label(MANAGED_BY) {
                 Some(by) if by != "c5c3" => format!("no owner of ours (managed by {by})"),
                 _ => "no owner of ours".to_owned(),
             }),
         }
     }
+}
+
+fn metadata(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    object
+        .as_object_mut()?
+        .entry("metadata")
+        .or_insert_with(|| json!({}))
+        .as_object_mut()
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -126,6 +150,29 @@ mod tests {
             assert!(child["metadata"].get("ownerReferences").is_none());
             assert_eq!(owner().stranger(&child), None);
         }
+    }
+
+    #[test]
+    fn what_lasts_is_tied_to_the_name_of_its_owner() {
+        let mut child = json!({"metadata": {"name": "c", "namespace": "ns"}});
+        owner().sign(&mut child);
+        assert!(child["metadata"].get("ownerReferences").is_none());
+        assert!(child["metadata"]["labels"].get(OWNER_UID).is_none());
+        let anew = Owner {
+            uid: "u9".into(),
+            ..owner()
+        };
+        assert_eq!(anew.stranger(&child), None, "the next owner takes it over");
+        let other = Owner {
+            key: Key::new(Some("ns"), "other"),
+            ..owner()
+        };
+        assert!(other.stranger(&child).is_some());
+        let another = Owner {
+            controller: "others",
+            ..owner()
+        };
+        assert!(another.stranger(&child).is_some());
     }
 
     #[test]

@@ -7,24 +7,6 @@ use test_harness::eventually;
 
 use crate::parade::World;
 
-async fn delete(world: &World, name: &str) {
-    world
-        .parades
-        .delete(name, &DeleteParams::default())
-        .await
-        .expect("deleted");
-    eventually(&format!("{name} is gone"), async || {
-        world
-            .parades
-            .get_opt(name)
-            .await
-            .expect("readable")
-            .is_none()
-            .then_some(())
-    })
-    .await;
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_outside_is_cleaned_before_the_object_goes() {
     let world = World::start().await;
@@ -33,7 +15,7 @@ async fn the_outside_is_cleaned_before_the_object_goes() {
         .await;
     world.condition("spring", "Ready", "Ready").await;
     assert!(world.street.playing().contains("brass"));
-    delete(&world, "spring").await;
+    world.delete("spring").await;
     assert!(world.street.playing().is_empty());
     world.until_floats(&[]).await;
 }

@@ -54,7 +54,12 @@ async fn a_failed_action_is_a_condition_a_metric_and_no_reason_to_lose_the_rest(
     assert_eq!(band.status, "False", "a report cannot hide an error");
     world.condition("spring", "FloatsReady", "Built").await;
     world.until_floats(&["dragon"]).await;
-    assert!(world.metrics.render().contains("reason=\"DrunkBand\""));
+    // Errors are counted when the pass has ended, after its conditions are written.
+    eventually("the error is counted", async || {
+        let text = world.metrics.render();
+        text.contains("reason=\"DrunkBand\"").then_some(())
+    })
+    .await;
     let object = world.parades.get("spring").await.expect("there");
     assert_eq!(object.data["status"]["floats"], 1);
 }

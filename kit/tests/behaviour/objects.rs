@@ -39,6 +39,39 @@ async fn wanted_objects_are_made_and_unwanted_ones_pruned() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_lasts_stays_without_its_owner_and_is_taken_over_by_the_next() {
+    let world = World::start().await;
+    world
+        .parade("spring", json!({"floats": ["dragon", "monument"]}))
+        .await;
+    world.until_floats(&["dragon", "monument"]).await;
+    let first = world.maps.get("monument").await.expect("there").metadata;
+    assert_eq!(first.owner_references, None);
+
+    world
+        .parade("spring", json!({"floats": ["dragon", "whale"]}))
+        .await;
+    world.until_floats(&["dragon", "monument", "whale"]).await;
+    world.delete("spring").await;
+    world.until_floats(&["monument"]).await;
+
+    world
+        .parade("spring", json!({"floats": ["crane", "monument"]}))
+        .await;
+    world.condition("spring", "Ready", "Ready").await;
+    world.until_floats(&["crane", "monument"]).await;
+    let second = world.maps.get("monument").await.expect("there").metadata;
+    assert_eq!(
+        (first.uid, first.resource_version),
+        (second.uid, second.resource_version),
+        "the same object, not even written"
+    );
+    // It is not for the taking by others.
+    world.parade("autumn", json!({"floats": ["monument"]})).await;
+    world.condition("autumn", "Ready", "NotOwned").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn passes_that_find_nothing_to_do_write_nothing() {
     let world = World::start().await;
     world

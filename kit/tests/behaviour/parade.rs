@@ -11,7 +11,7 @@ use c5c3_kit::{
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams};
 use kube::core::ApiResource;
 use kube::{CustomResource, CustomResourceExt, ResourceExt};
 use schemars::JsonSchema;
@@ -105,7 +105,7 @@ impl Controller for Parades {
             return Ok(Decision::want([]).act(hush));
         }
         let floats = object.spec.floats.iter().map(|float| {
-            Wanted::of(&ConfigMap {
+            let wanted = Wanted::of(&ConfigMap {
                 metadata: ObjectMeta {
                     name: Some(float.clone()),
                     namespace: object.namespace(),
@@ -113,7 +113,13 @@ impl Controller for Parades {
                 },
                 data: Some(BTreeMap::from([("float".to_owned(), float.clone())])),
                 ..ConfigMap::default()
-            })
+            });
+            // Monuments are for ever.
+            if float.starts_with("monument") {
+                wanted.lasting()
+            } else {
+                wanted
+            }
         });
         let play = (!band.is_empty() && !facts.contains(band)).then(|| Move::Play(band.clone()));
         Ok(Decision::want(floats).act(play))
@@ -212,6 +218,17 @@ impl World {
             serde_json::from_value(found).ok()
         })
         .await
+    }
+
+    /// Deletes it and waits until it is gone.
+    pub async fn delete(&self, name: &str) {
+        let deleted = self.parades.delete(name, &DeleteParams::default()).await;
+        deleted.expect("deleted");
+        eventually(&format!("{name} is gone"), async || {
+            let object = self.parades.get_opt(name).await.expect("readable");
+            object.is_none().then_some(())
+        })
+        .await;
     }
 
     pub async fn floats(&self) -> Vec<String> {
