@@ -50,6 +50,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// The conditions beside `Ready`, in order of importance.
     const PARTS: &'static [Part];
+    /// `false`: no `Ready` is written, for kinds of others whose conditions have another shape.
+    const READY: bool = true;
     const FINALIZER: Option<Finalizer> = None;
 
     /// The kinds that it makes. No other is applied, and of these what is no longer wanted is pruned.

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::apply::{Settled, carry_out};
 use crate::clusters::Clusters;
-use crate::conditions::{Ending, Failure, settle};
+use crate::conditions::{self, Ending, Failure, settle};
 use crate::controller::{Controller, Observed, Report};
 use crate::events::{Events, Note, on_change};
 use crate::fault::{Fault, Retry, pause, plain, spread};
@@ -289,7 +289,8 @@ async fn tell<C: Controller>(
         failure: failed.map(|failed| &failed.failure),
         deleting: left,
     };
-    let after = settle(C::PARTS, ending, &before, generation, now);
+    let mut after = settle(C::PARTS, ending, &before, generation, now);
+    after.retain(|condition| C::READY || condition.type_ != conditions::READY);
     let held = fields::held(live, C::NAME, Some("status"));
     let body = status::body(live, &held, report.map(|r| &r.status), &after, generation);
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
