@@ -140,6 +140,9 @@ pub mod reason {
     /// Of a ControlPlane.
     pub const ALL_SERVICES_READY: &str = "AllServicesReady";
     pub const RESTORE_NEEDED: &str = "RestoreNeeded";
+    pub const NOT_SUPPORTED: &str = "NotSupported";
+    pub const UNKNOWN_RELEASE: &str = "UnknownRelease";
+    pub const UPGRADE_NOT_POSSIBLE: &str = "UpgradeNotPossible";
 
     /// Of a Hypervisor's life: Onboarding goes through these in order.
     pub const INITIAL: &str = "Initial";

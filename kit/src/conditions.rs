@@ -100,7 +100,10 @@ impl State {
 
 /// How each part is, as a controller reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct States(BTreeMap<&'static str, State>);
+pub struct States {
+    parts: BTreeMap<&'static str, State>,
+    blocker: Option<State>,
+}
 
 impl States {
     pub fn met(self, part: &'static str, reason: &str, message: impl Into<String>) -> Self {
@@ -120,12 +123,23 @@ impl States {
     }
 
     pub fn with(mut self, part: &'static str, state: State) -> Self {
-        self.0.insert(part, state);
+        self.parts.insert(part, state);
+        self
+    }
+
+    /// What keeps `Ready` from being true, where the first part that is not well does not name the
+    /// cause. It can only make `Ready` false, never true.
+    pub fn blocked_by(mut self, reason: &str, message: impl Into<String>) -> Self {
+        self.blocker = Some(State::new(Truth::False, reason, message));
         self
     }
 
     pub fn get(&self, part: &str) -> Option<&State> {
-        self.0.get(part)
+        self.parts.get(part)
+    }
+
+    pub fn blocker(&self) -> Option<&State> {
+        self.blocker.as_ref()
     }
 }
 
@@ -222,6 +236,9 @@ fn ready<'c>(parts: &[Part], ending: Ending<'_>, find: impl Fn(&str) -> Option<&
             None => failure.message.clone(),
         };
         return State::new(Truth::False, &failure.reason, message);
+    }
+    if let Some(blocker) = ending.states.and_then(States::blocker) {
+        return blocker.clone();
     }
     let required = || parts.iter().filter(|p| p.role != Role::Informative);
     for truth in [Truth::False, Truth::Unknown] {
@@ -381,6 +398,21 @@ mod tests {
         };
         let list = settle(PARTS, ending, &[agent("True")], 1, at(5));
         assert_eq!(named(&list, "DatabaseReady").reason, "Timeout");
+        assert_eq!(named(&list, READY).status, "False");
+    }
+
+    #[test]
+    fn a_blocker_names_the_cause_and_never_makes_ready_true() {
+        let states = all_met()
+            .unmet("CacheReady", "Waiting", "waits for the database")
+            .blocked_by("Invalid", "unknown release");
+        let list = reported(&states, &[agent("True")], 10);
+        let ready = named(&list, READY);
+        assert_eq!(
+            (ready.status.as_str(), ready.message.as_str()),
+            ("False", "unknown release")
+        );
+        let list = reported(&all_met().blocked_by("Invalid", "x"), &[agent("True")], 10);
         assert_eq!(named(&list, READY).status, "False");
     }
 
