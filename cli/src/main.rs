@@ -1,5 +1,6 @@
 //! `c5c3`: one binary, every role a subcommand. Arguments and wiring, nothing else.
 
+mod cloud;
 mod commands;
 mod failure;
 mod output;
@@ -12,7 +13,9 @@ use failure::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
-  c5c3 up                                             a cluster on this machine, with all operators
+  c5c3 up                                             a cloud on this machine
+  c5c3 status                                         is it well, and if not, why
+  c5c3 openstack token issue                          use it
   c5c3 crds | kubectl apply --server-side -f -        install every kind
   c5c3 crds -o table                                  list the kinds
   c5c3 crds --group c5c3.io --kind SecretAggregate    one definition
@@ -40,6 +43,11 @@ struct Cli {
 enum Command {
     Up(commands::cluster::up::Arguments),
     Down(commands::cluster::down::Arguments),
+    Status(commands::cloud::status::Arguments),
+    Explain(commands::cloud::explain::Arguments),
+    Logs(commands::cloud::logs::Arguments),
+    Openstack(commands::cloud::openstack::Openstack),
+    Env(commands::cloud::openstack::Env),
     Node(commands::cluster::node::Arguments),
     /// The process behind `up`.
     #[command(hide = true)]
@@ -65,6 +73,11 @@ impl Cli {
         match self.command {
             Command::Up(arguments) => commands::cluster::up::run(&arguments),
             Command::Down(arguments) => commands::cluster::down::run(&arguments),
+            Command::Status(arguments) => commands::cloud::status::run(&arguments),
+            Command::Explain(arguments) => commands::cloud::explain::run(&arguments),
+            Command::Logs(arguments) => commands::cloud::logs::run(&arguments),
+            Command::Openstack(arguments) => commands::cloud::openstack::run(&arguments),
+            Command::Env(arguments) => commands::cloud::openstack::env(&arguments),
             Command::Node(arguments) => commands::cluster::node::run(&arguments),
             Command::Daemon(arguments) => commands::cluster::daemon::run(&arguments),
             // `main` has taken it: it must run before any thread.

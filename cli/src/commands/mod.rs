@@ -1,8 +1,19 @@
 //! One file per command.
 
+use crate::failure::Failure;
+
+pub mod cloud;
 pub mod cluster;
 pub mod completions;
 pub mod crds;
 pub mod image;
 pub mod operator;
 pub mod version;
+
+/// Runs a future on a runtime of its own.
+fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?
+        .block_on(future)
+}

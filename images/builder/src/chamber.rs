@@ -171,20 +171,23 @@ impl Inside<'_> {
 
     /// Shows a file or directory of the machine inside.
     pub fn bind(&self, source: &Path, inside: &str) -> Result<()> {
+        self.bound(source, inside, MsFlags::MS_BIND)
+    }
+
+    /// The same with all that is mounted below it.
+    pub fn bind_all(&self, source: &Path, inside: &str) -> Result<()> {
+        self.bound(source, inside, MsFlags::MS_BIND | MsFlags::MS_REC)
+    }
+
+    fn bound(&self, source: &Path, inside: &str, flags: MsFlags) -> Result<()> {
         let target = self.path(inside);
         if source.is_dir() {
             fs::create_dir_all(&target).context("creating", &target)?;
         } else if !target.exists() {
             File::create(&target).context("creating", &target)?;
         }
-        mount(
-            Some(source),
-            &target,
-            None::<&str>,
-            MsFlags::MS_BIND,
-            None::<&str>,
-        )
-        .map_err(|error| refused("a bind mount", error))
+        mount(Some(source), &target, None::<&str>, flags, None::<&str>)
+            .map_err(|error| refused("a bind mount", error))
     }
 
     /// Writes a file below `/run/c5c3`; it is gone with the chamber.

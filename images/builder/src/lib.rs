@@ -26,6 +26,7 @@ mod progress;
 mod prune;
 mod recipe;
 mod release;
+mod run;
 mod steps;
 mod store;
 mod tarball;
@@ -35,3 +36,4 @@ mod yaml;
 
 pub use command::{ImageCommand, Images, STORE};
 pub use error::Error;
+pub use run::Call;

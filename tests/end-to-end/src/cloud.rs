@@ -51,7 +51,8 @@ impl Cloud {
     }
 
     pub fn start(&self) -> anyhow::Result<()> {
-        self.c5c3(&["up", "--state-dir", &self.state().to_string_lossy()])
+        let state = self.state();
+        self.c5c3(&["up", "--profile", "none", "--state-dir", &state.to_string_lossy()])
             .map(drop)
     }
 

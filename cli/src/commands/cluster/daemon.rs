@@ -13,7 +13,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 
-use super::{Place, block_on, own};
+use super::{Place, own};
+use crate::commands::block_on;
 use crate::failure::Failure;
 
 /// Nodes come up within seconds; a busy machine may need longer.

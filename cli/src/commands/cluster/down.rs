@@ -3,7 +3,8 @@
 use clap::Args;
 use embedded_node::cluster::down;
 
-use super::{Place, block_on};
+use super::Place;
+use crate::commands::block_on;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\

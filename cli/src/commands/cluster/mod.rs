@@ -5,11 +5,14 @@ pub mod down;
 pub mod node;
 pub mod up;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::failure::Failure;
+
+/// Where a cluster is kept when nobody says otherwise.
+const STATE: &str = "/var/lib/c5c3/cluster";
 
 /// Where a cluster keeps everything.
 #[derive(Args, Clone)]
@@ -19,17 +22,15 @@ pub struct Place {
         long,
         value_name = "DIRECTORY",
         env = "C5C3_STATE_DIR",
-        default_value = "/var/lib/c5c3/cluster"
+        default_value = STATE
     )]
     pub state_dir: PathBuf,
 }
 
-/// Runs a future on a runtime of its own.
-fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()?
-        .block_on(future)
+impl Place {
+    pub fn is_default(&self) -> bool {
+        self.state_dir == Path::new(STATE)
+    }
 }
 
 /// This program with a subcommand, for processes that run on their own.

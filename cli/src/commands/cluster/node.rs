@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use embedded_node::cluster::nodes;
 
-use super::{Place, block_on};
+use super::Place;
+use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::{Format, Table, print_table, print_values};
 

@@ -1,12 +1,14 @@
 //! The pipeline for programs that need images, such as `c5c3 up`.
 
 use std::path::Path;
+use std::process::ExitStatus;
 
 use super::Common;
 use super::workshop::Workshop;
 use crate::error::Error;
 use crate::import::{Containerd, choose};
 use crate::progress::Progress;
+use crate::run::{self, Call};
 use crate::store::Store;
 
 /// The images in one store.
@@ -41,6 +43,21 @@ impl Images {
             .into_iter()
             .map(|(reference, _)| reference)
             .collect())
+    }
+
+    /// Runs a program of an image on this machine, with the caller's terminal and files.
+    pub fn run(&self, release: &str, name: &str, call: &Call) -> Result<ExitStatus, Error> {
+        let shop = Workshop::open(&self.common, release, &[], Progress::to_stderr(true))?;
+        let plan = shop.plan(&[name.to_owned()])?;
+        let image = plan
+            .images
+            .first()
+            .ok_or_else(|| Error::Request(format!("the release {release} has no image {name}")))?;
+        let layers = shop.layers(&plan, image)?.ok_or_else(|| Error::NoImage {
+            reference: image.references.first().cloned().unwrap_or_default(),
+            store: shop.store.root().to_owned(),
+        })?;
+        run::run(&shop.store, shop.recipes.get(&image.recipe)?, &layers, call)
     }
 
     /// Brings images into containerd (all when none is named); gives those that were not there yet.

@@ -1,0 +1,281 @@
+//! The one thing that blocks: from an object that is not well down to what it waits for, and what
+//! to do about it. Pure.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::health::{Health, group, health, kind, name, text};
+use super::snapshot::Snapshot;
+
+/// Longer chains do not occur; a ring of waiting objects ends here.
+const DEEPEST: usize = 8;
+
+/// One object on the way down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Link {
+    pub kind: String,
+    pub name: String,
+    pub reason: String,
+    pub message: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// From what was asked about to what blocks it; empty when all is well.
+    pub chain: Vec<Link>,
+    /// What to do, most useful first.
+    pub advice: Vec<String>,
+}
+
+/// Where to begin: the named object, or the ControlPlane that is not well, or anything that is not.
+pub fn start<'a>(snapshot: &'a Snapshot, named: Option<(&str, &str)>) -> Result<Option<&'a Value>, String> {
+    if let Some((wanted, called)) = named {
+        let found = snapshot
+            .objects
+            .iter()
+            .find(|object| name(object) == called && is_kind(object, wanted));
+        return found
+            .map(Some)
+            .ok_or_else(|| format!("there is no {wanted} {called} in this namespace"));
+    }
+    let planes = snapshot.of_kind("c5c3.io", "ControlPlane");
+    let others = snapshot
+        .objects
+        .iter()
+        .filter(|object| group(object) != "" && group(object) != "apps");
+    let pods = snapshot.of_kind("", "Pod");
+    Ok(planes
+        .chain(others)
+        .chain(pods)
+        .find(|object| ill(object).is_some()))
+}
+
+/// `keystone`, `keystones` and `Keystone` all mean the kind.
+fn is_kind(object: &Value, wanted: &str) -> bool {
+    let (own, wanted) = (kind(object).to_lowercase(), wanted.to_lowercase());
+    own == wanted || format!("{own}s") == wanted || (wanted == "cp" && own == "controlplane")
+}
+
+fn ill(object: &Value) -> Option<Health> {
+    health(object).filter(|health| !health.well)
+}
+
+pub fn explain(snapshot: &Snapshot, start: &Value) -> Explanation {
+    let mut chain: Vec<(&Value, Health)> = Vec::new();
+    let mut next = Some(start);
+    while let Some(object) = next {
+        let Some(health) = ill(object).filter(|_| chain.len() < DEEPEST) else {
+            break;
+        };
+        next = below(snapshot, object, &health.message, &chain);
+        chain.push((object, health));
+    }
+    let advice = chain
+        .last()
+        .map(|(object, health)| advice(object, health))
+        .unwrap_or_default();
+    let links = chain.iter().map(|(object, health)| Link {
+        kind: kind(object).to_owned(),
+        name: name(object).to_owned(),
+        reason: health.reason.clone(),
+        message: health.message.clone(),
+    });
+    Explanation {
+        chain: links.collect(),
+        advice,
+    }
+}
+
+/// What this one waits for: an ill object that its message names, else one that it owns.
+fn below<'a>(
+    snapshot: &'a Snapshot,
+    object: &Value,
+    message: &str,
+    seen: &[(&Value, Health)],
+) -> Option<&'a Value> {
+    let uid = text(object, "/metadata/uid");
+    let owned = |other: &Value| {
+        let owners = other
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array);
+        owners.is_some_and(|owners| {
+            owners
+                .iter()
+                .any(|owner| text(owner, "/uid") == uid && !uid.is_empty())
+        })
+    };
+    let candidates = snapshot.objects.iter().filter(|other| {
+        let again =
+            |(before, _): &(&Value, Health)| text(before, "/metadata/uid") == text(other, "/metadata/uid");
+        text(other, "/metadata/uid") != uid && !seen.iter().any(again) && ill(other).is_some()
+    });
+    let message = message.to_lowercase();
+    candidates
+        .filter_map(|other| {
+            let at = mentioned(&message, other);
+            // Named beats owned, and what is named first blocks first.
+            (at.is_some() || owned(other))
+                .then(|| (at.unwrap_or(usize::MAX), !owned(other), name(other), other))
+        })
+        .min_by_key(|(at, foreign, called, _)| (*at, *foreign, *called))
+        .map(|(.., other)| other)
+}
+
+/// Where a message speaks of an object: `Kind name`, `Kind/name`, `kind: …`.
+fn mentioned(message: &str, object: &Value) -> Option<usize> {
+    let (kind, name) = (kind(object).to_lowercase(), name(object).to_lowercase());
+    let ways = [
+        format!("{kind} {name}"),
+        format!("{kind}/{name}"),
+        format!("{kind} {name:?}"),
+    ];
+    let full = ways.iter().filter_map(|way| message.find(way)).min();
+    // A part of a cloud has the name of its kind: "Keystone: db-sync failed".
+    let short = message.starts_with(&format!("{kind}:")).then_some(0);
+    full.or(short)
+}
+
+fn advice(object: &Value, health: &Health) -> Vec<String> {
+    let (kind, name) = (kind(object).to_lowercase(), name(object));
+    let namespace = text(object, "/metadata/namespace");
+    let mut lines = Vec::new();
+    let mut say = |line: String| lines.push(line);
+    match health.reason.as_str() {
+        "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" => {
+            say("Build the image with `c5c3 image build`, or correct spec.image.".to_owned());
+        }
+        "CrashLoopBackOff" | "Error" | "OOMKilled" => {
+            say(format!(
+                "Read its last words: kubectl -n {namespace} logs {name} --previous"
+            ));
+        }
+        "Unschedulable" => {
+            say("Give the nodes room: fewer replicas, smaller requests, or another node.".to_owned())
+        }
+        "InvalidConfig" => say(format!(
+            "Correct the option: kubectl -n {namespace} edit {kind} {name}"
+        )),
+        "Unreported" => say("See that the operator of this kind runs: c5c3 status".to_owned()),
+        _ => {}
+    }
+    if health.message.contains("Secret ") && health.message.contains("missing") {
+        say(format!(
+            "Create it: kubectl -n {namespace} create secret generic …"
+        ));
+    }
+    say(format!(
+        "Everything about it: kubectl -n {namespace} describe {kind} {name}"
+    ));
+    if kind == "pod" {
+        say(format!("Its log: kubectl -n {namespace} logs {name}"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(api: &str, kind: &str, name: &str, owner: &str, status: Value) -> Value {
+        json!({"apiVersion": api, "kind": kind, "status": status,
+            "metadata": {"name": name, "namespace": "openstack", "uid": format!("{kind}-{name}"),
+                "ownerReferences": [{"uid": owner}]}})
+    }
+
+    fn not_ready(message: &str) -> Value {
+        json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Waiting", "message": message}]})
+    }
+
+    fn snapshot() -> Snapshot {
+        let keystone = "keystone.openstack.c5c3.io/v1alpha1";
+        Snapshot {
+            objects: vec![
+                object(
+                    "c5c3.io/v1alpha1",
+                    "ControlPlane",
+                    "cloud",
+                    "",
+                    not_ready("Keystone: waits for MariaDB mariadb"),
+                ),
+                object(
+                    keystone,
+                    "Keystone",
+                    "keystone",
+                    "ControlPlane-cloud",
+                    not_ready("MariaDB mariadb is not ready"),
+                ),
+                object(
+                    "memcached.c5c3.io/v1beta1",
+                    "Memcached",
+                    "memcached",
+                    "ControlPlane-cloud",
+                    not_ready("starts"),
+                ),
+                object(
+                    "k8s.mariadb.com/v1alpha1",
+                    "MariaDB",
+                    "mariadb",
+                    "ControlPlane-cloud",
+                    not_ready("0 of 1"),
+                ),
+                object("apps/v1", "StatefulSet", "mariadb", "MariaDB-mariadb", json!({})),
+                object(
+                    "v1",
+                    "Pod",
+                    "mariadb-0",
+                    "StatefulSet-mariadb",
+                    json!({"phase": "Pending", "containerStatuses": [
+                    {"name": "server", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}]}),
+                ),
+            ],
+        }
+    }
+
+    #[test]
+    fn the_way_leads_from_the_cloud_to_the_pod() {
+        let snapshot = snapshot();
+        let from = start(&snapshot, None).expect("no name").expect("one is ill");
+        let found = explain(&snapshot, from);
+        let way: Vec<_> = found
+            .chain
+            .iter()
+            .map(|link| format!("{}/{}", link.kind, link.name))
+            .collect();
+        assert_eq!(
+            way,
+            [
+                "ControlPlane/cloud",
+                "Keystone/keystone",
+                "MariaDB/mariadb",
+                "StatefulSet/mariadb",
+                "Pod/mariadb-0"
+            ]
+        );
+        assert!(found.advice[0].contains("c5c3 image build"), "{:?}", found.advice);
+    }
+
+    #[test]
+    fn a_named_object_is_found_by_any_form_of_its_kind() {
+        let snapshot = snapshot();
+        for kind in ["keystone", "Keystone", "keystones"] {
+            let from = start(&snapshot, Some((kind, "keystone")))
+                .expect("found")
+                .expect("there");
+            assert_eq!(name(from), "keystone");
+        }
+        let error = start(&snapshot, Some(("nova", "nova"))).expect_err("none");
+        assert_eq!(error, "there is no nova nova in this namespace");
+    }
+
+    #[test]
+    fn waiting_in_a_ring_ends() {
+        let ring = Snapshot {
+            objects: vec![
+                object("a.io/v1", "A", "a", "", not_ready("waits for B b")),
+                object("a.io/v1", "B", "b", "", not_ready("waits for A a")),
+            ],
+        };
+        assert_eq!(explain(&ring, &ring.objects[0]).chain.len(), 2);
+    }
+}

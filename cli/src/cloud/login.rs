@@ -1,0 +1,85 @@
+//! How the administrator logs in: what every OpenStack client reads from its environment.
+
+use c5c3_api::c5c3::ControlPlane;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+
+use crate::failure::Failure;
+
+/// The Secret that holds the administrator's password.
+const ADMIN: &str = "keystone-admin-credentials";
+
+/// Variables of a login, and the release whose client fits.
+pub struct Login {
+    pub release: String,
+    pub variables: Vec<(&'static str, String)>,
+}
+
+/// Reads the one cloud of a namespace.
+pub async fn read(client: &Client, namespace: &str) -> Result<Login, Failure> {
+    let planes: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
+    let plane = planes.list(&Default::default()).await?.items.into_iter().next();
+    let plane = plane.ok_or_else(|| {
+        Failure::NotFound(format!(
+            "there is no cloud in namespace {namespace}: `c5c3 up` makes one, --namespace names another place"
+        ))
+    })?;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let password = secrets
+        .get_opt(ADMIN)
+        .await?
+        .and_then(|secret| secret.data?.remove("password"))
+        .and_then(|value| String::from_utf8(value.0).ok())
+        .ok_or_else(|| {
+            Failure::NotReady(format!(
+                "Secret {ADMIN} has no password yet: `c5c3 explain` says what the cloud waits for"
+            ))
+        })?;
+    Ok(Login {
+        release: plane.spec.open_stack_release.clone(),
+        variables: variables(&plane, namespace, password),
+    })
+}
+
+fn variables(plane: &ControlPlane, namespace: &str, password: String) -> Vec<(&'static str, String)> {
+    let public = plane.spec.services.keystone.common.public_endpoint.clone();
+    let interface = if public.is_some() { "public" } else { "internal" };
+    let url = public.unwrap_or_else(|| format!("http://keystone.{namespace}.svc:5000/v3"));
+    let text = str::to_owned;
+    vec![
+        ("OS_AUTH_TYPE", text("password")),
+        ("OS_AUTH_URL", url),
+        ("OS_IDENTITY_API_VERSION", text("3")),
+        ("OS_USERNAME", text("admin")),
+        ("OS_PASSWORD", password),
+        ("OS_USER_DOMAIN_NAME", text("Default")),
+        ("OS_PROJECT_NAME", text("admin")),
+        ("OS_PROJECT_DOMAIN_NAME", text("Default")),
+        ("OS_REGION_NAME", plane.spec.region.clone()),
+        ("OS_INTERFACE", text(interface)),
+    ]
+}
+
+/// For a shell: quoted so that any value survives.
+pub fn exports(login: &Login) -> String {
+    let quoted = |value: &str| format!("'{}'", value.replace('\'', r"'\''"));
+    login
+        .variables
+        .iter()
+        .map(|(name, value)| format!("export {name}={}\n", quoted(value)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_password_survives_the_shell() {
+        let login = Login {
+            release: "2025.2".into(),
+            variables: vec![("OS_PASSWORD", "it's $HOME".into())],
+        };
+        assert_eq!(exports(&login), "export OS_PASSWORD='it'\\''s $HOME'\n");
+    }
+}

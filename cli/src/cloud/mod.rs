@@ -1,0 +1,11 @@
+//! A cloud as a person sees it: what it is made of, whether it is well, and what blocks it.
+//! Everything but reading is pure.
+
+pub mod access;
+pub mod apply;
+pub mod explain;
+pub mod health;
+pub mod login;
+pub mod profile;
+pub mod progress;
+pub mod snapshot;

@@ -1,0 +1,233 @@
+//! What `up` applies: a ControlPlane and what the machine adds to it. Pure.
+
+use c5c3_api::c5c3::{ControlPlane, ServiceToggle, Services};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+/// The objects of a file or a profile.
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Bundle {
+    pub objects: Vec<Value>,
+    pub planes: Vec<ControlPlane>,
+}
+
+impl Bundle {
+    /// Reads YAML documents; an error names the document and the field.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let objects: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+        let objects: Vec<Value> = objects.into_iter().filter(|object| !object.is_null()).collect();
+        let mut planes = Vec::new();
+        for (number, object) in objects.iter().enumerate() {
+            let number = number + 1;
+            for field in ["apiVersion", "kind"] {
+                if !object[field].is_string() {
+                    return Err(format!("document {number} has no {field}"));
+                }
+            }
+            if object["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
+                return Err(format!("document {number} has no metadata.name"));
+            }
+            if object["kind"] == "ControlPlane" {
+                let plane = serde_json::from_value(object.clone())
+                    .map_err(|error| format!("document {number}, a ControlPlane: {error}"))?;
+                planes.push(plane);
+            }
+        }
+        Ok(Bundle { objects, planes })
+    }
+
+    /// Moves every public port of the machine by so many, for a second cloud beside the first.
+    pub fn shifted(self, offset: u16) -> Result<Self, String> {
+        if offset == 0 {
+            return Ok(self);
+        }
+        let mut objects = self.objects;
+        for object in objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "ControlPlane")
+        {
+            let services = object
+                .pointer_mut("/spec/services")
+                .and_then(Value::as_object_mut);
+            for service in services.into_iter().flat_map(serde_json::Map::values_mut) {
+                let Some(url) = service["publicEndpoint"].as_str().map(str::to_owned) else {
+                    continue;
+                };
+                let Some(port) = loopback_port(&url) else { continue };
+                let moved = port
+                    .checked_add(offset)
+                    .ok_or_else(|| format!("--port-offset {offset}: port {port} would go beyond 65535"))?;
+                service["publicEndpoint"] = url.replacen(&format!(":{port}"), &format!(":{moved}"), 1).into();
+            }
+        }
+        let text = objects
+            .iter()
+            .map(serde_saphyr::to_string)
+            .collect::<Result<Vec<_>, _>>();
+        Self::parse(&text.map_err(|error| error.to_string())?.join("---\n"))
+    }
+
+    /// Names of the namespaces that the objects live in.
+    pub fn namespaces(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self
+            .objects
+            .iter()
+            .filter_map(|object| object["metadata"]["namespace"].as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Images that these clouds need, by release.
+    pub fn images(&self) -> Vec<(String, Vec<String>)> {
+        self.planes
+            .iter()
+            .map(|plane| (plane.spec.open_stack_release.clone(), images(plane)))
+            .collect()
+    }
+
+    /// Services that bring public endpoints on loopback to the machine.
+    pub fn exposures(&self) -> Vec<Value> {
+        self.planes.iter().flat_map(exposures).collect()
+    }
+}
+
+fn each(services: &Services) -> [(&'static str, &ServiceToggle); 6] {
+    [
+        ("keystone", &services.keystone.common),
+        ("glance", &services.glance.common),
+        ("placement", &services.placement.common),
+        ("nova", &services.nova.common),
+        ("neutron", &services.neutron.common),
+        ("cinder", &services.cinder.common),
+    ]
+}
+
+fn images(plane: &ControlPlane) -> Vec<String> {
+    let infrastructure = &plane.spec.infrastructure;
+    let services = each(&plane.spec.services);
+    // One of somebody else's is not built here.
+    let own = services
+        .iter()
+        .filter(|(_, toggle)| toggle.enabled && toggle.image.is_none())
+        .map(|(name, _)| *name);
+    let messaging = infrastructure.messaging.replicas.is_some()
+        || services[3..].iter().any(|(_, toggle)| toggle.enabled)
+            && infrastructure.messaging.hosts.is_empty();
+    let parts = [
+        ("mariadb", infrastructure.database.host.is_none()),
+        ("memcached", infrastructure.cache.servers.is_empty()),
+        ("rabbitmq", messaging),
+        ("valkey", infrastructure.valkey.replicas.is_some()),
+        ("openstackclient", true),
+    ];
+    let parts = parts.iter().filter(|(_, needed)| *needed).map(|(name, _)| *name);
+    own.chain(parts).map(str::to_owned).collect()
+}
+
+/// The port of a URL on the machine's loopback.
+fn loopback_port(url: &str) -> Option<u16> {
+    let uri: http::Uri = url.parse().ok()?;
+    let host = uri.host()?;
+    let loopback = host == "localhost" || host.starts_with("127.");
+    uri.port_u16().filter(|_| loopback)
+}
+
+fn exposures(plane: &ControlPlane) -> Vec<Value> {
+    let namespace = plane.namespace().unwrap_or_default();
+    let exposed = |(name, toggle): (&str, &ServiceToggle)| {
+        let port = loopback_port(toggle.public_endpoint.as_deref()?).filter(|_| toggle.enabled)?;
+        Some(json!({
+            "apiVersion": "v1", "kind": "Service",
+            "metadata": {
+                "namespace": namespace, "name": format!("{name}-public"),
+                "annotations": {"c5c3.io/expose": port.to_string()},
+            },
+            "spec": {
+                "selector": {
+                    "app.kubernetes.io/name": name,
+                    "app.kubernetes.io/instance": name,
+                    "app.kubernetes.io/component": "api",
+                },
+                "ports": [{"name": "api", "port": port, "targetPort": "api"}],
+            },
+        }))
+    };
+    each(&plane.spec.services)
+        .into_iter()
+        .filter_map(exposed)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = include_str!("../../../deploy/profiles/small.yaml");
+    const HA: &str = include_str!("../../../deploy/profiles/ha.yaml");
+
+    #[test]
+    fn a_profile_says_its_images_and_ports() {
+        let small = Bundle::parse(SMALL).expect("parses");
+        let (release, images) = &small.images()[0];
+        assert_eq!(release, "2025.2");
+        assert_eq!(
+            images,
+            &[
+                "keystone",
+                "glance",
+                "placement",
+                "mariadb",
+                "memcached",
+                "openstackclient"
+            ]
+        );
+        assert!(
+            Bundle::parse(HA).expect("parses").images()[0]
+                .1
+                .contains(&"rabbitmq".to_owned())
+        );
+        let exposed = small.exposures();
+        let ports: Vec<_> = exposed
+            .iter()
+            .map(|service| {
+                service["metadata"]["annotations"]["c5c3.io/expose"]
+                    .as_str()
+                    .unwrap_or_default()
+            })
+            .collect();
+        assert_eq!(ports, ["5000", "9292", "8778"]);
+    }
+
+    #[test]
+    fn ports_move_together_and_stay_ports() {
+        let moved = Bundle::parse(SMALL)
+            .and_then(|bundle| bundle.shifted(10_000))
+            .expect("moves");
+        let keystone = &moved.planes[0].spec.services.keystone.common;
+        assert_eq!(
+            keystone.public_endpoint.as_deref(),
+            Some("http://127.0.0.1:15000/v3")
+        );
+        assert_eq!(moved.exposures()[1]["spec"]["ports"][0]["port"], 19292);
+        let error = Bundle::parse(SMALL)
+            .and_then(|bundle| bundle.shifted(60_000))
+            .expect_err("too far");
+        assert!(error.contains("beyond 65535"), "{error}");
+    }
+
+    #[test]
+    fn bad_files_are_named() {
+        for (text, expected) in [
+            ("kind: X\nmetadata: {name: x}\n", "document 1 has no apiVersion"),
+            ("apiVersion: v1\nkind: X\n", "document 1 has no metadata.name"),
+            (
+                "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {name: x}\nspec: {region: r}\n",
+                "document 1, a ControlPlane: missing field `openStackRelease`",
+            ),
+        ] {
+            assert_eq!(Bundle::parse(text).expect_err("refused"), expected);
+        }
+    }
+}

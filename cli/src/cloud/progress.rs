@@ -1,0 +1,134 @@
+//! A cloud on its way to Ready: each thing that happened, once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use c5c3_api::c5c3::ControlPlane;
+use futures::{TryStreamExt, pin_mut};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
+
+use crate::failure::Failure;
+
+/// What has been said already.
+#[derive(Debug, Default)]
+pub struct Told {
+    met: BTreeSet<String>,
+    waits: String,
+}
+
+/// What a look at the cloud adds.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct News {
+    pub lines: Vec<String>,
+    pub ready: bool,
+}
+
+impl Told {
+    /// Pure but for what it remembers.
+    pub fn look(&mut self, plane: &ControlPlane) -> News {
+        let mut news = News::default();
+        let Some(status) = &plane.status else { return news };
+        for (name, service) in status.services.iter().filter(|(_, service)| service.ready) {
+            if self.met.insert(format!("service {name}")) {
+                let version = service.version.as_deref().unwrap_or_default();
+                news.lines.push(format!("{name} {version} is ready"));
+            }
+        }
+        for condition in status
+            .conditions
+            .iter()
+            .filter(|condition| condition.status == "True")
+        {
+            let required = condition.reason != "NotRequired" && condition.type_ != "Ready";
+            if self.met.insert(condition.type_.clone()) && required {
+                news.lines
+                    .push(format!("{}: {}", condition.type_, condition.message));
+            }
+        }
+        let ready = status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == "Ready");
+        let current = status.observed_generation == plane.metadata.generation;
+        news.ready = current && ready.is_some_and(|condition| condition.status == "True");
+        if let Some(ready) =
+            ready.filter(|condition| condition.status != "True" && condition.message != self.waits)
+        {
+            self.waits.clone_from(&ready.message);
+            news.lines.push(format!("… {}", ready.message));
+        }
+        news
+    }
+}
+
+/// Waits until the cloud is Ready; `false` when the patience ended first.
+pub async fn follow(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    patience: Duration,
+    say: &mut (dyn FnMut(&str) + Send),
+) -> Result<bool, Failure> {
+    let api: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
+    let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let changes = watcher(api, config).default_backoff().applied_objects();
+    pin_mut!(changes);
+    let mut told = Told::default();
+    let until_ready = async {
+        while let Some(plane) = changes.try_next().await? {
+            let news = told.look(&plane);
+            for line in &news.lines {
+                say(line);
+            }
+            if news.ready {
+                return Ok(());
+            }
+        }
+        Err(Failure::Failed(anyhow::anyhow!("the watch of the cloud ended")))
+    };
+    match tokio::time::timeout(patience, until_ready).await {
+        Ok(outcome) => outcome.map(|()| true),
+        Err(_) => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn plane(ready: &str, message: &str, services: serde_json::Value) -> ControlPlane {
+        let value = json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": "cloud", "generation": 1}, "spec": {"openStackRelease": "2025.2"},
+            "status": {"observedGeneration": 1, "services": services, "conditions": [
+                {"type": "Ready", "status": ready, "reason": "R", "message": message,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+        serde_json::from_value(value).expect("a ControlPlane")
+    }
+
+    #[test]
+    fn each_thing_is_said_once() {
+        let mut told = Told::default();
+        let waiting = plane("False", "Keystone: db-sync runs", json!({}));
+        assert_eq!(told.look(&waiting).lines, ["… Keystone: db-sync runs"]);
+        assert_eq!(told.look(&waiting), News::default());
+        let done = plane(
+            "True",
+            "",
+            json!({"keystone": {"ready": true, "version": "28.1.0"}}),
+        );
+        let news = told.look(&done);
+        assert_eq!(
+            (news.lines, news.ready),
+            (vec!["keystone 28.1.0 is ready".to_owned()], true)
+        );
+    }
+
+    #[test]
+    fn an_old_generation_is_not_ready() {
+        let mut old = plane("True", "", json!({}));
+        old.metadata.generation = Some(2);
+        assert!(!Told::default().look(&old).ready);
+    }
+}

@@ -1,0 +1,75 @@
+//! `c5c3 explain`.
+
+use clap::Args;
+use serde_json::json;
+
+use crate::cloud::access::Target;
+use crate::cloud::{explain, snapshot};
+use crate::commands::block_on;
+use crate::failure::Failure;
+use crate::output::{Format, print, print_values};
+
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 explain                     what blocks the cloud, and what to do about it
+  c5c3 explain glance/glance       the same for one object
+  c5c3 explain pod/mariadb-0 -o json";
+
+/// Say the one thing that blocks, and what to do about it.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// KIND/NAME [default: whatever is not well]
+    #[arg(value_name = "OBJECT", value_parser = object)]
+    object: Option<(String, String)>,
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+fn object(text: &str) -> Result<(String, String), String> {
+    match text.split_once('/') {
+        Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Ok((kind.to_owned(), name.to_owned())),
+        _ => Err("write it as KIND/NAME, such as keystone/keystone".to_owned()),
+    }
+}
+
+/// Exit code 4 when something blocks.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    block_on(async {
+        let target = &arguments.target;
+        let seen = snapshot::read(&target.client().await?, &target.namespace).await?;
+        let named = arguments
+            .object
+            .as_ref()
+            .map(|(kind, name)| (kind.as_str(), name.as_str()));
+        let start = explain::start(&seen, named).map_err(Failure::NotFound)?;
+        let found = start
+            .map(|object| explain::explain(&seen, object))
+            .unwrap_or_default();
+        if arguments.output != Format::Table {
+            return print_values(&[json!(found)], arguments.output);
+        }
+        print(&words(&found))
+    })
+}
+
+/// For a person.
+pub fn words(found: &explain::Explanation) -> String {
+    let Some(last) = found.chain.last() else {
+        return "Nothing blocks: all is well.\n".to_owned();
+    };
+    let mut text = format!("{} {}: {}\n", last.kind, last.name, last.message);
+    if found.chain.len() > 1 {
+        text.push_str("\nIt holds up:\n");
+        for link in found.chain.iter().rev().skip(1) {
+            text.push_str(&format!("  {} {}: {}\n", link.kind, link.name, link.message));
+        }
+    }
+    text.push_str("\nWhat to do:\n");
+    for line in &found.advice {
+        text.push_str(&format!("  {line}\n"));
+    }
+    text
+}

@@ -1,0 +1,124 @@
+//! `c5c3 logs SERVICE`.
+
+use std::io::Write;
+
+use clap::Args;
+use futures::{AsyncBufReadExt, TryStreamExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, LogParams};
+use kube::{Api, ResourceExt};
+
+use crate::cloud::access::Target;
+use crate::commands::block_on;
+use crate::failure::Failure;
+
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 logs keystone               the last lines of every pod of Keystone
+  c5c3 logs glance -f              and all that follows
+  c5c3 logs mariadb --tail 500";
+
+/// Print the logs of all pods of a service.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Keystone, glance, mariadb …, or a pod.
+    service: String,
+    /// Go on as lines come.
+    #[arg(long, short)]
+    follow: bool,
+    /// So many lines of the past from each pod.
+    #[arg(long, default_value_t = 50)]
+    tail: i64,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    block_on(async {
+        let target = &arguments.target;
+        let api: Api<Pod> = Api::namespaced(target.client().await?, &target.namespace);
+        let pods = api.list(&ListParams::default()).await?.items;
+        let wanted: Vec<&Pod> = pods
+            .iter()
+            .filter(|pod| belongs(pod, &arguments.service))
+            .collect();
+        if wanted.is_empty() {
+            return Err(Failure::NotFound(format!(
+                "no pod of {} in namespace {}; there are: {}",
+                arguments.service,
+                target.namespace,
+                services(&pods).join(", ")
+            )));
+        }
+        let several = wanted.len() > 1;
+        let streams = wanted.into_iter().flat_map(|pod| {
+            let names = pod.spec.iter().flat_map(|spec| spec.containers.iter());
+            names.map(|container| (pod.name_any(), container.name.clone()))
+        });
+        let api = &api;
+        let reads = streams.map(|(pod, container)| follow(api, pod, container, arguments, several));
+        for outcome in futures::future::join_all(reads).await {
+            outcome?;
+        }
+        Ok(())
+    })
+}
+
+fn label<'a>(pod: &'a Pod, name: &str) -> &'a str {
+    pod.labels().get(name).map_or("", String::as_str)
+}
+
+/// By its service, its object, or its own name.
+fn belongs(pod: &Pod, service: &str) -> bool {
+    let service = service.to_lowercase();
+    label(pod, "app.kubernetes.io/name") == service
+        || label(pod, "app.kubernetes.io/instance") == service
+        || pod.name_any() == service
+}
+
+fn services(pods: &[Pod]) -> Vec<String> {
+    let mut names: Vec<String> = pods
+        .iter()
+        .map(|pod| match label(pod, "app.kubernetes.io/name") {
+            "" => pod.name_any(),
+            name => name.to_owned(),
+        })
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+async fn follow(
+    api: &Api<Pod>,
+    pod: String,
+    container: String,
+    arguments: &Arguments,
+    several: bool,
+) -> Result<(), Failure> {
+    let params = LogParams {
+        container: Some(container),
+        follow: arguments.follow,
+        tail_lines: Some(arguments.tail),
+        ..LogParams::default()
+    };
+    let mut lines = match api.log_stream(&pod, &params).await {
+        Ok(stream) => stream.lines(),
+        Err(kube::Error::Api(status)) => {
+            // One that has not started must not hide the others.
+            eprintln!("{pod}: {}", status.message);
+            return Ok(());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    while let Some(line) = lines.try_next().await? {
+        let mut out = std::io::stdout().lock();
+        if several {
+            writeln!(out, "{pod}: {line}")?;
+        } else {
+            writeln!(out, "{line}")?;
+        }
+    }
+    Ok(())
+}

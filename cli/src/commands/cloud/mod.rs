@@ -1,0 +1,6 @@
+//! What a person does with a cloud: look at it, ask what blocks it, read its logs, use it.
+
+pub mod explain;
+pub mod logs;
+pub mod openstack;
+pub mod status;

@@ -1,0 +1,232 @@
+//! `c5c3 status`: one screen.
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::cloud::access::Target;
+use crate::cloud::health::{group, health, kind, name, text};
+use crate::cloud::snapshot::{self, Snapshot};
+use crate::commands::block_on;
+use crate::failure::Failure;
+use crate::output::{Format, Table, print, print_table, print_values};
+
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 status
+  c5c3 status -o json
+  c5c3 status --context production --namespace cloud-a";
+
+/// Show a cloud on one screen: is it well, and if not, why.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    name: String,
+    kind: String,
+    ready: bool,
+    version: String,
+    pods: String,
+    endpoint: String,
+    message: String,
+}
+
+#[derive(Debug, Default, Serialize, PartialEq, Eq)]
+struct Screen {
+    clouds: Vec<Row>,
+    parts: Vec<Row>,
+    /// Objects of the catalogue in Keystone: available, all.
+    catalogue: (usize, usize),
+    /// Pods that are not well, with the reason.
+    pods: Vec<String>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    block_on(async {
+        let target = &arguments.target;
+        let seen = snapshot::read(&target.client().await?, &target.namespace).await?;
+        let screen = screen(&seen);
+        if arguments.output != Format::Table {
+            return print_values(&[json!(screen)], arguments.output);
+        }
+        if screen.clouds.is_empty() && screen.parts.is_empty() {
+            return print(&format!(
+                "There is no cloud in namespace {}: `c5c3 up` makes one.\n",
+                target.namespace
+            ));
+        }
+        show(&screen)
+    })
+}
+
+fn show(screen: &Screen) -> Result<(), Failure> {
+    for cloud in &screen.clouds {
+        let state = if cloud.ready { "ready" } else { "not ready" };
+        print(&format!("{} (release {}): {state}\n", cloud.name, cloud.version))?;
+        if !cloud.ready {
+            print(&format!("  {}\n  `c5c3 explain` says more.\n", cloud.message))?;
+        }
+    }
+    print("\n")?;
+    let mut table = Table::new(&["PART", "READY", "VERSION", "PODS", "ENDPOINT", "MESSAGE"]);
+    for row in &screen.parts {
+        let ready = if row.ready { "yes" } else { "no" };
+        let message = if row.ready {
+            String::new()
+        } else {
+            row.message.clone()
+        };
+        let cells = [&row.name, ready, &row.version, &row.pods, &row.endpoint, &message];
+        table.row(cells.map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                cell.to_owned()
+            }
+        }));
+    }
+    print_table(&table)?;
+    let (available, all) = screen.catalogue;
+    if all > 0 {
+        print(&format!(
+            "\n{available} of {all} objects of the catalogue are in Keystone.\n"
+        ))?;
+    }
+    if !screen.pods.is_empty() {
+        print("\nPods that are not well:\n")?;
+        for pod in &screen.pods {
+            print(&format!("  {pod}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+fn screen(seen: &Snapshot) -> Screen {
+    let parts = seen.objects.iter().filter(|object| is_part(object));
+    let catalogue: Vec<bool> = seen
+        .objects
+        .iter()
+        .filter(|object| group(object) == "openstack.k-orc.cloud")
+        .map(|object| health(object).is_some_and(|health| health.well))
+        .collect();
+    let pods = seen.of_kind("", "Pod").filter_map(|pod| {
+        let health = health(pod).filter(|health| !health.well)?;
+        Some(format!("{}: {}: {}", name(pod), health.reason, health.message))
+    });
+    Screen {
+        clouds: seen
+            .of_kind("c5c3.io", "ControlPlane")
+            .map(|plane| row(seen, plane))
+            .collect(),
+        parts: parts.map(|object| row(seen, object)).collect(),
+        catalogue: (catalogue.iter().filter(|well| **well).count(), catalogue.len()),
+        pods: pods.collect(),
+    }
+}
+
+/// Services, and what they stand on.
+fn is_part(object: &Value) -> bool {
+    group(object).ends_with(".openstack.c5c3.io")
+        || [
+            "MariaDB",
+            "RabbitmqCluster",
+            "Memcached",
+            "Valkey",
+            "OVNCluster",
+            "Cortex",
+        ]
+        .contains(&kind(object))
+}
+
+fn row(seen: &Snapshot, object: &Value) -> Row {
+    let health = health(object);
+    let version = [
+        "/status/installedRelease",
+        "/spec/openStackRelease",
+        "/spec/image/tag",
+    ]
+    .iter()
+    .map(|path| text(object, path))
+    .find(|text| !text.is_empty())
+    .unwrap_or_default();
+    let public = text(object, "/spec/publicEndpoint");
+    let endpoint = if public.is_empty() {
+        text(object, "/status/endpoint")
+    } else {
+        public
+    };
+    Row {
+        name: name(object).to_owned(),
+        kind: kind(object).to_owned(),
+        ready: health.as_ref().is_some_and(|health| health.well),
+        version: version.to_owned(),
+        pods: pods(seen, object),
+        endpoint: endpoint.to_owned(),
+        message: health.map(|health| health.message).unwrap_or_default(),
+    }
+}
+
+/// Ready and wanted pods of what the object owns.
+fn pods(seen: &Snapshot, object: &Value) -> String {
+    let uid = text(object, "/metadata/uid");
+    let owned = seen.objects.iter().filter(|other| {
+        let owners = other
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array);
+        group(other) == "apps"
+            && kind(other) != "ReplicaSet"
+            && owners.is_some_and(|owners| owners.iter().any(|owner| text(owner, "/uid") == uid))
+    });
+    let count =
+        |object: &Value, path: &str, other| object.pointer(path).and_then(Value::as_i64).unwrap_or(other);
+    let (ready, wanted) = owned.fold((0, 0), |(ready, wanted), workload| {
+        (
+            ready + count(workload, "/status/readyReplicas", 0),
+            wanted + count(workload, "/spec/replicas", 1),
+        )
+    });
+    if wanted == 0 {
+        String::new()
+    } else {
+        format!("{ready}/{wanted}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_counts_pods_and_names_what_is_not_well() {
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let seen = Snapshot {
+            objects: vec![
+                json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+                    "metadata": {"name": "keystone", "uid": "k"}, "spec": {"publicEndpoint": "http://127.0.0.1:5000/v3"},
+                    "status": {"conditions": ready, "installedRelease": "28.1.0"}}),
+                json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"ownerReferences": [{"uid": "k"}]},
+                    "spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
+                json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Pending"}}),
+                json!({"apiVersion": "openstack.k-orc.cloud/v1alpha1", "kind": "User", "status": {
+                    "conditions": [{"type": "Available", "status": "True"}]}}),
+            ],
+        };
+        let screen = screen(&seen);
+        let row = &screen.parts[0];
+        assert_eq!(
+            (row.ready, row.pods.as_str(), row.version.as_str()),
+            (true, "2/3", "28.1.0")
+        );
+        assert_eq!(row.endpoint, "http://127.0.0.1:5000/v3");
+        assert_eq!(screen.catalogue, (1, 1));
+        assert_eq!(screen.pods, ["p: Starting: it is being started"]);
+    }
+}
