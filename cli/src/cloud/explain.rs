@@ -39,10 +39,11 @@ pub fn start<'a>(snapshot: &'a Snapshot, named: Option<(&str, &str)>) -> Result<
             .ok_or_else(|| format!("there is no {wanted} {called} in this namespace"));
     }
     let planes = snapshot.of_kind("c5c3.io", "ControlPlane");
+    // Groups of Kubernetes' own workloads have no dot.
     let others = snapshot
         .objects
         .iter()
-        .filter(|object| group(object) != "" && group(object) != "apps");
+        .filter(|object| group(object).contains('.'));
     let pods = snapshot.of_kind("", "Pod");
     Ok(planes
         .chain(others)
@@ -151,6 +152,9 @@ fn advice(object: &Value, health: &Health) -> Vec<String> {
         }
         "Unschedulable" => {
             say("Give the nodes room: fewer replicas, smaller requests, or another node.".to_owned())
+        }
+        "Starting" | "Running" | "NotReady" => {
+            say("It is on its way: wait a little, then ask again.".to_owned())
         }
         "InvalidConfig" => say(format!(
             "Correct the option: kubectl -n {namespace} edit {kind} {name}"

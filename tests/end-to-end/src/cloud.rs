@@ -21,8 +21,8 @@ pub struct Cloud {
 static TURN: Mutex<()> = Mutex::new(());
 
 impl Cloud {
-    /// Builds the images that are missing and starts an empty cluster with our operators.
-    pub fn up(images: &[&str]) -> anyhow::Result<Self> {
+    /// A place for a cluster; nothing runs yet.
+    pub fn new() -> anyhow::Result<Self> {
         // target/<profile>/deps/<test>-… lies beside target/<profile>/c5c3.
         let own = std::env::current_exe()?;
         let profile = own
@@ -35,12 +35,17 @@ impl Cloud {
             "{} is missing: run 'cargo build -p c5c3'",
             program.display()
         );
-        let cloud = Self {
+        Ok(Self {
             program,
             directory: tempfile::tempdir()?,
             // A test that failed leaves nothing behind that the next one could see.
             _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
-        };
+        })
+    }
+
+    /// Builds the images that are missing and starts an empty cluster with our operators.
+    pub fn up(images: &[&str]) -> anyhow::Result<Self> {
+        let cloud = Self::new()?;
         cloud.c5c3(&[&["image", "build"], images].concat())?;
         cloud.start()?;
         Ok(cloud)
@@ -51,9 +56,13 @@ impl Cloud {
     }
 
     pub fn start(&self) -> anyhow::Result<()> {
+        self.c5c3_here("up", &["--profile", "none"]).map(drop)
+    }
+
+    /// The same for a command that takes `--state-dir`.
+    pub fn c5c3_here(&self, command: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let state = self.state();
-        self.c5c3(&["up", "--profile", "none", "--state-dir", &state.to_string_lossy()])
-            .map(drop)
+        self.c5c3(&[&[command, "--state-dir", &state.to_string_lossy()], arguments].concat())
     }
 
     pub fn c5c3(&self, arguments: &[&str]) -> anyhow::Result<String> {

@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod cloud;
 pub mod process;
+pub mod stream;
 pub mod tools;
 pub mod transcript;
 

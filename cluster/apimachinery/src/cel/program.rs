@@ -43,7 +43,7 @@ impl Program {
         result: &Type,
     ) -> std::result::Result<Self, CompileError> {
         let expr =
-            parse::parse(source).map_err(|issues| CompileError::Invalid(syntax_errors(source, &issues)))?;
+            parse::parse(source).map_err(|issues| CompileError::Invalid(ast::render(source, &issues)))?;
         let own = root.of_type();
         let old = if optional_old {
             Type::optional(own.clone())
@@ -89,64 +89,6 @@ impl Program {
         let cost = evaluator.cost();
         (result, cost)
     }
-}
-
-/// Faults of a text that does not parse, in the words of the grammar's own parser
-/// where it is safe to ask it.
-fn syntax_errors(source: &str, issues: &[Issue]) -> String {
-    let ours = || ast::render(source, issues);
-    let asks = |i: &Issue| {
-        (i.message.starts_with("Syntax error") && !i.message.ends_with("expecting ':'"))
-            || i.message == "invalid string literal"
-    };
-    if !issues.iter().any(asks) || !is_shallow(source) {
-        return ours();
-    }
-    let asked = std::panic::catch_unwind(|| {
-        kube_cel::cel::parser::Parser::new()
-            .enable_optional_syntax(true)
-            .parse(source)
-            .err()
-            .map(|e| {
-                e.errors
-                    .into_iter()
-                    .filter(|e| e.msg.starts_with("Syntax error"))
-                    .map(|e| (e.pos, e.msg))
-                    .collect::<Vec<_>>()
-            })
-    });
-    match asked {
-        Ok(Some(errors)) if !errors.is_empty() => {
-            let lines: Vec<&str> = source.split('\n').collect();
-            let issues: Vec<Issue> = errors
-                .into_iter()
-                .map(|((line, column), message)| {
-                    let line = usize::try_from(line - 1).unwrap_or(0);
-                    let before: usize = lines.iter().take(line).map(|l| l.chars().count() + 1).sum();
-                    Issue {
-                        at: before + usize::try_from(column - 1).unwrap_or(0),
-                        message,
-                    }
-                })
-                .collect();
-            ast::render(source, &issues)
-        }
-        _ => ours(),
-    }
-}
-
-/// Whether brackets nest so little that a recursive parser cannot run out of stack.
-fn is_shallow(source: &str) -> bool {
-    let (mut depth, mut deepest) = (0_i32, 0);
-    for c in source.chars() {
-        match c {
-            '(' | '[' | '{' | '?' | '!' | '-' => depth += 1,
-            ')' | ']' | '}' => depth -= 1,
-            _ => {}
-        }
-        deepest = deepest.max(depth);
-    }
-    deepest < 20 && source.len() < 4096
 }
 
 /// Literals that can never be read: bad patterns, durations and times.

@@ -1,0 +1,20 @@
+//! From one ControlPlane to a cloud that people use, with the real programs. Needs root.
+//!
+//! The images are built first; that takes minutes once, then nothing.
+
+mod ha;
+mod objects;
+mod small;
+
+use end_to_end::cloud::Cloud;
+use end_to_end::process::free_offset;
+
+/// `c5c3 up` with a profile, on ports of its own.
+fn up(profile: &str) -> anyhow::Result<Cloud> {
+    let cloud = Cloud::new()?;
+    let offset = free_offset(&[5000, 8778, 9292])?.to_string();
+    let arguments = ["--profile", profile, "--port-offset", &offset, "--wait", "900"];
+    let said = cloud.c5c3_here("up", &arguments)?;
+    println!("{said}");
+    Ok(cloud)
+}

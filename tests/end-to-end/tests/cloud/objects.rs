@@ -1,0 +1,34 @@
+//! What is in a cluster, for comparing.
+
+use std::collections::BTreeMap;
+
+use end_to_end::cloud::Cloud;
+use serde_json::Value;
+
+/// Kinds that tell of the machine and of time, not of our controllers' work.
+const OTHERS: [&str; 3] = ["leases.coordination.k8s.io", "events", "events.events.k8s.io"];
+
+/// Every object of a namespace: `kind/name` → resourceVersion.
+pub fn versions(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let kinds = cloud.kubectl(
+        &["api-resources", "--verbs=list", "--namespaced", "-o", "name"],
+        "",
+    )?;
+    let kinds: Vec<&str> = kinds.lines().filter(|kind| !OTHERS.contains(kind)).collect();
+    let list = cloud.kubectl(&["-n", namespace, "get", &kinds.join(","), "-o", "json"], "")?;
+    let list: Value = serde_json::from_str(&list)?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    Ok(items
+        .iter()
+        .map(|item| {
+            let name = format!(
+                "{}/{}/{}",
+                text(&item["apiVersion"]),
+                text(&item["kind"]),
+                text(&item["metadata"]["name"])
+            );
+            (name, text(&item["metadata"]["resourceVersion"]))
+        })
+        .collect())
+}

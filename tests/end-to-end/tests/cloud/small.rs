@@ -1,0 +1,275 @@
+//! One replica of everything: use it, crash it, leave it alone, delete it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use end_to_end::cloud::Cloud;
+use serde_json::Value;
+
+use crate::objects::versions;
+
+/// A stretch in which nothing is asked for: long enough for every poll and resync of ours.
+const IDLE: Duration = Duration::from_secs(90);
+
+fn openstack(cloud: &Cloud, words: &str) -> anyhow::Result<Value> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let said = cloud.c5c3_here("openstack", &[words.as_slice(), &["-f", "json"]].concat())?;
+    serde_json::from_str(&said).with_context(|| said.clone())
+}
+
+#[test]
+fn one_object_becomes_a_cloud_that_people_use() -> anyhow::Result<()> {
+    let cloud = crate::up("small")?;
+    people_use_it(&cloud)?;
+    it_says_how_it_is(&cloud)?;
+    nothing_secret_is_open(&cloud)?;
+    it_survives_a_crash(&cloud)?;
+    idle_is_silent(&cloud)?;
+    deleted_it_leaves_only_volumes(&cloud)
+}
+
+fn people_use_it(cloud: &Cloud) -> anyhow::Result<()> {
+    let token = openstack(cloud, "token issue")?;
+    ensure!(token["id"].as_str().is_some_and(|id| id.len() > 50), "{token}");
+
+    // A project and a user of their own.
+    openstack(cloud, "project create demo")?;
+    openstack(cloud, "user create --project demo --password try-me demo")?;
+    cloud.c5c3_here(
+        "openstack",
+        &["role", "add", "--user", "demo", "--project", "demo", "member"],
+    )?;
+
+    // An image goes in and comes out the same.
+    let directory = tempfile::tempdir()?;
+    let (there, back) = (
+        directory.path().join("disk.img"),
+        directory.path().join("back.img"),
+    );
+    let content: Vec<u8> = (0..3_000_000u32)
+        .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
+        .collect();
+    std::fs::write(&there, &content)?;
+    let create = format!(
+        "image create --disk-format raw --container-format bare --file {} disk",
+        there.display()
+    );
+    ensure!(openstack(cloud, &create)?["status"] == "active");
+    let back_text = back.to_string_lossy().into_owned();
+    cloud.c5c3_here("openstack", &["image", "save", "--file", &back_text, "disk"])?;
+    ensure!(std::fs::read(&back)? == content, "another image came back");
+
+    // A host with room, and somebody who takes some of it.
+    let provider = openstack(cloud, "resource provider create host-1")?;
+    let host = provider["uuid"].as_str().context("a uuid")?;
+    openstack(
+        cloud,
+        &format!("resource provider inventory set {host} --resource VCPU=8 --resource MEMORY_MB=4096"),
+    )?;
+    let consumer = "6f5b1a0e-8f0c-4f0e-9f63-0b6f1f6f9a11";
+    let take =
+        format!("resource provider allocation set {consumer} --allocation rp={host},VCPU=2,MEMORY_MB=512");
+    openstack(cloud, &take)?;
+    let usage = openstack(cloud, &format!("resource provider usage show {host}"))?;
+    let used = |class: &str| {
+        let rows = usage.as_array().into_iter().flatten();
+        rows.filter(|row| row["resource_class"] == class)
+            .find_map(|row| row["usage"].as_i64())
+    };
+    ensure!(
+        (used("VCPU"), used("MEMORY_MB")) == (Some(2), Some(512)),
+        "{usage}"
+    );
+    Ok(())
+}
+
+fn it_says_how_it_is(cloud: &Cloud) -> anyhow::Result<()> {
+    let status: Value = serde_json::from_str(&cloud.c5c3_here("status", &["-o", "json"])?)?;
+    ensure!(status["clouds"][0]["ready"] == true, "{status}");
+    let parts = status["parts"].as_array().context("parts")?;
+    ensure!(
+        parts.len() >= 5 && parts.iter().all(|part| part["ready"] == true),
+        "{status}"
+    );
+    ensure!(cloud.c5c3_here("explain", &[])?.contains("all is well"));
+    ensure!(
+        cloud
+            .c5c3_here("env", &[])?
+            .contains("export OS_AUTH_URL='http://127.0.0.1:")
+    );
+    ensure!(!cloud.c5c3_here("logs", &["keystone"])?.is_empty());
+    Ok(())
+}
+
+fn nothing_secret_is_open(cloud: &Cloud) -> anyhow::Result<()> {
+    let secrets: Value =
+        serde_json::from_str(&cloud.kubectl(&["-n", "openstack", "get", "secrets", "-o", "json"], "")?)?;
+    let kinds = "configmaps,pods,jobs,deployments,statefulsets,events,controlplanes,keystones,glances,placements,\
+        mariadbs,users.openstack.k-orc.cloud,applicationcredentials";
+    let open = cloud.kubectl(&["-n", "openstack", "get", kinds, "-o", "yaml"], "")?;
+    let log = std::fs::read_to_string(cloud.state().join("c5c3.log"))?;
+    let mut looked_at = 0;
+    for secret in secrets["items"].as_array().into_iter().flatten() {
+        for (key, value) in secret["data"].as_object().into_iter().flatten() {
+            if !key.to_lowercase().contains("password") && !key.ends_with("_secret") {
+                continue;
+            }
+            let value = value.as_str().unwrap_or_default();
+            let plain = String::from_utf8(unbase64(value)).unwrap_or_default();
+            if plain.len() < 8 {
+                continue;
+            }
+            looked_at += 1;
+            let name = &secret["metadata"]["name"];
+            ensure!(
+                !open.contains(&plain) && !open.contains(value),
+                "{name} {key} is open"
+            );
+            ensure!(!log.contains(&plain), "{name} {key} is in the log");
+        }
+    }
+    ensure!(looked_at >= 6, "only {looked_at} passwords found");
+    Ok(())
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    let digit = |byte: u8| match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let bits = text.bytes().filter(|byte| *byte != b'=').flat_map(|byte| {
+        let digit = digit(byte);
+        (0..6).rev().map(move |bit| digit >> bit & 1)
+    });
+    let bits: Vec<u8> = bits.collect();
+    bits.chunks_exact(8)
+        .map(|byte| byte.iter().fold(0, |all, bit| all << 1 | bit))
+        .collect()
+}
+
+fn pods(cloud: &Cloud) -> anyhow::Result<String> {
+    let running = "--field-selector=status.phase=Running";
+    cloud.kubectl(&["-n", "openstack", "get", "pods", running, "-o", "name"], "")
+}
+
+fn it_survives_a_crash(cloud: &Cloud) -> anyhow::Result<()> {
+    let before = pods(cloud)?;
+    cloud.crash()?;
+    // Nobody asked for another cloud: `up` finds the one that is there.
+    cloud.c5c3_here("up", &["--wait", "300"])?;
+    ensure!(pods(cloud)? == before, "a pod was made anew");
+    let images = openstack(cloud, "image list")?;
+    ensure!(images.as_array().is_some_and(|all| all.len() == 1), "{images}");
+
+    // A pod goes: another comes, and the cloud is well again.
+    let keystone = before
+        .lines()
+        .find(|name| name.contains("keystone"))
+        .context("a pod of Keystone")?;
+    cloud.kubectl(
+        &[
+            "-n",
+            "openstack",
+            "delete",
+            keystone,
+            "--grace-period=0",
+            "--force",
+        ],
+        "",
+    )?;
+    cloud.kubectl(
+        &[
+            "-n",
+            "openstack",
+            "wait",
+            "--for=condition=Ready=false",
+            "controlplane/cloud",
+            "--timeout=60s",
+        ],
+        "",
+    )?;
+    cloud.kubectl(
+        &[
+            "-n",
+            "openstack",
+            "wait",
+            "--for=condition=Ready",
+            "controlplane/cloud",
+            "--timeout=180s",
+        ],
+        "",
+    )?;
+    openstack(cloud, "token issue").map(drop)
+}
+
+fn idle_is_silent(cloud: &Cloud) -> anyhow::Result<()> {
+    // What the crash and the pod's end have set off settles first.
+    let deadline = Instant::now() + Duration::from_secs(120);
+    let mut before = versions(cloud, "openstack")?;
+    loop {
+        std::thread::sleep(Duration::from_secs(10));
+        let now = versions(cloud, "openstack")?;
+        if now == before {
+            break;
+        }
+        if Instant::now() > deadline {
+            bail!("it does not settle");
+        }
+        before = now;
+    }
+    std::thread::sleep(IDLE);
+    let after = versions(cloud, "openstack")?;
+    let changed: Vec<&String> = after
+        .iter()
+        .filter(|(name, version)| before.get(*name) != Some(version))
+        .map(|(name, _)| name)
+        .collect();
+    ensure!(
+        changed.is_empty(),
+        "written while nothing was asked for: {changed:?}"
+    );
+    Ok(())
+}
+
+fn deleted_it_leaves_only_volumes(cloud: &Cloud) -> anyhow::Result<()> {
+    cloud.kubectl(
+        &[
+            "-n",
+            "openstack",
+            "delete",
+            "controlplane",
+            "cloud",
+            "--timeout=240s",
+        ],
+        "",
+    )?;
+    // What belongs to the machine or to every namespace, and the volumes.
+    let stays = |name: &str| {
+        name.contains("/PersistentVolumeClaim/")
+            || name.ends_with("-public")
+            || name.ends_with("/ConfigMap/kube-root-ca.crt")
+            || name.ends_with("/ServiceAccount/default")
+            || name.contains("/EndpointSlice/") && name.contains("-public-")
+            || name.contains("Endpoints/") && name.ends_with("-public")
+    };
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        let left: Vec<String> = versions(cloud, "openstack")?
+            .into_keys()
+            .filter(|name| !stays(name))
+            .collect();
+        if left.is_empty() {
+            break;
+        }
+        if Instant::now() > deadline {
+            bail!("left behind: {left:?}");
+        }
+        std::thread::sleep(Duration::from_secs(2));
+    }
+    let claims = cloud.kubectl(&["-n", "openstack", "get", "pvc", "-o", "name"], "")?;
+    ensure!(claims.lines().count() >= 2, "the volumes stay: {claims}");
+    Ok(())
+}
