@@ -1,5 +1,8 @@
 //! The operator of `c5c3.io`: secrets, credentials and the control plane itself.
 
+pub mod control_plane;
+pub mod credential_rotation;
+pub mod plan;
 pub mod secret_aggregate;
 
 use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
@@ -18,8 +21,17 @@ pub async fn run(
     settings: Settings,
     stop: Stop,
 ) -> Result<(), ClusterError> {
-    Loop::new(secret_aggregate::SecretAggregates, clusters, metrics)
-        .in_namespace(settings.namespace)
-        .run(stop)
-        .await
+    macro_rules! controller {
+        ($controller:expr) => {
+            Loop::new($controller, clusters.clone(), metrics.clone())
+                .in_namespace(settings.namespace.clone())
+                .run(stop.clone())
+        };
+    }
+    futures::try_join!(
+        controller!(control_plane::ControlPlanes::new(&clusters)),
+        controller!(credential_rotation::CredentialRotations),
+        controller!(secret_aggregate::SecretAggregates),
+    )?;
+    Ok(())
 }

@@ -1,0 +1,176 @@
+//! What is read before a plan is made.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::c5c3::{ControlPlane, CredentialRotation};
+use c5c3_api::foreign::korc;
+use c5c3_api::foreign::mariadb::MariaDb;
+use c5c3_api::foreign::memcached::Memcached;
+use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
+use c5c3_api::foreign::valkey::Valkey;
+use c5c3_api::openstack::{Glance, Keystone, Placement};
+use c5c3_catalogue::Release;
+use c5c3_kit::controller::Object;
+use c5c3_kit::ownership::OWNER_UID;
+use c5c3_kit::{Kind, ReadError, Reader};
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, TryFutureExt};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use kube::ResourceExt;
+use kube::core::NamespaceResourceScope;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::plan::{Child, DELETE_VOLUMES, Seen, SeenSecret, Volume, reference, secret_names};
+
+/// What [`super::ControlPlanes`] knows when it decides.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub seen: Seen,
+    /// Another ControlPlane that was in this namespace before.
+    pub elder: Option<String>,
+    /// The claims of the namespace, when volumes are to be deleted too.
+    pub volumes: Vec<Volume>,
+}
+
+/// A kind whose objects a plan makes and whose status it reads.
+trait Made: Send + Sync {
+    fn kind(&self) -> Kind;
+    fn list<'a>(&self, reader: &'a Reader, namespace: &'a str, labels: &'a str) -> Listing<'a>;
+}
+
+type Listing<'a> = BoxFuture<'a, Result<Vec<Value>, ReadError>>;
+
+struct Of<K>(std::marker::PhantomData<fn() -> K>);
+
+impl<K> Made for Of<K>
+where
+    K: Object + kube::Resource<Scope = NamespaceResourceScope> + Serialize,
+{
+    fn kind(&self) -> Kind {
+        Kind::of::<K>()
+    }
+
+    fn list<'a>(&self, reader: &'a Reader, namespace: &'a str, labels: &'a str) -> Listing<'a> {
+        reader
+            .list::<K>(namespace, labels)
+            .map_ok(|items| {
+                items
+                    .iter()
+                    .filter_map(|item| serde_json::to_value(item).ok())
+                    .collect()
+            })
+            .boxed()
+    }
+}
+
+fn made() -> Vec<Box<dyn Made>> {
+    fn of<K>() -> Box<dyn Made>
+    where
+        K: Object + kube::Resource<Scope = NamespaceResourceScope> + Serialize,
+    {
+        Box::new(Of::<K>(std::marker::PhantomData))
+    }
+    vec![
+        of::<MariaDb>(),
+        of::<Memcached>(),
+        of::<RabbitmqCluster>(),
+        of::<Valkey>(),
+        of::<Keystone>(),
+        of::<korc::Domain>(),
+        of::<korc::Project>(),
+        of::<korc::Role>(),
+        of::<korc::Service>(),
+        of::<korc::Endpoint>(),
+        of::<korc::User>(),
+        of::<CredentialRotation>(),
+        of::<Glance>(),
+        of::<Placement>(),
+    ]
+}
+
+/// The kinds that a plan makes.
+pub fn kinds() -> Vec<Kind> {
+    let secrets = Kind::of::<Secret>();
+    std::iter::once(secrets)
+        .chain(made().iter().map(|kind| kind.kind()))
+        .collect()
+}
+
+pub async fn observe(
+    object: &ControlPlane,
+    reader: &Reader,
+    releases: &[Release],
+) -> Result<Facts, ReadError> {
+    let namespace = object.namespace().unwrap_or_default();
+    let uid = object.uid().unwrap_or_default();
+    let labels = format!("{OWNER_UID}={uid}");
+    let kinds = made();
+    let children = try_join_all(kinds.iter().map(|kind| kind.list(reader, &namespace, &labels)));
+    let names: Vec<String> = secret_names(&object.spec).into_iter().collect();
+    let secrets = try_join_all(names.iter().map(|name| reader.get::<Secret>(&namespace, name)));
+    let neighbours = reader.list::<ControlPlane>(&namespace, "");
+    let (children, secrets, neighbours) = futures::try_join!(children, secrets, neighbours)?;
+    let volumes = if volumes_wanted(object) {
+        let claims = reader.list::<PersistentVolumeClaim>(&namespace, "").await?;
+        claims.into_iter().map(volume).collect()
+    } else {
+        Vec::new()
+    };
+    let children = children.iter().flatten();
+    let seen = Seen {
+        children: children.map(|live| (reference(live), Child::of(live))).collect(),
+        secrets: secrets
+            .into_iter()
+            .flatten()
+            .map(|secret| (secret.name_any(), seen(secret, &uid)))
+            .collect(),
+        owned: reader
+            .owned()
+            .into_iter()
+            .map(|(reference, owned)| (reference, owned.deleting))
+            .collect(),
+        releases: releases.to_vec(),
+        random: names.into_iter().map(|name| (name, rand::random())).collect(),
+    };
+    Ok(Facts {
+        seen,
+        elder: elder(object, &neighbours),
+        volumes,
+    })
+}
+
+/// The cloud is to go, and its volumes with it.
+pub fn volumes_wanted(object: &ControlPlane) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+        && object
+            .annotations()
+            .get(DELETE_VOLUMES)
+            .is_some_and(|value| value == "true")
+}
+
+/// The first of a namespace has it; of two of the same second, the first by name.
+fn elder(object: &ControlPlane, all: &[ControlPlane]) -> Option<String> {
+    let age = |one: &ControlPlane| {
+        (
+            one.metadata.creation_timestamp.clone().map(|t| t.0),
+            one.name_any(),
+        )
+    };
+    let first = all.iter().min_by_key(|one| age(one))?;
+    (first.uid() != object.uid()).then(|| first.name_any())
+}
+
+fn seen(secret: Secret, uid: &str) -> SeenSecret {
+    let ours = secret.labels().get(OWNER_UID).is_some_and(|owner| owner == uid);
+    let data = secret.data.unwrap_or_default();
+    let data: BTreeMap<String, Vec<u8>> = data.into_iter().map(|(key, value)| (key, value.0)).collect();
+    SeenSecret { data, ours }
+}
+
+fn volume(claim: PersistentVolumeClaim) -> Volume {
+    Volume {
+        name: claim.name_any(),
+        labels: claim.metadata.labels.unwrap_or_default(),
+    }
+}

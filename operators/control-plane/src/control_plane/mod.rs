@@ -1,0 +1,182 @@
+//! ControlPlane: one object becomes infrastructure, services, a catalogue and credentials.
+//!
+//! All choices are made by [`crate::plan`]; this turns a plan into writes and conditions.
+
+mod facts;
+mod report;
+
+use std::time::Duration;
+
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::conditions::control_plane as part;
+use c5c3_catalogue::Release;
+use c5c3_kit::{
+    Applied, ClusterError, Clusters, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError,
+    Reader, Reference, Report, Retry, Wanted,
+};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use kube::api::{Api, DeleteParams};
+use kube::{Client, ResourceExt};
+
+use crate::plan::{self, Child, Seen, reference};
+pub use facts::Facts;
+
+/// The controller.
+#[derive(Clone)]
+pub struct ControlPlanes {
+    client: Client,
+    releases: Vec<Release>,
+}
+
+impl ControlPlanes {
+    /// With the releases that are part of the program.
+    pub fn new(clusters: &Clusters) -> Self {
+        let known = c5c3_catalogue::releases();
+        Self::with_releases(
+            clusters,
+            known.iter().filter_map(|name| Release::load(name).ok()).collect(),
+        )
+    }
+
+    pub fn with_releases(clusters: &Clusters, releases: Vec<Release>) -> Self {
+        ControlPlanes {
+            client: clusters.home().clone(),
+            releases,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "ControlPlane {0} has this namespace already: one namespace holds one cloud; use another namespace"
+    )]
+    Conflict(String),
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    #[error(transparent)]
+    UnknownCluster(#[from] ClusterError),
+    #[error("cannot delete PersistentVolumeClaim {name}: {}", c5c3_kit::fault::plain(.source))]
+    VolumeLeft { name: String, source: Box<kube::Error> },
+}
+
+impl Fault for Error {
+    fn part(&self) -> Option<&'static str> {
+        None
+    }
+
+    fn retry(&self) -> Retry {
+        Retry::Backoff
+    }
+}
+
+/// What no owned object stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    DeleteVolume { namespace: String, name: String },
+}
+
+impl Controller for ControlPlanes {
+    type Kind = ControlPlane;
+    type Facts = Facts;
+    type Action = Action;
+    type Error = Error;
+
+    const NAME: &'static str = "control-plane";
+    const PARTS: &'static [Part] = &[
+        Part::required(part::INFRASTRUCTURE_READY),
+        Part::required(part::KEYSTONE_READY),
+        Part::required(part::KORC_READY),
+        Part::required(part::CREDENTIALS_READY),
+        Part::required(part::SERVICES_READY),
+        Part::required(part::CROSS_CLUSTER_SYNC_READY),
+    ];
+    const FINALIZER: Option<Finalizer> = Some(Finalizer {
+        name: "c5c3.io/control-plane",
+        within: Duration::from_secs(300),
+    });
+
+    fn owns(&self) -> Vec<Kind> {
+        facts::kinds()
+    }
+
+    fn watches(&self) -> Vec<Kind> {
+        vec![Kind::of::<Secret>()]
+    }
+
+    /// Secrets that others may bring.
+    fn references(object: &ControlPlane) -> Vec<Reference> {
+        let namespace = object.namespace();
+        plan::secret_names(&object.spec)
+            .iter()
+            .map(|name| Kind::of::<Secret>().named(namespace.as_deref(), name))
+            .collect()
+    }
+
+    async fn observe(&self, object: &ControlPlane, reader: &Reader) -> Result<Facts, Error> {
+        Ok(facts::observe(object, reader, &self.releases).await?)
+    }
+
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Error> {
+        let Observed { object, facts, .. } = observed;
+        if observed.deleting() {
+            return Ok(teardown(object, facts));
+        }
+        if let Some(elder) = &facts.elder {
+            return Err(Error::Conflict(elder.clone()));
+        }
+        let plan = plan::plan(object, &facts.seen);
+        if plan.refusal.is_some() {
+            return Ok(Decision::hold());
+        }
+        let decision = Decision::want(plan.wanted().cloned().map(Wanted::raw));
+        Ok(plan.kept().cloned().fold(decision, Decision::keep))
+    }
+
+    async fn act(&self, action: &Action) -> Result<(), Error> {
+        let Action::DeleteVolume { namespace, name } = action;
+        let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
+        match api.delete(name, &DeleteParams::background()).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            Err(source) => Err(Error::VolumeLeft {
+                name: name.clone(),
+                source: Box::new(source),
+            }),
+        }
+    }
+
+    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+        let Observed { object, facts, .. } = observed;
+        if observed.deleting() {
+            return report::teardown(facts, applied);
+        }
+        let seen = after(&facts.seen, applied);
+        report::of(&plan::plan(object, &seen))
+    }
+}
+
+/// What was just written is seen as it is now: an older verdict about it no longer counts.
+fn after(seen: &Seen, applied: &Applied<ControlPlanes>) -> Seen {
+    let mut seen = seen.clone();
+    for object in applied.objects() {
+        if object.live.get("kind").and_then(serde_json::Value::as_str) != Some("Secret") {
+            seen.children
+                .insert(reference(&object.live), Child::of(&object.live));
+        }
+    }
+    seen
+}
+
+fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
+    let removal = plan::teardown(&facts.seen);
+    if removal.is_empty() {
+        let namespace = object.namespace().unwrap_or_default();
+        let volumes = plan::volumes_go(&facts.volumes).into_iter();
+        return Decision::hold().act(volumes.map(|volume| Action::DeleteVolume {
+            namespace: namespace.clone(),
+            name: volume.name.clone(),
+        }));
+    }
+    removal.later.into_iter().fold(Decision::want([]), Decision::keep)
+}

@@ -1,0 +1,639 @@
+//! Golden files of plans: a table of clouds and of what is seen of them.
+
+use std::fmt::Write;
+
+use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus};
+use serde_json::json;
+
+use super::*;
+
+fn releases() -> Vec<Release> {
+    let release = |name: &str, keystone: &str, glance: &str, placement: &str| {
+        let head = "{title: t, debian: d, date: x, registry: ghcr.io/c5c3, uv: {version: '1', sha256: {}}}";
+        let refs = format!("{{keystone: '{keystone}', glance: '{glance}', placement: '{placement}'}}");
+        Release::parse(name, head, &refs).expect("a release")
+    };
+    vec![
+        release("2025.1", "27.0.0", "30.0.0", "13.0.0"),
+        release("2025.2", "28.1.0", "31.1.0", "14.0.0"),
+        release("2026.1", "29.1.0", "32.0.0", "15.0.0"),
+        release("2026.2", "30.0.0", "33.0.0", "16.0.0"),
+    ]
+}
+
+/// A small cloud: no service that is not supported yet.
+fn small(changes: &Value) -> ControlPlane {
+    let mut object = json!({
+        "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+        "metadata": {"name": "cloud", "namespace": "openstack", "uid": "u1"},
+        "spec": {
+            "openStackRelease": "2025.2",
+            "infrastructure": {"database": {"replicas": 1}, "cache": {"replicas": 1}},
+            "services": {
+                "keystone": {"replicas": 1}, "glance": {"replicas": 1}, "placement": {"replicas": 1},
+                "nova": {"enabled": false}, "neutron": {"enabled": false}, "cinder": {"enabled": false},
+            },
+        },
+    });
+    merge(&mut object["spec"], changes);
+    serde_json::from_value(object).expect("a ControlPlane")
+}
+
+fn merge(into: &mut Value, changes: &Value) {
+    match (into, changes) {
+        (Value::Object(into), Value::Object(changes)) => {
+            for (key, value) in changes {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, changes) => *into = changes.clone(),
+    }
+}
+
+fn installed(mut object: ControlPlane, release: &str) -> ControlPlane {
+    object.status = Some(ControlPlaneStatus {
+        installed_release: Some(release.to_owned()),
+        ..ControlPlaneStatus::default()
+    });
+    object
+}
+
+fn empty(object: &ControlPlane) -> Seen {
+    Seen {
+        releases: releases(),
+        random: secret_names(&object.spec)
+            .into_iter()
+            .enumerate()
+            .map(|(index, name)| (name, [u8::try_from(index + 1).unwrap_or(1); PASSWORD_BYTES]))
+            .collect(),
+        ..Seen::default()
+    }
+}
+
+/// Carries the plan out until nothing changes; `health` says how each object is by then.
+fn carried_out(object: &ControlPlane, mut seen: Seen, health: impl Fn(&str) -> Health) -> Seen {
+    for _ in 0..10 {
+        let plan = plan(object, &seen);
+        let before = (seen.children.clone(), seen.owned.len());
+        if plan.refusal.is_none() {
+            for value in plan.wanted() {
+                take_in(&mut seen, value, &health);
+            }
+        }
+        if (seen.children.clone(), seen.owned.len()) == before {
+            break;
+        }
+    }
+    seen
+}
+
+fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> Health) {
+    let own = reference(value);
+    if seen.owned.iter().all(|(known, _)| *known != own) {
+        seen.owned.push((own.clone(), false));
+    }
+    if value["kind"] == "Secret" {
+        let data = value["data"].as_object().expect("data");
+        let data = data.keys().map(|key| (key.clone(), b"kept".to_vec())).collect();
+        let name = own.key.name;
+        seen.secrets
+            .entry(name)
+            .or_insert(SeenSecret { data, ours: true });
+        return;
+    }
+    let health = health(&said(value));
+    let image = value.pointer("/spec/image").cloned();
+    let tag = image
+        .as_ref()
+        .and_then(|image| image["tag"].as_str())
+        .map(str::to_owned);
+    let installed = match health {
+        Health::Ready => tag,
+        _ => seen.children.get(&own).and_then(|child| child.installed.clone()),
+    };
+    seen.children.insert(
+        own,
+        Child {
+            health,
+            image,
+            installed,
+        },
+    );
+}
+
+fn ready(_: &str) -> Health {
+    Health::Ready
+}
+
+fn running(object: &ControlPlane) -> Seen {
+    carried_out(object, empty(object), ready)
+}
+
+/// What a person needs to follow a plan: never the value of a Secret.
+fn told(plan: &Plan) -> String {
+    let mut text = String::new();
+    for step in &plan.steps {
+        let state = match &step.state {
+            State::Done => "done".to_owned(),
+            State::NotRequired(why) => format!("not required: {why}"),
+            State::Running(what) => format!("in progress: {what}"),
+            State::Waiting(steps) => format!("waiting for {}", steps.join(", ")),
+            State::Failed { reason, text } => format!("failed ({reason}): {text}"),
+        };
+        writeln!(text, "{}: {state}", step.name).expect("text");
+        if !step.needs.is_empty() {
+            writeln!(text, "    needs {}", step.needs.join(", ")).expect("text");
+        }
+        for object in &step.objects {
+            match object {
+                Object::Apply(value) => writeln!(text, "    + {}", line(value)),
+                Object::Keep(reference) => writeln!(text, "    = {reference}"),
+            }
+            .expect("text");
+        }
+    }
+    for reference in &plan.removal.now {
+        writeln!(text, "- {reference}").expect("text");
+    }
+    for reference in &plan.removal.later {
+        writeln!(text, "- {reference} (later)").expect("text");
+    }
+    if let Some(blocker) = plan.blocker() {
+        writeln!(text, "blocked by {}: {}", blocker.name, blocker.text()).expect("text");
+    }
+    let installed = plan.installed.as_deref().unwrap_or("none");
+    writeln!(text, "update {:?}, complete release {installed}", plan.update).expect("text");
+    text
+}
+
+fn line(value: &Value) -> String {
+    let (kind, name) = (
+        value["kind"].as_str().unwrap_or(""),
+        value["metadata"]["name"].as_str().unwrap_or(""),
+    );
+    let tag = value.pointer("/spec/image/tag").and_then(Value::as_str);
+    let keys = value["data"].as_object();
+    let keys = keys.map(|data| format!(" ({})", data.keys().cloned().collect::<Vec<_>>().join(", ")));
+    let tag = tag.map(|tag| format!(" {tag}"));
+    format!(
+        "{kind} {name}{}{}",
+        tag.unwrap_or_default(),
+        keys.unwrap_or_default()
+    )
+}
+
+/// Every object in full, Secrets aside.
+fn bodies(plan: &Plan) -> Vec<Value> {
+    plan.wanted()
+        .filter(|value| value["kind"] != "Secret")
+        .cloned()
+        .collect()
+}
+
+fn snapshot(name: &str, object: &ControlPlane, seen: &Seen) {
+    let plan = plan(object, seen);
+    insta::assert_snapshot!(name, told(&plan));
+}
+
+#[test]
+fn a_small_cloud_comes_up_step_by_step() {
+    let object = small(&json!({}));
+    snapshot("small-1-fresh", &object, &empty(&object));
+    let starting = |_: &str| Health::Progressing("is starting".to_owned());
+    snapshot(
+        "small-2-starting",
+        &object,
+        &carried_out(&object, empty(&object), starting),
+    );
+    let infrastructure = |name: &str| match name {
+        "MariaDB" | "Memcached" => Health::Ready,
+        "Keystone" => Health::Progressing("db-sync runs".to_owned()),
+        _ => Health::Failed("Secret glance-app-credential is missing".to_owned()),
+    };
+    snapshot(
+        "small-3-infrastructure",
+        &object,
+        &carried_out(&object, empty(&object), infrastructure),
+    );
+    let keystone = |name: &str| match name {
+        "MariaDB" | "Memcached" | "Keystone" => Health::Ready,
+        "User glance" => Health::Progressing("waits for Project service".to_owned()),
+        _ => Health::Progressing("is starting".to_owned()),
+    };
+    snapshot(
+        "small-4-keystone",
+        &object,
+        &carried_out(&object, empty(&object), keystone),
+    );
+    let credentials = |name: &str| match name {
+        "Glance" => Health::Progressing("0 of 1 replicas up".to_owned()),
+        _ => Health::Ready,
+    };
+    snapshot(
+        "small-5-credentials",
+        &object,
+        &carried_out(&object, empty(&object), credentials),
+    );
+    snapshot("small-6-ready", &object, &running(&object));
+    let complete = installed(object.clone(), "2025.2");
+    snapshot("small-7-complete", &complete, &running(&complete));
+}
+
+#[test]
+fn the_blocker_is_named_down_to_the_words_of_the_program() {
+    let object = small(&json!({}));
+    let words = "db-sync failed: access denied for user keystone";
+    let denied = |name: &str| match name {
+        "MariaDB" | "Memcached" => Health::Ready,
+        "Keystone" => Health::Failed(words.to_owned()),
+        _ => Health::Progressing("is starting".to_owned()),
+    };
+    let seen = carried_out(&object, empty(&object), denied);
+    let plan = plan(&object, &seen);
+    assert_eq!(
+        plan.blocker().map(Step::text).as_deref(),
+        Some(format!("Keystone: {words}").as_str())
+    );
+    // A part that restarts does not take away what runs.
+    let restarting = |name: &str| match name {
+        "Memcached" => Health::Progressing("0 of 1 servers are up".to_owned()),
+        _ => Health::Ready,
+    };
+    let seen = carried_out(&object, running(&object), restarting);
+    snapshot("cache-restarts", &object, &seen);
+}
+
+#[test]
+fn objects_in_full() {
+    let object = small(&json!({
+        "region": "north",
+        "infrastructure": {
+            "database": {"replicas": 3, "storageClass": "fast", "storageSize": "5Gi"},
+            "cache": {"replicas": 2, "memory": "1Gi"},
+            "messaging": {"replicas": 3, "storageSize": "1Gi"},
+            "valkey": {"replicas": 3, "sentinel": {"enabled": true}},
+        },
+        "services": {
+            "keystone": {
+                "publicEndpoint": "https://identity.example.com/v3",
+                "fernet": {"rotationInterval": "24h", "maxActiveKeys": 4},
+                "policyOverrides": {"configMapRef": {"name": "keystone-policy"}},
+            },
+            "glance": {
+                "image": {"repository": "example.com/glance", "tag": "mine"},
+                "publicEndpoint": "https://image.example.com",
+                "policyOverrides": {"rules": {"b": "own"}},
+                "extraConfig": {"DEFAULT": {"debug": "true"}},
+                "resources": {"requests": {"cpu": "1"}},
+            },
+        },
+        "global": {"policyOverrides": {"rules": {"a": "global", "b": "global"}, "configMapRef": {"name": "policy"}}},
+    }));
+    insta::assert_json_snapshot!("objects", bodies(&plan(&object, &running(&object))));
+}
+
+#[test]
+fn what_somebody_else_runs_is_used() {
+    let object = small(&json!({"infrastructure": {
+        "database": {"replicas": null, "host": "db.example.com", "port": 3307},
+        "cache": {"replicas": null, "servers": ["cache.example.com:11211"]},
+        "messaging": {"hosts": ["rabbit.example.com:5672"]},
+        "valkey": {"hosts": ["valkey.example.com:6379"]},
+    }}));
+    snapshot("brownfield-1-secrets-missing", &object, &empty(&object));
+    let mut seen = empty(&object);
+    for service in ["keystone", "glance", "placement"] {
+        let data = [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec()));
+        seen.secrets.insert(
+            format!("{service}-db-credentials"),
+            SeenSecret {
+                data: data.into(),
+                ours: false,
+            },
+        );
+    }
+    let seen = carried_out(&object, seen, ready);
+    snapshot("brownfield-2-ready", &object, &seen);
+    let bodies = bodies(&plan(&object, &seen));
+    let keystone = bodies
+        .iter()
+        .find(|body| body["kind"] == "Keystone")
+        .expect("there");
+    assert_eq!(keystone["spec"]["database"]["host"], "db.example.com");
+    assert_eq!(keystone["spec"]["database"]["port"], 3307);
+    assert_eq!(
+        keystone["spec"]["cache"]["servers"],
+        json!(["cache.example.com:11211"])
+    );
+}
+
+#[test]
+fn an_existing_keystone_is_used() {
+    let object = small(&json!({
+        "services": {"keystone": {"enabled": false}},
+        "korc": {"cloudCredentialsRef": {"cloudName": "there", "secretName": "clouds"}},
+    }));
+    snapshot("existing-keystone-1-missing", &object, &empty(&object));
+    let with = |text: &str| {
+        let mut seen = empty(&object);
+        let data = [("clouds.yaml".to_owned(), text.as_bytes().to_vec())];
+        seen.secrets.insert(
+            "clouds".into(),
+            SeenSecret {
+                data: data.into(),
+                ours: false,
+            },
+        );
+        seen
+    };
+    let good = "clouds:\n  there:\n    auth:\n      auth_url: https://identity.example.com/\n      password: hidden-word\n";
+    let seen = carried_out(&object, with(good), ready);
+    snapshot("existing-keystone-2-ready", &object, &seen);
+    let bodies = bodies(&plan(&object, &seen));
+    let glance = bodies
+        .iter()
+        .find(|body| body["kind"] == "Glance")
+        .expect("there");
+    assert_eq!(
+        glance["spec"]["keystone"]["authUrl"],
+        "https://identity.example.com/v3"
+    );
+    for (text, words) in [
+        ("clouds: {other: {}}", "no cloud \"there\", only other"),
+        ("clouds: {there: {}}", "no auth.auth_url"),
+        ("hidden-word: [", "not the YAML"),
+    ] {
+        let plan = plan(&object, &carried_out(&object, with(text), ready));
+        let blocker = plan.blocker().expect("blocked").text();
+        assert!(
+            blocker.contains(words) && !blocker.contains("hidden-word"),
+            "{blocker}"
+        );
+    }
+    // It was there and is gone: what runs stays.
+    let mut seen = seen;
+    seen.secrets.remove("clouds");
+    snapshot("existing-keystone-3-gone", &object, &seen);
+}
+
+#[test]
+fn without_korc_the_credentials_are_given() {
+    let object = small(&json!({"korc": {"enabled": false}}));
+    snapshot("no-korc", &object, &carried_out(&object, empty(&object), ready));
+}
+
+#[test]
+fn what_is_not_supported_yet_says_how_to_leave_it_out() {
+    let object = small(&json!({
+        "services": {"nova": {"enabled": true}}, "cortex": {"enabled": true}, "tempest": {"enabled": true},
+    }));
+    snapshot("not-supported", &object, &running(&object));
+}
+
+#[test]
+fn what_is_turned_off_goes_in_reverse_order() {
+    let before = small(&json!({"infrastructure": {"messaging": {"replicas": 1}}}));
+    let mut seen = running(&before);
+    let object = small(&json!({"services": {"glance": {"enabled": false}}}));
+    let mut rounds = 0;
+    loop {
+        let plan = plan(&object, &seen);
+        if plan.removal.is_empty() {
+            break;
+        }
+        rounds += 1;
+        insta::assert_snapshot!(format!("removal-{rounds}"), told(&plan));
+        seen.owned
+            .retain(|(reference, _)| !plan.removal.now.contains(reference));
+        seen.children
+            .retain(|reference, _| !plan.removal.now.contains(reference));
+    }
+    assert_eq!(
+        rounds, 6,
+        "service, rotation, endpoints, user and service, message bus, secrets"
+    );
+}
+
+#[test]
+fn an_update_goes_from_tier_to_tier() {
+    let before = small(&json!({}));
+    let mut seen = running(&before);
+    let object = installed(small(&json!({"openStackRelease": "2026.1"})), "2025.2");
+    let mut phases = Vec::new();
+    for round in 1..10 {
+        let plan = plan(&object, &seen);
+        let images: Vec<String> = plan
+            .wanted()
+            .filter(|value| value.pointer("/spec/image").is_some())
+            .map(line)
+            .collect();
+        phases.push(format!("{round} {:?}: {}", plan.update, images.join(", ")));
+        if plan.update == UpdatePhase::Complete {
+            assert_eq!(plan.installed.as_deref(), Some("2026.1"));
+            break;
+        }
+        assert_eq!(plan.installed.as_deref(), Some("2025.2"));
+        // First it changes, then it is ready.
+        let changed: Vec<Value> = plan
+            .wanted()
+            .filter(|value| value.pointer("/spec/image").is_some())
+            .filter(|value| seen.children[&reference(value)].image != value.pointer("/spec/image").cloned())
+            .cloned()
+            .collect();
+        let settled: Vec<Value> = plan.wanted().cloned().collect();
+        if changed.is_empty() {
+            settled.iter().for_each(|value| take_in(&mut seen, value, &ready));
+        } else {
+            let updating = |_: &str| Health::Progressing("db-sync runs".to_owned());
+            changed
+                .iter()
+                .for_each(|value| take_in(&mut seen, value, &updating));
+        }
+    }
+    insta::assert_snapshot!("update-phases", phases.join("\n"));
+}
+
+#[test]
+fn a_refused_release_leaves_everything_as_it_is() {
+    let mut texts = Vec::new();
+    for (from, to) in [("2025.2", "2019.1"), ("2025.2", "2026.2"), ("2026.1", "2025.2")] {
+        let before = installed(small(&json!({"openStackRelease": from})), from);
+        let seen = running(&before);
+        let object = installed(small(&json!({"openStackRelease": to})), from);
+        let plan = plan(&object, &seen);
+        assert!(plan.refusal.is_some() && plan.removal.is_empty(), "{from} → {to}");
+        let blocker = plan.blocker().expect("blocked");
+        texts.push(format!(
+            "{from} → {to}: {:?} {}: {}",
+            plan.update,
+            blocker.reason(),
+            blocker.text()
+        ));
+    }
+    // Back to the release that was complete, but a schema has moved on already.
+    let mut seen = running(&small(&json!({})));
+    let keystone = seen
+        .children
+        .iter_mut()
+        .find(|(reference, _)| reference.kind.starts_with("Keystone"));
+    keystone.expect("there").1.installed = Some("29.1.0".to_owned());
+    let plan = plan(&installed(small(&json!({})), "2025.2"), &seen);
+    texts.push(format!(
+        "half way back: {:?}: {}",
+        plan.update,
+        plan.blocker().expect("blocked").text()
+    ));
+    insta::assert_snapshot!("refusals", texts.join("\n"));
+    let unknown = small(&json!({"openStackRelease": "2019.1"}));
+    snapshot("unknown-release-fresh", &unknown, &empty(&unknown));
+}
+
+#[test]
+fn passwords_are_made_once_and_differ() {
+    let object = small(&json!({}));
+    let data = |seen: &Seen| -> BTreeMap<String, Value> {
+        let plan = plan(&object, seen);
+        plan.wanted()
+            .filter(|value| value["kind"] == "Secret")
+            .map(|value| {
+                (
+                    value["metadata"]["name"].as_str().unwrap_or("").to_owned(),
+                    value["data"].clone(),
+                )
+            })
+            .collect()
+    };
+    let seen = empty(&object);
+    let first = data(&seen);
+    let passwords: std::collections::BTreeSet<String> = first
+        .values()
+        .filter_map(|data| data["password"].as_str())
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(
+        passwords.len(),
+        6,
+        "three databases, two service users, the admin"
+    );
+    // Read back, other bytes at hand: the same again.
+    let mut later = empty(&object);
+    later.random.values_mut().for_each(|bytes| bytes.fill(99));
+    for (name, data) in &first {
+        let secret: k8s_openapi::api::core::v1::Secret =
+            serde_json::from_value(json!({"data": data})).expect("a Secret");
+        let data = secret
+            .data
+            .unwrap_or_default()
+            .into_iter()
+            .map(|(key, value)| (key, value.0))
+            .collect();
+        later
+            .secrets
+            .insert(name.clone(), SeenSecret { data, ours: true });
+    }
+    assert_eq!(data(&later), first);
+    // A key that was lost is made again, the others stay.
+    let lost = later.secrets.get_mut("glance-db-credentials").expect("there");
+    lost.data.remove("password");
+    lost.data.insert("username".into(), b"kept".to_vec());
+    let again = data(&later);
+    assert_eq!(
+        again["glance-db-credentials"]["username"],
+        json!(k8s_openapi::ByteString(b"kept".to_vec()))
+    );
+    assert_ne!(
+        again["glance-db-credentials"]["password"],
+        first["glance-db-credentials"]["password"]
+    );
+    // A Secret of somebody else is left alone.
+    later.secrets.values_mut().for_each(|secret| secret.ours = false);
+    assert_eq!(
+        plan(&object, &later).blocker().map(Step::text).as_deref(),
+        Some("Secret glance-db-credentials has no value under password: add it")
+    );
+    later.secrets.insert(
+        "glance-db-credentials".into(),
+        SeenSecret {
+            data: [
+                ("username".into(), b"u".to_vec()),
+                ("password".into(), b"p".to_vec()),
+            ]
+            .into(),
+            ours: false,
+        },
+    );
+    assert!(data(&later).is_empty());
+    // No bytes, no password.
+    let without = Seen {
+        random: BTreeMap::new(),
+        ..empty(&object)
+    };
+    assert!(
+        data(&without).keys().all(|name| name == "k-orc-clouds-yaml")
+            && plan(&object, &without).blocker().is_some()
+    );
+}
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn spec() -> impl Strategy<Value = Value> {
+        (any::<[bool; 8]>(), prop_oneof![Just("2025.2"), Just("2026.1"), Just("1999.1")]).prop_map(|(flags, release)| {
+            let [glance, placement, korc, messaging, host, servers, valkey, nova] = flags;
+            let mut changes = json!({
+                "openStackRelease": release,
+                "services": {"glance": {"enabled": glance}, "placement": {"enabled": placement}, "nova": {"enabled": nova}},
+                "korc": {"enabled": korc},
+            });
+            if messaging { changes["infrastructure"]["messaging"] = json!({"replicas": 1}); }
+            if host { changes["infrastructure"]["database"] = json!({"replicas": null, "host": "db"}); }
+            if servers { changes["infrastructure"]["cache"] = json!({"replicas": null, "servers": ["c:1"]}); }
+            if valkey { changes["infrastructure"]["valkey"] = json!({"replicas": 1}); }
+            changes
+        })
+    }
+
+    fn health() -> impl Strategy<Value = Health> {
+        prop_oneof![
+            3 => Just(Health::Ready),
+            1 => Just(Health::Progressing("is starting".to_owned())),
+            1 => Just(Health::Failed("no".to_owned())),
+        ]
+    }
+
+    proptest! {
+        /// Whatever was before, whatever is seen: planning never panics, never wants and removes the
+        /// same object, keeps everything while refused, and is done exactly when nothing blocks.
+        #[test]
+        fn plans_hold_together(before in spec(), after in spec(), healths in prop::collection::vec(health(), 60), lose in any::<u64>()) {
+            let old = small(&before);
+            let pick = |name: &str| healths[name.len() * 7 % healths.len()].clone();
+            let mut seen = carried_out(&old, empty(&old), pick);
+            let object = small(&after);
+            seen.random.extend(empty(&object).random);
+            let mut index = 0u32;
+            seen.children.retain(|_, _| { index += 1; lose >> (index % 64) & 1 == 0 });
+            let plan = plan(&object, &seen);
+            let wanted: std::collections::BTreeSet<Reference> = plan.wanted().map(reference).collect();
+            for removed in plan.removal.now.iter().chain(&plan.removal.later) {
+                prop_assert!(!wanted.contains(removed), "{removed}");
+            }
+            prop_assert!(plan.refusal.is_none() || plan.removal.is_empty());
+            let all_done = plan.steps.iter().all(|step| step.state.is_done());
+            prop_assert_eq!(plan.blocker().is_none(), all_done);
+            for step in &plan.steps {
+                if let State::Waiting(steps) = &step.state {
+                    prop_assert!(!steps.is_empty() && steps.iter().all(|name| step.needs.contains(name)));
+                }
+            }
+            // Nothing of a held-back part is made while Keystone is down, and nothing made is lost.
+            if plan.refusal.is_none() {
+                for (owned, _) in &seen.owned {
+                    let known = wanted.contains(owned) || plan.kept().any(|kept| kept == owned) || plan.removal.now.contains(owned);
+                    prop_assert!(known, "{owned} is forgotten");
+                }
+            }
+        }
+    }
+}

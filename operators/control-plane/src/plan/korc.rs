@@ -1,0 +1,181 @@
+//! What has to be in Keystone, as objects of K-ORC: the catalogue, and a user for each service.
+
+use c5c3_api::c5c3::BootstrapResource;
+use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KORC_READY};
+use serde_json::{Value, json};
+
+use super::services::{self, SERVICES, Service};
+use super::{Draft, Start, Step, secrets};
+
+const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
+/// The roles of a User, for the credentials that are made for it.
+pub const ROLES: &str = "c5c3.io/roles";
+const SERVICE_ROLES: &str = "admin,service";
+const IMPORTED_ROLES: [&str; 4] = ["admin", "member", "reader", "service"];
+
+pub(super) fn plan(draft: &mut Draft<'_>) {
+    if !draft.spec.korc.enabled {
+        draft.add_not_required("korc", "K-ORC", KORC_READY, "korc.enabled is false");
+        return;
+    }
+    // A Secret of the user's own has to be there; ours is made by now.
+    if draft.spec.korc.cloud_credentials_ref.is_some()
+        && let Err(state) = secrets::given_clouds(draft)
+    {
+        draft.push(Step {
+            name: "clouds".to_owned(),
+            title: "K-ORC's login".to_owned(),
+            part: KORC_READY,
+            needs: Vec::new(),
+            state,
+            objects: Vec::new(),
+        });
+    }
+    let base = base(draft);
+    draft.add(
+        "korc",
+        "K-ORC",
+        KORC_READY,
+        &["keystone", "clouds"],
+        Start::AfterNeeds,
+        base,
+    );
+    for service in SERVICES.iter().skip(1).filter(|service| service.runs(draft.spec)) {
+        let step = format!("{}-catalogue", service.name);
+        let title = format!("catalogue of {}", service.title);
+        let objects = catalogue(draft, service);
+        draft.add(
+            &step,
+            &title,
+            KORC_READY,
+            &["keystone", "clouds"],
+            Start::AfterNeeds,
+            objects,
+        );
+        let title = format!("credential of {}", service.title);
+        let needs = ["keystone", "clouds", step.as_str()];
+        let rotation = rotation(draft, service);
+        // Made with the rest: K-ORC lets a credential wait for its user by itself.
+        let held_back = !draft
+            .open(&["keystone".to_owned(), "clouds".to_owned()])
+            .is_empty();
+        let start = if held_back {
+            Start::AfterNeeds
+        } else {
+            Start::AtOnce
+        };
+        draft.add(
+            &services::credential_step(service),
+            &title,
+            CREDENTIALS_READY,
+            &needs,
+            start,
+            vec![rotation],
+        );
+    }
+}
+
+fn object(draft: &Draft<'_>, kind: &str, name: &str, fields: &Value) -> Value {
+    let cloud = secrets::clouds(draft.spec);
+    let mut spec =
+        json!({"cloudCredentialsRef": {"cloudName": cloud.cloud_name, "secretName": cloud.secret_name}});
+    if let (Some(spec), Some(fields)) = (spec.as_object_mut(), fields.as_object()) {
+        spec.extend(fields.clone());
+    }
+    json!({"apiVersion": GROUP, "kind": kind, "metadata": {"namespace": draft.namespace, "name": name}, "spec": spec})
+}
+
+fn import(draft: &Draft<'_>, kind: &str, name: &str, filter: &Value) -> Value {
+    object(
+        draft,
+        kind,
+        name,
+        &json!({"managementPolicy": "unmanaged", "import": {"filter": filter}}),
+    )
+}
+
+fn managed(draft: &Draft<'_>, kind: &str, name: &str, resource: &Value) -> Value {
+    object(
+        draft,
+        kind,
+        name,
+        &json!({"managementPolicy": "managed", "resource": resource}),
+    )
+}
+
+fn imports(draft: &Draft<'_>, resource: BootstrapResource) -> bool {
+    let listed = &draft.spec.korc.bootstrap_resources;
+    listed.is_empty() || listed.contains(&resource)
+}
+
+/// Without an imported domain the one of K-ORC's own login is meant.
+fn in_domain(draft: &Draft<'_>, mut fields: Value) -> Value {
+    if imports(draft, BootstrapResource::Domains) {
+        fields["domainRef"] = json!("default");
+    }
+    fields
+}
+
+/// What Keystone's bootstrap made, and the project of the services.
+fn base(draft: &Draft<'_>) -> Vec<Value> {
+    let mut all = Vec::new();
+    if imports(draft, BootstrapResource::Domains) {
+        all.push(import(draft, "Domain", "default", &json!({"name": "Default"})));
+    }
+    if imports(draft, BootstrapResource::Projects) {
+        all.push(import(
+            draft,
+            "Project",
+            "admin",
+            &in_domain(draft, json!({"name": "admin"})),
+        ));
+    }
+    if imports(draft, BootstrapResource::Roles) {
+        all.extend(IMPORTED_ROLES.map(|role| import(draft, "Role", role, &json!({"name": role}))));
+    }
+    let project = json!({"name": "service", "description": "Users of the OpenStack services"});
+    all.push(managed(draft, "Project", "service", &in_domain(draft, project)));
+    all
+}
+
+fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
+    let (type_, description) = service.catalogue;
+    let entry = json!({"name": service.name, "type": type_, "description": description, "enabled": true});
+    let mut all = vec![managed(draft, "Service", service.name, &entry)];
+    let internal = services::internal_url(draft, service);
+    let public = services::public_url(draft, service);
+    for (interface, url) in [("public", &public), ("internal", &internal), ("admin", &internal)] {
+        let endpoint = json!({
+            "serviceRef": service.name, "interface": interface, "url": url, "region": draft.spec.region, "enabled": true,
+        });
+        all.push(managed(
+            draft,
+            "Endpoint",
+            &format!("{}-{interface}", service.name),
+            &endpoint,
+        ));
+    }
+    let user = json!({
+        "name": service.name,
+        "defaultProjectRef": "service",
+        "passwordRef": {"name": secrets::service_user(service.name), "key": "password"},
+        "enabled": true,
+    });
+    let mut user = managed(draft, "User", service.name, &in_domain(draft, user));
+    user["metadata"]["annotations"] = json!({ROLES: SERVICE_ROLES});
+    all.push(user);
+    all
+}
+
+fn rotation(draft: &Draft<'_>, service: &Service) -> Value {
+    json!({
+        "apiVersion": "c5c3.io/v1alpha1", "kind": "CredentialRotation",
+        "metadata": {"namespace": draft.namespace, "name": service.name},
+        "spec": {
+            "targetServiceUser": service.name,
+            "rotationType": "applicationCredential",
+            "schedule": {"intervalDays": 90, "preRotationDays": 7},
+            "gracePeriodDays": 1,
+        },
+    })
+}

@@ -1,0 +1,313 @@
+//! The plan of a cloud: from what is wanted and what is seen to an ordered list of steps.
+//!
+//! Pure. Each step names what it waits for, how far it is, and its objects; whoever carries it out
+//! has no choice left. What need not wait does not: a service's object is made at once, because the
+//! operator of the service waits for its database and its credential by itself, but the step says
+//! honestly what it waits for. Objects that only make sense in a running Keystone are held back
+//! until it runs.
+
+mod child;
+mod infrastructure;
+mod korc;
+mod projection;
+mod release;
+mod removal;
+mod rollout;
+mod secrets;
+mod services;
+
+use std::collections::BTreeMap;
+
+use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase};
+use c5c3_api::conditions::reason;
+use c5c3_catalogue::Release;
+use c5c3_kit::Reference;
+use kube::ResourceExt;
+use serde_json::Value;
+
+pub use child::{Child, Health, reference};
+pub use korc::ROLES;
+pub use release::Refusal;
+pub use removal::{DELETE_VOLUMES, Removal, Volume, volumes_go};
+pub use secrets::{PASSWORD_BYTES, SeenSecret, names as secret_names};
+pub use services::{SERVICES, Service};
+
+/// What was read before planning.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The objects of an earlier pass.
+    pub children: BTreeMap<Reference, Child>,
+    /// Of [`secret_names`], those that exist.
+    pub secrets: BTreeMap<String, SeenSecret>,
+    /// Everything that belongs to this cloud, and whether it is being deleted.
+    pub owned: Vec<(Reference, bool)>,
+    pub releases: Vec<Release>,
+    /// Fresh bytes for each of [`secret_names`].
+    pub random: BTreeMap<String, [u8; PASSWORD_BYTES]>,
+}
+
+/// How far a step is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    Done,
+    NotRequired(String),
+    /// It works on it.
+    Running(String),
+    /// Steps that have to be done before.
+    Waiting(Vec<String>),
+    /// Somebody has to do something.
+    Failed {
+        reason: String,
+        text: String,
+    },
+}
+
+impl State {
+    pub fn is_done(&self) -> bool {
+        matches!(self, State::Done | State::NotRequired(_))
+    }
+
+    fn failed(reason: &str, text: impl Into<String>) -> Self {
+        State::Failed {
+            reason: reason.to_owned(),
+            text: text.into(),
+        }
+    }
+}
+
+/// An object of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Object {
+    Apply(Value),
+    /// It stays as it is: what it would look like is not known at the moment.
+    Keep(Reference),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// The condition that tells of it.
+    pub part: &'static str,
+    pub needs: Vec<String>,
+    pub state: State,
+    pub objects: Vec<Object>,
+}
+
+impl Step {
+    /// What it is at, for a condition's message. Empty when it is done.
+    pub fn text(&self) -> String {
+        match &self.state {
+            State::Done => String::new(),
+            State::NotRequired(text) | State::Running(text) | State::Failed { text, .. } => text.clone(),
+            State::Waiting(steps) => format!("{} waits for {}", self.title, steps.join(", ")),
+        }
+    }
+
+    pub fn reason(&self) -> &str {
+        match &self.state {
+            State::Done => reason::READY,
+            State::NotRequired(_) => reason::NOT_REQUIRED,
+            State::Running(_) => reason::PROGRESSING,
+            State::Waiting(_) => reason::WAITING,
+            State::Failed { reason, .. } => reason,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+    /// Nothing is changed while there is one.
+    pub refusal: Option<Refusal>,
+    pub removal: Removal,
+    pub update: UpdatePhase,
+    /// The release that runs completely.
+    pub installed: Option<String>,
+    pub services: BTreeMap<String, ServiceReadiness>,
+}
+
+impl Plan {
+    /// The one step to look at: what failed before what runs before what waits.
+    pub fn blocker(&self) -> Option<&Step> {
+        let first = |wanted: fn(&State) -> bool| self.steps.iter().find(|step| wanted(&step.state));
+        first(|state| matches!(state, State::Failed { .. }))
+            .or_else(|| first(|state| matches!(state, State::Running(_))))
+            .or_else(|| first(|state| matches!(state, State::Waiting(_))))
+    }
+
+    /// What should be there, in this order.
+    pub fn wanted(&self) -> impl Iterator<Item = &Value> {
+        self.steps
+            .iter()
+            .flat_map(|step| &step.objects)
+            .filter_map(|object| match object {
+                Object::Apply(value) => Some(value),
+                Object::Keep(_) => None,
+            })
+    }
+
+    /// What is neither applied nor removed now.
+    pub fn kept(&self) -> impl Iterator<Item = &Reference> {
+        let steps = self.steps.iter().flat_map(|step| &step.objects);
+        steps
+            .filter_map(|object| match object {
+                Object::Keep(reference) => Some(reference),
+                Object::Apply(_) => None,
+            })
+            .chain(&self.removal.later)
+    }
+}
+
+/// The plan of a cloud that should be there.
+pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
+    let mut draft = Draft::new(object, seen);
+    let rollout = rollout::Rollout::of(object, seen);
+    draft.push(rollout.step(&object.spec.open_stack_release));
+    secrets::plan(&mut draft);
+    infrastructure::plan(&mut draft);
+    services::plan_keystone(&mut draft, &rollout);
+    korc::plan(&mut draft);
+    services::plan_others(&mut draft, &rollout);
+    let removal = match rollout.refusal {
+        Some(_) => Removal::default(),
+        None => Removal::of(&seen.owned, &draft.steps),
+    };
+    let services = services::readiness(&draft);
+    let (update, installed) = rollout.progress(object, &draft);
+    Plan {
+        steps: draft.steps,
+        refusal: rollout.refusal,
+        removal,
+        update,
+        installed,
+        services,
+    }
+}
+
+/// The plan of a cloud that is to go: in reverse, one kind after the other.
+pub fn teardown(seen: &Seen) -> Removal {
+    Removal::of(&seen.owned, &[])
+}
+
+/// A plan in the making.
+struct Draft<'a> {
+    spec: &'a ControlPlaneSpec,
+    namespace: String,
+    seen: &'a Seen,
+    steps: Vec<Step>,
+}
+
+/// When the objects of a step are made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Start {
+    AtOnce,
+    /// Not before what it needs is done; what is there already stays.
+    AfterNeeds,
+}
+
+impl<'a> Draft<'a> {
+    fn new(object: &'a ControlPlane, seen: &'a Seen) -> Self {
+        Draft {
+            spec: &object.spec,
+            namespace: object.namespace().unwrap_or_default(),
+            seen,
+            steps: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
+    fn state(&self, name: &str) -> Option<&State> {
+        self.steps
+            .iter()
+            .find(|step| step.name == name)
+            .map(|step| &step.state)
+    }
+
+    /// Of these steps, those that are not done. A step that is not in the plan is none to wait for.
+    fn open(&self, needs: &[String]) -> Vec<String> {
+        let open = |name: &&String| self.state(name).is_some_and(|state| !state.is_done());
+        needs.iter().filter(open).cloned().collect()
+    }
+
+    fn child(&self, object: &Value) -> Option<&Child> {
+        self.seen.children.get(&reference(object))
+    }
+
+    /// A step whose state is that of its objects.
+    fn add(
+        &mut self,
+        name: &str,
+        title: &str,
+        part: &'static str,
+        needs: &[&str],
+        start: Start,
+        objects: Vec<Value>,
+    ) {
+        let needs: Vec<String> = needs.iter().map(|need| (*need).to_owned()).collect();
+        let open = self.open(&needs);
+        let state = self.state_of(&objects, &open);
+        let held_back =
+            |object: &Value| start == Start::AfterNeeds && !open.is_empty() && self.child(object).is_none();
+        let objects = objects
+            .into_iter()
+            .filter(|object| !held_back(object))
+            .map(Object::Apply)
+            .collect();
+        self.push(Step {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            part,
+            needs,
+            state,
+            objects,
+        });
+    }
+
+    fn add_not_required(&mut self, name: &str, title: &str, part: &'static str, text: impl Into<String>) {
+        self.push(Step {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            part,
+            needs: Vec::new(),
+            state: State::NotRequired(text.into()),
+            objects: Vec::new(),
+        });
+    }
+
+    fn state_of(&self, objects: &[Value], open: &[String]) -> State {
+        let mut running = None;
+        for object in objects.iter().filter(|object| object["kind"] != "Secret") {
+            let name = said(object);
+            match self.child(object).map(|child| &child.health) {
+                Some(Health::Ready) => {}
+                // What is missing explains what fails.
+                _ if !open.is_empty() => return State::Waiting(open.to_vec()),
+                Some(Health::Failed(text)) => {
+                    return State::failed(reason::FAILED, format!("{name}: {text}"));
+                }
+                Some(Health::Progressing(text)) => running = running.or(Some(format!("{name}: {text}"))),
+                None => running = running.or(Some(format!("{name} is being made"))),
+            }
+        }
+        running.map_or(State::Done, State::Running)
+    }
+}
+
+/// `Keystone`, for what there is one of; `User glance` for others.
+fn said(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    if kind.to_lowercase() == name {
+        kind
+    } else {
+        format!("{kind} {name}")
+    }
+}
+
+#[cfg(test)]
+mod golden;

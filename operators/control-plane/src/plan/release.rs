@@ -1,0 +1,143 @@
+//! Which version each service runs, and the way from one release to the next.
+
+use c5c3_api::c5c3::UpdatePhase;
+use c5c3_api::conditions::reason;
+use c5c3_catalogue::Release;
+use serde_json::{Value, json};
+
+/// Why the wanted release is not rolled out. What runs goes on as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("openStackRelease: {wanted} is not known; use one of {}", known.join(", "))]
+    Unknown { wanted: String, known: Vec<String> },
+    #[error("openStackRelease: from {from} the way to {to} goes over {}; set that one first", next.join(" or "))]
+    TooFar {
+        from: String,
+        to: String,
+        next: Vec<String>,
+    },
+    #[error(
+        "openStackRelease: {to} is older than {from}, which is in the database of {service}; a schema does not go back: \
+         set {from}, or restore a backup into a new ControlPlane"
+    )]
+    Back {
+        from: String,
+        to: String,
+        service: String,
+    },
+    #[error("openStackRelease: {release} has no image of {service}; give services.{service}.image")]
+    NoImage { release: String, service: String },
+}
+
+impl Refusal {
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Refusal::Unknown { .. } | Refusal::NoImage { .. } => reason::UNKNOWN_RELEASE,
+            Refusal::TooFar { .. } => reason::UPGRADE_NOT_POSSIBLE,
+            Refusal::Back { .. } => reason::RESTORE_NEEDED,
+        }
+    }
+
+    pub fn phase(&self) -> UpdatePhase {
+        match self {
+            Refusal::Back { .. } => UpdatePhase::RollingBack,
+            _ => UpdatePhase::Validating,
+        }
+    }
+}
+
+/// Two releases a year: their place in the row.
+fn ordinal(release: &str) -> Option<i64> {
+    let (year, half) = release.split_once('.')?;
+    let (year, half): (i64, i64) = (year.parse().ok()?, half.parse().ok()?);
+    (1..=2).contains(&half).then_some(year * 2 + half - 1)
+}
+
+/// The first release of a year can be left out by nobody and leaves out the second one (SLURP).
+fn is_slurp(ordinal: i64) -> bool {
+    ordinal % 2 == 0
+}
+
+fn name(ordinal: i64) -> String {
+    format!("{}.{}", ordinal.div_euclid(2), ordinal.rem_euclid(2) + 1)
+}
+
+pub fn is_newer(release: &str, than: &str) -> bool {
+    ordinal(release) > ordinal(than)
+}
+
+/// Only the next release, or SLURP to SLURP.
+pub fn step(from: &str, to: &str) -> Result<(), Refusal> {
+    let (Some(here), Some(there)) = (ordinal(from), ordinal(to)) else {
+        return Ok(());
+    };
+    let next: Vec<i64> = if is_slurp(here) {
+        vec![here + 1, here + 2]
+    } else {
+        vec![here + 1]
+    };
+    if there == here || next.contains(&there) {
+        return Ok(());
+    }
+    if there < here {
+        return Err(Refusal::Back {
+            from: from.to_owned(),
+            to: to.to_owned(),
+            service: "this cloud".to_owned(),
+        });
+    }
+    Err(Refusal::TooFar {
+        from: from.to_owned(),
+        to: to.to_owned(),
+        next: next.into_iter().map(name).collect(),
+    })
+}
+
+/// The release in which a service has this version; a tag may carry `-p<patches>`.
+pub fn of_version<'a>(releases: &'a [Release], service: &str, version: &str) -> Option<&'a Release> {
+    let upstream = version
+        .rsplit_once("-p")
+        .map_or(version, |(upstream, _)| upstream);
+    releases.iter().find(|release| {
+        release
+            .versions
+            .get(service)
+            .is_some_and(|v| v == version || v == upstream)
+    })
+}
+
+/// `spec.image` of a service.
+pub fn image(release: &Release, service: &str) -> Result<Value, Refusal> {
+    let tag = release.versions.get(service).ok_or_else(|| Refusal::NoImage {
+        release: release.name.clone(),
+        service: service.to_owned(),
+    })?;
+    Ok(json!({"repository": format!("{}/{service}", release.registry), "tag": tag}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_next_release_or_slurp_to_slurp() {
+        for (from, to) in [
+            ("2025.1", "2025.2"),
+            ("2025.2", "2026.1"),
+            ("2025.1", "2026.1"),
+            ("2025.2", "2025.2"),
+        ] {
+            assert_eq!(step(from, to), Ok(()), "{from} → {to}");
+        }
+        let table = [
+            ("2025.2", "2026.2", "goes over 2026.1; set that one first"),
+            ("2025.1", "2026.2", "goes over 2025.2 or 2026.1"),
+            ("2024.1", "2026.1", "goes over 2024.2 or 2025.1"),
+            ("2026.1", "2025.2", "restore a backup"),
+        ];
+        for (from, to, words) in table {
+            let refusal = step(from, to).expect_err(from).to_string();
+            assert!(refusal.contains(words) && refusal.contains(to), "{refusal}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What is no longer wanted goes in reverse order: the last that was made first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use c5c3_kit::Reference;
+
+use super::services::SERVICES;
+use super::{Object, Step, infrastructure, reference};
+
+/// Annotation of a ControlPlane: `"true"` lets its volumes go with it.
+pub const DELETE_VOLUMES: &str = "c5c3.io/delete-volumes";
+
+/// What is unwanted and still there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Goes now.
+    pub now: Vec<Reference>,
+    /// Goes when that is gone.
+    pub later: Vec<Reference>,
+}
+
+/// Kinds in the order in which they are made: consumers after what they use. Services log in with
+/// credentials, those belong to users and endpoints of Keystone, and that needs its database.
+const ORDER: &[&[&str]] = &[
+    &["Secret"],
+    &[
+        "MariaDB.k8s.mariadb.com",
+        "Memcached.memcached.c5c3.io",
+        "RabbitmqCluster.rabbitmq.com",
+        "Valkey.cache.cs.sap.com",
+    ],
+    &["Keystone.keystone.openstack.c5c3.io"],
+    &["Domain.openstack.k-orc.cloud", "Role.openstack.k-orc.cloud"],
+    &["Project.openstack.k-orc.cloud"],
+    &["Service.openstack.k-orc.cloud", "User.openstack.k-orc.cloud"],
+    &["Endpoint.openstack.k-orc.cloud"],
+    &["CredentialRotation.c5c3.io"],
+];
+
+/// Services other than Keystone come after all of these.
+fn rank(reference: &Reference) -> usize {
+    ORDER
+        .iter()
+        .position(|kinds| kinds.contains(&reference.kind.as_str()))
+        .unwrap_or(ORDER.len())
+}
+
+impl Removal {
+    pub fn of(owned: &[(Reference, bool)], steps: &[Step]) -> Self {
+        let wanted: BTreeSet<Reference> = steps
+            .iter()
+            .flat_map(|step| &step.objects)
+            .map(|object| match object {
+                Object::Apply(value) => reference(value),
+                Object::Keep(reference) => reference.clone(),
+            })
+            .collect();
+        let unwanted: Vec<&Reference> = owned
+            .iter()
+            .map(|(reference, _)| reference)
+            .filter(|reference| !wanted.contains(reference))
+            .collect();
+        let last = unwanted.iter().map(|reference| rank(reference)).max();
+        let (now, later) = unwanted
+            .into_iter()
+            .cloned()
+            .partition(|reference| Some(rank(reference)) == last);
+        Removal { now, later }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.now.is_empty() && self.later.is_empty()
+    }
+}
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    pub name: String,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Of the claims of a namespace, those that belong to its cloud.
+pub fn volumes_go(claims: &[Volume]) -> Vec<&Volume> {
+    let ours = |instance: &str| {
+        [
+            infrastructure::DATABASE,
+            infrastructure::MESSAGING,
+            infrastructure::VALKEY,
+        ]
+        .contains(&instance)
+            || SERVICES.iter().any(|service| service.name == instance)
+    };
+    let label = |claim: &Volume, key: &str| claim.labels.get(&format!("app.kubernetes.io/{key}")).cloned();
+    claims
+        .iter()
+        .filter(|claim| {
+            label(claim, "instance")
+                .or_else(|| label(claim, "name"))
+                .is_some_and(|instance| ours(&instance))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use c5c3_kit::HOME;
+    use c5c3_kit::kinds::Key;
+    use proptest::prelude::*;
+
+    fn object(kind: &str, name: &str) -> (Reference, bool) {
+        let reference = Reference {
+            cluster: HOME,
+            kind: kind.to_owned(),
+            key: Key::new(Some("ns"), name),
+        };
+        (reference, false)
+    }
+
+    fn kinds() -> Vec<&'static str> {
+        let services = [
+            "Glance.glance.openstack.c5c3.io",
+            "Placement.placement.openstack.c5c3.io",
+        ];
+        ORDER
+            .iter()
+            .flat_map(|kinds| kinds.iter().copied())
+            .chain(services)
+            .collect()
+    }
+
+    #[test]
+    fn services_go_first_and_secrets_last() {
+        let mut owned: Vec<_> = kinds().into_iter().map(|kind| object(kind, "x")).collect();
+        let mut order = Vec::new();
+        while !owned.is_empty() {
+            let removal = Removal::of(&owned, &[]);
+            order.push(removal.now.iter().map(|r| r.kind.clone()).collect::<Vec<_>>());
+            owned.retain(|(reference, _)| !removal.now.contains(reference));
+        }
+        assert_eq!(order.len(), ORDER.len() + 1);
+        assert_eq!(
+            order[0],
+            [
+                "Glance.glance.openstack.c5c3.io",
+                "Placement.placement.openstack.c5c3.io"
+            ]
+        );
+        assert_eq!(order[1], ["CredentialRotation.c5c3.io"]);
+        assert_eq!(order[order.len() - 3], ["Keystone.keystone.openstack.c5c3.io"]);
+        assert_eq!(order[order.len() - 1], ["Secret"]);
+    }
+
+    #[test]
+    fn only_volumes_of_the_cloud_go() {
+        let claim = |name: &str, labels: &[(&str, &str)]| Volume {
+            name: name.to_owned(),
+            labels: labels
+                .iter()
+                .map(|(k, v)| (format!("app.kubernetes.io/{k}"), (*v).to_owned()))
+                .collect(),
+        };
+        let claims = [
+            claim(
+                "storage-mariadb-0",
+                &[("name", "mariadb"), ("instance", "mariadb")],
+            ),
+            claim("persistence-rabbitmq-0", &[("name", "rabbitmq")]),
+            claim("glance-images", &[("name", "glance"), ("instance", "glance")]),
+            claim("theirs", &[("name", "mariadb"), ("instance", "wordpress")]),
+            claim("bare", &[]),
+        ];
+        let names: Vec<_> = volumes_go(&claims).iter().map(|v| v.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["storage-mariadb-0", "persistence-rabbitmq-0", "glance-images"]
+        );
+    }
+
+    proptest! {
+        /// Whatever is there: it ends, and nothing goes before what uses it.
+        #[test]
+        fn removal_ends_and_never_goes_against_the_order(picks in prop::collection::btree_set((0usize..14, 0u8..4), 0..30)) {
+            let all = kinds();
+            let mut owned: Vec<_> = picks.iter().map(|(kind, name)| object(all[kind % all.len()], &name.to_string())).collect();
+            owned.sort();
+            owned.dedup();
+            let mut rounds = 0;
+            while !owned.is_empty() {
+                let removal = Removal::of(&owned, &[]);
+                prop_assert!(!removal.now.is_empty());
+                let lowest = removal.now.iter().map(rank).min();
+                prop_assert!(removal.later.iter().all(|r| Some(rank(r)) < lowest));
+                owned.retain(|(reference, _)| !removal.now.contains(reference));
+                rounds += 1;
+                prop_assert!(rounds <= ORDER.len() + 1);
+            }
+            prop_assert!(Removal::of(&owned, &[]).is_empty());
+        }
+    }
+}

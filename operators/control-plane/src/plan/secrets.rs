@@ -1,0 +1,335 @@
+//! Passwords: made once, never changed afterwards. A Secret that somebody else made is used as it is.
+//!
+//! Messages name Secrets and keys, never values.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use c5c3_api::c5c3::{CloudCredentialsRef, ControlPlaneSpec};
+use c5c3_api::conditions::control_plane::CREDENTIALS_READY;
+use c5c3_api::conditions::reason;
+use k8s_openapi::ByteString;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::services::{self, SERVICES};
+use super::{Draft, Object, State, Step, reference};
+
+pub const PASSWORD_BYTES: usize = 24;
+
+pub const ADMIN: &str = "keystone-admin-credentials";
+const CLOUDS: &str = "k-orc-clouds-yaml";
+const CLOUDS_KEY: &str = "clouds.yaml";
+const APP_CREDENTIAL_KEYS: [&str; 2] = ["application_credential_id", "application_credential_secret"];
+
+pub fn database(service: &str) -> String {
+    format!("{service}-db-credentials")
+}
+
+pub fn messaging(service: &str) -> String {
+    format!("{service}-rabbitmq-credentials")
+}
+
+pub fn service_user(service: &str) -> String {
+    format!("{service}-service-user")
+}
+
+pub fn app_credential(service: &str) -> String {
+    format!("{service}-app-credential")
+}
+
+/// A Secret as it was read.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SeenSecret {
+    pub data: BTreeMap<String, Vec<u8>>,
+    /// Made for this cloud by this controller.
+    pub ours: bool,
+}
+
+/// Without the values.
+impl std::fmt::Debug for SeenSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let keys: Vec<&String> = self.data.keys().collect();
+        f.debug_struct("SeenSecret")
+            .field("keys", &keys)
+            .field("ours", &self.ours)
+            .finish()
+    }
+}
+
+enum Fill {
+    Fixed(&'static str),
+    Random,
+}
+
+struct Need {
+    name: String,
+    keys: Vec<(&'static str, Fill)>,
+    /// Why it is not ours to make.
+    given: Option<&'static str>,
+}
+
+fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
+    let mut all = Vec::new();
+    let outside = |is: bool, why: &'static str| is.then_some(why);
+    for service in SERVICES.iter().filter(|service| service.runs(spec)) {
+        all.push(Need {
+            name: database(service.name),
+            keys: vec![
+                ("username", Fill::Fixed(service.name)),
+                ("password", Fill::Random),
+            ],
+            given: outside(
+                spec.infrastructure.database.host.is_some(),
+                "the database of infrastructure.database.host knows the user, not we",
+            ),
+        });
+        if service.messaging {
+            all.push(Need {
+                name: messaging(service.name),
+                keys: vec![
+                    ("username", Fill::Fixed(service.name)),
+                    ("password", Fill::Random),
+                ],
+                given: outside(
+                    !spec.infrastructure.messaging.hosts.is_empty(),
+                    "the brokers of infrastructure.messaging.hosts know the user, not we",
+                ),
+            });
+        }
+        if service.name == services::KEYSTONE {
+            all.push(Need {
+                name: ADMIN.to_owned(),
+                keys: vec![("password", Fill::Random)],
+                given: None,
+            });
+        } else if spec.korc.enabled {
+            all.push(Need {
+                name: service_user(service.name),
+                keys: vec![("password", Fill::Random)],
+                given: None,
+            });
+        } else {
+            all.push(Need {
+                name: app_credential(service.name),
+                keys: APP_CREDENTIAL_KEYS.map(|key| (key, Fill::Random)).into(),
+                given: Some("korc.enabled is false"),
+            });
+        }
+    }
+    all
+}
+
+/// The Secret with which K-ORC logs in.
+pub fn clouds(spec: &ControlPlaneSpec) -> CloudCredentialsRef {
+    spec.korc
+        .cloud_credentials_ref
+        .clone()
+        .unwrap_or_else(|| CloudCredentialsRef {
+            cloud_name: "admin".to_owned(),
+            secret_name: CLOUDS.to_owned(),
+        })
+}
+
+/// Every Secret that the plan looks at.
+pub fn names(spec: &ControlPlaneSpec) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = needs(spec).into_iter().map(|need| need.name).collect();
+    names.insert(clouds(spec).secret_name);
+    names
+}
+
+pub(super) fn plan(draft: &mut Draft<'_>) {
+    let mut objects = Vec::new();
+    let mut problem = None;
+    let mut admin = None;
+    for need in needs(draft.spec) {
+        match settle(draft, &need) {
+            Ok((data, ours)) => {
+                if need.name == ADMIN {
+                    admin = data.get("password").cloned();
+                }
+                if ours {
+                    objects.push(Object::Apply(secret(draft, &need.name, data)));
+                }
+            }
+            Err(state) => problem = problem.or(Some(state)),
+        }
+    }
+    let wants_clouds = draft.spec.korc.enabled && draft.spec.korc.cloud_credentials_ref.is_none();
+    if wants_clouds && draft.seen.secrets.get(CLOUDS).is_none_or(|secret| secret.ours) {
+        let body = secret(draft, CLOUDS, BTreeMap::new());
+        objects.push(match admin {
+            Some(password) => {
+                let text = clouds_yaml(
+                    &services::internal_url(draft, services::keystone()),
+                    &draft.spec.region,
+                    &password,
+                );
+                Object::Apply(secret(
+                    draft,
+                    CLOUDS,
+                    [(CLOUDS_KEY.to_owned(), text.into_bytes())].into(),
+                ))
+            }
+            None => Object::Keep(reference(&body)),
+        });
+    }
+    draft.push(Step {
+        name: "secrets".to_owned(),
+        title: "Secrets".to_owned(),
+        part: CREDENTIALS_READY,
+        needs: Vec::new(),
+        state: problem.unwrap_or(State::Done),
+        objects,
+    });
+}
+
+type Data = BTreeMap<String, Vec<u8>>;
+
+/// What the Secret holds or will hold, and whether it is ours to write.
+fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, bool), State> {
+    let seen = draft.seen.secrets.get(&need.name);
+    let ours = seen.is_none_or(|secret| secret.ours);
+    let mut data = seen.map(|secret| secret.data.clone()).unwrap_or_default();
+    let lacking: Vec<&(&str, Fill)> = need
+        .keys
+        .iter()
+        .filter(|(key, _)| data.get(*key).is_none_or(Vec::is_empty))
+        .collect();
+    if lacking.is_empty() {
+        return Ok((data, ours));
+    }
+    let keys: Vec<&str> = lacking.iter().map(|(key, _)| *key).collect();
+    if let (None, Some(why)) = (seen, need.given) {
+        let text = format!(
+            "Secret {} is missing: create it with {}; {why}",
+            need.name,
+            keys.join(" and ")
+        );
+        return Err(State::failed(reason::SECRET_MISSING, text));
+    }
+    if !ours || need.given.is_some() {
+        let text = format!(
+            "Secret {} has no value under {}: add it",
+            need.name,
+            keys.join(" and ")
+        );
+        return Err(State::failed(reason::KEY_MISSING, text));
+    }
+    let random = draft.seen.random.get(&need.name).copied().unwrap_or_default();
+    // Without fresh bytes a password would be known to everybody.
+    if random == [0; PASSWORD_BYTES] {
+        let text = format!("Secret {}: no random bytes to make it from", need.name);
+        return Err(State::failed(reason::FAILED, text));
+    }
+    for (key, fill) in &need.keys {
+        let value = match fill {
+            Fill::Fixed(text) => (*text).to_owned(),
+            Fill::Random => hex(&random),
+        };
+        data.entry((*key).to_owned())
+            .and_modify(|kept| {
+                if kept.is_empty() {
+                    *kept = value.clone().into_bytes();
+                }
+            })
+            .or_insert_with(|| value.clone().into_bytes());
+    }
+    Ok((data, ours))
+}
+
+fn secret(draft: &Draft<'_>, name: &str, data: Data) -> Value {
+    let data: BTreeMap<String, ByteString> = data
+        .into_iter()
+        .map(|(key, value)| (key, ByteString(value)))
+        .collect();
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": draft.namespace, "name": name}, "data": data})
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn clouds_yaml(auth_url: &str, region: &str, password: &[u8]) -> String {
+    // Text in JSON's quotes is text in YAML.
+    let quoted = |text: &str| Value::from(text).to_string();
+    let password = String::from_utf8_lossy(password);
+    format!(
+        "clouds:\n  admin:\n    auth:\n      auth_url: {}\n      username: admin\n      password: {}\n      \
+         project_name: admin\n      user_domain_name: Default\n      project_domain_name: Default\n    \
+         region_name: {}\n    identity_api_version: 3\n",
+        quoted(auth_url),
+        quoted(&password),
+        quoted(region),
+    )
+}
+
+/// Where an existing Keystone answers: `auth_url` of the cloud that korc.cloudCredentialsRef names.
+pub(super) fn existing_keystone(draft: &Draft<'_>) -> Result<String, State> {
+    #[derive(Deserialize)]
+    struct File {
+        #[serde(default)]
+        clouds: BTreeMap<String, Cloud>,
+    }
+    #[derive(Deserialize)]
+    struct Cloud {
+        auth: Option<Auth>,
+    }
+    #[derive(Deserialize)]
+    struct Auth {
+        auth_url: Option<String>,
+    }
+    let wanted = clouds(draft.spec);
+    let text = given_clouds(draft)?;
+    let name = &wanted.secret_name;
+    // The parser's message may quote the text, and that holds a password.
+    let file: File = serde_saphyr::from_str(&text).map_err(|_| {
+        State::failed(
+            reason::INVALID,
+            format!("Secret {name}: clouds.yaml is not the YAML that OpenStack clients read"),
+        )
+    })?;
+    let known: Vec<&str> = file.clouds.keys().map(String::as_str).collect();
+    let cloud = file.clouds.get(&wanted.cloud_name).ok_or_else(|| {
+        let text = format!(
+            "Secret {name}: clouds.yaml has no cloud {:?}, only {}; correct korc.cloudCredentialsRef.cloudName",
+            wanted.cloud_name,
+            known.join(", ")
+        );
+        State::failed(reason::INVALID, text)
+    })?;
+    let url = cloud
+        .auth
+        .as_ref()
+        .and_then(|auth| auth.auth_url.as_deref())
+        .ok_or_else(|| {
+            let text = format!(
+                "Secret {name}: cloud {:?} of clouds.yaml has no auth.auth_url",
+                wanted.cloud_name
+            );
+            State::failed(reason::INVALID, text)
+        })?;
+    let url = url.trim_end_matches('/');
+    Ok(if url.ends_with("/v3") {
+        url.to_owned()
+    } else {
+        format!("{url}/v3")
+    })
+}
+
+/// clouds.yaml of a Secret that korc.cloudCredentialsRef names.
+pub(super) fn given_clouds(draft: &Draft<'_>) -> Result<String, State> {
+    let name = clouds(draft.spec).secret_name;
+    let secret = draft.seen.secrets.get(&name).ok_or_else(|| {
+        let text = format!(
+            "Secret {name} is missing: create it with {CLOUDS_KEY}, or correct korc.cloudCredentialsRef"
+        );
+        State::failed(reason::SECRET_MISSING, text)
+    })?;
+    let bytes = secret.data.get(CLOUDS_KEY).ok_or_else(|| {
+        State::failed(
+            reason::KEY_MISSING,
+            format!("Secret {name} has no value under {CLOUDS_KEY}: add it"),
+        )
+    })?;
+    Ok(String::from_utf8_lossy(bytes).into_owned())
+}
