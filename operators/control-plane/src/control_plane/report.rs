@@ -5,7 +5,7 @@ use std::time::Duration;
 use c5c3_api::c5c3::ControlPlaneStatus;
 use c5c3_api::conditions::control_plane as part;
 use c5c3_api::conditions::reason;
-use c5c3_kit::{Applied, Controller, Report, States};
+use c5c3_kit::{Applied, Controller, Note, Report, States};
 
 use super::{ControlPlanes, Facts};
 use crate::plan::{self, Plan, State, Step};
@@ -24,12 +24,17 @@ pub(super) fn of(plan: &Plan) -> Report {
     if let Some(step) = plan.blocker() {
         states = states.blocked_by(step.reason(), step.text());
     }
-    Report::new(states).status(&ControlPlaneStatus {
+    let report = Report::new(states).status(&ControlPlaneStatus {
         update_phase: Some(plan.update),
         installed_release: plan.installed.clone(),
         services: plan.services.clone(),
         ..ControlPlaneStatus::default()
-    })
+    });
+    if plan.removal.now.is_empty() {
+        return report;
+    }
+    let going: Vec<String> = plan.removal.now.iter().map(ToString::to_string).collect();
+    report.note(Note::normal("Removing", going.join(", ")))
 }
 
 fn of_part(states: States, plan: &Plan, part: &'static str) -> States {

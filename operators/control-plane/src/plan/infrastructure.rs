@@ -4,7 +4,7 @@ use c5c3_api::c5c3::{MessagingCluster, ValkeyCluster};
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use serde_json::{Value, json};
 
-use super::services::SERVICES;
+use super::catalogue::SERVICES;
 use super::{Draft, Start, projection};
 
 /// Names of the objects; there is one cloud in a namespace.

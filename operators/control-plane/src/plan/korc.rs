@@ -4,8 +4,8 @@ use c5c3_api::c5c3::BootstrapResource;
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KORC_READY};
 use serde_json::{Value, json};
 
-use super::services::{self, SERVICES, Service};
-use super::{Draft, Start, Step, secrets};
+use super::catalogue::{SERVICES, Service};
+use super::{Draft, Start, State, Step, secrets, services};
 
 const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
 /// The roles of a User, for the credentials that are made for it.
@@ -19,9 +19,10 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
         return;
     }
     // A Secret of the user's own has to be there; ours is made by now.
-    if draft.spec.korc.cloud_credentials_ref.is_some()
-        && let Err(state) = secrets::given_clouds(draft)
-    {
+    let mut ground = vec!["keystone"];
+    if draft.spec.korc.cloud_credentials_ref.is_some() {
+        ground.push("clouds");
+        let state = secrets::given_clouds(draft).map_or_else(|state| state, |_| State::Done);
         draft.push(Step {
             name: "clouds".to_owned(),
             title: "K-ORC's login".to_owned(),
@@ -32,46 +33,24 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
         });
     }
     let base = base(draft);
-    draft.add(
-        "korc",
-        "K-ORC",
-        KORC_READY,
-        &["keystone", "clouds"],
-        Start::AfterNeeds,
-        base,
-    );
+    draft.add("korc", "K-ORC", KORC_READY, &ground, Start::AfterNeeds, base);
+    // A credential is asked for with the rest: K-ORC lets it wait for its user by itself.
+    let open = draft.open(&ground.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>());
+    let start = if open.is_empty() {
+        Start::AtOnce
+    } else {
+        Start::AfterNeeds
+    };
     for service in SERVICES.iter().skip(1).filter(|service| service.runs(draft.spec)) {
         let step = format!("{}-catalogue", service.name);
         let title = format!("catalogue of {}", service.title);
         let objects = catalogue(draft, service);
-        draft.add(
-            &step,
-            &title,
-            KORC_READY,
-            &["keystone", "clouds"],
-            Start::AfterNeeds,
-            objects,
-        );
+        draft.add(&step, &title, KORC_READY, &ground, Start::AfterNeeds, objects);
+        let name = services::credential_step(service);
         let title = format!("credential of {}", service.title);
-        let needs = ["keystone", "clouds", step.as_str()];
+        let needs = [ground.as_slice(), &[step.as_str()]].concat();
         let rotation = rotation(draft, service);
-        // Made with the rest: K-ORC lets a credential wait for its user by itself.
-        let held_back = !draft
-            .open(&["keystone".to_owned(), "clouds".to_owned()])
-            .is_empty();
-        let start = if held_back {
-            Start::AfterNeeds
-        } else {
-            Start::AtOnce
-        };
-        draft.add(
-            &services::credential_step(service),
-            &title,
-            CREDENTIALS_READY,
-            &needs,
-            start,
-            vec![rotation],
-        );
+        draft.add(&name, &title, CREDENTIALS_READY, &needs, start, vec![rotation]);
     }
 }
 

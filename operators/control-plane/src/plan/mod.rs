@@ -6,6 +6,7 @@
 //! honestly what it waits for. Objects that only make sense in a running Keystone are held back
 //! until it runs.
 
+mod catalogue;
 mod child;
 mod infrastructure;
 mod korc;
@@ -25,12 +26,12 @@ use c5c3_kit::Reference;
 use kube::ResourceExt;
 use serde_json::Value;
 
+pub use catalogue::{SERVICES, Service};
 pub use child::{Child, Health, reference};
 pub use korc::ROLES;
 pub use release::Refusal;
 pub use removal::{DELETE_VOLUMES, Removal, Volume, volumes_go};
 pub use secrets::{PASSWORD_BYTES, SeenSecret, names as secret_names};
-pub use services::{SERVICES, Service};
 
 /// What was read before planning.
 #[derive(Clone, Debug, Default)]

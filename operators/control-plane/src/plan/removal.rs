@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_kit::Reference;
 
-use super::services::SERVICES;
+use super::catalogue::SERVICES;
 use super::{Object, Step, infrastructure, reference};
 
 /// Annotation of a ControlPlane: `"true"` lets its volumes go with it.

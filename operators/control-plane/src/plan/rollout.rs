@@ -6,7 +6,7 @@ use c5c3_catalogue::Release;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::services::{SERVICES, Service};
+use super::catalogue::{SERVICES, Service};
 use super::{Child, Draft, Health, Refusal, Seen, State, Step, release};
 
 pub(super) struct Rollout {

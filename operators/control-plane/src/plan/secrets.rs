@@ -11,8 +11,8 @@ use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::services::{self, SERVICES};
-use super::{Draft, Object, State, Step, reference};
+use super::catalogue::{KEYSTONE, SERVICES, keystone};
+use super::{Draft, Object, State, Step, reference, services};
 
 pub const PASSWORD_BYTES: usize = 24;
 
@@ -96,7 +96,7 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
                 ),
             });
         }
-        if service.name == services::KEYSTONE {
+        if service.name == KEYSTONE {
             all.push(Need {
                 name: ADMIN.to_owned(),
                 keys: vec![("password", Fill::Random)],
@@ -160,7 +160,7 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
         objects.push(match admin {
             Some(password) => {
                 let text = clouds_yaml(
-                    &services::internal_url(draft, services::keystone()),
+                    &services::internal_url(draft, keystone()),
                     &draft.spec.region,
                     &password,
                 );
