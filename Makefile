@@ -41,6 +41,8 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	cargo bench --locked -p apimachinery -p c5c3-control-plane
 	$(WITH_KUBERNETES) cargo bench --locked -p apiserver --bench load
 	cargo bench --locked -p c5c3-image-builder
+	cargo build --locked --release -p c5c3
+	cargo bench --locked -p end-to-end --bench cloud
 
 docs: packages ## Generate CRDs and the API reference from the types anew.
 	UPDATE=1 cargo test --locked -p c5c3-api --quiet

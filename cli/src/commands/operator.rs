@@ -22,15 +22,28 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Operator {
-    /// SecretAggregate.
+    /// All operators in one process.
+    All(Shared),
+    /// ControlPlane, CredentialRotation and SecretAggregate.
     ControlPlane(Shared),
     /// Keystone, Glance and Placement.
     Services(Shared),
 }
 
+/// API groups without which the services cannot work.
+const OF_SERVICES: &[&str] = &[
+    c5c3_api::c5c3::GROUP,
+    "keystone.openstack.c5c3.io",
+    "glance.openstack.c5c3.io",
+    "placement.openstack.c5c3.io",
+    "k8s.mariadb.com",
+    "memcached.c5c3.io",
+];
+
 impl Operator {
     fn name(&self) -> &'static str {
         match self {
+            Operator::All(_) => "operator",
             Operator::ControlPlane(_) => "control-plane",
             Operator::Services(_) => "services",
         }
@@ -40,34 +53,35 @@ impl Operator {
     fn groups(&self) -> &'static [&'static str] {
         match self {
             Operator::ControlPlane(_) => &[c5c3_api::c5c3::GROUP],
-            Operator::Services(_) => &[
-                "keystone.openstack.c5c3.io",
-                "glance.openstack.c5c3.io",
-                "placement.openstack.c5c3.io",
-                "k8s.mariadb.com",
-                "memcached.c5c3.io",
-            ],
+            Operator::All(_) | Operator::Services(_) => OF_SERVICES,
         }
     }
 
     fn shared(&self) -> &Shared {
         match self {
-            Operator::ControlPlane(shared) | Operator::Services(shared) => shared,
+            Operator::All(shared) | Operator::ControlPlane(shared) | Operator::Services(shared) => shared,
         }
     }
 
     async fn work(&self, clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), Failure> {
+        let namespace = self.shared().namespace.clone();
+        let control_plane = |clusters, metrics, stop| {
+            let settings = control_plane::Settings {
+                namespace: namespace.clone(),
+            };
+            control_plane::run(clusters, metrics, settings, stop)
+        };
+        let services =
+            |clusters, metrics, stop| c5c3_services::run(clusters, metrics, namespace.clone(), stop);
         match self {
-            Operator::ControlPlane(shared) => {
-                let settings = control_plane::Settings {
-                    namespace: shared.namespace.clone(),
-                };
-                Ok(control_plane::run(clusters, metrics, settings, stop).await?)
+            Operator::All(_) => {
+                let first = control_plane(clusters.clone(), metrics.clone(), stop.clone());
+                tokio::try_join!(first, services(clusters, metrics, stop))?;
             }
-            Operator::Services(shared) => {
-                Ok(c5c3_services::run(clusters, metrics, shared.namespace.clone(), stop).await?)
-            }
+            Operator::ControlPlane(_) => control_plane(clusters, metrics, stop).await?,
+            Operator::Services(_) => services(clusters, metrics, stop).await?,
         }
+        Ok(())
     }
 }
 

@@ -61,8 +61,8 @@ impl Cloud {
 
     /// The same for a command that takes `--state-dir`.
     pub fn c5c3_here(&self, command: &str, arguments: &[&str]) -> anyhow::Result<String> {
-        let state = self.state();
-        self.c5c3(&[&[command, "--state-dir", &state.to_string_lossy()], arguments].concat())
+        let output = self.command(command, arguments).stdin(Stdio::null()).output()?;
+        said(output, &format!("{command} {}", arguments.join(" ")))
     }
 
     pub fn c5c3(&self, arguments: &[&str]) -> anyhow::Result<String> {
@@ -84,11 +84,30 @@ impl Cloud {
         said(fed(command, input)?, &arguments.join(" "))
     }
 
-    /// Ends the daemon as a crash would.
-    pub fn crash(&self) -> anyhow::Result<()> {
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A command that takes `--state-dir`, not started yet.
+    pub fn command(&self, name: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args([name, "--state-dir"])
+            .arg(self.state())
+            .args(arguments);
+        command
+    }
+
+    /// The id of the process behind the cluster.
+    pub fn daemon(&self) -> anyhow::Result<u32> {
         let text = std::fs::read_to_string(self.state().join("daemon.json"))?;
         let process: Value = serde_json::from_str(&text)?;
-        let pid = process["pid"].as_i64().context("a process id")?;
+        Ok(u32::try_from(process["pid"].as_u64().context("a process id")?)?)
+    }
+
+    /// Ends the daemon as a crash would.
+    pub fn crash(&self) -> anyhow::Result<()> {
+        let pid = self.daemon()?;
         said(
             Command::new("kill").args(["-9", &pid.to_string()]).output()?,
             "kill",
