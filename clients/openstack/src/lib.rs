@@ -1,0 +1,32 @@
+//! The OpenStack calls that CobaltCore makes, usable on their own.
+//!
+//! - [`Cloud`] is what `clouds.yaml` says about one cloud: where, who, with which secret.
+//! - [`Session`] logs in, keeps the token and carries out calls. It implements the traits
+//!   [`Identity`], [`Images`] and [`Placement`].
+//! - [`Simulator`] implements the same traits in memory, with faults on demand, for tests of scale
+//!   and of errors.
+//! - [`Dial`] decides how a host is reached: plain TCP by default, the network of an embedded
+//!   cluster in `c5c3 up`.
+//!
+//! Nothing in here knows Kubernetes.
+
+mod catalogue;
+mod clouds;
+mod dial;
+mod error;
+mod identity;
+mod secret;
+mod session;
+mod simulator;
+mod tls;
+mod transport;
+
+pub use catalogue::{Catalogue, Interface};
+pub use clouds::{Auth, Cloud, CloudsError, DomainName, Scope, UserName};
+pub use dial::{Dial, Stream, Tcp};
+pub use error::{Cause, Class, Error, Result};
+pub use identity::{Assignment, Connect, Entity, Fields, Identified, Identity, Kind};
+pub use secret::Secret;
+pub use session::{Connector, Session};
+pub use simulator::{Calls, Fault, Simulator};
+pub use transport::Limits;
