@@ -5,6 +5,7 @@
 use super::LooseCondition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
 
 /// How K-ORC logs in.
@@ -48,22 +49,45 @@ pub struct Filter {
     pub tags: Vec<String>,
 }
 
-/// What every kind reports: its id in OpenStack, and what is there.
+/// What every kind reports: its id in OpenStack, and what is there under K-ORC's names
+/// (`domainID`, where the spec has `domainRef`).
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "R: Deserialize<'de>"))]
-pub struct Status<R> {
+#[serde(rename_all = "camelCase")]
+pub struct Status {
     pub id: Option<String>,
-    pub resource: Option<R>,
+    pub resource: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<LooseCondition>,
 }
 
-/// One key of a Secret.
+/// One key of a Secret. K-ORC itself takes the name alone and reads the key `password`; both forms
+/// are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(from = "PasswordForm")]
 pub struct PasswordRef {
     pub name: String,
     pub key: String,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum PasswordForm {
+    Name(String),
+    Key { name: String, key: Option<String> },
+}
+
+impl From<PasswordForm> for PasswordRef {
+    fn from(form: PasswordForm) -> Self {
+        let (name, key) = match form {
+            PasswordForm::Name(name) => (name, None),
+            PasswordForm::Key { name, key } => (name, key),
+        };
+        Self {
+            name,
+            key: key.unwrap_or_else(|| "password".to_owned()),
+        }
+    }
 }
 
 /// A domain of users and projects.
@@ -76,7 +100,7 @@ pub struct PasswordRef {
     plural = "domains",
     namespaced,
     schema = "disabled",
-    status = "Status<DomainResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -121,7 +145,7 @@ pub struct DomainResource {
     plural = "projects",
     namespaced,
     schema = "disabled",
-    status = "Status<ProjectResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -169,7 +193,7 @@ pub struct ProjectResource {
     plural = "roles",
     namespaced,
     schema = "disabled",
-    status = "Status<RoleResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -214,7 +238,7 @@ pub struct RoleResource {
     plural = "groups",
     namespaced,
     schema = "disabled",
-    status = "Status<GroupResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -259,7 +283,7 @@ pub struct GroupResource {
     plural = "services",
     namespaced,
     schema = "disabled",
-    status = "Status<ServiceResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -306,7 +330,7 @@ pub struct ServiceResource {
     plural = "endpoints",
     namespaced,
     schema = "disabled",
-    status = "Status<EndpointResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -354,7 +378,7 @@ pub struct EndpointResource {
     plural = "users",
     namespaced,
     schema = "disabled",
-    status = "Status<UserResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -402,7 +426,7 @@ pub struct UserResource {
     plural = "applicationcredentials",
     namespaced,
     schema = "disabled",
-    status = "Status<ApplicationCredentialResource>",
+    status = "Status",
     category = "openstack",
     derive = "PartialEq",
     derive = "Default",
@@ -440,4 +464,21 @@ pub struct ApplicationCredentialResource {
     pub expires_at: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
     pub unrestricted: Option<bool>,
     pub secret_ref: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_named_in_either_form() {
+        let read = |text: &str| serde_json::from_str::<PasswordRef>(text).expect(text);
+        let expected = |key: &str| PasswordRef {
+            name: "n".to_owned(),
+            key: key.to_owned(),
+        };
+        assert_eq!(read(r#""n""#), expected("password"));
+        assert_eq!(read(r#"{"name": "n", "key": "k"}"#), expected("k"));
+        assert_eq!(read(r#"{"name": "n"}"#), expected("password"));
+    }
 }
