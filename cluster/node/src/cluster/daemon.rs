@@ -155,6 +155,11 @@ impl Running {
         self.site.client.clone()
     }
 
+    /// The way into the cluster's network.
+    pub fn inside(&self) -> network::Inside {
+        network::Inside::new(self.site.network.clone())
+    }
+
     pub fn kubeconfig(&self) -> &Path {
         self.server.kubeconfig_path()
     }

@@ -88,6 +88,18 @@ impl Network {
         self.catalogue.clone()
     }
 
+    pub(super) fn addresses(&self) -> &Addresses {
+        &self.settings.addresses
+    }
+
+    pub(super) fn domain(&self) -> &str {
+        &self.settings.domain
+    }
+
+    pub(super) fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.borrow().clone()
+    }
+
     /// A namespace from which every pod and service can be reached.
     pub fn way(&self) -> Option<NetNs> {
         let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,6 +4,8 @@
 mod expose;
 mod follow;
 pub mod frontends;
+mod inside;
 pub mod table;
 
 pub use follow::{Member, Network, Settings};
+pub use inside::Inside;
