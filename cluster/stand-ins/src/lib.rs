@@ -1,10 +1,11 @@
 //! Small controllers that satisfy foreign CRs on the embedded cluster by running the real servers.
 //!
 //! They write the same fields and statuses as the real operators (mariadb-operator,
-//! memcached-operator), so that ours cannot tell the difference. Production has the real ones.
+//! memcached-operator, K-ORC), so that ours cannot tell the difference. Production has the real ones.
 
 mod error;
 mod image;
+pub mod korc;
 pub mod mariadb;
 pub mod memcached;
 mod objects;
@@ -12,10 +13,22 @@ mod random;
 
 pub use error::Error;
 
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use std::sync::Arc;
 
-/// Runs all stand-ins until `stop`.
-pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
+use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use openstack_client::{Connector, Dial, Limits};
+
+/// Runs all stand-ins until `stop`. `dial` reaches the services of the cluster.
+pub async fn run(
+    clusters: Clusters,
+    metrics: Metrics,
+    dial: Arc<dyn Dial>,
+    stop: Stop,
+) -> Result<(), ClusterError> {
+    let connect = Arc::new(Connector {
+        dial,
+        limits: Limits::default(),
+    });
     macro_rules! controller {
         ($controller:expr) => {
             Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
@@ -27,6 +40,13 @@ pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(),
         controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::User>::default()),
         controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Grant>::default()),
         controller!(memcached::Memcacheds),
+        korc::run(
+            clusters.clone(),
+            metrics.clone(),
+            connect,
+            korc::LOOK,
+            stop.clone()
+        ),
     )?;
     Ok(())
 }

@@ -1,7 +1,9 @@
 //! The process behind an embedded cluster: API server, nodes and, unless told otherwise, the
 //! kinds and operators of CobaltCore.
 
+use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -9,9 +11,11 @@ use c5c3_api::{Origin, registry};
 use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
 use clap::Args;
 use embedded_node::cluster::daemon::{Options, Running, ready};
+use embedded_node::network::Inside;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use openstack_client::{Dial, Stream, Tcp};
 
 use super::{Place, own};
 use crate::commands::block_on;
@@ -48,7 +52,8 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
         say("installs the kinds of CobaltCore");
         install(&running.client()).await?;
         let (clusters, metrics, stop) = (Clusters::of(running.client()), Metrics::default(), stop.clone());
-        tokio::spawn(operate(clusters, metrics, stop));
+        let dial = Arc::new(Inwards(running.inside()));
+        tokio::spawn(operate(clusters, metrics, dial, stop));
     }
     running.ready(PATIENCE, &mut say).await?;
     ready()?;
@@ -71,12 +76,26 @@ async fn install(client: &kube::Client) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Names and addresses of the cluster are reached inside it, all others from the machine.
+#[derive(Debug)]
+struct Inwards(Inside);
+
+#[async_trait::async_trait]
+impl Dial for Inwards {
+    async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+        match self.0.connect(host, port).await? {
+            Some(stream) => Ok(Box::new(stream)),
+            None => Tcp.dial(host, port).await,
+        }
+    }
+}
+
 /// The operators, and the stand-ins for those of other projects.
-async fn operate(clusters: Clusters, metrics: Metrics, stop: Stop) {
+async fn operate(clusters: Clusters, metrics: Metrics, dial: Arc<dyn Dial>, stop: Stop) {
     let settings = c5c3_control_plane::Settings { namespace: None };
     let control_plane = c5c3_control_plane::run(clusters.clone(), metrics.clone(), settings, stop.clone());
     let services = c5c3_services::run(clusters.clone(), metrics.clone(), None, stop.clone());
-    let stand_ins = stand_ins::run(clusters, metrics, stop);
+    let stand_ins = stand_ins::run(clusters, metrics, dial, stop);
     let (control_plane, services, stand_ins) = tokio::join!(control_plane, services, stand_ins);
     for outcome in [
         control_plane.map_err(|e| e.to_string()),

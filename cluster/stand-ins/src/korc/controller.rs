@@ -1,0 +1,301 @@
+//! The one controller of all kinds.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
+use c5c3_kit::fault::pause;
+use c5c3_kit::{
+    Applied, Controller, Decision, Finalizer, Key, Kind, Observed, Part, Reader, Reference, Report,
+};
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use openstack_client::{Class, Entity, Fields, Identity, Kind as Collection};
+use serde_json::{Value, json};
+
+use super::decide::{Action, Call, Plan, Seen};
+use super::observe;
+use super::resource::{Miss, Resource, Target, import_needs};
+use super::sessions::Sessions;
+use super::trouble::{Failure, Trouble, states};
+
+/// Between looks at a thing that is as it should be: drift is repaired within this.
+pub const LOOK: Duration = Duration::from_secs(60);
+/// The next step of an object that is made in several.
+const AT_ONCE: Duration = Duration::from_millis(1);
+/// Of an import that is not there yet.
+const IMPORT_LOOK: Duration = Duration::from_secs(5);
+
+/// Looks after all objects of one kind.
+pub struct Resources<R> {
+    sessions: Sessions,
+    tell: UnboundedSender<Key>,
+    attempts: Mutex<HashMap<Key, u32>>,
+    look: Duration,
+    kind: PhantomData<fn() -> R>,
+}
+
+impl<R: Resource> Resources<R> {
+    /// The stream names objects that waited for a cloud which answers now.
+    pub fn new(sessions: Sessions, look: Duration) -> (Self, UnboundedReceiver<Key>) {
+        let (tell, told) = unbounded();
+        let resources = Self {
+            sessions,
+            tell,
+            attempts: Mutex::default(),
+            look,
+            kind: PhantomData,
+        };
+        (resources, told)
+    }
+
+    /// Failures in a row of looking at this object.
+    fn count(&self, key: Key, failed: bool) -> u32 {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        if !failed {
+            attempts.remove(&key);
+            return 0;
+        }
+        let count = attempts.entry(key).or_default();
+        *count = count.saturating_add(1);
+        *count
+    }
+}
+
+pub struct Facts<R: Resource> {
+    pub seen: Result<Seen<R>, Trouble>,
+    /// When to look again.
+    pub again: Duration,
+}
+
+impl<R: Resource> Controller for Resources<R> {
+    type Kind = R;
+    type Facts = Facts<R>;
+    type Action = Action;
+    type Error = Failure;
+
+    const NAME: &'static str = R::CONTROLLER;
+    const PARTS: &'static [Part] = &[Part::required(AVAILABLE), Part::informative(PROGRESSING)];
+    const READY: bool = false;
+    const FINALIZER: Option<Finalizer> = Some(R::FINALIZER);
+
+    fn owns(&self) -> Vec<Kind> {
+        R::owns()
+    }
+
+    fn watches(&self) -> Vec<Kind> {
+        let targets = R::watches().into_iter().map(Target::kind);
+        std::iter::once(Kind::of::<Secret>()).chain(targets).collect()
+    }
+
+    fn references(object: &R) -> Vec<Reference> {
+        let (namespace, _) = object.namespaced();
+        let namespace = Some(namespace.as_str());
+        let head = object.head();
+        let filter = head.import.and_then(|import| import.filter.as_ref());
+        let mut needs = filter.map(import_needs).unwrap_or_default();
+        if head.has_resource {
+            needs.extend(object.needs());
+        }
+        let mut all = vec![Kind::of::<Secret>().named(namespace, &head.credentials.secret_name)];
+        all.extend(
+            needs
+                .iter()
+                .map(|need| need.target.kind().named(namespace, &need.name)),
+        );
+        all.extend(object.references());
+        all
+    }
+
+    async fn observe(&self, object: &R, reader: &Reader) -> Result<Facts<R>, Failure> {
+        let deleting = object.meta().deletion_timestamp.is_some();
+        let looked = observe::look(object, deleting, reader, &self.sessions).await;
+        let key = Key::of(object);
+        let seen = match looked.seen {
+            Ok(seen) => {
+                self.count(key, false);
+                return Ok(Facts {
+                    seen: Ok(seen),
+                    again: self.look,
+                });
+            }
+            Err(Miss::Failure(failure)) => return Err(failure),
+            Err(Miss::Trouble(trouble)) => trouble,
+            Err(Miss::OpenStack(error)) => {
+                if let Some(cloud) = looked.cloud.filter(|_| error.unreachable()) {
+                    self.sessions.wake(cloud, key.clone(), self.tell.clone());
+                }
+                let trouble = Trouble::from(&error);
+                match error.class() {
+                    Class::Unauthorized => Trouble::Transient(format!(
+                        "{error}. Check Secret/{}",
+                        object.head().credentials.secret_name
+                    )),
+                    _ => trouble,
+                }
+            }
+        };
+        let transient = matches!(seen, Trouble::Transient(_));
+        let count = self.count(key, transient);
+        let again = match &seen {
+            Trouble::Transient(_) => pause(count + 1, 0.0).min(self.look),
+            Trouble::Waits(_) if !object.head().managed() => IMPORT_LOOK.min(self.look),
+            _ => self.look,
+        };
+        Ok(Facts {
+            seen: Err(seen),
+            again,
+        })
+    }
+
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Failure> {
+        let plan = plan(observed);
+        let decision = match plan.wanted.is_empty() {
+            true => Decision::hold(),
+            false => Decision::want(plan.wanted),
+        };
+        Ok(decision.act(plan.actions))
+    }
+
+    async fn act(&self, action: &Action) -> Result<(), Failure> {
+        let cloud = &*action.cloud;
+        match &action.call {
+            Call::Create {
+                kind,
+                fields,
+                proof,
+                made,
+            } => {
+                let entity = cloud.create(kind, fields).await?;
+                if let Some(proof) = proof {
+                    self.sessions.prove(&proof.user, &proof.version);
+                }
+                let _ = made.0.set(entity);
+            }
+            Call::Update {
+                kind,
+                id,
+                changes,
+                proof,
+                made,
+            } => {
+                let entity = cloud.update(kind, id, changes).await?;
+                if let Some(proof) = proof {
+                    self.sessions.prove(&proof.user, &proof.version);
+                }
+                let _ = made.0.set(entity);
+            }
+            Call::Delete { kind, id } => delete(cloud, kind, id).await?,
+            Call::Assign(assignment) => cloud.assign(assignment).await?,
+        }
+        Ok(())
+    }
+
+    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+        let head = observed.object.head();
+        let plan = plan(observed);
+        let failed = applied
+            .outcomes()
+            .iter()
+            .find_map(|outcome| match &outcome.result {
+                Err(Failure::OpenStack(error)) => Some(Trouble::from(error)),
+                Err(failure) => Some(Trouble::Transient(failure.to_string())),
+                Ok(()) => None,
+            });
+        if observed.deleting() {
+            return deletion(observed, failed.as_ref());
+        }
+        let live = thing(observed, applied);
+        let unfinished = plan
+            .unfinished
+            .then(|| Trouble::Waits("OpenStack resource is being made".to_owned()));
+        let looked = observed.facts.seen.as_ref().err().cloned();
+        let trouble = looked.or(failed).or(plan.trouble).or(unfinished.clone());
+        let there = live.is_some() && unfinished.is_none() && !matches!(trouble, Some(Trouble::Invalid(_)));
+        let id = live.as_ref().map(|live| live.id.as_str()).or(head.id);
+        let resource = match &live {
+            Some(live) => Some(Value::Object(R::shown(live))),
+            None => head.shown.cloned().map(Value::Object),
+        };
+        let report = Report::new(states(trouble.as_ref(), there, id.is_some()))
+            .status(&json!({"id": id, "resource": resource}));
+        report.again_in(if unfinished.is_some() {
+            AT_ONCE
+        } else {
+            observed.facts.again
+        })
+    }
+}
+
+fn plan<R: Resource>(observed: &Observed<Resources<R>>) -> Plan {
+    let Ok(seen) = &observed.facts.seen else {
+        return Plan::default();
+    };
+    if observed.deleting() {
+        let (Some(kind), Some(live)) = (&seen.collection, &seen.live) else {
+            return Plan::default();
+        };
+        let call = Call::Delete {
+            kind: kind.clone(),
+            id: live.id.clone(),
+        };
+        let cloud = seen.cloud.clone();
+        return Plan {
+            actions: vec![Action { cloud, call }],
+            ..Plan::default()
+        };
+    }
+    if !observed.object.head().managed() {
+        return Plan::default();
+    }
+    observed.object.plan(seen, observed.now)
+}
+
+/// The thing after this pass.
+fn thing<R: Resource>(observed: &Observed<Resources<R>>, applied: &Applied<Resources<R>>) -> Option<Entity> {
+    let mut live = observed.facts.seen.as_ref().ok()?.live.clone();
+    for outcome in applied.outcomes() {
+        match &outcome.action.call {
+            Call::Create { made, .. } | Call::Update { made, .. } => {
+                live = made.0.get().cloned().or(live);
+            }
+            Call::Delete { .. } => live = None,
+            Call::Assign(_) => {}
+        }
+    }
+    live
+}
+
+fn deletion<R: Resource>(observed: &Observed<Resources<R>>, failed: Option<&Trouble>) -> Report {
+    let looked = observed.facts.seen.as_ref().err();
+    let trouble = looked.or(failed);
+    let head = observed.object.head();
+    let report = Report::new(states(trouble, false, false)).status(&json!({
+        "id": head.id, "resource": head.shown,
+    }));
+    // Without a login nothing can be said of a thing that was never made.
+    let untouched = head.id.is_none() && matches!(looked, Some(Trouble::Waits(_) | Trouble::Invalid(_)));
+    match trouble {
+        Some(trouble) if head.managed() && !untouched => {
+            let kind = R::kind(&());
+            let name = observed.object.name_any();
+            report.left([format!("{kind} {name} in OpenStack: {}", trouble.text())])
+        }
+        _ => report,
+    }
+}
+
+/// A domain is deleted only when it is disabled.
+async fn delete(cloud: &dyn Identity, kind: &Collection, id: &str) -> Result<(), Failure> {
+    if *kind == Collection::Domain {
+        let off = Fields::new().with("enabled", false);
+        match cloud.update(kind, id, &off).await {
+            Err(error) if error.class() == Class::NotFound => return Ok(()),
+            done => drop(done?),
+        }
+    }
+    Ok(cloud.delete(kind, id).await?)
+}

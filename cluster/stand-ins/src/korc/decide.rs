@@ -1,0 +1,167 @@
+//! Pure: from what was seen to what is to be done.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use c5c3_kit::Wanted;
+use openstack_client::{Assignment, Entity, Fields, Identity, Kind};
+use serde_json::{Map, Value};
+
+use super::resource::{Ids, Resource};
+use super::trouble::Trouble;
+
+/// What was seen of an object's thing, when nothing was in the way.
+pub struct Seen<R: Resource> {
+    pub cloud: Arc<dyn Identity>,
+    /// `None`: under deletion, and what is needed to look is gone.
+    pub collection: Option<Kind>,
+    pub ids: Ids,
+    pub live: Option<Entity>,
+    pub extra: R::Extra,
+}
+
+/// The thing as Keystone answered to a write. The report reads what the action left here.
+#[derive(Clone, Default)]
+pub struct Made(pub Arc<OnceLock<Entity>>);
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Made")
+    }
+}
+
+impl PartialEq for Made {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// A password that a call sets: after it, the version of the Secret needs no proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    pub user: String,
+    pub version: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    Create {
+        kind: Kind,
+        fields: Fields,
+        proof: Option<Proof>,
+        made: Made,
+    },
+    Update {
+        kind: Kind,
+        id: String,
+        changes: Fields,
+        proof: Option<Proof>,
+        made: Made,
+    },
+    Delete {
+        kind: Kind,
+        id: String,
+    },
+    Assign(Assignment),
+}
+
+/// A call and as whom it is made.
+#[derive(Clone, Debug)]
+pub struct Action {
+    pub cloud: Arc<dyn Identity>,
+    pub call: Call,
+}
+
+#[derive(Default)]
+pub struct Plan {
+    pub wanted: Vec<Wanted>,
+    pub actions: Vec<Action>,
+    pub trouble: Option<Trouble>,
+    /// More is to be done in a next pass, at once.
+    pub unfinished: bool,
+}
+
+impl Plan {
+    pub fn trouble(trouble: Trouble) -> Self {
+        Self {
+            trouble: Some(trouble),
+            ..Self::default()
+        }
+    }
+
+    /// Make it, change what differs, or leave it alone.
+    pub fn simple<R: Resource>(object: &R, seen: &Seen<R>) -> Self {
+        Self::with_fields(object, seen, None)
+    }
+
+    /// The same with a password, when one is to be set.
+    pub fn with_fields<R: Resource>(object: &R, seen: &Seen<R>, password: Option<(String, Proof)>) -> Self {
+        let Some(kind) = seen.collection.clone() else {
+            return Self::default();
+        };
+        let wanted = object.wanted(&seen.ids, seen.cloud.cloud());
+        let (password, proof) = password.unzip();
+        let with_password = |fields: Fields| match password {
+            Some(password) => fields.with("password", password),
+            None => fields,
+        };
+        let call = match &seen.live {
+            None => Call::Create {
+                kind,
+                fields: with_password(wanted),
+                proof,
+                made: Made::default(),
+            },
+            Some(live) => {
+                let odd = live.differs(&wanted);
+                if let Some(trouble) = fixed::<R>(live, &odd) {
+                    return Self::trouble(trouble);
+                }
+                let changes = with_password(odd);
+                if changes.is_empty() {
+                    return Self::default();
+                }
+                Call::Update {
+                    kind,
+                    id: live.id.clone(),
+                    changes,
+                    proof,
+                    made: Made::default(),
+                }
+            }
+        };
+        Self {
+            actions: vec![Action {
+                cloud: seen.cloud.clone(),
+                call,
+            }],
+            ..Self::default()
+        }
+    }
+}
+
+/// A change of what cannot be changed.
+pub fn fixed<R: Resource>(live: &Entity, odd: &Fields) -> Option<Trouble> {
+    let (field, named) = R::FIXED.iter().find(|(field, _)| odd.0.contains_key(*field))?;
+    let is = live.fields.0.get(*field).cloned().unwrap_or_default();
+    let wanted = odd.0.get(*field).cloned().unwrap_or_default();
+    Some(Trouble::Invalid(format!(
+        "spec.resource.{named} cannot be changed: it is {is} in OpenStack and {wanted} is wanted. \
+         Change it back, or make a new object"
+    )))
+}
+
+/// `.status.resource`, under K-ORC's names; empty fields are left out.
+pub fn shown<R: Resource>(live: &Entity) -> Map<String, Value> {
+    let fields = R::SHOWN.iter().filter_map(|(field, name)| {
+        let value = live.fields.0.get(*field)?;
+        let empty = match value {
+            Value::Null => true,
+            Value::String(text) => text.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            _ => false,
+        };
+        (!empty).then(|| ((*name).to_owned(), value.clone()))
+    });
+    fields.collect()
+}

@@ -1,0 +1,112 @@
+//! Logins that all objects share, and the wait for a Keystone that does not answer.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use c5c3_kit::Key;
+use futures::channel::mpsc::UnboundedSender;
+use openstack_client::{Cloud, Connect, Error, Identity};
+
+/// Sessions that are kept; a rotated password leaves an old one behind.
+const MOST: usize = 64;
+/// One probe for all objects: soon at first, then each second.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+const LAST_LOOK: Duration = Duration::from_secs(1);
+/// After this the objects' own looks bring the next probe.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a password that worked is believed, its Secret being the same.
+const BELIEVED: Duration = Duration::from_secs(30 * 60);
+
+type Waiters = HashMap<Key, UnboundedSender<Key>>;
+
+/// What the eight controllers share.
+#[derive(Clone)]
+pub struct Sessions {
+    connect: Arc<dyn Connect>,
+    open: Arc<Mutex<HashMap<Cloud, Arc<dyn Identity>>>>,
+    /// By address, those who wait for it to answer. An entry means that a probe runs.
+    waiting: Arc<Mutex<HashMap<String, Waiters>>>,
+    /// By user: the version of the Secret whose password worked, and when.
+    proven: Arc<Mutex<HashMap<String, (String, Instant)>>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sessions {
+    pub fn new(connect: Arc<dyn Connect>) -> Self {
+        Self {
+            connect,
+            open: Arc::default(),
+            waiting: Arc::default(),
+            proven: Arc::default(),
+        }
+    }
+
+    /// The session of this login; another password is another session.
+    pub fn open(&self, cloud: Cloud) -> Result<Arc<dyn Identity>, Error> {
+        let mut open = lock(&self.open);
+        if let Some(session) = open.get(&cloud) {
+            return Ok(session.clone());
+        }
+        let session = self.connect.connect(cloud.clone())?;
+        if open.len() >= MOST {
+            open.clear();
+        }
+        open.insert(cloud, session.clone());
+        Ok(session)
+    }
+
+    /// One of its own, for a login that is made once.
+    pub fn once(&self, cloud: Cloud) -> Result<Arc<dyn Identity>, Error> {
+        self.connect.connect(cloud)
+    }
+
+    /// Names the object to `tell` as soon as the cloud answers.
+    pub fn wake(&self, session: Arc<dyn Identity>, key: Key, tell: UnboundedSender<Key>) {
+        let address = session.cloud().auth_url.clone();
+        let mut waiting = lock(&self.waiting);
+        let probed = waiting.contains_key(&address);
+        waiting.entry(address.clone()).or_default().insert(key, tell);
+        drop(waiting);
+        if probed {
+            return;
+        }
+        let all = self.waiting.clone();
+        tokio::spawn(async move {
+            let up = answers(&*session).await;
+            let waiters = lock(&all).remove(&address).unwrap_or_default();
+            if up {
+                for (key, tell) in waiters {
+                    // The receiver is gone when its controller has stopped.
+                    let _ = tell.unbounded_send(key);
+                }
+            }
+        });
+    }
+
+    pub fn is_proven(&self, user: &str, version: &str) -> bool {
+        lock(&self.proven)
+            .get(user)
+            .is_some_and(|(proven, at)| proven == version && at.elapsed() < BELIEVED)
+    }
+
+    pub fn prove(&self, user: &str, version: &str) {
+        lock(&self.proven).insert(user.to_owned(), (version.to_owned(), Instant::now()));
+    }
+}
+
+async fn answers(session: &dyn Identity) -> bool {
+    let start = Instant::now();
+    let mut pause = FIRST_LOOK;
+    while start.elapsed() < PATIENCE {
+        tokio::time::sleep(pause).await;
+        if session.ping().await.is_ok() {
+            return true;
+        }
+        pause = (pause * 2).min(LAST_LOOK);
+    }
+    false
+}
