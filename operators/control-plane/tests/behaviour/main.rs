@@ -1,6 +1,5 @@
-//! SecretAggregate on an API server: the embedded one, or the one that C5C3_TEST_KUBECONFIG names.
+//! The operator on an API server: the embedded one, or the one that C5C3_TEST_KUBECONFIG names.
 
-mod silence;
-mod sources;
-mod target;
-mod world;
+mod aggregates;
+mod clouds;
+mod rotations;

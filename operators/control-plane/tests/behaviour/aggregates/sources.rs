@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use test_harness::steadily;
 
-use crate::world::World;
+use super::world::World;
 
 const BOTH: &[(&str, &[&str])] = &[("database", &[]), ("cache", &[])];
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use test_harness::{eventually, steadily, within};
 
-use crate::world::{World, spec};
+use super::world::{World, spec};
 use c5c3_api::c5c3::SecretAggregate;
 use kube::api::{ListParams, PostParams};
 

@@ -7,7 +7,7 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use test_harness::{eventually, steadily};
 
-use crate::world::World;
+use super::world::World;
 
 const ONE: &[(&str, &[&str])] = &[("database", &[])];
 

@@ -1,0 +1,6 @@
+//! SecretAggregate.
+
+mod silence;
+mod sources;
+mod target;
+mod world;

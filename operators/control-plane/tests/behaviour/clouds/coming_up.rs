@@ -1,0 +1,235 @@
+//! From one object to a cloud that is Ready.
+
+use std::time::Duration;
+
+use serde_json::json;
+use test_harness::{eventually, steadily};
+
+use super::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_small_cloud_becomes_ready_and_then_nothing_is_written() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    // What need not wait is there at once; what lives in Keystone is not.
+    for (kind, name) in [
+        ("MariaDB", "mariadb"),
+        ("Keystone", "keystone"),
+        ("Glance", "glance"),
+        ("Placement", "placement"),
+    ] {
+        world.until_there(kind, name).await;
+    }
+    world.until("InfrastructureReady", "False", "Progressing").await;
+    assert!(world.get("User", "glance").await.is_none() && world.get("Domain", "default").await.is_none());
+    world.ready("MariaDB", "mariadb").await;
+    world.ready("Memcached", "memcached").await;
+    world.until("InfrastructureReady", "True", "Ready").await;
+    world
+        .fail(
+            "Keystone",
+            "keystone",
+            "Failed",
+            "DatabaseReady: db-sync failed: access denied for user keystone",
+        )
+        .await;
+    let ready = world.until("Ready", "False", "Failed").await;
+    assert_eq!(
+        ready.message,
+        "Keystone: db-sync failed: access denied for user keystone"
+    );
+    world.bring_up().await;
+
+    let status = world.status().await;
+    assert_eq!(status.installed_release.as_deref(), Some("2025.2"));
+    assert_eq!(
+        status.services.keys().collect::<Vec<_>>(),
+        ["glance", "keystone", "placement"]
+    );
+    assert!(
+        status
+            .services
+            .values()
+            .all(|service| service.ready && service.version.is_some()),
+        "{status:?}"
+    );
+    world.until("ServicesReady", "True", "AllServicesReady").await;
+    world.until("CrossClusterSyncReady", "True", "NotRequired").await;
+    let stable = world
+        .secrets
+        .get("glance-app-credential")
+        .await
+        .expect("there")
+        .data
+        .unwrap_or_default();
+    assert_eq!(stable["application_credential_id"].0, b"id of glance-1");
+    let clouds = world
+        .secrets
+        .get("k-orc-clouds-yaml")
+        .await
+        .expect("there")
+        .data
+        .unwrap_or_default();
+    let text = String::from_utf8_lossy(&clouds["clouds.yaml"].0).into_owned();
+    assert!(
+        text.contains(&format!("http://keystone.{}.svc:5000/v3", world.namespace)),
+        "an address"
+    );
+
+    // Events of the last change are still on their way.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    steadily("the number of writes", Duration::from_secs(5), async || {
+        let text = world.metrics.render();
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("c5c3_api_writes_total"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    })
+    .await;
+    // No secret got out.
+    let password = &world
+        .secrets
+        .get("keystone-admin-credentials")
+        .await
+        .expect("there")
+        .data
+        .unwrap_or_default()["password"];
+    let password = String::from_utf8_lossy(&password.0).into_owned();
+    let cloud = serde_json::to_string(&world.clouds.get("cloud").await.expect("there")).expect("JSON");
+    assert!(password.len() >= 32 && !cloud.contains(&password));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ready_waits_for_the_generation_that_was_asked_for() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.bring_up().await;
+    world
+        .apply(
+            "cloud",
+            &json!({"spec": {"services": {"keystone": {"replicas": 2}}}}),
+        )
+        .await;
+    // Its Ready is about the generation before.
+    let blocker = world.until("Ready", "False", "Progressing").await;
+    assert_eq!(blocker.message, "Keystone: its last change is not processed yet");
+    world.ready("Keystone", "keystone").await;
+    world.until("Ready", "True", "Ready").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn secrets_of_others_are_used_and_ours_never_change() {
+    let world = World::start().await;
+    let given = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keystone-admin-credentials"},
+        "stringData": {"password": "from the vault"}});
+    let given = serde_json::from_value(given).expect("a Secret");
+    world
+        .secrets
+        .create(&kube::api::PostParams::default(), &given)
+        .await
+        .expect("created");
+    world.apply("cloud", &json!({})).await;
+    let clouds = eventually("clouds.yaml follows", async || {
+        world
+            .secrets
+            .get_opt("k-orc-clouds-yaml")
+            .await
+            .expect("readable")
+    })
+    .await;
+    let text = String::from_utf8_lossy(&clouds.data.unwrap_or_default()["clouds.yaml"].0).into_owned();
+    assert!(text.contains("\"from the vault\""));
+    let admin = world
+        .secrets
+        .get("keystone-admin-credentials")
+        .await
+        .expect("there");
+    assert!(admin.metadata.owner_references.is_none(), "it is not ours");
+    let before = world
+        .secrets
+        .get("keystone-db-credentials")
+        .await
+        .expect("there")
+        .data;
+    world
+        .apply(
+            "cloud",
+            &json!({"spec": {"services": {"glance": {"replicas": 2}}}}),
+        )
+        .await;
+    eventually("the change arrives", async || {
+        (world.get("Glance", "glance").await?["spec"]["replicas"] == 2).then_some(())
+    })
+    .await;
+    assert_eq!(
+        world
+            .secrets
+            .get("keystone-db-credentials")
+            .await
+            .expect("there")
+            .data,
+        before
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_input_is_told_and_what_runs_is_left_alone() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.bring_up().await;
+    let version = async |kind: &str, name: &str| {
+        world.until_there(kind, name).await["metadata"]["resourceVersion"].clone()
+    };
+    let before = (
+        version("Keystone", "keystone").await,
+        version("Glance", "glance").await,
+    );
+    world
+        .apply("cloud", &json!({"spec": {"openStackRelease": "2019.1"}}))
+        .await;
+    let refused = world.until("Ready", "False", "UnknownRelease").await;
+    assert!(
+        refused.message.contains("2019.1") && refused.message.contains("2025.2"),
+        "{}",
+        refused.message
+    );
+    assert_eq!(
+        (
+            version("Keystone", "keystone").await,
+            version("Glance", "glance").await
+        ),
+        before
+    );
+    world.until("KeystoneReady", "True", "Ready").await;
+    // A second cloud has no room here.
+    world.apply("late", &json!({})).await;
+    let conflict = world.until_of("late", "Ready", "False", "Conflict").await;
+    assert!(
+        conflict.message.contains("ControlPlane cloud"),
+        "{}",
+        conflict.message
+    );
+    world.delete("late").await;
+    eventually("the second one is gone", async || {
+        world
+            .clouds
+            .get_opt("late")
+            .await
+            .expect("readable")
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    world
+        .apply(
+            "cloud",
+            &json!({"spec": {"services": {"nova": {"enabled": true}}}}),
+        )
+        .await;
+    let services = world.until("ServicesReady", "False", "NotSupported").await;
+    assert!(
+        services.message.contains("services.nova.enabled: false"),
+        "{}",
+        services.message
+    );
+}

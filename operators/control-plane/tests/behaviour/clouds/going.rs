@@ -1,0 +1,173 @@
+//! What is turned off, and what is deleted.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::json;
+use test_harness::eventually;
+
+use super::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_turned_off_goes_in_reverse_order() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.bring_up().await;
+    world
+        .finalizers("Endpoint", "glance-public", &["test/held"])
+        .await;
+    world
+        .apply(
+            "cloud",
+            &json!({"spec": {"services": {"glance": {"enabled": false}}}}),
+        )
+        .await;
+    for (kind, name) in [
+        ("Glance", "glance"),
+        ("CredentialRotation", "glance"),
+        ("Endpoint", "glance-admin"),
+    ] {
+        world.until_gone(kind, name).await;
+    }
+    // K-ORC still deletes the endpoint: what it belongs to has to stay.
+    assert!(world.get("Service", "glance").await.is_some() && world.get("User", "glance").await.is_some());
+    assert!(world.get("Secret", "glance-service-user").await.is_some());
+    world.finalizers("Endpoint", "glance-public", &[]).await;
+    for (kind, name) in [
+        ("Service", "glance"),
+        ("User", "glance"),
+        ("Secret", "glance-service-user"),
+    ] {
+        world.until_gone(kind, name).await;
+    }
+    world.until("Ready", "True", "Ready").await;
+    assert!(!world.status().await.services.contains_key("glance"));
+    assert!(world.get("User", "placement").await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_that_is_deleted_leaves_nothing_but_its_volumes() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.bring_up().await;
+    claim(&world).await;
+    world.finalizers("User", "glance", &["test/held"]).await;
+    world.delete("cloud").await;
+    world.until_gone("Glance", "glance").await;
+    world.until_gone("CredentialRotation", "glance").await;
+    world.until_gone("Endpoint", "glance-public").await;
+    // Keystone runs as long as something in it is to be deleted.
+    assert!(
+        world.get("Keystone", "keystone").await.is_some() && world.get("Project", "service").await.is_some()
+    );
+    let ready = eventually("it tells what is left", async || {
+        let cloud = world.clouds.get("cloud").await.expect("there");
+        let ready = cloud
+            .status?
+            .conditions
+            .into_iter()
+            .find(|c| c.type_ == "Ready")?;
+        ready
+            .message
+            .contains("User.openstack.k-orc.cloud")
+            .then_some(ready)
+    })
+    .await;
+    assert_eq!(ready.reason, "Deleting");
+    world.finalizers("User", "glance", &[]).await;
+    eventually("the cloud is gone", async || {
+        world
+            .clouds
+            .get_opt("cloud")
+            .await
+            .expect("readable")
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    for kind in [
+        "Keystone",
+        "Placement",
+        "MariaDB",
+        "Memcached",
+        "Domain",
+        "Role",
+        "User",
+        "CredentialRotation",
+        "ApplicationCredential",
+    ] {
+        let left = world
+            .api(kind)
+            .list(&ListParams::default())
+            .await
+            .expect("readable");
+        assert!(left.items.is_empty(), "{kind} is left");
+    }
+    let secrets = world
+        .secrets
+        .list(&ListParams::default())
+        .await
+        .expect("readable");
+    let names: Vec<_> = secrets
+        .items
+        .iter()
+        .filter_map(|secret| secret.metadata.name.clone())
+        .collect();
+    // Those two were written by the K-ORC of this test, and are its own to delete.
+    assert_eq!(names, ["glance-app-credential-1", "placement-app-credential-1"]);
+    assert!(
+        world
+            .get("PersistentVolumeClaim", "storage-mariadb-0")
+            .await
+            .is_some(),
+        "volumes are kept"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_go_when_that_is_asked_for() {
+    let world = World::start().await;
+    world
+        .apply(
+            "cloud",
+            &json!({"metadata": {"annotations": {"c5c3.io/delete-volumes": "true"}}}),
+        )
+        .await;
+    world.until_there("Keystone", "keystone").await;
+    claim(&world).await;
+    world.delete("cloud").await;
+    eventually("the cloud is gone", async || {
+        world
+            .clouds
+            .get_opt("cloud")
+            .await
+            .expect("readable")
+            .is_none()
+            .then_some(())
+    })
+    .await;
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(world.cluster.client(), &world.namespace);
+    let left = claims.list(&ListParams::default()).await.expect("readable");
+    let names: Vec<_> = left
+        .items
+        .iter()
+        .filter_map(|claim| claim.metadata.name.clone())
+        .collect();
+    assert_eq!(names, ["somebody-elses"]);
+}
+
+/// As the StatefulSet of a MariaDB leaves it, and one of somebody else.
+async fn claim(world: &World) {
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(world.cluster.client(), &world.namespace);
+    for (name, app) in [("storage-mariadb-0", "mariadb"), ("somebody-elses", "wordpress")] {
+        let claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/name": app, "app.kubernetes.io/instance": app}},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        });
+        let claim = serde_json::from_value(claim).expect("a claim");
+        claims
+            .create(&PostParams::default(), &claim)
+            .await
+            .expect("created");
+    }
+}

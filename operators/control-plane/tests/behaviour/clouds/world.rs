@@ -1,0 +1,312 @@
+//! A namespace with a running operator, and the other operators in the hands of the test.
+
+use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus};
+use c5c3_api::common::Condition;
+use c5c3_control_plane::{Settings, run};
+use c5c3_kit::stop::Stopper;
+use c5c3_kit::{Clusters, Metrics, Stop};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::ApiResource;
+use serde_json::{Value, json};
+use test_harness::{TestCluster, eventually};
+
+pub struct World {
+    pub cluster: TestCluster,
+    pub namespace: String,
+    pub clouds: Api<ControlPlane>,
+    pub secrets: Api<Secret>,
+    pub metrics: Metrics,
+    _stopper: Stopper,
+}
+
+/// Kinds that the operator watches, makes or is asked for.
+const KINDS: &[&str] = &[
+    "ControlPlane",
+    "CredentialRotation",
+    "SecretAggregate",
+    "Keystone",
+    "Glance",
+    "Placement",
+    "MariaDB",
+    "Memcached",
+    "RabbitmqCluster",
+    "Valkey",
+    "Domain",
+    "Project",
+    "Role",
+    "Service",
+    "Endpoint",
+    "User",
+    "ApplicationCredential",
+];
+
+impl World {
+    pub async fn start() -> Self {
+        let cluster = TestCluster::start().await;
+        for kind in c5c3_api::registry()
+            .iter()
+            .filter(|kind| KINDS.contains(&kind.kind.as_str()))
+        {
+            cluster.install(kind.crd()).await;
+        }
+        let namespace = cluster.namespace("cloud").await;
+        let (stopper, stop) = Stop::channel();
+        let metrics = Metrics::default();
+        let settings = Settings {
+            namespace: Some(namespace.clone()),
+        };
+        tokio::spawn(run(
+            Clusters::of(cluster.client()),
+            metrics.clone(),
+            settings,
+            stop,
+        ));
+        World {
+            clouds: Api::namespaced(cluster.client(), &namespace),
+            secrets: Api::namespaced(cluster.client(), &namespace),
+            metrics,
+            cluster,
+            namespace,
+            _stopper: stopper,
+        }
+    }
+
+    /// A small cloud with these changes.
+    pub async fn apply(&self, name: &str, changes: &Value) {
+        let mut object = json!({
+            "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": name},
+            "spec": {
+                "openStackRelease": "2025.2",
+                "infrastructure": {"database": {"replicas": 1}, "cache": {"replicas": 1}},
+                "services": {
+                    "keystone": {"replicas": 1}, "glance": {"replicas": 1}, "placement": {"replicas": 1},
+                    "nova": {"enabled": false}, "neutron": {"enabled": false}, "cinder": {"enabled": false},
+                },
+            },
+        });
+        merge(&mut object, changes);
+        let params = PatchParams::apply("test").force();
+        self.clouds
+            .patch(name, &params, &Patch::Apply(&object))
+            .await
+            .expect("accepted");
+    }
+
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.cluster.client(), &self.namespace, &resource(kind))
+    }
+
+    pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+        let found = self.api(kind).get_opt(name).await.expect("readable")?;
+        Some(serde_json::to_value(found).expect("JSON"))
+    }
+
+    pub async fn until_there(&self, kind: &str, name: &str) -> Value {
+        eventually(&format!("{kind} {name} is there"), async || {
+            self.get(kind, name).await
+        })
+        .await
+    }
+
+    pub async fn until_gone(&self, kind: &str, name: &str) {
+        eventually(&format!("{kind} {name} is gone"), async || {
+            self.get(kind, name).await.is_none().then_some(())
+        })
+        .await;
+    }
+
+    /// The status that the operator of the kind would write when all is well.
+    pub async fn ready(&self, kind: &str, name: &str) {
+        let live = self.until_there(kind, name).await;
+        self.say(kind, name, well(kind, &live)).await;
+    }
+
+    pub async fn fail(&self, kind: &str, name: &str, reason: &str, message: &str) {
+        let live = self.until_there(kind, name).await;
+        let generation = live["metadata"]["generation"].clone();
+        let ready = condition("Ready", "False", reason, message, &generation);
+        self.say(
+            kind,
+            name,
+            json!({"conditions": [ready], "observedGeneration": generation}),
+        )
+        .await;
+    }
+
+    async fn say(&self, kind: &str, name: &str, status: Value) {
+        let patch = json!({"status": status});
+        let params = PatchParams::default();
+        self.api(kind)
+            .patch_status(name, &params, &Patch::Merge(&patch))
+            .await
+            .expect("accepted");
+    }
+
+    /// K-ORC made the credential and wrote its Secret.
+    pub async fn credential_made(&self, name: &str) {
+        let live = self.until_there("ApplicationCredential", name).await;
+        let secret = live["spec"]["resource"]["secretRef"]
+            .as_str()
+            .expect("named")
+            .to_owned();
+        let body = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
+            "stringData": {
+                "application_credential_id": format!("id of {name}"),
+                "application_credential_secret": format!("secret of {name}"), "clouds.yaml": "clouds: {}",
+            },
+        });
+        let secret: Secret = serde_json::from_value(body).expect("a Secret");
+        self.secrets
+            .create(&PostParams::default(), &secret)
+            .await
+            .expect("created");
+        self.ready("ApplicationCredential", name).await;
+    }
+
+    pub async fn korc_ready(&self) {
+        for kind in ["Domain", "Project", "Role", "Service", "Endpoint", "User"] {
+            let all = eventually(&format!("a {kind}"), async || {
+                let list = self
+                    .api(kind)
+                    .list(&ListParams::default())
+                    .await
+                    .expect("readable");
+                (!list.items.is_empty()).then_some(list.items)
+            })
+            .await;
+            for object in all {
+                self.ready(kind, object.metadata.name.as_deref().expect("named"))
+                    .await;
+            }
+        }
+    }
+
+    /// Everything becomes ready, in the order in which it would.
+    pub async fn bring_up(&self) {
+        self.ready("MariaDB", "mariadb").await;
+        self.ready("Memcached", "memcached").await;
+        self.ready("Keystone", "keystone").await;
+        self.until_there("User", "placement").await;
+        self.until_there("CredentialRotation", "placement").await;
+        self.korc_ready().await;
+        for service in ["glance", "placement"] {
+            self.credential_made(&format!("{service}-1")).await;
+            self.until_there("Secret", &format!("{service}-app-credential"))
+                .await;
+        }
+        self.ready("Glance", "glance").await;
+        self.ready("Placement", "placement").await;
+        self.until("Ready", "True", "Ready").await;
+    }
+
+    pub async fn status(&self) -> ControlPlaneStatus {
+        let cloud = self.clouds.get("cloud").await.expect("there");
+        cloud.status.unwrap_or_default()
+    }
+
+    /// Waits until the condition of the cloud has this status and reason, at the newest generation.
+    pub async fn until(&self, condition: &str, status: &str, reason: &str) -> Condition {
+        self.until_of("cloud", condition, status, reason).await
+    }
+
+    pub async fn until_of(&self, name: &str, condition: &str, status: &str, reason: &str) -> Condition {
+        eventually(&format!("{name} has {condition}={status} {reason}"), async || {
+            let object = self.clouds.get(name).await.expect("readable");
+            let found = object
+                .status?
+                .conditions
+                .into_iter()
+                .find(|c| c.type_ == condition)?;
+            let newest = found.observed_generation == object.metadata.generation;
+            (found.status == status && found.reason == reason && newest).then_some(found)
+        })
+        .await
+    }
+
+    pub async fn delete(&self, name: &str) {
+        self.clouds
+            .delete(name, &DeleteParams::default())
+            .await
+            .expect("deleted");
+    }
+
+    pub async fn finalizers(&self, kind: &str, name: &str, finalizers: &[&str]) {
+        let patch = json!({"metadata": {"finalizers": finalizers}});
+        let params = PatchParams::default();
+        self.api(kind)
+            .patch(name, &params, &Patch::Merge(&patch))
+            .await
+            .expect("accepted");
+    }
+}
+
+pub fn resource(kind: &str) -> ApiResource {
+    let core = |kind: &str, plural: &str| ApiResource {
+        group: String::new(),
+        version: "v1".into(),
+        api_version: "v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+    };
+    match kind {
+        "Secret" => return core("Secret", "secrets"),
+        "PersistentVolumeClaim" => return core("PersistentVolumeClaim", "persistentvolumeclaims"),
+        _ => {}
+    }
+    let kinds = c5c3_api::registry();
+    // Some names are used by several groups; those of K-ORC are meant.
+    let mut found: Vec<_> = kinds
+        .iter()
+        .filter(|known| known.kind == kind)
+        .map(c5c3_api::Kind::crd)
+        .collect();
+    found.sort_by_key(|crd| crd.spec.group != "openstack.k-orc.cloud");
+    let crd = found.first().unwrap_or_else(|| panic!("the API has no {kind}"));
+    let version = &crd.spec.versions[0].name;
+    ApiResource {
+        group: crd.spec.group.clone(),
+        version: version.clone(),
+        api_version: format!("{}/{version}", crd.spec.group),
+        kind: kind.into(),
+        plural: crd.spec.names.plural.clone(),
+    }
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str, generation: &Value) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": generation})
+}
+
+fn well(kind: &str, live: &Value) -> Value {
+    let generation = &live["metadata"]["generation"];
+    let one = |type_: &str| condition(type_, "True", "Ready", "", generation);
+    let conditions = match kind {
+        "Memcached" => vec![one("Available"), one("Ready")],
+        "RabbitmqCluster" => vec![one("AllReplicasReady")],
+        "Domain" | "Project" | "Role" | "Service" | "Endpoint" | "User" | "ApplicationCredential" => {
+            vec![
+                one("Available"),
+                condition("Progressing", "False", "Success", "", generation),
+            ]
+        }
+        _ => vec![one("Ready")],
+    };
+    let mut status = json!({"conditions": conditions, "observedGeneration": generation});
+    if let Some(tag) = live.pointer("/spec/image/tag") {
+        status["installedRelease"] = tag.clone();
+    }
+    status
+}
+
+fn merge(into: &mut Value, changes: &Value) {
+    match (into, changes) {
+        (Value::Object(into), Value::Object(changes)) => {
+            for (key, value) in changes {
+                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (into, changes) => *into = changes.clone(),
+    }
+}

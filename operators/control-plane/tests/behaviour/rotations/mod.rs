@@ -1,0 +1,123 @@
+//! CredentialRotation, with K-ORC in the hands of the test.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use test_harness::eventually;
+
+use crate::clouds::world::World;
+
+async fn apply(world: &World, kind: &str, name: &str, body: &Value) {
+    let resource = crate::clouds::world::resource(kind);
+    let mut object = json!({"apiVersion": resource.api_version, "kind": kind, "metadata": {"name": name}});
+    object["spec"] = body.clone();
+    let params = PatchParams::apply("test").force();
+    world
+        .api(kind)
+        .patch(name, &params, &Patch::Apply(&object))
+        .await
+        .expect("accepted");
+}
+
+async fn rotation(world: &World) {
+    let spec = json!({"targetServiceUser": "nova", "schedule": {"intervalDays": 90, "preRotationDays": 7}});
+    apply(world, "CredentialRotation", "nova", &spec).await;
+}
+
+async fn user(world: &World) {
+    let spec = json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "clouds"}, "managementPolicy": "managed",
+        "resource": {"name": "nova"}});
+    apply(world, "User", "nova", &spec).await;
+}
+
+async fn until_condition(world: &World, status: &str, reason: &str) -> Value {
+    eventually(&format!("Ready is {status} {reason}"), async || {
+        let live = world.get("CredentialRotation", "nova").await?;
+        let list = live["status"]["conditions"].as_array()?.clone();
+        let ready = list.into_iter().find(|c| c["type"] == "Ready")?;
+        (ready["status"] == status && ready["reason"] == reason).then_some(live)
+    })
+    .await
+}
+
+async fn until_credential(world: &World, name: &str) -> Secret {
+    eventually(&format!("consumers read {name}"), async || {
+        let secret = world
+            .secrets
+            .get_opt("nova-app-credential")
+            .await
+            .expect("readable")?;
+        let id = secret.data.as_ref()?.get("application_credential_id")?;
+        (id.0 == format!("id of {name}").into_bytes()).then_some(secret)
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_is_made_used_and_replaced_when_it_is_lost() {
+    let world = World::start().await;
+    rotation(&world).await;
+    let waiting = until_condition(&world, "False", "UserMissing").await;
+    assert!(waiting["status"]["conditions"].to_string().contains("User nova"));
+    user(&world).await;
+    world.until_there("ApplicationCredential", "nova-1").await;
+    until_condition(&world, "False", "Rotating").await;
+    assert!(
+        world.get("Secret", "nova-app-credential").await.is_none(),
+        "nothing is promised too early"
+    );
+    world.credential_made("nova-1").await;
+    until_credential(&world, "nova-1").await;
+    let live = until_condition(&world, "True", "Ready").await;
+    assert_eq!(live["status"]["currentCredentialRef"]["name"], "nova-1");
+    assert!(live["status"]["nextRotation"].is_string() && live["status"]["lastRotation"].is_string());
+
+    // Somebody deletes it by hand.
+    let credentials = world.api("ApplicationCredential");
+    credentials
+        .delete("nova-1", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    world.until_there("ApplicationCredential", "nova-2").await;
+    until_credential(&world, "nova-1").await;
+    world.credential_made("nova-2").await;
+    until_credential(&world, "nova-2").await;
+    until_condition(&world, "True", "Ready").await;
+
+    // The interval gets so short that the next one is due: both are there, consumers move on.
+    let spec = json!({"targetServiceUser": "nova", "schedule": {"intervalDays": 1, "preRotationDays": 0}, "gracePeriodDays": 0});
+    apply(&world, "CredentialRotation", "nova", &spec).await;
+    let params = PatchParams::default();
+    let soon = jiff::Timestamp::now() + jiff::SignedDuration::from_mins(30);
+    let patch = json!({"spec": {"resource": {"expiresAt": soon.to_string()}}});
+    credentials
+        .patch("nova-2", &params, &Patch::Merge(&patch))
+        .await
+        .expect("accepted");
+    world.credential_made("nova-3").await;
+    until_credential(&world, "nova-3").await;
+    assert!(
+        world.get("ApplicationCredential", "nova-2").await.is_some(),
+        "the old one lives until it expires"
+    );
+    let past = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(1);
+    let patch = json!({"spec": {"resource": {"expiresAt": past.to_string()}}});
+    credentials
+        .patch("nova-2", &params, &Patch::Merge(&patch))
+        .await
+        .expect("accepted");
+    world.until_gone("ApplicationCredential", "nova-2").await;
+
+    world
+        .api("CredentialRotation")
+        .delete("nova", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    for (kind, name) in [
+        ("ApplicationCredential", "nova-3"),
+        ("Secret", "nova-app-credential"),
+        ("CredentialRotation", "nova"),
+    ] {
+        world.until_gone(kind, name).await;
+    }
+}
