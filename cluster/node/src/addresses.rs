@@ -34,6 +34,13 @@ pub struct Network {
     pub prefix: u8,
 }
 
+impl Network {
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
+        let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix)).unwrap_or(0);
+        u32::from(address) & mask == u32::from(self.address) & mask
+    }
+}
+
 impl std::fmt::Display for Network {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.address, self.prefix)
@@ -102,5 +109,7 @@ mod tests {
         assert_eq!(plan.pod_gateway(3).to_string(), "10.191.3.1");
         assert_eq!(plan.service_network().to_string(), "10.192.0.0/16");
         assert_eq!(plan.dns_service().to_string(), "10.192.0.10");
+        assert!(plan.service_network().contains(plan.dns_service()));
+        assert!(!plan.service_network().contains(plan.node(3)));
     }
 }

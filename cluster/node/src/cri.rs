@@ -265,6 +265,17 @@ impl Cri {
         Ok(answer("ImageStatus", status)?.image)
     }
 
+    pub async fn remove_image(&self, id: &str) -> Result<()> {
+        let request = cri::RemoveImageRequest {
+            image: Some(ImageSpec {
+                image: id.into(),
+                ..Default::default()
+            }),
+        };
+        let removed = self.image().remove_image(ask(request, QUICK)).await;
+        gone_is_fine(answer("RemoveImage", removed))
+    }
+
     pub async fn images(&self) -> Result<Vec<cri::Image>> {
         let listed = self
             .image()

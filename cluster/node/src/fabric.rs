@@ -57,6 +57,11 @@ impl Fabric {
             self.links.cable(&near, bridge, node, UPLINK, hardware).await?;
             laid = true;
         }
+        // The bridge may be a new one.
+        if self.links.controller(&near).await? != Some(bridge) {
+            self.links.join(&near, bridge).await?;
+            laid = true;
+        }
         let uplink = inside
             .index(UPLINK)
             .await?

@@ -19,6 +19,7 @@ pub mod images;
 pub mod init;
 pub mod kubelet;
 pub mod layout;
+mod limits;
 mod links;
 pub mod netns;
 pub mod network;

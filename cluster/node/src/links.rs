@@ -51,6 +51,24 @@ impl Links {
         }
     }
 
+    /// The bridge that a link belongs to.
+    pub async fn controller(&self, name: &str) -> Result<Option<u32>> {
+        let mut found = Box::pin(self.handle.link().get().match_name(name).execute());
+        let link = found.try_next().await.map_err(failed(name))?;
+        let attributes = link.into_iter().flat_map(|l| l.attributes);
+        Ok(attributes
+            .filter_map(|a| match a {
+                LinkAttribute::Controller(index) => Some(index),
+                _ => None,
+            })
+            .next())
+    }
+
+    pub async fn join(&self, name: &str, bridge: u32) -> Result<()> {
+        let link = LinkUnspec::new_with_name(name).controller(bridge).up().build();
+        self.handle.link().set(link).execute().await.map_err(failed(name))
+    }
+
     pub async fn names(&self) -> Result<Vec<String>> {
         let links: Vec<_> = self
             .handle
@@ -133,8 +151,7 @@ impl Links {
             .execute()
             .await
             .map_err(failed(&peer))?;
-        let near = LinkUnspec::new_with_name(name).controller(bridge).up().build();
-        self.handle.link().set(near).execute().await.map_err(failed(name))
+        self.join(name, bridge).await
     }
 
     pub async fn has_address(&self, index: u32, address: Ipv4Addr) -> Result<bool> {

@@ -1,5 +1,6 @@
 //! A node seen from outside: start it, find it again, pull its plug.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -195,10 +196,14 @@ fn hosts(all: &[(String, u8)], addresses: &Addresses) -> String {
     text
 }
 
-/// Writes a file so that a crash leaves the old or the new one.
-pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+/// Writes a file so that a crash, of the machine too, leaves the old or the new one.
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let part = path.with_extension("part");
-    std::fs::write(&part, text)
+    std::fs::File::create(&part)
+        .and_then(|mut file| {
+            file.write_all(content.as_ref())?;
+            file.sync_all()
+        })
         .and_then(|()| std::fs::rename(&part, path))
         .map_err(Error::file("write", path))
 }

@@ -2,10 +2,14 @@
 //! another process by the time it is used.
 
 use std::fs;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rustix::process::{PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
@@ -29,6 +33,24 @@ impl Process {
 
     pub fn alive(&self) -> bool {
         Self::of(self.pid) == Some(*self)
+    }
+
+    /// Returns as soon as the process has ended.
+    pub async fn ended(&self) {
+        let handle = rustix::process::Pid::from_raw(self.pid)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok())
+            .and_then(|fd| AsyncFd::register_with_interest(fd, Interest::READABLE).ok());
+        // The handle may be that of another process which has the number by now.
+        while self.alive() {
+            match &handle {
+                Some(handle) => {
+                    let _ = handle.readable().await;
+                    // Readable before the last thread is gone.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                None => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
     }
 
     /// Sends a signal to exactly this process; false when it is gone.
@@ -55,6 +77,21 @@ mod tests {
         assert_eq!(parse(stat), Some(('S', 987_654)));
         assert_eq!(parse("garbage"), None);
         assert_eq!(parse(""), None);
+    }
+
+    #[tokio::test]
+    async fn the_end_is_noticed_at_once() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = Process::of(child.id().cast_signed()).unwrap();
+        let early = tokio::time::timeout(Duration::from_millis(50), process.ended()).await;
+        assert!(early.is_err(), "it runs");
+        child.kill().unwrap();
+        let started = std::time::Instant::now();
+        tokio::time::timeout(Duration::from_secs(10), process.ended())
+            .await
+            .unwrap();
+        assert!(started.elapsed() < Duration::from_secs(5));
+        child.wait().unwrap();
     }
 
     #[test]

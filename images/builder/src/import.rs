@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn the_list_of_containerd_is_read() {
         let text = "REF TYPE DIGEST SIZE PLATFORMS LABELS\n\
-            ghcr.io/c5c3/pause:1.0 application/vnd.oci.image.manifest.v1+json sha256:aa 1.2 KiB linux/amd64 -\n";
+            ghcr.io/c5c3/valkey:8.0 application/vnd.oci.image.manifest.v1+json sha256:aa 1.2 KiB linux/amd64 -\n";
         assert_eq!(
             parse_list(text),
-            BTreeSet::from([("ghcr.io/c5c3/pause:1.0".into(), "sha256:aa".into())])
+            BTreeSet::from([("ghcr.io/c5c3/valkey:8.0".into(), "sha256:aa".into())])
         );
     }
 }

@@ -19,7 +19,6 @@ mod lock;
 mod options;
 mod output;
 mod patch;
-mod pause;
 mod pins;
 mod plan;
 mod progress;

@@ -411,13 +411,6 @@ impl Request<'_> {
                     source: Source::Path(path),
                 });
                 continue;
-            } else if file.program.is_some() {
-                crate::pause::program(self.architecture).ok_or_else(|| {
-                    Error::Request(format!(
-                        "the pause program is not there for {} yet",
-                        self.architecture
-                    ))
-                })?
             } else {
                 file.content.clone().unwrap_or_default().into_bytes()
             };

@@ -89,9 +89,6 @@ pub struct File {
     /// A file that the caller of the build gives (`--input name=path`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
-    /// A program that this crate carries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     pub mode: Mode,
@@ -232,17 +229,9 @@ impl Recipe {
         for entry in &self.files {
             let line = entry.referenced.line();
             absolute(file, line, &entry.value.path)?;
-            let sources = [&entry.value.content, &entry.value.input, &entry.value.program];
+            let sources = [&entry.value.content, &entry.value.input];
             if sources.iter().filter(|source| source.is_some()).count() != 1 {
-                return bad(
-                    line,
-                    "a file has exactly one of `content`, `input` and `program`".into(),
-                );
-            }
-            if let Some(program) = &entry.value.program
-                && program != "pause"
-            {
-                return bad(line, format!("there is no program `{program}`; known: pause"));
+                return bad(line, "a file has exactly one of `content` and `input`".into());
             }
         }
         if let Some(image) = &self.image

@@ -69,6 +69,9 @@ pub struct Arguments {
     /// How long to wait for the cloud before giving up with exit code 4; it goes on all the same.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     wait: u64,
+    /// Let images come from this registry, `*` for any; those on this machine always may.
+    #[arg(long = "registry", value_name = "HOST")]
+    registries: Vec<String>,
     /// Without the kinds and operators of CobaltCore.
     #[arg(long)]
     cluster_only: bool,
@@ -168,6 +171,7 @@ fn cluster(arguments: &Arguments, start: Instant) -> Result<up::Up, Failure> {
     let options = up::Options {
         state: arguments.place.state_dir.clone(),
         nodes: arguments.nodes.or(ha.then_some(3)),
+        registries: arguments.registries.clone(),
         daemon: own(&command)?,
     };
     let mut say = |line: &str| tell(start, line);

@@ -52,6 +52,7 @@ async fn run(args: &[String]) -> Result<()> {
             let options = up::Options {
                 state: PathBuf::from(state),
                 nodes: count.parse().ok(),
+                registries: Vec::new(),
                 daemon: own(&command)?,
             };
             let up = up::up(&options, &mut say).await?;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use super::supervise::{self, Site};
 use super::{bootstrap, machine, pods};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
-use crate::images::{Images, write_pause};
+use crate::images::{Images, Registries, write_pause};
 use crate::layout::Layout;
 use crate::network::{self, Network};
 use crate::process::Process;
@@ -41,15 +42,39 @@ fn identity(layout: &Layout) -> PathBuf {
 
 /// The daemon of this cluster, when it runs.
 pub fn running(layout: &Layout) -> Option<Process> {
-    let text = std::fs::read(identity(layout)).ok()?;
-    let process: Process = serde_json::from_slice(&text).ok()?;
-    process.alive().then_some(process)
+    let text = std::fs::read(identity(layout)).unwrap_or_default();
+    let known: Option<Process> = serde_json::from_slice(&text).ok();
+    known.filter(Process::alive).or_else(|| {
+        // It has just started, or its file is damaged: the lock tells too.
+        let lock = std::fs::metadata(lock_file(layout)).ok()?;
+        let locks = std::fs::read_to_string("/proc/locks").ok()?;
+        Process::of(holder(&locks, lock.ino())?)
+    })
+}
+
+fn lock_file(layout: &Layout) -> PathBuf {
+    layout.state().join("lock")
+}
+
+/// Who locks the file with this number, from /proc/locks. Two file systems may use one
+/// number: then nobody is named.
+fn holder(locks: &str, inode: u64) -> Option<i32> {
+    let mut holders = locks.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, "FLOCK", _, _, pid, file, ..] = fields.as_slice() else {
+            return None;
+        };
+        let same = file.rsplit(':').next()?.parse() == Ok(inode);
+        same.then(|| pid.parse().ok()).flatten()
+    });
+    let first = holders.next()?;
+    holders.next().is_none().then_some(first)
 }
 
 /// One daemon for each state directory. The lock goes with the process; threads of one
 /// that was just killed may hold it a moment longer.
 async fn lock(layout: &Layout) -> Result<File> {
-    let path = layout.state().join("lock");
+    let path = lock_file(layout);
     let file = File::create(&path).map_err(Error::file("open", &path))?;
     for _ in 0..100 {
         if file.try_lock().is_ok() {
@@ -75,6 +100,7 @@ pub struct Running {
 
 impl Running {
     pub async fn start(options: &Options, say: Say<'_>) -> Result<Self> {
+        crate::limits::raise_files();
         let layout = Layout::new(&options.state)?;
         let held = lock(&layout).await?;
         let mut settings =
@@ -131,7 +157,11 @@ impl Running {
             client,
             fabric,
             network,
-            images: Images::new(stores),
+            images: Images::new(
+                stores,
+                layout.state().join("pulled"),
+                Registries::new(settings.registries.clone()),
+            ),
             init: options.init.clone(),
             streams,
             up: watch::Sender::new(std::collections::BTreeMap::new()),
@@ -259,4 +289,18 @@ pub fn ready() -> Result<()> {
         .open("/dev/null")
         .map_err(Error::file("open", "/dev/null"))?;
     nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lock_names_its_holder() {
+        let locks = "1: POSIX  ADVISORY  WRITE 5 fe:00:77 0 EOF\n2: FLOCK  ADVISORY  WRITE 1234 fe:00:77 0 EOF\n\
+            2: -> FLOCK  ADVISORY  WRITE 99 fe:00:77 0 EOF\n";
+        assert_eq!(holder(locks, 77), Some(1234));
+        assert_eq!(holder(locks, 78), None);
+        assert_eq!(holder("nonsense\n\n", 77), None);
+    }
 }

@@ -27,12 +27,12 @@ pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Resul
     let layout = Layout::new(state)?;
     // Settings that cannot be read must not keep a person from cleaning up.
     let settings = match Settings::load(&layout) {
-        Ok(settings) => settings.unwrap_or_default(),
-        Err(e) if purge => {
+        Ok(Some(settings)) => settings,
+        Ok(None) => Settings::salvage(&layout),
+        Err(e) => {
             say(&e.to_string());
-            Settings::default()
+            Settings::salvage(&layout)
         }
-        Err(e) => return Err(e),
     };
     stop_daemon(&layout, say).await?;
     let nodes = settings.nodes.iter().map(|entry| stop_node(&layout, entry));

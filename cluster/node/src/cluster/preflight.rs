@@ -9,57 +9,95 @@ use super::machine::program;
 use crate::cgroups;
 use crate::containerd::plugin_directory;
 use crate::error::{Error, Result};
+use crate::limits;
 
 /// Programs and the Debian package of each.
-const PROGRAMS: [(&str, &str); 3] = [
+const PROGRAMS: [(&str, &str); 4] = [
     ("containerd", "containerd"),
     ("runc", "runc"),
     ("nft", "nftables"),
+    // The plugin behind hostPort calls it.
+    ("iptables", "iptables"),
 ];
 const PLUGINS: &str = "containernetworking-plugins";
 
-/// Debian packages of programs that are not installed.
-pub fn missing_packages() -> Vec<&'static str> {
+/// Debian packages of programs that are not there.
+fn missing(installed: impl Fn(&str) -> bool, plugins: bool) -> Vec<&'static str> {
     let mut missing: Vec<&str> = PROGRAMS
         .into_iter()
-        .filter(|(name, _)| program(name).is_none())
+        .filter(|(name, _)| !installed(name))
         .map(|(_, package)| package)
         .collect();
-    if plugin_directory().is_none() {
+    if !plugins {
         missing.push(PLUGINS);
     }
     missing
 }
 
-/// Installs what is missing with one run of apt; says what to do where there is none.
-pub fn install(say: &mut dyn FnMut(&str)) -> Result<()> {
-    let missing = missing_packages();
+/// What to do about missing packages.
+#[derive(Debug, PartialEq, Eq)]
+enum Remedy {
+    Nothing,
+    /// Arguments of apt-get.
+    Install(Vec<String>),
+    Refuse(String),
+}
+
+fn remedy(missing: &[&str], apt: bool, archives: &Path) -> Remedy {
     if missing.is_empty() {
-        return Ok(());
+        return Remedy::Nothing;
     }
     let list = missing.join(" ");
-    if program("apt-get").is_none() {
-        return Err(Error::said(format!(
+    if !apt {
+        return Remedy::Refuse(format!(
             "these are missing and this machine has no apt-get to install them: {list}"
-        )));
+        ));
     }
+    let mut command: Vec<String> = [
+        "-y",
+        // Another run of apt, perhaps the machine's own at boot, may hold the lock.
+        "-o",
+        "DPkg::Lock::Timeout=300",
+        // Two runs delete each other's downloads.
+        "-o",
+        &format!("Dir::Cache::archives={}", archives.display()),
+        "--no-install-recommends",
+        "install",
+    ]
+    .map(String::from)
+    .into();
+    command.extend(missing.iter().map(|p| (*p).to_owned()));
+    Remedy::Install(command)
+}
+
+/// Installs what is missing with one run of apt; says what to do where there is none.
+pub fn install(state: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
+    let missing = missing(|name| program(name).is_some(), plugin_directory().is_some());
+    let archives = state.join(".packages");
+    let command = match remedy(&missing, program("apt-get").is_some(), &archives) {
+        Remedy::Nothing => return Ok(()),
+        Remedy::Refuse(why) => return Err(Error::said(why)),
+        Remedy::Install(command) => command,
+    };
+    let list = missing.join(" ");
     say(&format!("installs {list}"));
-    let run = |args: &[&str]| {
+    let partial = archives.join("partial");
+    std::fs::create_dir_all(&partial).map_err(Error::file("make directory", &partial))?;
+    let run = |args: &[String]| {
         Command::new("apt-get")
-            .args(["-o", "DPkg::Lock::Timeout=300", "-y"])
             .args(args)
             .env("DEBIAN_FRONTEND", "noninteractive")
             .output()
             .map_err(Error::system("run apt-get"))
     };
-    let mut command = vec!["install", "--no-install-recommends"];
-    command.extend(&missing);
     let mut done = run(&command)?;
     if !done.status.success() {
         // The list of packages may be old or empty.
-        run(&["update"])?;
+        say("fetches the list of packages");
+        run(&["-o", "DPkg::Lock::Timeout=300", "update"].map(String::from))?;
         done = run(&command)?;
     }
+    let _ = std::fs::remove_dir_all(&archives);
     match done.status.success() {
         true => Ok(()),
         false => Err(Error::said(format!(
@@ -92,6 +130,13 @@ pub fn problems(state: &Path) -> Vec<String> {
             ));
         }
     }
+    let files = limits::files();
+    if files < limits::LEAST_FILES {
+        found.push(format!(
+            "only {files} files may be open at once, {} are needed: raise the limit (`ulimit -Hn`)",
+            limits::LEAST_FILES
+        ));
+    }
     if let Err(e) = cgroups::hierarchies() {
         found.push(e.to_string());
     }
@@ -102,4 +147,41 @@ pub fn problems(state: &Path) -> Vec<String> {
         ));
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_is_installed() {
+        let none = |_: &str| false;
+        for (installed, plugins, expected) in [
+            (&(|_: &str| true) as &dyn Fn(&str) -> bool, true, vec![]),
+            (&|_| true, false, vec![PLUGINS]),
+            (&|name| name != "runc", true, vec!["runc"]),
+            (
+                &none,
+                false,
+                vec!["containerd", "runc", "nftables", "iptables", PLUGINS],
+            ),
+        ] {
+            assert_eq!(missing(installed, plugins), expected);
+        }
+    }
+
+    #[test]
+    fn apt_is_used_where_it_is() {
+        let at = Path::new("/s/.packages");
+        assert_eq!(remedy(&[], false, at), Remedy::Nothing);
+        let Remedy::Install(command) = remedy(&["runc", "nftables"], true, at) else {
+            panic!("apt is there");
+        };
+        assert_eq!(command[command.len() - 3..], ["install", "runc", "nftables"]);
+        assert!(command.contains(&"Dir::Cache::archives=/s/.packages".to_owned()));
+        assert_eq!(
+            remedy(&["runc"], false, at),
+            Remedy::Refuse("these are missing and this machine has no apt-get to install them: runc".into())
+        );
+    }
 }

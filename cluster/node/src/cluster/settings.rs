@@ -23,6 +23,9 @@ pub struct Settings {
     pub clusters: Vec<String>,
     pub addresses: Addresses,
     pub nodes: Vec<NodeEntry>,
+    /// Registries that may be asked for images, beside those on this machine.
+    #[serde(default)]
+    pub registries: Vec<String>,
     /// Port of the API on loopback; the same after a restart.
     pub port: u16,
 }
@@ -33,36 +36,67 @@ impl Default for Settings {
             clusters: vec!["default".into()],
             addresses: Addresses::default(),
             nodes: Vec::new(),
+            registries: Vec::new(),
             port: 0,
         }
     }
 }
 
-fn file(layout: &Layout) -> PathBuf {
-    layout.state().join("cluster.json")
+/// Two copies: one that a failing disk cut short does not stop the cluster.
+fn files(layout: &Layout) -> [PathBuf; 2] {
+    ["cluster.json", "cluster.json.copy"].map(|name| layout.state().join(name))
 }
 
 impl Settings {
-    /// What is stored, or nothing for a new cluster. A file that was cut short by a crash
-    /// is named, not guessed at.
+    /// What is stored, or nothing for a new cluster. Damage of both copies is named, not
+    /// guessed at.
     pub fn load(layout: &Layout) -> Result<Option<Self>> {
-        let path = file(layout);
-        let text = match std::fs::read(&path) {
-            Ok(text) => text,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(Error::file("read", path)(e)),
-        };
-        serde_json::from_slice(&text).map(Some).map_err(|e| {
-            Error::said(format!(
-                "{} is damaged ({e}): remove it to start with new settings; objects and volumes stay",
-                path.display()
-            ))
-        })
+        let mut damage = None;
+        for path in files(layout) {
+            let text = match std::fs::read(&path) {
+                Ok(text) => text,
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(Error::file("read", path)(e)),
+            };
+            match serde_json::from_slice(&text) {
+                Ok(settings) => return Ok(Some(settings)),
+                Err(e) => damage = Some(format!("{} is damaged ({e})", path.display())),
+            }
+        }
+        match damage {
+            None => Ok(None),
+            Some(what) => Err(Error::said(format!(
+                "{what}, and so is its copy: remove both to start with new settings; objects and volumes stay"
+            ))),
+        }
+    }
+
+    /// The nodes that run or ran since the machine started, when nothing else tells.
+    pub fn salvage(layout: &Layout) -> Self {
+        let mut settings = Self::default();
+        for entry in std::fs::read_dir(layout.run()).into_iter().flatten().flatten() {
+            let index = entry
+                .file_name()
+                .to_str()
+                .and_then(|n| n.strip_prefix('n')?.parse().ok());
+            let spec = std::fs::read(entry.path().join("spec.json")).unwrap_or_default();
+            let spec: Result<crate::init::Spec, _> = serde_json::from_slice(&spec);
+            if let (Some(index), Ok(spec)) = (index, spec) {
+                settings.nodes.push(NodeEntry {
+                    name: spec.name,
+                    index,
+                });
+            }
+        }
+        settings
     }
 
     pub fn store(&self, layout: &Layout) -> Result<()> {
         let text = serde_json::to_string_pretty(self).map_err(|e| Error::said(format!("settings: {e}")))?;
-        crate::node::write(&file(layout), &text)
+        for path in files(layout) {
+            crate::node::write(&path, &text)?;
+        }
+        Ok(())
     }
 
     /// Adds nodes until there are `count`. Nodes are never taken away by this.
@@ -124,7 +158,12 @@ mod tests {
         assert_eq!(settings.node("node-2").unwrap().index, 2);
         let said = settings.node("x").unwrap_err().to_string();
         assert_eq!(said, "no node \"x\"; there are: node-1, node-2");
-        std::fs::write(file(&layout), "{ half").unwrap();
+        let [first, second] = files(&layout);
+        std::fs::write(&first, "{ half").unwrap();
+        assert_eq!(Settings::load(&layout).unwrap(), Some(settings.clone()));
+        std::fs::remove_file(&first).unwrap();
+        assert_eq!(Settings::load(&layout).unwrap(), Some(settings.clone()));
+        std::fs::write(&second, "").unwrap();
         let said = Settings::load(&layout).unwrap_err().to_string();
         assert!(said.contains("is damaged"), "{said}");
         assert!(settings.grow(0).is_err());

@@ -24,10 +24,10 @@ use crate::network::{Member, Network};
 use crate::node::{self, Blueprint, Node};
 use crate::pods::sandbox::Dns;
 
-/// How often a node is looked at: whether it lives, and whether it should.
+/// How often is looked whether a node that is off should be on.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often its cable is checked.
-const CABLE: u32 = 20;
+/// How often a node's cable is checked.
+const CABLE: Duration = Duration::from_secs(5);
 
 /// What the nodes of a cluster share.
 pub struct Site {
@@ -175,14 +175,13 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, Cancella
 
 /// Returns when the node is dead or the program stops.
 async fn live(site: &Site, node: &Node, stop: &CancellationToken) {
-    let mut looks = 0u32;
     while !stop.is_cancelled() && node.alive() {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK) => {}
+            () = node.init.ended() => return,
+            () = tokio::time::sleep(CABLE) => {}
         }
-        looks = looks.wrapping_add(1);
-        if looks.is_multiple_of(CABLE) && node.alive() {
+        if node.alive() {
             match site.fabric.plug(node.layout.index, &node.ns).await {
                 Ok(true) => {
                     tracing::info!(node = node.layout.name, "plugged in again");

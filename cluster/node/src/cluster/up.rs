@@ -20,6 +20,8 @@ pub struct Options {
     pub state: PathBuf,
     /// At least so many nodes; `None` leaves a cluster as it is and gives a new one one node.
     pub nodes: Option<u8>,
+    /// Registries to allow beside those that are allowed already.
+    pub registries: Vec<String>,
     /// Program and arguments that run [`daemon::run`] for this state directory.
     pub daemon: Vec<String>,
 }
@@ -38,16 +40,21 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
     if !problems.is_empty() {
         return Err(Error::said(problems.join("\n")));
     }
-    preflight::install(say)?;
+    preflight::install(&options.state, say)?;
     let layout = Layout::new(&options.state)?;
     let kubeconfig = layout.state().join("api/kubeconfig");
     let mut settings = Settings::load(&layout)?.unwrap_or_default();
-    let before = settings.nodes.len();
+    let before = settings.clone();
     settings.grow(options.nodes.unwrap_or(1))?;
+    for host in &options.registries {
+        if !settings.registries.contains(host) {
+            settings.registries.push(host.clone());
+        }
+    }
     if answers(&layout, settings.port).await? {
-        if settings.nodes.len() != before {
+        if settings != before {
             return Err(Error::said(
-                "the cluster runs: `c5c3 down`, then `c5c3 up --nodes` to add nodes",
+                "the cluster runs with other nodes or registries: `c5c3 down`, then this again",
             ));
         }
         return Ok(Up {

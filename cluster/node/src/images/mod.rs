@@ -5,6 +5,7 @@ mod hardlink;
 mod import;
 mod pause;
 mod reference;
+mod registry;
 pub mod store;
 pub mod tiny;
 
@@ -18,6 +19,7 @@ use tonic::transport::Channel;
 pub use import::Target;
 pub use pause::write_pause;
 pub use reference::{builder_name, normalise};
+pub use registry::Registries;
 
 use crate::containerd::PAUSE;
 use crate::error::{Error, Result};
@@ -28,16 +30,36 @@ use crate::layout::NodeLayout;
 pub struct Images {
     /// OCI layouts, the first that has an image wins.
     stores: Arc<Vec<PathBuf>>,
+    pulled: Arc<Pulled>,
     /// One import at a time: the second node finds the layers of the first.
     nodes: Arc<Mutex<BTreeMap<String, Target>>>,
 }
 
+/// What came from registries.
+struct Pulled {
+    layout: PathBuf,
+    registries: Registries,
+    /// One image at a time: the second pod that wants it finds it.
+    turn: Mutex<()>,
+}
+
 impl Images {
-    pub fn new(stores: Vec<PathBuf>) -> Self {
+    /// `pulled` is a layout of this cluster's own, for what comes from registries.
+    pub fn new(stores: Vec<PathBuf>, pulled: PathBuf, registries: Registries) -> Self {
         Self {
             stores: Arc::new(stores),
+            pulled: Arc::new(Pulled {
+                layout: pulled,
+                registries,
+                turn: Mutex::default(),
+            }),
             nodes: Arc::default(),
         }
+    }
+
+    /// Forgets what was pulled; what nodes have taken of it stays theirs.
+    pub fn drop_pulled(&self) {
+        let _ = std::fs::remove_dir_all(&self.pulled.layout);
     }
 
     /// A node that takes images and gives its layers to others.
@@ -50,11 +72,15 @@ impl Images {
         self.nodes.lock().await.remove(name);
     }
 
-    /// Brings `reference` to the node, from the first store that has it. An image that
-    /// is nowhere is an error that says what builds it.
-    pub async fn provide(&self, node: &str, reference: &str) -> Result<()> {
+    /// Brings `reference` to the node: from the first store that has it, else from its
+    /// registry; with `anew`, a registry is asked even for what was pulled before. An image
+    /// that is nowhere is an error that says what builds it.
+    pub async fn provide(&self, node: &str, reference: &str, anew: bool) -> Result<()> {
         let wanted = normalise(reference);
-        let found = self.find(&wanted).await?;
+        let found = match self.find(&self.stores, &wanted).await? {
+            Some(image) => Some(image),
+            None => self.pulled(reference, &wanted, anew).await?,
+        };
         let Some(image) = found else {
             return Err(Error::said(self.missing(reference)));
         };
@@ -70,8 +96,30 @@ impl Images {
         target.import(&image, &donors).await
     }
 
-    async fn find(&self, wanted: &str) -> Result<Option<store::Image>> {
-        let (stores, wanted) = (self.stores.clone(), wanted.to_owned());
+    async fn pulled(&self, reference: &str, wanted: &str, anew: bool) -> Result<Option<store::Image>> {
+        let place = Arc::new(vec![self.pulled.layout.clone()]);
+        let _turn = self.pulled.turn.lock().await;
+        // A layout that was cut short is no reason to fail: it can be fetched again.
+        let had = self.find(&place, wanted).await.unwrap_or_else(|_| {
+            self.drop_pulled();
+            None
+        });
+        let host = reference::parts(reference).map(|p| p.host).unwrap_or_default();
+        if (had.is_some() && !anew) || !self.pulled.registries.allow(&host) {
+            return Ok(had);
+        }
+        match registry::pull(wanted, &self.pulled.layout).await {
+            Ok(()) => self.find(&place, wanted).await,
+            Err(e) if had.is_some() => {
+                tracing::warn!("{e}; an earlier copy is used");
+                Ok(had)
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn find(&self, stores: &Arc<Vec<PathBuf>>, wanted: &str) -> Result<Option<store::Image>> {
+        let (stores, wanted) = (stores.clone(), wanted.to_owned());
         tokio::task::spawn_blocking(move || {
             for directory in stores.iter() {
                 if let Some(image) = store::find(directory, &wanted)? {
@@ -91,8 +139,16 @@ impl Images {
             .filter(|s| !s.ends_with("builtin"))
             .map(|s| s.display().to_string())
             .collect();
+        let host = reference::parts(reference).map(|p| p.host).unwrap_or_default();
+        // Names below `.local` are never a registry's.
+        let registry = match host.is_empty() || host.ends_with(".local") {
+            true => String::new(),
+            false => {
+                format!(", or let it come from its registry: `c5c3 down`, then `c5c3 up --registry {host}`")
+            }
+        };
         format!(
-            "image {reference:?} is not in the local store ({}): build it with `c5c3 image build {}`",
+            "image {reference:?} is not in the local store ({}): build it with `c5c3 image build {}`{registry}",
             places.join(", "),
             builder_name(reference)
         )
@@ -100,6 +156,6 @@ impl Images {
 
     /// The sandbox image, which every node needs first.
     pub async fn provide_pause(&self, node: &str) -> Result<()> {
-        self.provide(node, PAUSE).await
+        self.provide(node, PAUSE, false).await
     }
 }

@@ -20,6 +20,34 @@ pub fn normalise(reference: &str) -> String {
     }
 }
 
+/// A full reference, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    pub host: String,
+    pub repository: String,
+    /// Tag or digest.
+    pub version: String,
+}
+
+pub fn parts(reference: &str) -> Option<Parts> {
+    let full = normalise(reference);
+    let (host, rest) = full.split_once('/')?;
+    let (repository, version) = rest.split_once('@').or_else(|| rest.rsplit_once(':'))?;
+    // A reference may name both; the digest decides.
+    let repository = repository.split(':').next()?;
+    let plain = |text: &str, extra: &[u8]| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || extra.contains(&b))
+    };
+    (plain(host, b".-:") && plain(repository, b"._-/") && plain(version, b"._-:")).then(|| Parts {
+        host: host.into(),
+        repository: repository.into(),
+        version: version.into(),
+    })
+}
+
 fn tag(name: &str) -> Option<&str> {
     let last = name.rsplit('/').next()?;
     last.split_once(':').map(|(_, tag)| tag)
@@ -35,6 +63,19 @@ pub fn builder_name(reference: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn taken_apart() {
+        let of = |text: &str| parts(text).map(|p| (p.host, p.repository, p.version));
+        let expect = |host: &str, repository: &str, version: &str| {
+            Some((host.to_owned(), repository.to_owned(), version.to_owned()))
+        };
+        assert_eq!(of("busybox"), expect("docker.io", "library/busybox", "latest"));
+        assert_eq!(of("localhost:5000/x/y:z"), expect("localhost:5000", "x/y", "z"));
+        assert_eq!(of("r.io/x:1@sha256:ab"), expect("r.io", "x", "sha256:ab"));
+        assert_eq!(of("r.io/x y:1"), None);
+        assert_eq!(of("r.io/../x:1"), expect("r.io", "../x", "1"));
+    }
 
     #[test]
     fn references() {

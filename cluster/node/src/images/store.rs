@@ -43,6 +43,7 @@ struct Index {
 #[serde(rename_all = "camelCase")]
 struct Manifest {
     schema_version: u32,
+    #[serde(default)]
     media_type: String,
     config: Descriptor,
     layers: Vec<Descriptor>,
@@ -120,15 +121,7 @@ fn open(directory: &Path, reference: &str, top: Descriptor) -> Result<Image> {
     let manifest = if top.media_type.contains("index") || top.media_type.contains("list") {
         let path = blob(directory, &top.digest)?;
         let index: Index = read(&path)?;
-        index
-            .manifests
-            .into_iter()
-            .find(|d| {
-                d.platform
-                    .as_ref()
-                    .is_none_or(|p| p.os == "linux" && p.architecture == architecture())
-            })
-            .ok_or_else(|| Error::said(format!("{reference} has no image for {}", architecture())))?
+        choose(index.manifests, reference)?
     } else {
         top
     };
@@ -152,9 +145,62 @@ fn open(directory: &Path, reference: &str, top: Descriptor) -> Result<Image> {
 }
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let hash = Sha256::digest(bytes);
+    digest(&Sha256::digest(bytes))
+}
+
+pub(super) fn digest(hash: &[u8]) -> String {
     let hex: String = hash.iter().map(|b| format!("{b:02x}")).collect();
     format!("sha256:{hex}")
+}
+
+fn read_text<T: serde::de::DeserializeOwned>(text: &[u8], reference: &str) -> Result<T> {
+    serde_json::from_slice(text).map_err(|e| Error::said(format!("manifest of {reference}: {e}")))
+}
+
+/// The image for this machine, when `text` is an index of several.
+pub(super) fn for_this_machine(text: &[u8], reference: &str) -> Result<Option<Descriptor>> {
+    #[derive(Deserialize)]
+    struct Either {
+        manifests: Option<Vec<Descriptor>>,
+    }
+    let either: Either = read_text(text, reference)?;
+    either.manifests.map(|all| choose(all, reference)).transpose()
+}
+
+fn choose(all: Vec<Descriptor>, reference: &str) -> Result<Descriptor> {
+    let fits = |p: &Platform| p.os == "linux" && p.architecture == architecture();
+    all.into_iter()
+        .find(|d| d.platform.as_ref().is_none_or(fits))
+        .ok_or_else(|| Error::said(format!("{reference} has no image for {}", architecture())))
+}
+
+/// Everything that a manifest names.
+pub(super) fn parts(text: &[u8], reference: &str) -> Result<Vec<Descriptor>> {
+    let manifest: Manifest = read_text(text, reference)?;
+    Ok(std::iter::once(manifest.config).chain(manifest.layers).collect())
+}
+
+/// Gives a manifest that lies in the layout a name.
+pub(super) fn enter(directory: &Path, reference: &str, mut top: Descriptor) -> Result<()> {
+    top.annotations.insert(NAMES[0].into(), reference.into());
+    let file = directory.join("index.json");
+    let mut index: Index = match file.exists() {
+        true => read(&file)?,
+        false => Index {
+            schema_version: 2,
+            manifests: Vec::new(),
+        },
+    };
+    index
+        .manifests
+        .retain(|d| d.annotations.get(NAMES[0]).map(String::as_str) != Some(reference));
+    index.manifests.push(top);
+    crate::node::write(
+        &directory.join("oci-layout"),
+        "{\"imageLayoutVersion\":\"1.0.0\"}\n",
+    )?;
+    let text = serde_json::to_string_pretty(&index).map_err(|e| Error::said(e.to_string()))?;
+    crate::node::write(&file, &text)
 }
 
 /// Adds an image of one uncompressed layer to a layout.
@@ -164,7 +210,8 @@ pub fn add(directory: &Path, reference: &str, layer: &[u8], config: serde_json::
     let put = |bytes: &[u8], media_type: &str| -> Result<Descriptor> {
         let digest = sha256(bytes);
         let path = blob(directory, &digest)?;
-        fs::write(&path, bytes).map_err(Error::file("write", &path))?;
+        // Not in place: nodes may hold the old file by a hard link.
+        crate::node::write(&path, bytes)?;
         Ok(Descriptor {
             media_type: media_type.into(),
             digest,
@@ -191,26 +238,8 @@ pub fn add(directory: &Path, reference: &str, layer: &[u8], config: serde_json::
         layers: vec![layer],
     };
     let text = serde_json::to_vec(&manifest).map_err(|e| Error::said(e.to_string()))?;
-    let mut top = put(&text, MANIFEST)?;
-    top.annotations.insert(NAMES[0].into(), reference.into());
-    let file = directory.join("index.json");
-    let mut index: Index = match file.exists() {
-        true => read(&file)?,
-        false => Index {
-            schema_version: 2,
-            manifests: Vec::new(),
-        },
-    };
-    index
-        .manifests
-        .retain(|d| d.annotations.get(NAMES[0]).map(String::as_str) != Some(reference));
-    index.manifests.push(top);
-    crate::node::write(
-        &directory.join("oci-layout"),
-        "{\"imageLayoutVersion\":\"1.0.0\"}\n",
-    )?;
-    let text = serde_json::to_string_pretty(&index).map_err(|e| Error::said(e.to_string()))?;
-    crate::node::write(&file, &text)
+    let top = put(&text, MANIFEST)?;
+    enter(directory, reference, top)
 }
 
 /// Identity of a layer on top of those below it.

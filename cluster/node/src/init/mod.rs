@@ -113,6 +113,7 @@ pub(crate) fn parse_answer(answer: &str) -> Option<i32> {
 }
 
 fn second(spec: &Spec) -> Result<()> {
+    crate::limits::raise_files();
     root::enter(spec)?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{READY}")

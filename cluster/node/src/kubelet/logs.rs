@@ -1,5 +1,6 @@
 //! Container logs are rotated here: the runtime only writes them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,27 +14,32 @@ const PERIOD: Duration = Duration::from_secs(30);
 
 /// Looks at the logs of all running containers now and then.
 pub async fn rotate(cri: Cri) {
+    let mut paths = BTreeMap::new();
     loop {
         tokio::time::sleep(PERIOD).await;
-        let Ok(containers) = cri.containers(&[]).await else {
-            continue;
-        };
-        for container in containers {
-            if container.state != ContainerState::ContainerRunning as i32 {
-                continue;
-            }
-            if let Err(e) = rotate_one(&cri, &container.id).await {
-                tracing::warn!(container = container.id, "rotation of its log: {e}");
-            }
+        if let Err(e) = rotate_above(&cri, LIMIT, &mut paths).await {
+            tracing::debug!("rotation of logs: {e}");
         }
     }
 }
 
-async fn rotate_one(cri: &Cri, id: &str) -> crate::Result<()> {
-    let path = PathBuf::from(cri.container_status(id).await?.log_path);
-    if std::fs::metadata(&path).is_ok_and(|m| m.len() > LIMIT) {
-        put_aside(&path, KEEP);
-        cri.reopen_log(id).await?;
+/// Puts every log aside that is longer than `limit`. The runtime is asked once where a
+/// container's log is; `paths` keeps it.
+pub async fn rotate_above(cri: &Cri, limit: u64, paths: &mut BTreeMap<String, PathBuf>) -> crate::Result<()> {
+    let running = ContainerState::ContainerRunning as i32;
+    let containers = cri.containers(&[]).await?;
+    paths.retain(|id, _| containers.iter().any(|c| c.id == *id));
+    for container in containers.iter().filter(|c| c.state == running) {
+        let id = &container.id;
+        if !paths.contains_key(id) {
+            let path = cri.container_status(id).await?.log_path;
+            paths.insert(id.clone(), path.into());
+        }
+        let long = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|m| m.len() > limit);
+        if let Some(path) = paths.get(id).filter(|p| long(p)) {
+            put_aside(path, KEEP);
+            cri.reopen_log(id).await?;
+        }
     }
     Ok(())
 }

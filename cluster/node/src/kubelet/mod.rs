@@ -1,6 +1,7 @@
 //! A node's agent: the pods that the API gives it, what the runtime tells, what others
 //! want to know about it.
 
+mod disk;
 mod events;
 mod logs;
 mod node_object;
@@ -19,7 +20,9 @@ use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub use disk::remove_unused;
 pub use events::runtime_events;
+pub use logs::rotate_above;
 pub use node_object::{Description, mark_down};
 pub use objects::{Catalogue, KubeObjects};
 pub use reporter::KubeReporter;
@@ -76,6 +79,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) {
         () = agent.run(setup.client.clone(), changes) => {}
         () = node_object::keep(setup.client, host.clone(), setup.description) => {}
         () = logs::rotate(host.cri.clone()) => {}
+        () = disk::watch(&host) => {}
         () = objects.renew_tokens() => {}
     }
 }

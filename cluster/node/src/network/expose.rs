@@ -25,13 +25,15 @@ impl Drop for Exposed {
 }
 
 impl Exposed {
-    /// Opens what is missing and closes what is not wanted any more. `dial` gives a
-    /// namespace to connect from, for each connection anew: nodes come and go.
+    /// Opens what is missing and closes what is not wanted any more; gives back what could
+    /// not be opened, and why. `dial` gives a namespace to connect from, for each connection
+    /// anew: nodes come and go.
     pub async fn set(
         &mut self,
         wanted: &[Exposure],
         dial: impl Fn() -> Option<NetNs> + Clone + Send + Sync + 'static,
-    ) {
+    ) -> Vec<(Exposure, io::Error)> {
+        let mut failed = Vec::new();
         self.open.retain(|exposure, task| {
             let keep = wanted.contains(exposure);
             if !keep {
@@ -51,9 +53,10 @@ impl Exposed {
                     let task = tokio::spawn(accept(listener, to, dial.clone()));
                     self.open.insert(exposure.clone(), task);
                 }
-                Err(e) => tracing::warn!("{} cannot listen on {at}: {e}", exposure.service),
+                Err(e) => failed.push((exposure.clone(), e)),
             }
         }
+        failed
     }
 }
 

@@ -1,6 +1,6 @@
 //! Follows Services and EndpointSlices and keeps the nodes in step.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,8 +15,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::balancers;
+use super::conntrack;
 use super::expose::{self, Exposed};
-use super::frontends::{Protocol, Snapshot, exposures, frontends};
+use super::frontends::{Frontend, Protocol, Snapshot, exposures, frontends};
 use super::table::{self, Own};
 use crate::addresses::Addresses;
 use crate::dns;
@@ -29,6 +31,8 @@ const DNS_PORT: u16 = 10053;
 const API_PORT: u16 = 6443;
 /// Changes that come together are applied together.
 const TOGETHER: Duration = Duration::from_millis(20);
+/// After a port of the machine could not be opened.
+const RETRY: Duration = Duration::from_secs(5);
 
 pub struct Settings {
     pub addresses: Addresses,
@@ -69,6 +73,8 @@ pub struct Network {
     joined: tokio::sync::Mutex<BTreeMap<String, Joined>>,
     /// Namespaces to connect from, for the listeners of the machine.
     ways: Arc<Mutex<BTreeMap<String, NetNs>>>,
+    /// Nodes known to be off: their endpoints take no connections, whatever the API says yet.
+    down: Mutex<BTreeSet<String>>,
     changed: Notify,
 }
 
@@ -80,6 +86,7 @@ impl Network {
             catalogue: Arc::default(),
             joined: tokio::sync::Mutex::default(),
             ways: Arc::default(),
+            down: Mutex::default(),
             changed: Notify::new(),
         })
     }
@@ -102,8 +109,7 @@ impl Network {
 
     /// A namespace from which every pod and service can be reached.
     pub fn way(&self) -> Option<NetNs> {
-        let ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        ways.values().next().cloned()
+        lock(&self.ways).values().next().cloned()
     }
 
     /// Rules, DNS and the API on a node that came up.
@@ -132,20 +138,46 @@ impl Network {
             applied: String::new(),
             tasks,
         };
+        lock(&self.down).remove(&member.name);
         self.apply(&mut joined).await?;
         self.joined.lock().await.insert(member.name.clone(), joined);
-        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        ways.insert(member.name, member.ns);
+        lock(&self.ways).insert(member.name, member.ns);
+        self.changed.notify_one();
         Ok(())
     }
 
-    /// The node is down: nothing of this program stays in its namespace.
+    /// The node is down: nothing of this program stays in its namespace, and no other node
+    /// sends to it any more.
     pub async fn leave(&self, name: &str) {
-        self.joined.lock().await.remove(name);
-        self.ways
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(name);
+        let mut all = self.joined.lock().await;
+        all.remove(name);
+        lock(&self.ways).remove(name);
+        lock(&self.down).insert(name.to_owned());
+        self.apply_all(&mut all).await;
+    }
+
+    async fn apply_all(&self, all: &mut BTreeMap<String, Joined>) {
+        let each = all.values_mut().map(|joined| self.apply(joined));
+        for applied in futures::future::join_all(each).await {
+            if let Err(e) = applied {
+                tracing::warn!("{e}");
+            }
+        }
+    }
+
+    /// Ports of Services with the endpoints that can be reached.
+    fn living(&self) -> Vec<Frontend> {
+        let plan = &self.settings.addresses;
+        let reserved = [plan.dns_service(), plan.api_service()];
+        let snapshot = self.snapshot.borrow().clone();
+        let down = lock(&self.down);
+        let mut all = frontends(&snapshot);
+        all.retain(|f| !reserved.contains(&f.address));
+        for frontend in &mut all {
+            let off = |node: &Option<String>| node.as_ref().is_some_and(|name| down.contains(name));
+            frontend.backends.retain(|b| !off(&b.node));
+        }
+        all
     }
 
     fn builtin(&self) -> Vec<(Ipv4Addr, Protocol, u16, u16)> {
@@ -167,12 +199,7 @@ impl Network {
             masquerade: joined.masquerade,
             builtin: self.builtin(),
         };
-        let snapshot = self.snapshot.borrow().clone();
-        let reserved = [plan.dns_service(), plan.api_service()];
-        let all: Vec<_> = frontends(&snapshot)
-            .into_iter()
-            .filter(|f| !reserved.contains(&f.address))
-            .collect();
+        let all = self.living();
         let text = table::render(&own, plan, &all);
         if text == joined.applied {
             return Ok(());
@@ -189,7 +216,33 @@ impl Network {
                 String::from_utf8_lossy(&done.stderr).trim()
             )));
         }
+        let first = joined.applied.is_empty();
         joined.applied = text;
+        if first {
+            return Ok(());
+        }
+        let builtin = [plan.dns_service(), plan.api_service()];
+        let services = plan.service_network();
+        let node = own.address;
+        let stale = move |flow: &conntrack::Flow| {
+            let to = flow.to;
+            let service = services.contains(*to.ip()) && !builtin.contains(to.ip());
+            let takes = |f: &Frontend| {
+                let named = (f.address, f.port) == (*to.ip(), to.port())
+                    || (*to.ip() == node && f.node_port == Some(to.port()));
+                f.protocol == Protocol::Udp && named
+            };
+            let frontend = all.iter().find(|f| takes(f));
+            match frontend {
+                Some(frontend) => frontend.backends.iter().all(|b| b.to != flow.from),
+                None => service,
+            }
+        };
+        match conntrack::forget(&member.ns, stale).await {
+            Ok(0) => {}
+            Ok(count) => tracing::debug!(node = member.name, count, "flows to old endpoints forgotten"),
+            Err(e) => tracing::warn!(node = member.name, "flows to old endpoints: {e}"),
+        }
         Ok(())
     }
 
@@ -199,30 +252,28 @@ impl Network {
         let (slices, following_slices) = self.store::<EndpointSlice>(&client);
         let work = async {
             let mut exposed = Exposed::default();
+            let mut balancers = balancers::Balancers::new(&client);
+            let mut again = false;
             loop {
-                self.changed.notified().await;
-                tokio::time::sleep(TOGETHER).await;
+                tokio::select! {
+                    () = self.changed.notified() => tokio::time::sleep(TOGETHER).await,
+                    // A port that was taken may be free by now.
+                    () = tokio::time::sleep(RETRY), if again => {}
+                }
                 let snapshot = Snapshot {
                     services: services.state(),
                     slices: slices.state(),
                 };
                 self.catalogue.set(snapshot.services.clone());
                 let (wanted, wrong) = exposures(&snapshot);
-                for text in wrong {
-                    tracing::warn!("{text}");
-                }
-                self.snapshot.send_replace(Arc::new(snapshot));
-                for joined in self.joined.lock().await.values_mut() {
-                    if let Err(e) = self.apply(joined).await {
-                        tracing::warn!("{e}");
-                    }
-                }
+                let snapshot = Arc::new(snapshot);
+                self.snapshot.send_replace(snapshot.clone());
+                self.apply_all(&mut *self.joined.lock().await).await;
                 let ways = self.ways.clone();
-                let dial = move || {
-                    let ways = ways.lock().unwrap_or_else(PoisonError::into_inner);
-                    ways.values().next().cloned()
-                };
-                exposed.set(&wanted, dial).await;
+                let dial = move || lock(&ways).values().next().cloned();
+                let failed = exposed.set(&wanted, dial).await;
+                again = !failed.is_empty();
+                again |= !balancers.report(&snapshot, &failed, &wrong).await;
             }
         };
         tokio::select! {
@@ -257,4 +308,8 @@ impl Network {
         };
         (store, following)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

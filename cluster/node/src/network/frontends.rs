@@ -143,9 +143,9 @@ pub struct Exposure {
 
 const EXPOSE: &str = "c5c3.io/expose";
 
-/// Services with the annotation, or of type LoadBalancer (on their own port). The text is
-/// what is wrong with those that cannot be exposed.
-pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<String>) {
+/// Services with the annotation, or of type LoadBalancer (on their own port). Beside them
+/// what is wrong with those that cannot be exposed, by name.
+pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<(String, String)>) {
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for service in &snapshot.services {
         let Some(spec) = &service.spec else { continue };
@@ -173,9 +173,10 @@ pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<String>) {
                     listen,
                     to: SocketAddrV4::new(address, *port),
                 }),
-                (_, None) => bad.push(format!("{name}: {EXPOSE} needs a TCP port in the Service")),
-                _ => bad.push(format!(
-                    "{name}: {EXPOSE} is {text:?}, not a port number from 1 to 65535"
+                (_, None) => bad.push((name, format!("{EXPOSE} needs a TCP port in the Service"))),
+                _ => bad.push((
+                    name,
+                    format!("{EXPOSE} is {text:?}, not a port number from 1 to 65535"),
                 )),
             },
             None if balancer => good.extend(ports.into_iter().map(|port| Exposure {
@@ -267,7 +268,10 @@ pub(crate) mod tests {
         assert!(good.is_empty());
         assert_eq!(
             bad,
-            ["n/web: c5c3.io/expose is \"many\", not a port number from 1 to 65535"]
+            [(
+                "n/web".to_owned(),
+                "c5c3.io/expose is \"many\", not a port number from 1 to 65535".to_owned()
+            )]
         );
     }
 }

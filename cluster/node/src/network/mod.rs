@@ -1,6 +1,8 @@
 //! Services: what they are ([`frontends`]), the rules of a node ([`table`]), and the loop
 //! that follows the API and keeps every node's rules, names and loopback listeners.
 
+mod balancers;
+mod conntrack;
 mod expose;
 mod follow;
 pub mod frontends;

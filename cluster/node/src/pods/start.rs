@@ -128,7 +128,10 @@ async fn image(host: &Host, pod: &Pod, wanted: &Container) -> Result<ImageUser, 
     let mut text = format!("Container image {reference:?} already present on machine");
     if present.is_none() || always {
         let started = std::time::Instant::now();
-        let provided = host.images.provide(&host.node.layout.name, reference).await;
+        let provided = host
+            .images
+            .provide(&host.node.layout.name, reference, always)
+            .await;
         match provided {
             Ok(()) => {
                 present = known(host, reference).await.map_err(failed)?;

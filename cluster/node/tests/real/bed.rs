@@ -7,7 +7,7 @@ use std::time::Duration;
 use embedded_node::containerd::{Machine, plugin_directory};
 use embedded_node::cri::{self, Cri};
 use embedded_node::fabric::{self, Fabric};
-use embedded_node::images::{Images, tiny, write_pause};
+use embedded_node::images::{Images, Registries, tiny, write_pause};
 use embedded_node::node::{self, Blueprint, Node};
 use embedded_node::{Addresses, Layout, cgroups};
 
@@ -54,7 +54,11 @@ impl Bed {
         write_pause(&store).unwrap();
         tiny::write_busybox(&store, BUSYBOX, Path::new("/usr/bin/busybox")).unwrap();
         Self {
-            images: Images::new(vec![store]),
+            images: Images::new(
+                vec![store],
+                directory.path().join("pulled"),
+                Registries::default(),
+            ),
             layout,
             nodes: nodes
                 .iter()
@@ -99,7 +103,7 @@ impl Bed {
         runtime.ready(Duration::from_secs(20)).await.unwrap();
         self.images.add_node(&node.layout, channel, "overlayfs").await;
         self.images.provide_pause(name).await.unwrap();
-        self.images.provide(name, BUSYBOX).await.unwrap();
+        self.images.provide(name, BUSYBOX, false).await.unwrap();
         (node, runtime)
     }
 }
