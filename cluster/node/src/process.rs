@@ -8,8 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rustix::process::{PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
@@ -39,7 +38,8 @@ impl Process {
     pub async fn ended(&self) {
         let handle = rustix::process::Pid::from_raw(self.pid)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok())
-            .and_then(|fd| AsyncFd::register_with_interest(fd, Interest::READABLE).ok());
+            // Whatever can be polled can be waited for this way.
+            .and_then(|fd| pipe::Receiver::from_owned_fd_unchecked(fd).ok());
         // The handle may be that of another process which has the number by now.
         while self.alive() {
             match &handle {

@@ -2,11 +2,18 @@
 //! Every test has a state directory, and so a fabric and node names, of its own.
 
 mod real {
+    mod accidents;
     pub mod bed;
-    mod cluster;
     pub mod desk;
     mod nodes;
+    pub mod outside;
     mod pods;
+    mod ports;
+    mod probes;
+    mod registry;
+    mod rights;
+    mod session;
+    mod terminals;
     pub mod town;
     mod volumes;
 }

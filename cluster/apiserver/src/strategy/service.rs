@@ -97,6 +97,9 @@ pub fn prepare(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -
     }
     let kind = object["spec"]["type"].as_str().unwrap_or("ClusterIP").to_owned();
     let spec = &mut object["spec"];
+    if let Some(old) = old {
+        drop_of_old_type(spec, &old["spec"]);
+    }
     if kind == "ExternalName" {
         for field in [
             "clusterIP",
@@ -159,6 +162,38 @@ pub fn prepare(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -
         node_ports(spec, &taken);
     }
     Ok(())
+}
+
+/// Another type has no use for what the old one was given; what the user changed stays, to be
+/// refused.
+fn drop_of_old_type(spec: &mut Value, old: &Value) {
+    let outside = |spec: &Value| matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer"));
+    let ports = |spec: &Value| -> Vec<Value> {
+        let list = spec["ports"].as_array().into_iter().flatten();
+        list.map(|port| port["nodePort"].clone()).collect()
+    };
+    if outside(old) && !outside(spec) {
+        if ports(old) == ports(spec) {
+            for port in spec["ports"].as_array_mut().into_iter().flatten() {
+                if let Some(map) = port.as_object_mut() {
+                    map.remove("nodePort");
+                }
+            }
+        }
+        drop_same(spec, old, "externalTrafficPolicy");
+    }
+    if old["type"] == "LoadBalancer" && spec["type"] != "LoadBalancer" {
+        drop_same(spec, old, "allocateLoadBalancerNodePorts");
+        drop_same(spec, old, "loadBalancerClass");
+    }
+}
+
+fn drop_same(spec: &mut Value, old: &Value, field: &str) {
+    if spec[field] == old[field]
+        && let Some(map) = spec.as_object_mut()
+    {
+        map.remove(field);
+    }
 }
 
 fn keep_node_ports(spec: &mut Value, old: &Value) {
@@ -319,4 +354,32 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         }
     }
     errors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_type_drops_what_the_old_one_was_given() {
+        let old = json!({ "type": "LoadBalancer", "allocateLoadBalancerNodePorts": true,
+            "externalTrafficPolicy": "Cluster", "ports": [{ "port": 80, "nodePort": 30080 }] });
+        let change = |kind: &str, port: i64| {
+            let mut spec = old.clone();
+            spec["type"] = kind.into();
+            spec["ports"][0]["nodePort"] = port.into();
+            drop_of_old_type(&mut spec, &old);
+            spec
+        };
+        assert_eq!(
+            change("ClusterIP", 30080),
+            json!({ "type": "ClusterIP", "ports": [{ "port": 80 }] })
+        );
+        // The user asked for it: validation says no.
+        assert_eq!(change("ClusterIP", 30081)["ports"][0]["nodePort"], 30081);
+        let node_port = change("NodePort", 30080);
+        assert_eq!(node_port["ports"][0]["nodePort"], 30080);
+        assert_eq!(node_port["externalTrafficPolicy"], "Cluster");
+        assert!(node_port["allocateLoadBalancerNodePorts"].is_null());
+    }
 }

@@ -1,6 +1,6 @@
 //! A test bed: nodes in a temporary state directory, gone when dropped.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Once;
 use std::time::Duration;
 
@@ -146,20 +146,4 @@ pub fn machine() -> Machine {
         apparmor: false,
         snapshotter: "overlayfs".into(),
     }
-}
-
-/// What the machine's own namespace holds; must not change.
-pub fn machine_network() -> Vec<(PathBuf, String)> {
-    ["/proc/net/route", "/proc/net/dev"]
-        .iter()
-        .map(|f| {
-            let text = std::fs::read_to_string(f).unwrap();
-            // Counters change by themselves; names do not.
-            let names = text.lines().map(|l| match f.ends_with("dev") {
-                true => l.split(':').next().unwrap_or_default().trim().to_owned(),
-                false => l.to_owned(),
-            });
-            (PathBuf::from(f), names.collect::<Vec<_>>().join("\n"))
-        })
-        .collect()
 }

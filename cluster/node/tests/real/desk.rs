@@ -84,6 +84,16 @@ impl Reporter for Desk {
     }
 }
 
+impl Desk {
+    /// Everything that was said about a pod.
+    pub fn events_of(&self, name: &str) -> String {
+        let all = self.events.lock().unwrap();
+        let own = all.iter().filter(|(pod, _)| pod == name);
+        own.map(|(_, e)| format!("{}: {}\n", e.reason, e.message))
+            .collect()
+    }
+}
+
 /// A pod of the test: its worker, its object and what is reported of it.
 pub struct Case {
     pub pod: Pod,
@@ -173,14 +183,30 @@ impl Case {
         self.until("ready", ready).await
     }
 
-    pub fn log(&self, container: &str, attempt: u32) -> String {
+    fn log_file(&self, container: &str, attempt: u32) -> String {
         let directory = embedded_node::pods::sandbox::log_directory(&self.host.node.layout.logs(), &self.pod);
-        let file = format!("{directory}/{container}/{attempt}.log");
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        text.lines()
-            .filter_map(|l| l.splitn(4, ' ').nth(3))
-            .map(|l| format!("{l}\n"))
-            .collect()
+        format!("{directory}/{container}/{attempt}.log")
+    }
+
+    pub fn log(&self, container: &str, attempt: u32) -> String {
+        let text = std::fs::read_to_string(self.log_file(container, attempt)).unwrap_or_default();
+        said(&text)
+    }
+
+    /// The whole log, though its file goes with the pod: an open file stays.
+    pub fn follow_log(&self, container: &str, attempt: u32) -> std::thread::JoinHandle<String> {
+        use std::io::Read;
+        let path = self.log_file(container, attempt);
+        let mut file = std::fs::File::open(&path).unwrap();
+        std::thread::spawn(move || {
+            let deadline = Instant::now() + Duration::from_secs(40);
+            while std::path::Path::new(&path).exists() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let mut text = String::new();
+            file.read_to_string(&mut text).unwrap();
+            said(&text)
+        })
     }
 
     pub async fn exec(&self, container: &str, script: &str) -> String {
@@ -236,4 +262,12 @@ pub fn ready(status: &PodStatus) -> bool {
 pub fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a str> {
     let all = status.conditions.iter().flatten();
     all.filter(|c| c.type_ == kind).map(|c| c.status.as_str()).next()
+}
+
+/// The lines of a log without what the runtime adds.
+fn said(text: &str) -> String {
+    text.lines()
+        .filter_map(|l| l.splitn(4, ' ').nth(3))
+        .map(|l| format!("{l}\n"))
+        .collect()
 }

@@ -4,16 +4,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use embedded_node::cri::{self, Cri};
 use embedded_node::images::tiny;
+use embedded_node::layout::NodeLayout;
+use embedded_node::process::Process;
+use embedded_node::{Layout, cgroups};
 
 use super::bed::{BUSYBOX, require};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-node");
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-node");
 
 pub struct Town {
     pub state: PathBuf,
     store: PathBuf,
     nodes: u8,
+    /// Program and arguments that start ours, for other limits.
+    pub wrapper: Vec<String>,
     directory: Option<tempfile::TempDir>,
 }
 
@@ -40,13 +46,21 @@ impl Town {
             state: directory.path().join("state"),
             store,
             nodes,
+            wrapper: Vec::new(),
             directory: Some(directory),
         }
     }
 
     fn program(&self, args: &[&str]) -> Output {
-        Command::new(PROGRAM)
-            .args(args)
+        let all: Vec<&str> = self
+            .wrapper
+            .iter()
+            .map(String::as_str)
+            .chain([PROGRAM])
+            .chain(args.iter().copied())
+            .collect();
+        Command::new(all[0])
+            .args(&all[1..])
             .env("RUST_LOG", "warn,embedded_node=info")
             .stdin(Stdio::null())
             .output()
@@ -152,6 +166,76 @@ impl Town {
         }
     }
 
+    pub fn layout(&self) -> Layout {
+        Layout::new(&self.state).unwrap()
+    }
+
+    /// `node-1` is the first.
+    pub fn node_layout(&self, index: u8) -> NodeLayout {
+        self.layout().node(&format!("node-{index}"), index)
+    }
+
+    /// Process 1 of a node.
+    pub fn init(&self, index: u8) -> i32 {
+        embedded_node::node::Node::running(&self.node_layout(index))
+            .unwrap()
+            .pid
+    }
+
+    /// Asks a node's runtime behind the cluster's back.
+    pub fn runtime<T>(&self, index: u8, ask: impl AsyncFnOnce(Cri) -> T) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let socket = self.node_layout(index).socket();
+        runtime.block_on(async { ask(Cri::new(cri::channel(&socket))).await })
+    }
+
+    /// Runs a program in a node's network namespace.
+    pub fn inside(&self, index: u8, args: &[&str]) -> Output {
+        Command::new("nsenter")
+            .arg(format!("--net=/proc/{}/ns/net", self.init(index)))
+            .args(args)
+            .output()
+            .unwrap()
+    }
+
+    /// No process, mount, namespace, interface, rule or cgroup of the cluster. Namespaces,
+    /// and with them interfaces and rules, live as long as a process or a mount holds them.
+    pub fn left_nothing(&self) {
+        let state = self.state.to_string_lossy().into_owned();
+        let layout = self.layout();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            // One that has ended and waits to be reaped holds nothing.
+            let pid = entry.file_name().to_str().and_then(|n| n.parse().ok());
+            if pid.and_then(Process::of).is_none() {
+                continue;
+            }
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            assert!(!line.contains(&state), "still runs: {line}");
+            let groups = std::fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
+            assert!(!groups.contains(layout.id()), "still runs: {line} {groups}");
+        }
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        for text in [state.as_str(), &layout.run().to_string_lossy()] {
+            assert!(!mounts.contains(text), "still mounted: {text}");
+        }
+        assert!(!layout.run().exists());
+        for hierarchy in cgroups::hierarchies().unwrap() {
+            let nodes = hierarchy.mount.join("c5c3-nodes");
+            let left: Vec<_> = std::fs::read_dir(nodes)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|e| e.file_name().to_string_lossy().into_owned())
+                .filter(|n| n.starts_with(layout.id()))
+                .collect();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    }
+
     fn events(&self) -> String {
         let (_, pods) = self.try_kubectl(&["get", "pods,nodes", "-A", "-o", "wide"]);
         let (_, events) = self.try_kubectl(&["get", "events", "-A"]);
@@ -176,4 +260,20 @@ impl Drop for Town {
         }
         drop(self.directory.take());
     }
+}
+
+/// A port of loopback that is free now.
+pub fn free_port() -> u16 {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+pub fn get(port: u16, path: &str) -> std::io::Result<String> {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text)
 }

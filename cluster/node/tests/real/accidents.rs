@@ -1,0 +1,493 @@
+//! Accidents: each part of a cluster is lost, and it comes back as it was, with no pod running
+//! twice at any time. Pods hold a lock on a shared volume while they run: a second instance of
+//! the same pod would find it held and say so.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use embedded_node::{cgroups, fabric};
+use k8s_cri::v1 as cri;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::outside::Machine;
+use super::town::{Town, both, free_port, get};
+
+const WEB: &str = r#"
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: { name: locks }
+spec: { accessModes: [ReadWriteMany], resources: { requests: { storage: 1Mi } } }
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: web }
+spec:
+  replicas: 2
+  selector: { matchLabels: { app: web } }
+  template:
+    metadata: { labels: { app: web } }
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: main
+        image: c5c3.local/busybox:1
+        command:
+        - sh
+        - -c
+        - |
+          hostname > /www/name
+          /usr/bin/flock -n -E 99 /locks/$UID httpd -f -p 8080 -h /www
+          test $? = 99 && echo $UID >> /locks/twice
+          exit 1
+        env: [{ name: UID, valueFrom: { fieldRef: { fieldPath: metadata.uid } } }]
+        readinessProbe: { httpGet: { path: /name, port: 8080 }, periodSeconds: 1 }
+        volumeMounts:
+        - { name: locks, mountPath: /locks }
+        - { name: usr, mountPath: /usr, readOnly: true }
+        - { name: lib, mountPath: /lib, readOnly: true }
+        - { name: lib64, mountPath: /lib64, readOnly: true }
+      volumes:
+      - { name: locks, persistentVolumeClaim: { claimName: locks } }
+      - { name: usr, hostPath: { path: /usr } }
+      - { name: lib, hostPath: { path: /usr/lib } }
+      - { name: lib64, hostPath: { path: /usr/lib64 } }
+      topologySpreadConstraints:
+      - { maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway,
+          labelSelector: { matchLabels: { app: web } } }
+---
+apiVersion: v1
+kind: Service
+metadata: { name: web, annotations: { c5c3.io/expose: "EXPOSED" } }
+spec: { selector: { app: web }, ports: [{ port: 80, targetPort: 8080 }] }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: client }
+spec:
+  nodeName: node-1
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: main
+    image: c5c3.local/busybox:1
+    command:
+    - sh
+    - -c
+    - |
+      while true; do
+        answer=$(printf 'GET /name HTTP/1.0\r\n\r\n' | nc -w 1 web 80 2>/dev/null | tail -1)
+        echo "${answer:-failed}"
+        busybox usleep 20000
+      done
+"#;
+
+#[test]
+fn accidents() {
+    let before = Machine::look();
+    let town = Town::new(2);
+    town.up();
+    let port = free_port();
+    town.apply(&WEB.replace("EXPOSED", &port.to_string()));
+    let case = Case { town, port };
+    case.all_well();
+
+    case.killed_daemon();
+    case.killed_container();
+    case.killed_runtime_and_cable();
+    case.lost_bridge();
+    case.unknown_container();
+    case.node_killed_under_traffic();
+    case.lost_fabric();
+    case.reboot();
+    case.half_written_state();
+    before.is_untouched();
+
+    case.town.down(false);
+    case.town.left_nothing();
+    before.is_untouched();
+}
+
+struct Case {
+    town: Town,
+    port: u16,
+}
+
+impl Case {
+    fn pods(&self, path: &str) -> String {
+        let path = format!("jsonpath={{range .items[*]}}{path}{{'\\n'}}{{end}}");
+        self.town.kubectl(&["get", "pods", "-l", "app=web", "-o", &path])
+    }
+
+    fn names(&self) -> BTreeSet<String> {
+        self.pods("{.metadata.name}").lines().map(String::from).collect()
+    }
+
+    fn containers(&self) -> String {
+        self.pods("{.metadata.uid} {.status.containerStatuses[0].containerID} {.status.containerStatuses[0].restartCount}")
+    }
+
+    /// Two pods, each reached by the Service; no pod has ever run twice.
+    fn all_well(&self) {
+        let town = &self.town;
+        town.until("two ready pods", 60, || {
+            let ready =
+                self.pods("{.status.conditions[?(@.type=='Ready')].status} {.metadata.deletionTimestamp}");
+            ready == "True \nTrue \n"
+        });
+        let wanted = self.names();
+        let seen = std::cell::RefCell::new(BTreeSet::new());
+        town.until("answered by both", 30, || {
+            if let Ok(text) = get(self.port, "/name") {
+                seen.borrow_mut().extend(text.lines().last().map(str::to_owned));
+            }
+            seen.borrow().is_superset(&wanted)
+        });
+        self.nothing_twice();
+    }
+
+    fn nothing_twice(&self) {
+        let volumes = self.town.layout().volumes();
+        let twice: Vec<PathBuf> = walk(&volumes)
+            .into_iter()
+            .filter(|p| p.ends_with("twice"))
+            .collect();
+        assert!(twice.is_empty(), "a pod ran twice: {twice:?}");
+    }
+
+    fn kill_daemon(&self) {
+        kill(Pid::from_raw(self.town.daemon()), Signal::SIGKILL).unwrap();
+    }
+
+    fn killed_daemon(&self) {
+        let before = self.containers();
+        self.kill_daemon();
+        let t = Instant::now();
+        self.town.up();
+        eprintln!("up after kill -9 in {:?}", t.elapsed());
+        self.all_well();
+        std::thread::sleep(Duration::from_secs(2));
+        assert_eq!(self.containers(), before, "the same containers, no restart");
+    }
+
+    /// One container's process is killed: it is started again in the same pod.
+    fn killed_container(&self) {
+        let victim = self.names().into_iter().next().unwrap();
+        let before = self.names();
+        // Process 1 of a container takes no signal from inside.
+        let group = format!(
+            "pods/{}",
+            self.town
+                .kubectl(&["get", "pod", &victim, "-o", "jsonpath={.metadata.uid}"])
+        );
+        let process = find_process("httpd", &group);
+        kill(Pid::from_raw(process), Signal::SIGKILL).unwrap();
+        self.town.until("restarted", 30, || {
+            let path =
+                "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}";
+            self.town.kubectl(&["get", "pod", &victim, "-o", path]) == "1 true"
+        });
+        assert_eq!(self.names(), before);
+        self.all_well();
+    }
+
+    /// containerd of a node dies, then its cable is cut: pods run on and are reached again.
+    fn killed_runtime_and_cable(&self) {
+        let before = self.containers();
+        let init = self.town.init(2);
+        let children = std::fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
+        let runtime = children
+            .split_whitespace()
+            .filter_map(|pid| pid.parse::<i32>().ok())
+            .find(|pid| {
+                std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|c| c == "containerd\n")
+            })
+            .unwrap();
+        kill(Pid::from_raw(runtime), Signal::SIGKILL).unwrap();
+        self.in_fabric(&["ip", "link", "del", "n2"]);
+        let t = Instant::now();
+        for pod in self.names() {
+            self.town.until("able to run commands again", 30, || {
+                self.town
+                    .try_kubectl(&["exec", &pod, "--", "hostname"])
+                    .1
+                    .contains(&pod)
+            });
+        }
+        self.all_well();
+        eprintln!("runtime and cable back after {:?}", t.elapsed());
+        assert_eq!(self.containers(), before, "the same containers, no restart");
+    }
+
+    fn in_fabric(&self, args: &[&str]) {
+        let done = Command::new("nsenter")
+            .arg(format!("--net={}", self.town.layout().fabric().display()))
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", both(&done));
+    }
+
+    fn lost_bridge(&self) {
+        let before = self.containers();
+        self.in_fabric(&["ip", "link", "del", "fab0"]);
+        self.all_well();
+        assert_eq!(self.containers(), before, "the same containers, no restart");
+    }
+
+    /// What runs on a node though the API knows no such pod is ended.
+    fn unknown_container(&self) {
+        let town = &self.town;
+        let made = town.runtime(1, async |runtime| {
+            let labels = [
+                ("io.kubernetes.pod.uid", "nobody"),
+                ("io.kubernetes.pod.name", "nobody"),
+                ("io.kubernetes.pod.namespace", "default"),
+            ];
+            let labels: std::collections::HashMap<String, String> =
+                labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+            let config = cri::PodSandboxConfig {
+                metadata: Some(cri::PodSandboxMetadata {
+                    name: "nobody".into(),
+                    uid: "nobody".into(),
+                    namespace: "default".into(),
+                    attempt: 0,
+                }),
+                labels: labels.clone(),
+                log_directory: town.node_layout(1).logs().join("nobody").to_string_lossy().into(),
+                linux: Some(cri::LinuxPodSandboxConfig {
+                    cgroup_parent: "/pods/nobody".into(),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            };
+            let sandbox = runtime.run_sandbox(config.clone()).await.unwrap();
+            let container = cri::ContainerConfig {
+                metadata: Some(cri::ContainerMetadata {
+                    name: "main".into(),
+                    attempt: 0,
+                }),
+                image: Some(cri::ImageSpec {
+                    image: super::bed::BUSYBOX.into(),
+                    ..Default::default()
+                }),
+                command: vec!["sleep".into(), "1000".into()],
+                labels,
+                log_path: "main.log".into(),
+                ..Default::default()
+            };
+            let id = runtime
+                .create_container(&sandbox, container, config)
+                .await
+                .unwrap();
+            runtime.start_container(&id).await.unwrap();
+            sandbox
+        });
+        let t = Instant::now();
+        town.until("ended the unknown pod", 40, || {
+            let left = town.runtime(1, async |runtime| runtime.sandboxes(&[]).await.unwrap());
+            left.iter().all(|s| s.id != made)
+        });
+        eprintln!("a pod that the API does not know ended after {:?}", t.elapsed());
+        self.all_well();
+    }
+
+    /// Process 1 of a node dies while a pod of the other node sends requests without a pause.
+    fn node_killed_under_traffic(&self) {
+        let town = &self.town;
+        let lost = self.pods("{.spec.nodeName} {.metadata.name} {.status.podIP}");
+        let lost = lost.lines().find_map(|l| l.strip_prefix("node-2 ")).unwrap();
+        let (lost, ip) = lost.split_once(' ').unwrap();
+        let ready = "jsonpath={.metadata.name} {.status.conditions[?(@.type=='Ready')].status}{'\\n'}";
+        let mut watch = town.spawn(&["get", "pods", "-l", "app=web", "--watch-only", "-o", ready]);
+        town.until("traffic to both", 20, || {
+            let log = town.kubectl(&["logs", "client", "--tail=50"]);
+            self.names().iter().all(|name| log.contains(name))
+        });
+        let pulled = jiff::Timestamp::now();
+        let t = Instant::now();
+        town.node(&["kill", "node-2"]);
+        let rules = || both(&town.inside(1, &["nft", "list", "table", "ip", "c5c3"]));
+        town.until("out of the rules", 10, || {
+            !rules().contains(&format!("{ip}:8080"))
+        });
+        eprintln!("endpoint out of the other node's rules within {:?}", t.elapsed());
+        let slices = || {
+            town.kubectl(&[
+                "get",
+                "endpointslices",
+                "-l",
+                "kubernetes.io/service-name=web",
+                "-o",
+                "jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}",
+            ])
+        };
+        town.until("out of the slices", 10, || !slices().contains(ip));
+        eprintln!("and out of the API within {:?}", t.elapsed());
+        let state = "jsonpath={.status.conditions[?(@.type=='Ready')].status}";
+        town.until("marked down", 10, || {
+            town.kubectl(&["get", "node", "node-2", "-o", state]) == "False"
+        });
+        town.until("two pods on the other node", 60, || {
+            self.pods("{.spec.nodeName} {.status.conditions[?(@.type=='Ready')].status}")
+                == "node-1 True\nnode-1 True\n"
+        });
+        eprintln!("two ready replicas on the other node after {:?}", t.elapsed());
+        assert!(town.node(&["list"]).contains("node-2\t10.190.0.2\tOff"));
+        std::thread::sleep(Duration::from_secs(3));
+        self.judge_traffic(pulled, lost);
+
+        let t = Instant::now();
+        town.node(&["start", "node-2"]);
+        town.until("back", 30, || {
+            town.kubectl(&["get", "node", "node-2", "-o", state]) == "True"
+        });
+        eprintln!("node back after {:?}", t.elapsed());
+        // Its old pods are gone from it: they were given up and replaced.
+        town.until("empty", 30, || {
+            let left = town.runtime(2, async |runtime| runtime.containers(&[]).await.unwrap());
+            left.is_empty()
+        });
+        watch.kill().unwrap();
+        let seen = watch.wait_with_output().unwrap();
+        let seen = String::from_utf8_lossy(&seen.stdout).into_owned();
+        assert!(seen.contains(&format!("{lost} False")), "marked lost: {seen}");
+        self.nothing_twice();
+        // One on each node again.
+        town.kubectl(&["rollout", "restart", "deployment/web"]);
+        town.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]);
+        self.all_well();
+    }
+
+    /// Requests failed for a moment only, and none was answered by the lost pod afterwards.
+    fn judge_traffic(&self, pulled: jiff::Timestamp, lost: &str) {
+        let log = self.town.kubectl(&["logs", "client", "--timestamps"]);
+        let lines: Vec<(jiff::Timestamp, &str)> = log
+            .lines()
+            .filter_map(|l| l.split_once(' '))
+            .filter_map(|(at, said)| Some((at.parse().ok()?, said)))
+            .filter(|(at, _)| *at >= pulled)
+            .collect();
+        let failed: Vec<_> = lines.iter().filter(|(_, said)| *said == "failed").collect();
+        let after = |at: &jiff::Timestamp| Duration::try_from(at.duration_since(pulled)).unwrap();
+        let last = failed.last().map_or(Duration::ZERO, |(at, _)| after(at));
+        eprintln!(
+            "{} requests after the plug was pulled, {} failed, the last one {last:?} after it",
+            lines.len(),
+            failed.len()
+        );
+        assert!(lines.len() > 50, "{}", lines.len());
+        // A request that hung in the dead node gives up after a second.
+        assert!(last < Duration::from_secs(4), "{last:?}: {failed:?}");
+        let answered = lines
+            .iter()
+            .filter(|(_, said)| *said == lost)
+            .map(|(at, _)| after(at))
+            .max();
+        assert!(
+            answered.is_none_or(|last| last < Duration::from_secs(1)),
+            "{answered:?}"
+        );
+    }
+
+    /// The fabric's namespace is gone, and every cable with it, while nobody looks.
+    fn lost_fabric(&self) {
+        let before = self.containers();
+        self.kill_daemon();
+        let handle = self.town.layout().fabric();
+        while embedded_node::process::Process::of(self.town.daemon()).is_some() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        nix::mount::umount2(&handle, nix::mount::MntFlags::MNT_DETACH).unwrap();
+        let uplink = || both(&self.town.inside(2, &["ip", "-o", "link", "show", "eth0"]));
+        self.town
+            .until("without its cable", 10, || uplink().contains("does not exist"));
+        let t = Instant::now();
+        self.town.up();
+        self.all_well();
+        eprintln!("fabric made anew and all reached after {:?}", t.elapsed());
+        assert_eq!(self.containers(), before, "the same containers, no restart");
+    }
+
+    /// Every process, mount, namespace and cgroup is gone; the state directory is there.
+    fn power_cut(&self) {
+        let layout = self.town.layout();
+        let inits = [self.town.init(1), self.town.init(2)];
+        self.kill_daemon();
+        for init in inits {
+            kill(Pid::from_raw(init), Signal::SIGKILL).unwrap();
+        }
+        for init in inits {
+            while embedded_node::process::Process::of(init).is_some() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        fabric::remove(&layout).unwrap();
+        for index in [1, 2] {
+            cgroups::remove(&self.town.node_layout(index).cgroup, Duration::from_secs(10)).unwrap();
+        }
+        self.town.left_nothing();
+    }
+
+    fn reboot(&self) {
+        let before = self.names();
+        self.power_cut();
+        let t = Instant::now();
+        self.town.up();
+        self.all_well();
+        eprintln!("all well {:?} after a reboot", t.elapsed());
+        assert_eq!(self.names(), before, "the same pods, started again");
+    }
+
+    /// The power goes while files are written: some are cut short, one node's are gone.
+    fn half_written_state(&self) {
+        let before = self.names();
+        self.power_cut();
+        let state = &self.town.state;
+        for (file, text) in [
+            ("cluster.json", "{ \"clusters\": ["),
+            ("daemon.json", "{"),
+            ("builtin/index.json", ""),
+            ("nodes/node-1/containerd.toml", "version ="),
+            ("nodes/node-1/cni/10-pods.conflist", "{"),
+            ("nodes/node-1/etc/hosts", ""),
+        ] {
+            assert!(state.join(file).exists(), "{file}");
+            std::fs::write(state.join(file), text).unwrap();
+        }
+        std::fs::remove_dir_all(state.join("nodes/node-2")).unwrap();
+        self.town.up();
+        self.all_well();
+        assert_eq!(self.names(), before, "the same pods, started again");
+        // A daemon whose own file is damaged is found by its lock.
+        std::fs::write(state.join("daemon.json"), "{").unwrap();
+        assert!(self.town.up().contains("KUBECONFIG"), "it runs already");
+    }
+}
+
+fn walk(directory: &std::path::Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            found.extend(walk(&entry.path()));
+        } else {
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+/// A process of a pod, by its command and its cgroup.
+fn find_process(command: &str, group: &str) -> i32 {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|e| e.file_name().to_str()?.parse::<i32>().ok())
+        .find(|pid| {
+            let read =
+                |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            read("cmdline").starts_with(command) && read("cgroup").contains(group)
+        })
+        .unwrap_or_else(|| panic!("no {command} in {group}"))
+}

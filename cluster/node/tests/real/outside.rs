@@ -1,0 +1,116 @@
+//! The world outside: the machine's own network stays as it is, and nothing in a cluster
+//! reaches beyond the cluster. Shown by look-ups; no packet is sent.
+
+use std::process::Command;
+
+use super::town::{Town, both};
+
+/// The machine's own network set-up at one moment.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Machine(Vec<(&'static str, String)>);
+
+const LOOKS: [&str; 6] = [
+    "ip -o -details address",
+    "ip route show table all",
+    "ip -6 route show table all",
+    "ip rule",
+    "nft -s list ruleset",
+    "ip netns",
+];
+
+impl Machine {
+    pub fn look() -> Self {
+        let run = |line: &'static str| {
+            let mut words = line.split(' ');
+            let done = Command::new(words.next().unwrap()).args(words).output().unwrap();
+            assert!(done.status.success(), "{line}: {}", both(&done));
+            // Lifetimes of leased addresses count down by themselves.
+            let text = both(&done);
+            let kept: Vec<&str> = text
+                .lines()
+                .map(|l| l.split(" valid_lft").next().unwrap_or(l))
+                .collect();
+            (line, kept.join("\n"))
+        };
+        Self(LOOKS.map(run).into())
+    }
+
+    /// Interfaces, addresses, routes, rules, firewall and named namespaces are as they were.
+    pub fn is_untouched(&self) {
+        assert_eq!(*self, Self::look(), "the machine's own network is untouched");
+    }
+}
+
+/// Addresses of documentation, public resolvers, a cloud's metadata service, private ranges
+/// beside the cluster's own, and the machine's own addresses.
+fn outside() -> Vec<String> {
+    let mut all: Vec<String> = [
+        "192.0.2.1",
+        "198.51.100.7",
+        "203.0.113.9",
+        "1.1.1.1",
+        "8.8.8.8",
+        "169.254.169.254",
+        "172.16.0.1",
+        "192.168.0.1",
+        "10.0.0.1",
+        "10.189.0.1",
+        "10.193.0.1",
+    ]
+    .map(String::from)
+    .into();
+    let own = Command::new("ip").args(["-4", "-o", "address"]).output().unwrap();
+    let text = String::from_utf8(own.stdout).unwrap();
+    all.extend(
+        text.lines()
+            .filter_map(|l| l.split_whitespace().nth(3)?.split('/').next())
+            .filter(|ip| !ip.starts_with("127."))
+            .map(String::from),
+    );
+    all
+}
+
+/// From nodes, and from pods by way of their node, every address outside is unreachable.
+pub fn nothing_outside(town: &Town) {
+    let pods = town.kubectl(&[
+        "get",
+        "pods",
+        "-l",
+        "app=web",
+        "-o",
+        "jsonpath={range .items[*]}{.spec.nodeName} {.status.podIP} {.metadata.name}{'\\n'}{end}",
+    ]);
+    assert_eq!(pods.lines().count(), 2, "{pods}");
+    for line in pods.lines() {
+        let [node, ip, name] = line.split(' ').collect::<Vec<_>>()[..] else {
+            panic!("{line}");
+        };
+        let index: u8 = node.trim_start_matches("node-").parse().unwrap();
+        let gateway = format!("10.191.{index}.1");
+        for address in outside() {
+            let from_node = town.inside(index, &["ip", "route", "get", &address]);
+            assert!(!from_node.status.success(), "{}", both(&from_node));
+            assert!(both(&from_node).contains("unreachable"), "{}", both(&from_node));
+            // A pod sends everything to its node, which has no way on.
+            let of_pod = town.kubectl(&["exec", name, "--", "ip", "route", "get", &address]);
+            assert!(of_pod.contains(&format!("via {gateway} dev eth0")), "{of_pod}");
+            let onwards = ["ip", "route", "get", &address, "from", ip, "iif", "cni0"];
+            let onwards = town.inside(index, &onwards);
+            assert!(!onwards.status.success(), "{}", both(&onwards));
+        }
+        // The look-up itself works: a pod of the other node is reachable.
+        let other = format!("10.191.{}.2", 3 - index);
+        let inner = town.inside(index, &["ip", "route", "get", &other, "from", ip, "iif", "cni0"]);
+        assert!(both(&inner).contains("via 10.190.0."), "{}", both(&inner));
+        let six = town.inside(index, &["ip", "-6", "route", "get", "2001:db8::1"]);
+        assert!(!six.status.success(), "{}", both(&six));
+        let defaults = town.inside(index, &["ip", "route", "show", "default"]);
+        assert_eq!(both(&defaults), "", "no default route in a node");
+    }
+    let fabric = format!("--net={}", town.layout().fabric().display());
+    let routes = Command::new("nsenter")
+        .args([&fabric, "ip", "route"])
+        .output()
+        .unwrap();
+    assert_eq!(both(&routes), "", "no route at all in the fabric");
+}
