@@ -186,7 +186,7 @@ mod tests {
             .map(|r| r.name.clone())
             .collect();
         assert_eq!(chain, ["base", "python-base", "common", "keystone"]);
-        assert!(recipes.images().count() >= 13);
+        assert!(recipes.images().count() >= 12);
     }
 
     #[test]
