@@ -15,17 +15,26 @@ mod clouds;
 mod dial;
 mod error;
 mod identity;
+mod images;
+mod placement;
 mod secret;
 mod session;
 mod simulator;
 mod tls;
 mod transport;
 
+#[cfg(test)]
+mod session_tests;
+#[cfg(test)]
+mod test_server;
+
 pub use catalogue::{Catalogue, Interface};
 pub use clouds::{Auth, Cloud, CloudsError, DomainName, Scope, UserName};
 pub use dial::{Dial, Stream, Tcp};
 pub use error::{Cause, Class, Error, Result};
 pub use identity::{Assignment, Connect, Entity, Fields, Identified, Identity, Kind};
+pub use images::{Content, Image, ImageDraft, Images};
+pub use placement::{Allocation, Inventories, Inventory, Placement, ResourceProvider, Usages};
 pub use secret::Secret;
 pub use session::{Connector, Session};
 pub use simulator::{Calls, Fault, Simulator};

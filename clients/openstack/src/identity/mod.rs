@@ -2,6 +2,8 @@
 
 mod keystone;
 
+pub(crate) use keystone::{piece, query};
+
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 

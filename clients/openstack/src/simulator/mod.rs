@@ -2,15 +2,23 @@
 //! demand. For tests of scale and of errors; what works is proven with the real services.
 
 mod identity;
+mod images;
+mod placement;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::clouds::Cloud;
 use crate::error::{Cause, Error, Result};
 use crate::identity::{Assignment, Connect, Fields, Identity};
+use crate::images::Image;
+use crate::placement::Allocation;
 
 /// Something that goes wrong with one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +46,9 @@ pub(crate) struct World {
     passwords: BTreeMap<String, String>,
     secrets: BTreeMap<String, String>,
     assignments: BTreeSet<Assignment>,
+    images: BTreeMap<String, (Image, Bytes)>,
+    providers: placement::Providers,
+    allocations: BTreeMap<String, Allocation>,
     faults: VecDeque<Fault>,
     latency: Duration,
     down: bool,
