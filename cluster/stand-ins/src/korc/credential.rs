@@ -37,7 +37,7 @@ pub enum Stored {
     #[default]
     Absent,
     /// Our Secret, with the secret in it and the roles that the credential was made with.
-    Ours { secret: String, roles: String },
+    Ours { secret: String, roles: Option<String> },
     /// A Secret of somebody else with a key `value`, as K-ORC takes it: read, never written.
     Given(String),
 }
@@ -283,7 +283,7 @@ fn stored(object: &ApplicationCredential, secret: Option<&Secret>) -> Result<Sto
     };
     let uid = object.uid().unwrap_or_default();
     if secret.labels().get(OWNER_UID) == Some(&uid) {
-        let roles = secret.annotations().get(ROLES).cloned().unwrap_or_default();
+        let roles = secret.annotations().get(ROLES).cloned();
         let secret = value(secret, SECRET);
         return Ok(secret.map_or(Stored::Absent, |secret| Stored::Ours { secret, roles }));
     }
@@ -314,7 +314,9 @@ fn changed(
         .filter_map(|role| role.get("id").and_then(Value::as_str).map(str::to_owned))
         .collect();
     let asked = match &seen.extra.stored {
-        Stored::Ours { roles, .. } => *roles == role_refs(object),
+        Stored::Ours {
+            roles: Some(roles), ..
+        } => *roles == role_refs(object),
         _ => true,
     };
     let until = live.text("expires_at").and_then(read).map(Timestamp::as_second);
