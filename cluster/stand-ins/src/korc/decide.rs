@@ -165,3 +165,92 @@ pub fn shown<R: Resource>(live: &Entity) -> Map<String, Value> {
     });
     fields.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use c5c3_api::foreign::korc::Project;
+    use openstack_client::{Connect, Simulator};
+    use serde_json::json;
+
+    fn project(resource: &Value) -> Project {
+        let spec =
+            json!({"cloudCredentialsRef": {"cloudName": "a", "secretName": "b"}, "resource": resource});
+        let object = json!({"metadata": {"name": "service", "namespace": "n"}, "spec": spec});
+        serde_json::from_value(object).expect("a Project")
+    }
+
+    fn seen(live: Option<Fields>) -> Seen<Project> {
+        let cloud = Simulator::default().connect(Simulator::admin("admin"));
+        Seen {
+            cloud: cloud.expect("a session"),
+            collection: Some(Kind::Project),
+            ids: Ids([(("domain_id", "default".to_owned()), "d1".to_owned())].into()),
+            live: live.map(|fields| Entity {
+                id: "p1".to_owned(),
+                fields,
+            }),
+            extra: (),
+        }
+    }
+
+    fn fields(description: &str, domain: &str) -> Fields {
+        Fields::new()
+            .with("name", "service")
+            .with("enabled", true)
+            .with("description", description)
+            .with("tags", json!(["b", "a"]))
+            .with("domain_id", domain)
+    }
+
+    #[test]
+    fn made_changed_or_left_alone() {
+        let object = project(&json!({"domainRef": "default", "description": "x", "tags": ["a", "b"]}));
+        let calls = |live: Option<Fields>| {
+            let plan = Plan::simple(&object, &seen(live));
+            let calls: Vec<Call> = plan.actions.into_iter().map(|action| action.call).collect();
+            (calls, plan.trouble)
+        };
+        let (made, _) = calls(None);
+        let wanted = fields("x", "d1").with("tags", json!(["a", "b"]));
+        assert_eq!(
+            made,
+            [Call::Create {
+                kind: Kind::Project,
+                fields: wanted,
+                proof: None,
+                made: Made::default()
+            }]
+        );
+        assert_eq!(
+            calls(Some(fields("x", "d1").with("parent_id", "d1"))),
+            (vec![], None)
+        );
+        let (changed, _) = calls(Some(fields("by hand", "d1").with("enabled", false)));
+        assert_eq!(
+            changed,
+            [Call::Update {
+                kind: Kind::Project,
+                id: "p1".to_owned(),
+                changes: Fields::new().with("description", "x").with("enabled", true),
+                proof: None,
+                made: Made::default()
+            }]
+        );
+        let (none, trouble) = calls(Some(fields("x", "d2")));
+        assert!(none.is_empty());
+        let text = trouble.expect("it cannot be moved").text().to_owned();
+        assert!(
+            text.starts_with("spec.resource.domainRef cannot be changed"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_status_has_the_names_of_k_orc_and_nothing_empty() {
+        let live = seen(Some(fields("", "d1"))).live.expect("there");
+        let shown = shown::<Project>(&live);
+        let expected = json!({"name": "service", "enabled": true, "tags": ["b", "a"], "domainID": "d1"});
+        assert_eq!(Value::Object(shown), expected);
+    }
+}

@@ -15,6 +15,9 @@ mod sessions;
 mod trouble;
 mod user;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
