@@ -152,7 +152,7 @@ impl Controller for ControlPlanes {
             return report::teardown(facts, applied);
         }
         let seen = after(&facts.seen, applied);
-        report::of(&plan::plan(object, &seen))
+        report::of(&plan::plan(object, &seen), applied)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::plan::{self, Plan, State, Step};
 /// Between looks at volumes on their way out: their deletion is not watched.
 const VOLUMES_LOOK: Duration = Duration::from_secs(1);
 
-pub(super) fn of(plan: &Plan) -> Report {
+pub(super) fn of(plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
     let mut states = States::default();
     for part in ControlPlanes::PARTS {
         if part.name != part::CROSS_CLUSTER_SYNC_READY {
@@ -30,11 +30,11 @@ pub(super) fn of(plan: &Plan) -> Report {
         services: plan.services.clone(),
         ..ControlPlaneStatus::default()
     });
-    if plan.removal.now.is_empty() {
+    if applied.pruned().is_empty() {
         return report;
     }
-    let going: Vec<String> = plan.removal.now.iter().map(ToString::to_string).collect();
-    report.note(Note::normal("Removing", going.join(", ")))
+    let gone: Vec<String> = applied.pruned().iter().map(ToString::to_string).collect();
+    report.note(Note::normal("Removed", gone.join(", ")))
 }
 
 fn of_part(states: States, plan: &Plan, part: &'static str) -> States {
@@ -54,7 +54,9 @@ fn of_part(states: States, plan: &Plan, part: &'static str) -> States {
         } else {
             reason::READY
         };
-        return states.met(part, why, "");
+        let done = steps.iter().filter(|step| matches!(step.state, State::Done));
+        let titles: Vec<&str> = done.map(|step| step.title.as_str()).collect();
+        return states.met(part, why, format!("{}: done", titles.join(", ")));
     }
     let texts: Vec<String> = steps
         .iter()

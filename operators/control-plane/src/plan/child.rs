@@ -12,7 +12,10 @@ pub enum Health {
     /// It works on it.
     Progressing(String),
     /// It will not get better by itself.
-    Failed(String),
+    Failed {
+        reason: String,
+        text: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +96,18 @@ fn by_condition(live: &Value, type_: &str) -> Health {
     if status(condition) == "Unknown" || under_way || !is_ours(live) {
         Health::Progressing(said)
     } else {
-        Health::Failed(said)
+        failed(condition, said)
+    }
+}
+
+fn failed(condition: &Value, text: String) -> Health {
+    let why = condition.get("reason").and_then(Value::as_str);
+    Health::Failed {
+        reason: why
+            .filter(|why| !why.is_empty())
+            .unwrap_or(reason::FAILED)
+            .to_owned(),
+        text,
     }
 }
 
@@ -109,7 +123,7 @@ fn orc(live: &Value) -> Health {
         Some(condition) if stale(live, condition) => not_processed(),
         // K-ORC has given up until somebody changes something.
         Some(condition) if progressing.is_some() && status(condition) == "False" => {
-            Health::Failed(message(live, condition))
+            failed(condition, message(live, condition))
         }
         Some(condition) => Health::Progressing(message(live, condition)),
     }
@@ -122,7 +136,10 @@ fn valkey(live: &Value) -> Health {
     }
     match text(live, "/status/state") {
         Some("Ready") => Health::Ready,
-        Some("Error") => Health::Failed(first_message(live).unwrap_or_else(|| "failed".to_owned())),
+        Some("Error") => failed(
+            &Value::Null,
+            first_message(live).unwrap_or_else(|| "failed".to_owned()),
+        ),
         _ => Health::Progressing(first_message(live).unwrap_or_else(|| "is starting".to_owned())),
     }
 }
@@ -174,8 +191,9 @@ fn message(live: &Value, condition: &Value) -> String {
         .and_then(Value::as_str)
         .unwrap_or_default();
     let known = conditions::of_kind(text(live, "/kind").unwrap_or_default());
+    let is_condition = |name: &str| known.contains(&name) || self::condition(live, name).is_some();
     let bare = match said.split_once(": ") {
-        Some((type_, rest)) if known.contains(&type_) => rest,
+        Some((type_, rest)) if is_condition(type_) => rest,
         _ => said,
     };
     if bare.is_empty() {
@@ -205,6 +223,13 @@ mod tests {
             "status": {"conditions": conditions}})
     }
 
+    fn failure(reason: &str, text: &str) -> Health {
+        Health::Failed {
+            reason: reason.into(),
+            text: text.into(),
+        }
+    }
+
     fn keystone(generation: i64, status: &str, reason: &str, message: &str, observed: i64) -> Value {
         let ready = json!([{"type": "Ready", "status": status, "reason": reason, "message": message, "observedGeneration": observed}]);
         object(
@@ -220,7 +245,7 @@ mod tests {
         let words = "DatabaseReady: db-sync failed: access denied for user keystone";
         assert_eq!(
             Child::of(&keystone(2, "False", "Failed", words, 2)).health,
-            Health::Failed("db-sync failed: access denied for user keystone".into())
+            failure("Failed", "db-sync failed: access denied for user keystone")
         );
         assert_eq!(
             Child::of(&keystone(
@@ -263,7 +288,7 @@ mod tests {
         assert_eq!(Child::of(&korc("True", "False")).health, Health::Ready);
         assert_eq!(
             Child::of(&korc("False", "False")).health,
-            Health::Failed("no such domain".into())
+            failure("x", "no such domain")
         );
         assert_eq!(
             Child::of(&korc("False", "True")).health,

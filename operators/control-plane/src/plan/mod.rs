@@ -288,8 +288,8 @@ impl<'a> Draft<'a> {
                 Some(Health::Ready) => {}
                 // What is missing explains what fails.
                 _ if !open.is_empty() => return State::Waiting(open.to_vec()),
-                Some(Health::Failed(text)) => {
-                    return State::failed(reason::FAILED, format!("{name}: {text}"));
+                Some(Health::Failed { reason, text }) => {
+                    return State::failed(reason, format!("{name}: {text}"));
                 }
                 Some(Health::Progressing(text)) => running = running.or(Some(format!("{name}: {text}"))),
                 None => running = running.or(Some(format!("{name} is being made"))),

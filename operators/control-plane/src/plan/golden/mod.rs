@@ -20,7 +20,7 @@ fn a_small_cloud_comes_up_step_by_step() {
     let infrastructure = |name: &str| match name {
         "MariaDB" | "Memcached" => Health::Ready,
         "Keystone" => Health::Progressing("db-sync runs".to_owned()),
-        _ => Health::Failed("Secret glance-app-credential is missing".to_owned()),
+        _ => failed("Secret glance-app-credential is missing".to_owned()),
     };
     snapshot(
         "small-3-infrastructure",
@@ -57,7 +57,7 @@ fn the_blocker_is_named_down_to_the_words_of_the_program() {
     let words = "db-sync failed: access denied for user keystone";
     let denied = |name: &str| match name {
         "MariaDB" | "Memcached" => Health::Ready,
-        "Keystone" => Health::Failed(words.to_owned()),
+        "Keystone" => failed(words.to_owned()),
         _ => Health::Progressing("is starting".to_owned()),
     };
     let seen = carried_out(&object, empty(&object), denied);

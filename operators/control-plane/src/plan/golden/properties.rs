@@ -25,7 +25,7 @@ fn health() -> impl Strategy<Value = Health> {
     prop_oneof![
         3 => Just(Health::Ready),
         1 => Just(Health::Progressing("is starting".to_owned())),
-        1 => Just(Health::Failed("no".to_owned())),
+        1 => Just(failed("no".to_owned())),
     ]
 }
 

@@ -121,6 +121,13 @@ pub(super) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> 
     );
 }
 
+pub(super) fn failed(text: impl Into<String>) -> Health {
+    Health::Failed {
+        reason: reason::FAILED.to_owned(),
+        text: text.into(),
+    }
+}
+
 pub(super) fn ready(_: &str) -> Health {
     Health::Ready
 }
