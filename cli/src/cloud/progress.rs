@@ -42,8 +42,8 @@ impl Told {
         {
             let required = condition.reason != "NotRequired" && condition.type_ != "Ready";
             if self.met.insert(condition.type_.clone()) && required {
-                news.lines
-                    .push(format!("{}: {}", condition.type_, condition.message));
+                let line = format!("{}: {}", condition.type_, condition.message);
+                news.lines.push(line.trim_end_matches([':', ' ']).to_owned());
             }
         }
         let ready = status
