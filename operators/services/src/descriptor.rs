@@ -10,8 +10,6 @@ pub const OPENSTACK_UID: i64 = 42424;
 pub struct Descriptor {
     /// Name of the image, of the option catalogue and of the configuration directory.
     pub name: &'static str,
-    /// Type in the service catalogue of Keystone.
-    pub catalogue_type: &'static str,
     /// What follows host and port in the catalogue.
     pub endpoint_path: &'static str,
     /// The main configuration file below `/etc/<name>/`.
@@ -20,17 +18,17 @@ pub struct Descriptor {
     pub environment: &'static [(&'static str, &'static str)],
     /// Options that are the same in every cloud: group, option, value.
     pub defaults: &'static [(&'static str, &'static str, &'static str)],
-    /// Groups of the databases that it keeps, with the condition that tells of all of them.
-    pub database_groups: &'static [&'static str],
     /// Steps that bring the database to the shape of this version, in order.
     pub schema: &'static [Step],
+    /// The processes start without a schema, so on a first install they need not wait for it.
+    pub starts_early: bool,
     pub processes: &'static [Process],
     /// Conditions beside Ready, in order of importance.
     pub parts: &'static [Part],
 }
 
-/// A command that runs to its end.
-#[derive(Debug, Clone, Copy)]
+/// A command that runs to its end: a console script of the image with its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
     pub name: &'static str,
     pub command: &'static [&'static str],
@@ -65,9 +63,5 @@ impl Descriptor {
             Runs::Wsgi { port, .. } => Some(port),
             Runs::Program { .. } => None,
         })
-    }
-
-    pub fn config_path(&self) -> String {
-        format!("/etc/{}/{}", self.name, self.config_file)
     }
 }

@@ -1,6 +1,6 @@
 //! What can keep a service from being brought up. Texts name Secrets and keys, never values.
 
-use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
+use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY};
 use c5c3_kit::{Fault, ReadError, Retry};
 
 use crate::config::ConfigError;
@@ -8,6 +8,14 @@ use crate::keys::KeyError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    #[error(
+        "metadata.name: {name} is too long: with what is put behind it, names of Jobs would pass 63 characters; use at most {longest}"
+    )]
+    NameTooLong { name: String, longest: usize },
+    #[error(
+        "metadata.name: {0} cannot name a Service: use small letters, digits and dashes, and begin with a letter"
+    )]
+    NameNotUsable(String),
     #[error("Secret {0} is missing: create it, or correct the name in the spec")]
     SecretMissing(String),
     #[error("Secret {secret} has no value under {key}: add it, or name another Secret")]
@@ -16,8 +24,16 @@ pub enum Error {
     InvalidConfig(ConfigError),
     #[error("policyOverrides.configMapRef: ConfigMap {name} {}", if *.found { "has no key policy.yaml" } else { "is missing" })]
     PolicyMissing { name: String, found: bool },
+    #[error("policyOverrides.configMapRef: policy.yaml of ConfigMap {name} is not a map of rules: {reason}")]
+    PolicyInvalid { name: String, reason: String },
     #[error("Memcached {0} is missing: create it, or set cache.servers")]
     CacheMissing(String),
+    #[error("RabbitmqCluster {0} is missing: create it, or set messaging.hosts")]
+    BrokerMissing(String),
+    #[error(
+        "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: go back to one, or move the data into a claim that is ReadWriteMany"
+    )]
+    ClaimOfOne { claim: String, part: &'static str },
     #[error("database: neither clusterRef nor host is set")]
     NoDatabase,
     #[error("Secret {secret}: {error}; restore it from a backup, or delete it to start with new keys")]
@@ -39,12 +55,20 @@ pub enum Error {
 impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
         match self {
-            Error::BadKeys { part, .. } | Error::BadSchedule { part, .. } => Some(part),
+            Error::BadKeys { part, .. }
+            | Error::BadSchedule { part, .. }
+            | Error::ClaimOfOne { part, .. } => Some(part),
             Error::NoDatabase => Some(DATABASE_READY),
-            Error::InvalidConfig(_) | Error::PolicyMissing { .. } | Error::CacheMissing(_) => {
-                Some(DEPLOYMENT_READY)
-            }
-            Error::SecretMissing(_) | Error::KeyMissing { .. } | Error::Unreadable(_) => None,
+            Error::BrokerMissing(_) => Some(MESSAGING_READY),
+            Error::InvalidConfig(_)
+            | Error::PolicyMissing { .. }
+            | Error::PolicyInvalid { .. }
+            | Error::CacheMissing(_) => Some(DEPLOYMENT_READY),
+            Error::NameTooLong { .. }
+            | Error::NameNotUsable(_)
+            | Error::SecretMissing(_)
+            | Error::KeyMissing { .. }
+            | Error::Unreadable(_) => None,
         }
     }
 

@@ -10,12 +10,20 @@ pub mod config;
 pub mod descriptor;
 mod error;
 mod facts;
+mod keep;
 pub mod keys;
 mod kinds;
 mod names;
+mod plan;
 mod reconcile;
+mod report;
 mod rotation;
 pub mod subject;
+
+#[cfg(test)]
+mod bad_inputs_tests;
+#[cfg(test)]
+mod testing;
 
 pub use error::Error;
 pub use kinds::{glance, keystone, placement};

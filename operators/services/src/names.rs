@@ -1,18 +1,28 @@
 //! Names and labels of what a service consists of.
 
+use c5c3_kit::ownership::{CONTROLLER, OWNER};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use crate::error::Error;
 use crate::subject::Subject;
 
 /// When a key set was last rotated.
 pub const ROTATED: &str = "c5c3.io/rotated-at";
+/// The configuration that a pod runs with.
+pub const CONFIG: &str = "c5c3.io/config";
+
+/// A label of a Job's pods holds the Job's name.
+const LONGEST: usize = 63;
+/// Longest that is put behind the name: `-credential-migrate-` and ten digits.
+const SUFFIX: usize = 30;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
     pub namespace: String,
     pub name: String,
     pub service: &'static str,
+    pub controller: &'static str,
 }
 
 impl Names {
@@ -21,7 +31,24 @@ impl Names {
             namespace: subject.namespace().unwrap_or_default(),
             name: subject.name_any(),
             service: S::DESCRIPTOR.name,
+            controller: S::CONTROLLER,
         }
+    }
+
+    /// The name must do for a Service and, with what is put behind it, for a Job.
+    pub fn check(&self) -> Result<(), Error> {
+        let longest = LONGEST - SUFFIX;
+        if self.name.len() > longest {
+            return Err(Error::NameTooLong {
+                name: self.name.clone(),
+                longest,
+            });
+        }
+        let letters = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if !self.name.bytes().all(letters) || !self.name.starts_with(|c: char| c.is_ascii_lowercase()) {
+            return Err(Error::NameNotUsable(self.name.clone()));
+        }
+        Ok(())
     }
 
     pub fn suffixed(&self, suffix: &str) -> String {
@@ -60,7 +87,55 @@ impl Names {
         labels
     }
 
+    /// Of a pod: with the marks by which its troubles bring a pass of our controller.
+    pub fn pod_metadata(&self, process: &str) -> Value {
+        let mut labels = self.process_labels(process);
+        labels[CONTROLLER] = self.controller.into();
+        json!({"labels": labels, "annotations": {OWNER: format!("{}/{}", self.namespace, self.name)}})
+    }
+
     pub fn metadata(&self, name: &str) -> Value {
         json!({"namespace": self.namespace, "name": name, "labels": self.labels()})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_does_not_do_is_refused_with_the_way_out() {
+        let names = |name: &str| Names {
+            namespace: "openstack".into(),
+            name: name.into(),
+            service: "keystone",
+            controller: "keystone",
+        };
+        let cases = [
+            ("keystone", None),
+            ("a234567890b234567890c234567890d23", None),
+            (
+                "a234567890b234567890c234567890d234",
+                Some(
+                    "metadata.name: a234567890b234567890c234567890d234 is too long: with what is put behind it, names of Jobs would pass 63 characters; use at most 33",
+                ),
+            ),
+            (
+                "my.keystone",
+                Some(
+                    "metadata.name: my.keystone cannot name a Service: use small letters, digits and dashes, and begin with a letter",
+                ),
+            ),
+            (
+                "9keystone",
+                Some(
+                    "metadata.name: 9keystone cannot name a Service: use small letters, digits and dashes, and begin with a letter",
+                ),
+            ),
+        ];
+        for (name, expected) in cases {
+            let answer = names(name).check().err().map(|error| error.to_string());
+            assert_eq!(answer.as_deref(), expected);
+        }
     }
 }

@@ -1,233 +1,250 @@
-use std::collections::BTreeMap;
-
-use c5c3_api::openstack::{Glance, Keystone};
-use serde_json::json;
+use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, service};
+use c5c3_api::openstack::Keystone;
+use serde_json::{Value, json};
 
 use super::*;
+use crate::testing::*;
 
-fn keystone() -> Keystone {
-    serde_json::from_value(json!({
-        "apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
-        "metadata": {"namespace": "openstack", "name": "keystone", "uid": "u", "generation": 1},
-        "spec": {
-            "image": {"repository": "ghcr.io/c5c3/keystone", "tag": "28.1.0"}, "replicas": 3,
-            "database": {"clusterRef": {"name": "mariadb"}, "database": "keystone", "secretRef": {"name": "keystone-db"}},
-            "cache": {"clusterRef": {"name": "memcached"}},
-            "bootstrap": {"adminPasswordSecretRef": {"name": "admin", "key": "password"}},
-        },
-    }))
-    .expect("a Keystone")
+/// A Keystone that was set up once.
+fn installed() -> Observed<Services<Keystone>> {
+    let mut seen = observed(keystone(), facts());
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    seen
 }
 
-fn secret(values: &[(&str, &str)]) -> BTreeMap<String, Vec<u8>> {
-    values
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
-        .collect()
-}
-
-fn facts() -> Facts {
-    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-    Facts {
-        secrets: BTreeMap::from([
-            (
-                "keystone-db".to_owned(),
-                secret(&[("username", "keystone"), ("password", "pass/word")]),
-            ),
-            ("admin".to_owned(), secret(&[("password", "topsecret")])),
-        ]),
-        databases: BTreeMap::from([(
-            "mariadb".to_owned(),
-            serde_json::from_value(json!({"metadata": {"name": "mariadb"}, "spec": {}, "status": ready}))
-                .expect("a MariaDB"),
-        )]),
-        database_objects: ["Database", "User", "Grant"]
-            .into_iter()
-            .map(|kind| ((kind, "keystone".to_owned()), Ok(())))
-            .collect(),
-        caches: BTreeMap::from([(
-            "memcached".to_owned(),
-            serde_json::from_value(json!({"metadata": {"name": "memcached"}, "spec": {}}))
-                .expect("a Memcached"),
-        )]),
-        random: [[1; 32], [2; 32], [3; 32], [4; 32]],
-        ..Facts::default()
-    }
-}
-
-fn observed<S: Subject>(object: S, facts: Facts) -> Observed<Services<S>> {
-    Observed {
-        object,
-        facts,
-        now: "2026-01-01T12:00:00Z".parse().expect("a time"),
-    }
-}
-
-fn names<S: Subject>(observed: &Observed<Services<S>>) -> Vec<String> {
-    let decision = Services::<S>::decide(observed).expect("decides");
-    let name = |wanted: &Wanted| {
-        let object = wanted.object();
-        format!(
-            "{} {}",
-            object["kind"].as_str().unwrap_or_default(),
-            object["metadata"]["name"].as_str().unwrap_or_default()
-        )
-    };
-    decision.wanted().iter().map(name).collect()
-}
-
-/// Marks the Job of that prefix as ended.
-fn end_job(observed: &mut Observed<Services<Keystone>>, prefix: &str, condition: &str) {
-    let decision = Services::<Keystone>::decide(observed).expect("decides");
-    let mut job = decision
-        .wanted()
-        .iter()
-        .map(Wanted::object)
-        .find(|object| {
-            object["kind"] == "Job"
-                && object["metadata"]["name"]
-                    .as_str()
-                    .is_some_and(|name| name.starts_with(prefix))
-        })
-        .expect("the Job is wanted")
-        .clone();
-    job["status"] = json!({"conditions": [{"type": condition, "status": "True"}]});
-    job["metadata"]["uid"] = "job".into();
-    let name = job["metadata"]["name"].as_str().expect("a name").to_owned();
-    observed
-        .facts
-        .jobs
-        .insert(name, serde_json::from_value(job).expect("a Job"));
-}
-
-fn state(observed: &Observed<Services<Keystone>>, part: &str) -> (String, String) {
-    let decision = Services::<Keystone>::decide(observed).expect("decides");
-    let report = Services::<Keystone>::report(observed, &Applied::rehearse(decision));
-    let state = report.states().get(part).expect("said").clone();
-    (state.reason, state.message)
+fn template(seen: &Observed<Services<Keystone>>) -> Option<Value> {
+    Some(object(seen, "Deployment")?["spec"]["template"].clone())
 }
 
 #[test]
-fn each_stage_waits_for_the_one_before() {
+fn a_first_install_waits_for_nothing_that_it_can_do_without() {
     let mut seen = observed(keystone(), facts());
     seen.facts
-        .database_objects
-        .insert(("Grant", "keystone".to_owned()), Err("not ready yet".to_owned()));
-    let kinds = |names: &[String], kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
-    let first = names(&seen);
-    assert_eq!(
-        (kinds(&first, "Job"), kinds(&first, "Deployment")),
-        (0, 0),
-        "{first:?}"
-    );
-    assert_eq!(state(&seen, DATABASE_READY).1, "Grant keystone: not ready yet");
+        .backend_objects
+        .insert(("Grant", "keystone".into()), Err("not ready yet".into()));
+    assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (1, 1));
+    let waits = state(&seen, DATABASE_READY);
+    assert_eq!(waits, ("Waiting".into(), "Grant keystone: not ready yet".into()));
+    assert_eq!(state(&seen, service::BOOTSTRAP_READY).1, "waits for the database");
+    // Placement reads its database when it starts.
+    assert_eq!(count(&observed(placement(), facts()), "Deployment"), 0);
+}
 
-    seen.facts
-        .database_objects
-        .insert(("Grant", "keystone".to_owned()), Ok(()));
-    let second = names(&seen);
+#[test]
+fn a_change_rolls_out_when_the_schema_fits_and_not_before() {
+    let mut seen = installed();
+    seen.object.spec.common.image.tag = Some("29.1.0".into());
+    assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (1, 0));
+    assert_eq!(state(&seen, DEPLOYMENT_READY).1, "waits for the database schema");
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
     assert_eq!(
-        (kinds(&second, "Job"), kinds(&second, "Deployment")),
-        (1, 0),
-        "{second:?}"
+        (count(&seen, "Job"), count(&seen, "Deployment")),
+        (0, 1),
+        "a Job is written once"
     );
+    // A status alone is enough to know that there is something to lose.
+    let mut restored = observed(keystone(), facts());
+    restored.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0"})).expect("a status");
+    assert_eq!(count(&restored, "Deployment"), 0);
+}
 
-    end_job(&mut seen, "keystone-db-sync", "Complete");
-    let third = names(&seen);
+#[test]
+fn options_and_policies_roll_the_pods_without_a_schema_job() {
+    let mut seen = installed();
+    let before = template(&seen);
+    let options = [(
+        "token".to_owned(),
+        [("expiration".to_owned(), "60".to_owned())].into(),
+    )];
+    seen.object.spec.common.extra_config = options.into();
+    assert_eq!(count(&seen, "Job"), 0);
+    let with_option = template(&seen);
+    assert_ne!(with_option, before);
+    seen.object.spec.common.policy_overrides =
+        serde_json::from_value(json!({"rules": {"identity:get_user": "role:reader"}})).expect("a policy");
+    assert_eq!(count(&seen, "Job"), 0);
+    assert_ne!(template(&seen), with_option);
+}
+
+#[test]
+fn replicas_and_a_new_admin_password_restart_nothing() {
+    let mut seen = installed();
+    let before = template(&seen);
+    seen.object.spec.replicas = 5;
+    assert_eq!(template(&seen), before);
+    let password = secret(&[("password", "another")]);
+    seen.facts.secrets.insert("admin".to_owned(), password);
     assert_eq!(
-        (kinds(&third, "Job"), kinds(&third, "Deployment")),
-        (2, 1),
-        "{third:?}"
+        count(&seen, "Job"),
+        1,
+        "bootstrap gives the admin the new password"
     );
-    assert_eq!(kinds(&third, "PodDisruptionBudget"), 1);
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    assert_eq!(template(&seen), before);
+}
+
+#[test]
+fn a_new_database_password_rolls_the_pods() {
+    let mut seen = installed();
+    let before = template(&seen);
+    let changed = secret(&[("username", "keystone"), ("password", "new1")]);
+    seen.facts.secrets.insert("keystone-db".to_owned(), changed);
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    assert_ne!(template(&seen), before);
 }
 
 #[test]
 fn a_failed_step_tells_its_last_words_without_secrets() {
     let mut seen = observed(keystone(), facts());
-    end_job(&mut seen, "keystone-db-sync", "Failed");
-    let pod = json!({"metadata": {"name": "p", "namespace": "openstack", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job"}]},
-        "status": {"containerStatuses": [{"name": "db-sync", "image": "", "imageID": "", "ready": false, "restartCount": 0,
-            "state": {"terminated": {"exitCode": 1, "message": "Traceback\nAccess denied for keystone:pass%2Fword (pass/word)"}}}]}});
-    seen.facts.pods.push(serde_json::from_value(pod).expect("a Pod"));
+    take_job(&mut seen, "keystone-db-sync", None);
+    let ended = |code: i32| json!({"terminated": {"exitCode": code, "message": "Traceback\n\nAccess denied for keystone:pass%2Fword (pass/word)\n"}});
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
+    let words = "Traceback | Access denied for keystone:*** (***); it is tried again";
+    seen.facts.pods = vec![job_pod(&waiting, &ended(1))];
     let (reason, message) = state(&seen, DATABASE_READY);
-    assert_eq!(reason, "Failed");
     assert_eq!(
-        message,
-        "db-sync failed: Traceback | Access denied for keystone:*** (***)"
+        (reason.as_str(), message),
+        ("Failed", format!("db-sync failed: {words}"))
+    );
+    assert_eq!(state(&seen, service::BOOTSTRAP_READY).1, "waits for db-sync");
+
+    seen.facts.pods = vec![job_pod(&ended(2), &json!({}))];
+    assert_eq!(state(&seen, DATABASE_READY).1, "db-sync done");
+    assert_eq!(
+        state(&seen, service::BOOTSTRAP_READY).1,
+        format!("bootstrap failed: {words}")
+    );
+
+    let pulling = json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}});
+    seen.facts.pods = vec![job_pod(&pulling, &json!({}))];
+    assert_eq!(
+        state(&seen, DATABASE_READY).1,
+        "db-sync failed: ErrImagePull: no such image; it is tried again"
     );
 }
 
 #[test]
 fn secrets_are_in_secrets_alone() {
-    let mut seen = observed(keystone(), facts());
-    end_job(&mut seen, "keystone-db-sync", "Complete");
-    let decision = Services::<Keystone>::decide(&seen).expect("decides");
-    for wanted in decision
-        .wanted()
-        .iter()
-        .map(Wanted::object)
-        .filter(|object| object["kind"] != "Secret")
-    {
-        let text = wanted.to_string();
+    let seen = observed(keystone(), facts());
+    for object in objects(&seen).iter().filter(|object| object["kind"] != "Secret") {
+        let text = object.to_string();
         for secret in ["pass/word", "pass%2Fword", "topsecret"] {
-            assert!(!text.contains(secret), "{} holds a secret", wanted["kind"]);
+            assert!(!text.contains(secret), "{} holds a secret", object["kind"]);
         }
     }
+    let glance = observed(glance(json!({"backend": "file"})), facts());
+    let job = object(&glance, "Job").expect("wanted").to_string();
+    assert!(!job.contains("credentials-"), "a step needs the database alone");
 }
 
 #[test]
-fn a_changed_password_rolls_the_pods_and_nothing_else_does() {
+fn a_service_is_set_up_while_its_credential_is_on_its_way() {
+    let mut seen = observed(glance(json!({"backend": "file"})), facts());
+    seen.facts.secrets.remove("service-app");
+    assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (1, 0));
+    let (reason, message) = state(&seen, DEPLOYMENT_READY);
+    assert_eq!(reason, "SecretMissing");
+    assert!(message.starts_with("Secret service-app is missing"), "{message}");
+}
+
+#[test]
+fn what_it_depends_on_holds_the_first_start_and_no_later_one() {
     let mut seen = observed(keystone(), facts());
-    end_job(&mut seen, "keystone-db-sync", "Complete");
-    let template = |seen: &Observed<Services<Keystone>>| {
-        let decision = Services::<Keystone>::decide(seen).expect("decides");
-        let found = decision
-            .wanted()
-            .iter()
-            .map(Wanted::object)
-            .find(|object| object["kind"] == "Deployment")
-            .cloned();
-        found.map(|deployment| deployment["spec"]["template"].clone())
-    };
-    let before = template(&seen);
-    seen.object.spec.replicas = 5;
+    seen.facts.unmet = Some("waits for Valkey valkey, which is missing".into());
+    assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (0, 0));
     assert_eq!(
-        template(&seen),
-        before,
-        "another number of replicas restarts nothing"
+        state(&seen, DATABASE_READY),
+        (
+            "DependencyNotReady".into(),
+            "waits for Valkey valkey, which is missing".into()
+        )
     );
-    let mut changed = observed(keystone(), facts());
-    changed.facts.secrets.insert(
-        "keystone-db".to_owned(),
-        secret(&[("username", "keystone"), ("password", "new")]),
-    );
-    end_job(&mut changed, "keystone-db-sync", "Complete");
-    assert_ne!(template(&changed), before);
+    let mut running = installed();
+    running.facts.unmet = Some("waits for Valkey valkey, which is missing".into());
+    assert_eq!(count(&running, "Deployment"), 1);
 }
 
 #[test]
-fn wrong_input_is_named_and_nothing_is_decided() {
-    let mut missing = observed(keystone(), facts());
-    missing.facts.secrets.remove("keystone-db");
-    let mut option = observed(keystone(), facts());
-    option.object.spec.common.extra_config = BTreeMap::from([(
-        "token".to_owned(),
-        BTreeMap::from([("expirations".to_owned(), "1".to_owned())]),
-    )]);
-    let cases = [
-        (missing, "Secret keystone-db is missing"),
-        (
-            option,
-            "extraConfig.token.expirations: keystone 28.1.0 has no option `expirations` in [token]; did you mean `expiration`?",
-        ),
-    ];
-    for (observed, expected) in cases {
-        let error = Services::<Keystone>::decide(&observed)
-            .expect_err("refused")
-            .to_string();
-        assert!(error.starts_with(expected), "{error}");
-    }
+fn an_autoscaler_decides_the_replicas() {
+    let mut seen = installed();
+    seen.object.spec.replicas = 1;
+    assert_eq!(count(&seen, "PodDisruptionBudget"), 0);
+    seen.object.spec.common.autoscaling = serde_json::from_value(json!({"maxReplicas": 4})).expect("scaling");
+    let scaler = object(&seen, "HorizontalPodAutoscaler").expect("wanted");
+    assert_eq!(scaler["spec"]["scaleTargetRef"]["name"], "keystone");
+    assert_eq!(
+        (&scaler["spec"]["minReplicas"], &scaler["spec"]["maxReplicas"]),
+        (&json!(1), &json!(4))
+    );
+    let deployment = object(&seen, "Deployment").expect("wanted");
+    assert_eq!(deployment["spec"].get("replicas"), None);
+    assert_eq!(count(&seen, "PodDisruptionBudget"), 1);
+}
+
+#[test]
+fn a_network_policy_lets_in_the_own_namespace_and_those_named() {
+    let mut seen = installed();
+    assert_eq!(count(&seen, "NetworkPolicy"), 0);
+    seen.object.spec.common.network_policy =
+        serde_json::from_value(json!({"allowedNamespaces": ["ingress"]})).expect("a policy");
+    let policy = object(&seen, "NetworkPolicy").expect("wanted");
+    let from = &policy["spec"]["ingress"][0]["from"][0]["namespaceSelector"]["matchExpressions"][0];
+    assert_eq!(from["values"], json!(["openstack", "ingress"]));
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]));
+}
+
+#[test]
+fn pods_have_no_rights_that_they_do_without() {
+    let deployment = object(&installed(), "Deployment").expect("wanted");
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(pod["securityContext"]["runAsUser"], 42424);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    let container = &pod["containers"][0]["securityContext"];
+    assert_eq!(container["readOnlyRootFilesystem"], true);
+    assert_eq!(container["capabilities"]["drop"], json!(["ALL"]));
+    let update = &deployment["spec"]["strategy"]["rollingUpdate"];
+    assert_eq!(
+        (&update["maxUnavailable"], &update["maxSurge"]),
+        (&json!(0), &json!(1))
+    );
+}
+
+#[test]
+fn credentials_are_encrypted_anew_before_the_next_rotation() {
+    let mut seen = installed();
+    let rotated = |seen: &Observed<Services<Keystone>>| {
+        let is = |object: &&Value| object["metadata"]["name"] == "keystone-credential-keys";
+        let objects = objects(seen);
+        let secret = objects.iter().find(is).expect("wanted");
+        secret["data"].as_object().expect("keys").len()
+    };
+    let key = |byte: u8| crate::keys::key([byte; 32]);
+    let keys = secret(&[("0", &key(9)), ("1", &key(8)), ("2", &key(7))]);
+    let long_ago = Some("2025-01-01T00:00:00Z".to_owned());
+    seen.facts.key_secrets.insert("credential-keys", (keys, long_ago));
+    // A rotation is due and the one before was never finished.
+    assert_eq!(
+        (rotated(&seen), count(&seen, "Job")),
+        (3, 1),
+        "the Job comes first"
+    );
+    let (reason, message) = state(&seen, service::CREDENTIAL_KEYS_READY);
+    assert_eq!(reason, "Waiting");
+    assert!(message.starts_with("a rotation is due"), "{message}");
+    let job = object(&seen, "Job").expect("wanted").to_string();
+    assert!(
+        job.contains("credential_migrate") && job.contains("/credential-keys/2"),
+        "{job}"
+    );
+    take_job(&mut seen, "keystone-credential-migrate", Some("Complete"));
+    let is = |object: &&Value| object["metadata"]["name"] == "keystone-credential-keys";
+    let after = objects(&seen);
+    let data = after.iter().find(is).expect("wanted")["data"].clone();
+    assert!(
+        data.get("3").is_some() && data.get("1").is_none(),
+        "rotated: {data}"
+    );
 }
 
 #[test]
@@ -235,48 +252,15 @@ fn a_database_of_others_gets_no_objects_of_ours() {
     let mut brownfield = keystone();
     brownfield.spec.database.cluster_ref = None;
     brownfield.spec.database.host = Some("db.example.org".to_owned());
-    let wanted = names(&observed(brownfield, facts()));
-    assert!(
-        !wanted.iter().any(|name| name.starts_with("Database")
-            || name.starts_with("User")
-            || name.starts_with("Grant")),
-        "{wanted:?}"
-    );
-    assert!(
-        wanted.iter().any(|name| name.starts_with("Job")),
-        "its schema is made at once"
-    );
+    let seen = observed(brownfield, facts());
+    for kind in ["Database", "User", "Grant"] {
+        assert_eq!(count(&seen, kind), 0);
+    }
+    assert_eq!(count(&seen, "Job"), 1, "its schema is made at once");
 }
 
 #[test]
 fn glance_knows_its_three_stores() {
-    let glance = |storage: Value| -> Glance {
-        serde_json::from_value(json!({
-            "apiVersion": "glance.openstack.c5c3.io/v1alpha1", "kind": "Glance",
-            "metadata": {"namespace": "openstack", "name": "glance", "uid": "g"},
-            "spec": {
-                "image": {"repository": "ghcr.io/c5c3/glance", "tag": "31.1.0"}, "replicas": 1, "storage": storage,
-                "database": {"host": "db", "database": "glance", "secretRef": {"name": "glance-db"}},
-                "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "glance-app"}},
-            },
-        }))
-        .expect("a Glance")
-    };
-    let mut facts = facts();
-    facts.secrets.insert(
-        "glance-db".into(),
-        secret(&[("username", "glance"), ("password", "pw")]),
-    );
-    facts.secrets.insert(
-        "glance-app".into(),
-        secret(&[
-            ("application_credential_id", "id"),
-            ("application_credential_secret", "hush"),
-        ]),
-    );
-    facts
-        .secrets
-        .insert("s3".into(), secret(&[("accessKey", "ak"), ("secretKey", "sk")]));
     let cases = [
         (
             json!({"backend": "file"}),
@@ -285,7 +269,7 @@ fn glance_knows_its_three_stores() {
         ),
         (
             json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"}}}),
-            "rbd_store_pool = images",
+            "rbd_store_pool = images\nrbd_store_user = glance",
             0,
         ),
         (
@@ -295,21 +279,35 @@ fn glance_knows_its_three_stores() {
         ),
     ];
     for (storage, line, claims) in cases {
-        let decision =
-            Services::<Glance>::decide(&observed(glance(storage), facts.clone())).expect("decides");
-        let objects: Vec<&Value> = decision.wanted().iter().map(Wanted::object).collect();
-        let config = objects
-            .iter()
-            .find(|object| object["kind"] == "ConfigMap")
-            .expect("configured");
+        let seen = observed(glance(storage), facts());
+        let config = object(&seen, "ConfigMap").expect("configured");
         let text = config["data"]["glance-api.conf"].as_str().expect("a file");
         assert!(text.contains(line) && !text.contains("hush"), "{text}");
-        assert_eq!(
-            objects
-                .iter()
-                .filter(|object| object["kind"] == "PersistentVolumeClaim")
-                .count(),
-            claims
-        );
+        assert_eq!(count(&seen, "PersistentVolumeClaim"), claims);
     }
+}
+
+#[test]
+fn ceph_is_connected_when_rook_says_so() {
+    let storage = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"}, "cephClientRef": {"name": "images"}}});
+    let mut seen = observed(glance(storage), facts());
+    let config = object(&seen, "ConfigMap").expect("configured").to_string();
+    assert!(config.contains("rbd_store_user = images"), "{config}");
+    assert_eq!(state(&seen, CEPH_CONNECTED).1, "CephClient images is missing");
+    let client = |phase: &str| {
+        serde_json::from_value(
+            json!({"metadata": {"name": "images"}, "spec": {"caps": {}}, "status": {"phase": phase}}),
+        )
+        .ok()
+    };
+    seen.facts.ceph_client = client("Progressing");
+    assert_eq!(state(&seen, CEPH_CONNECTED).1, "CephClient images is Progressing");
+    seen.facts.ceph_client = client("Ready");
+    assert_eq!(state(&seen, CEPH_CONNECTED).0, "Ready");
+    seen.facts.secrets.remove("ceph");
+    assert!(
+        state(&seen, CEPH_CONNECTED)
+            .1
+            .starts_with("Secret ceph is missing")
+    );
 }

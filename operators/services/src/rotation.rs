@@ -5,32 +5,66 @@ use std::str::FromStr;
 
 use base64::Engine;
 use croner::Cron;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::facts::Facts;
+use crate::facts::{Facts, SecretData};
 use crate::keys::{self, Keys};
 use crate::names::{Names, ROTATED};
 use crate::subject::KeySet;
 
+/// A staged key becomes primary when every pod has had time to see it: a kubelet brings a changed
+/// Secret into running pods within two of its sync periods.
+const SETTLED: SignedDuration = SignedDuration::from_mins(5);
+
 /// A key set as it should be now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
+    pub name: &'static str,
     pub part: &'static str,
     pub secret: Value,
     pub count: usize,
     pub rotated: Timestamp,
     pub next: Timestamp,
+    /// The rotation is due and waits.
+    pub held: bool,
+    /// The number of the key that encrypts now. The first has number 1.
+    pub primary: u32,
 }
 
+/// What of a stored key set tells one rotation from another: the number of the primary key and the
+/// time. None before the first rotation, when everything is encrypted by the first key.
+pub fn mark(names: &Names, set: &KeySet, facts: &Facts) -> Result<Option<(u32, String)>, Error> {
+    let Some((data, rotated)) = facts.key_secrets.get(set.name) else {
+        return Ok(None);
+    };
+    let keys = parse(names, set, data)?;
+    let primary = primary(&keys);
+    Ok((primary > 1).then(|| (primary, rotated.clone().unwrap_or_default())))
+}
+
+fn primary(keys: &Keys) -> u32 {
+    keys.keys().last().copied().unwrap_or(0)
+}
+
+fn parse(names: &Names, set: &KeySet, data: &SecretData) -> Result<Keys, Error> {
+    keys::parse(data.iter().map(|(name, value)| (name, value.as_slice()))).map_err(|error| Error::BadKeys {
+        secret: names.suffixed(set.name),
+        part: set.part,
+        error,
+    })
+}
+
+/// `free`: nothing of an earlier rotation is unfinished.
 pub fn plan(
     names: &Names,
     set: &KeySet,
     facts: &Facts,
     random: [[u8; 32]; 2],
     now: Timestamp,
+    free: bool,
 ) -> Result<Planned, Error> {
     let name = names.suffixed(set.name);
     let bad = |error| Error::BadKeys {
@@ -38,14 +72,17 @@ pub fn plan(
         part: set.part,
         error,
     };
+    let mut held = false;
     let (keys, rotated) = match facts.key_secrets.get(set.name) {
         None => (keys::first(random[0], random[1]), now),
         Some((data, rotated)) => {
-            let keys = keys::parse(data.iter().map(|(name, value)| (name, value.as_slice()))).map_err(bad)?;
+            let keys = parse(names, set, data)?;
             // A set that was restored from a backup may lack the mark: it counts from now.
             let rotated = rotated.as_ref().and_then(|text| text.parse().ok()).unwrap_or(now);
             // A clock that went back must not rotate twice.
-            if due(set, rotated)? <= now {
+            let due = due(set, rotated)? <= now;
+            held = due && !free;
+            if due && free {
                 (keys::rotate(&keys, random[0], set.most).map_err(bad)?, now)
             } else {
                 (keys, rotated)
@@ -54,15 +91,18 @@ pub fn plan(
     };
     let next = due(set, rotated)?;
     Ok(Planned {
+        name: set.name,
         part: set.part,
         secret: secret(names, &name, &keys, rotated),
         count: keys.len(),
         rotated,
         next,
+        held,
+        primary: primary(&keys),
     })
 }
 
-/// The first time of the schedule after a rotation.
+/// The first time of the schedule after a rotation, when the key staged by it has settled.
 fn due(set: &KeySet, rotated: Timestamp) -> Result<Timestamp, Error> {
     let bad = |reason: String| Error::BadSchedule {
         schedule: set.schedule.clone(),
@@ -73,7 +113,8 @@ fn due(set: &KeySet, rotated: Timestamp) -> Result<Timestamp, Error> {
     let next = cron
         .find_next_occurrence(&rotated.to_zoned(TimeZone::UTC), false)
         .map_err(|error| bad(error.to_string()))?;
-    Ok(next.timestamp())
+    let settled = rotated.checked_add(SETTLED).unwrap_or(Timestamp::MAX);
+    Ok(next.timestamp().max(settled))
 }
 
 fn secret(names: &Names, name: &str, keys: &Keys, rotated: Timestamp) -> Value {
@@ -98,6 +139,7 @@ mod tests {
             part: "FernetKeysReady",
             schedule: "0 0 * * *".into(),
             most: 3,
+            migrate: None,
         }
     }
 
@@ -106,6 +148,7 @@ mod tests {
             namespace: "openstack".into(),
             name: "keystone".into(),
             service: "keystone",
+            controller: "keystone",
         }
     }
 
@@ -134,7 +177,8 @@ mod tests {
     }
 
     fn planned(facts: &Facts, byte: u8, time: &str) -> Planned {
-        plan(&names(), &set(), facts, [[byte; 32], [byte + 1; 32]], at(time)).expect("plans")
+        let random = [[byte; 32], [byte + 1; 32]];
+        plan(&names(), &set(), facts, random, at(time), true).expect("plans")
     }
 
     #[test]
@@ -160,6 +204,46 @@ mod tests {
     }
 
     #[test]
+    fn a_rotation_waits_until_the_one_before_is_finished() {
+        let first = planned(&Facts::default(), 1, "2026-01-01T12:00:00Z");
+        let facts = stored(&first);
+        let random = [[7; 32], [8; 32]];
+        let held = plan(
+            &names(),
+            &set(),
+            &facts,
+            random,
+            at("2026-01-09T00:00:00Z"),
+            false,
+        )
+        .expect("plans");
+        assert!(held.held);
+        assert_eq!(held.secret, first.secret, "not a key was touched");
+        assert_eq!(mark(&names(), &set(), &facts).expect("sound"), None);
+        let second = planned(&facts, 3, "2026-01-09T00:00:00Z");
+        assert_eq!(
+            mark(&names(), &set(), &stored(&second)).expect("sound"),
+            Some((2, "2026-01-09T00:00:00Z".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_staged_key_settles_before_it_becomes_primary() {
+        let often = KeySet {
+            schedule: "* * * * *".into(),
+            ..set()
+        };
+        let random = [[1; 32], [2; 32]];
+        let none = Facts::default();
+        let first = plan(&names(), &often, &none, random, at("2026-01-01T12:00:30Z"), true).expect("plans");
+        assert_eq!(
+            first.next,
+            at("2026-01-01T12:05:30Z"),
+            "not already a minute later"
+        );
+    }
+
+    #[test]
     fn damaged_keys_stop_everything_and_are_named() {
         let mut facts = stored(&planned(&Facts::default(), 1, "2026-01-01T12:00:00Z"));
         let keys = facts.key_secrets.get_mut("fernet-keys").expect("there");
@@ -170,6 +254,7 @@ mod tests {
             &facts,
             [[3; 32], [4; 32]],
             at("2026-02-01T00:00:00Z"),
+            true,
         )
         .expect_err("refused");
         assert!(

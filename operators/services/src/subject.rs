@@ -1,6 +1,6 @@
 //! A service CR in the form that the reconciler works with.
 
-use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging, ServiceCommon, ServiceStatus};
+use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging, ObjectRef, ServiceCommon, ServiceStatus};
 use c5c3_kit::controller::Object;
 use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
@@ -14,9 +14,14 @@ pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize
     const DESCRIPTOR: &'static Descriptor;
     /// Field manager, label of owned objects and of metrics.
     const CONTROLLER: &'static str;
+    /// It talks over a message bus: its virtual host, user and permission are looked after.
+    const MESSAGING: bool = false;
+    /// It may keep data in Ceph: CephClients are watched.
+    const CEPH: bool = false;
 
     fn common(&self) -> &ServiceCommon;
     fn service_status(&self) -> Option<&ServiceStatus>;
+    /// How many of a process, when no autoscaler decides.
     fn replicas(&self, process: &str) -> i32;
     /// Each group of the descriptor with its database.
     fn databases(&self) -> Vec<(&'static str, &Database)>;
@@ -50,7 +55,9 @@ pub struct Extras {
     pub volumes: Vec<ExtraVolume>,
     /// Options whose values are in Secrets.
     pub secret_options: Vec<SecretOption>,
-    /// Conditions that hold by configuration alone: part and message.
+    /// The CephClient whose keyring is used.
+    pub ceph_client: Option<ObjectRef>,
+    /// Conditions that this configuration does not need: part and message.
     pub settled: Vec<(&'static str, String)>,
 }
 
@@ -63,6 +70,8 @@ pub struct KeySet {
     pub part: &'static str,
     pub schedule: String,
     pub most: usize,
+    /// Brings what the old primary key encrypted under the new one. The next rotation waits for it.
+    pub migrate: Option<Step>,
 }
 
 /// A step with values of its own.
@@ -85,13 +94,17 @@ pub struct ExtraVolume {
 
 #[derive(Debug, Clone)]
 pub enum VolumeSource {
-    /// A claim that the service owns: it goes with the service.
+    /// A claim that outlives the service, as its data should.
     Claim {
         size: String,
         class: Option<String>,
         shared: bool,
     },
-    Secret(String),
+    /// A Secret: each key with the file that it becomes.
+    Secret {
+        name: String,
+        files: Vec<(&'static str, String)>,
+    },
 }
 
 #[derive(Debug, Clone)]

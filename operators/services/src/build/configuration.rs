@@ -1,37 +1,52 @@
-//! The configuration of a service: one ConfigMap, one Secret, both named by their content.
+//! The configuration of a service: a ConfigMap and Secrets, named by their content.
 
 use std::collections::BTreeMap;
 
 use c5c3_catalogue::{Catalogue, Release};
 use serde_json::{Value, json};
 
+use super::policy::policy;
+use super::secrets::{self, Values};
 use crate::config::{self, Ini};
 use crate::descriptor::Runs;
 use crate::error::Error;
-use crate::facts::{Facts, SecretData};
+use crate::facts::Facts;
 use crate::kinds;
 use crate::names::Names;
 use crate::subject::Subject;
 
-/// Everything that the pods read. Values of `secret` appear nowhere else.
-#[derive(Debug, Clone, PartialEq)]
+/// Everything that the pods read. Values of the Secrets appear nowhere else.
+#[derive(Debug)]
 pub struct Configuration {
     pub config_map: Value,
-    pub secret: Value,
-    /// Changes when anything in either does.
+    /// The databases: all that a step needs.
+    pub connections: Value,
+    /// What only the processes need, if there is any; or what is missing for it.
+    pub credentials: Result<Option<Value>, Error>,
+    /// Changes when anything does that the processes read.
     pub hash: String,
+    /// Changes when the database is another or is spoken to in another way.
+    pub database_hash: String,
     /// What must not be shown.
     pub hidden: Vec<String>,
 }
 
 impl Configuration {
     pub fn config_map_name(&self) -> &str {
-        self.config_map["metadata"]["name"].as_str().unwrap_or_default()
+        name_of(&self.config_map)
     }
 
-    pub fn secret_name(&self) -> &str {
-        self.secret["metadata"]["name"].as_str().unwrap_or_default()
+    pub fn connections_name(&self) -> &str {
+        name_of(&self.connections)
     }
+
+    pub fn credentials_name(&self) -> Option<&str> {
+        Some(name_of(self.credentials.as_ref().ok()?.as_ref()?))
+    }
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configuration, Error> {
@@ -44,6 +59,9 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
         ini.set(group, option, *value);
     }
     kinds::shared(&mut ini, subject.common());
+    if subject.messaging().is_some() {
+        kinds::messaging(&mut ini);
+    }
     let servers = cache_servers(subject, facts)?;
     if let Some(keystone) = subject.keystone() {
         kinds::authtoken(&mut ini, keystone, servers.as_deref());
@@ -62,37 +80,51 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
             files.insert(format!("{}-uwsgi.ini", process.name), uwsgi(module, *port, extra));
         }
     }
-    if let Some(policy) = policy(subject, facts)? {
-        files.insert("policy.yaml".to_owned(), policy);
+    if let Some(overrides) = &subject.common().policy_overrides {
+        files.insert("policy.yaml".to_owned(), policy(overrides, facts)?);
     }
-    let values = secret_values(subject, facts)?;
 
     let config_hash = config::hash_value(&json!(files));
-    let secret_hash = config::hash_value(&json!(values));
     let config_map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
         "metadata": names.metadata(&names.suffixed(&format!("config-{config_hash}"))),
         "data": files,
     });
-    let encoded: BTreeMap<&String, String> =
-        values.iter().map(|(name, value)| (name, encode(value))).collect();
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "immutable": true, "type": "Opaque",
-        "metadata": names.metadata(&names.suffixed(&format!("environment-{secret_hash}"))),
-        "data": encoded,
-    });
-    let hash = config::hash(&[&config_hash, &secret_hash]);
+    let values = secrets::connections(subject, facts)?;
+    let connections = secret(&names, "connections", &values);
+    let credentials = secrets::credentials(subject, facts)
+        .map(|values| (!values.is_empty()).then(|| secret(&names, "credentials", &values)));
+    let groups: Vec<&str> = subject.databases().into_iter().map(|(group, _)| group).collect();
+    let database_hash = config::hash(&[name_of(&connections), &ini.only(&groups).render()]);
+    let others = credentials
+        .as_ref()
+        .ok()
+        .and_then(Option::as_ref)
+        .map_or("", name_of);
+    let hash = config::hash(&[&config_hash, name_of(&connections), others]);
     Ok(Configuration {
         config_map,
-        secret,
+        connections,
+        credentials,
         hash,
-        hidden: hidden(facts),
+        database_hash,
+        hidden: secrets::hidden(facts),
     })
 }
 
-fn encode(value: &str) -> String {
+fn secret(names: &Names, what: &str, values: &Values) -> Value {
     use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(value)
+    let hash = config::hash_value(&json!(values));
+    let engine = base64::engine::general_purpose::STANDARD;
+    let encoded: BTreeMap<&String, String> = values
+        .iter()
+        .map(|(name, value)| (name, engine.encode(value)))
+        .collect();
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "immutable": true, "type": "Opaque",
+        "metadata": names.metadata(&names.suffixed(&format!("{what}-{hash}"))),
+        "data": encoded,
+    })
 }
 
 /// extraConfig against the release that the image belongs to; an unknown image cannot be checked.
@@ -127,7 +159,10 @@ fn uwsgi(module: &str, port: u16, extra: &[(&str, &str)]) -> String {
         ("master", "true"),
         ("enable-threads", "true"),
         ("thunder-lock", "true"),
+        // Workers end what they are at before they go, within the pod's grace period.
         ("die-on-term", "true"),
+        ("hook-master-start", "unix_signal:15 gracefully_kill_them_all"),
+        ("worker-reload-mercy", "45"),
         ("need-app", "true"),
         ("buffer-size", "65535"),
         // Kept-alive connections of a single-threaded worker would block the others.
@@ -140,38 +175,6 @@ fn uwsgi(module: &str, port: u16, extra: &[(&str, &str)]) -> String {
             .map(|(name, value)| format!("{name} = {value}")),
     );
     lines.join("\n") + "\n"
-}
-
-/// Rules of the ConfigMap with the inline ones over them, as JSON, which is YAML too.
-fn policy<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<String>, Error> {
-    let Some(overrides) = &subject.common().policy_overrides else {
-        return Ok(None);
-    };
-    let mut lines = Vec::new();
-    if let Some(reference) = &overrides.config_map_ref {
-        let Some(text) = &facts.policy else {
-            return Err(Error::PolicyMissing {
-                name: reference.name.clone(),
-                found: facts.policy_found,
-            });
-        };
-        lines.extend(
-            text.lines()
-                .filter(|line| !names_rule(line, &overrides.rules))
-                .map(str::to_owned),
-        );
-    }
-    for (rule, check) in &overrides.rules {
-        lines.push(format!("{}: {}", json!(rule), json!(check)));
-    }
-    Ok(Some(lines.join("\n") + "\n"))
-}
-
-fn names_rule(line: &str, rules: &BTreeMap<String, String>) -> bool {
-    let Some((name, _)) = line.split_once(": ") else {
-        return false;
-    };
-    rules.contains_key(name.trim().trim_matches(['"', '\'']))
 }
 
 fn cache_servers<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<String>, Error> {
@@ -189,109 +192,4 @@ fn cache_servers<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<String
                 .ok_or_else(|| Error::CacheMissing(cluster.name.clone()))
         }
     }
-}
-
-/// Environment variables that oslo.config reads, by `OS_<GROUP>__<OPTION>`.
-fn secret_values<S: Subject>(subject: &S, facts: &Facts) -> Result<BTreeMap<String, String>, Error> {
-    let namespace = subject.meta().namespace.clone().unwrap_or_default();
-    let mut values = BTreeMap::new();
-    let mut put = |group: &str, option: &str, value: String| {
-        values.insert(
-            format!("OS_{}__{}", group.to_uppercase(), option.to_uppercase()),
-            value,
-        );
-    };
-    for (group, database) in subject.databases() {
-        let user = value(facts, &database.secret_ref.name, "username")?;
-        let password = value(facts, &database.secret_ref.name, "password")?;
-        let host = match (&database.cluster_ref, &database.host) {
-            (Some(cluster), _) => {
-                let galera = facts
-                    .databases
-                    .get(&cluster.name)
-                    .and_then(|server| server.spec.galera.as_ref());
-                let suffix = if galera.is_some_and(|galera| galera.enabled) {
-                    "-primary"
-                } else {
-                    ""
-                };
-                format!("{}{suffix}.{namespace}.svc:3306", cluster.name)
-            }
-            (None, Some(host)) => format!("{host}:{}", database.port.unwrap_or(3306)),
-            // The schema refuses an object with neither.
-            (None, None) => return Err(Error::NoDatabase),
-        };
-        let url = format!(
-            "mysql+pymysql://{}:{}@{host}/{}?charset=utf8",
-            percent(&user),
-            percent(&password),
-            database.database
-        );
-        put(group, "connection", url);
-    }
-    if let Some(keystone) = subject.keystone() {
-        let secret = &keystone.app_credential_ref.secret_name;
-        for option in ["application_credential_id", "application_credential_secret"] {
-            put("keystone_authtoken", option, value(facts, secret, option)?);
-        }
-    }
-    for option in &subject.extras().secret_options {
-        put(
-            option.group,
-            option.option,
-            value(facts, &option.secret, option.key)?,
-        );
-    }
-    Ok(values)
-}
-
-pub(crate) fn value(facts: &Facts, secret: &str, key: &str) -> Result<String, Error> {
-    let data: &SecretData = facts
-        .secrets
-        .get(secret)
-        .ok_or_else(|| Error::SecretMissing(secret.to_owned()))?;
-    let missing = || Error::KeyMissing {
-        secret: secret.to_owned(),
-        key: key.to_owned(),
-    };
-    let bytes = data
-        .get(key)
-        .filter(|bytes| !bytes.is_empty())
-        .ok_or_else(missing)?;
-    String::from_utf8(bytes.clone())
-        .map(|text| text.trim_end_matches('\n').to_owned())
-        .map_err(|_| missing())
-}
-
-/// Percent-encodes what a URL's user part cannot hold.
-fn percent(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    text.bytes()
-        .map(|byte| {
-            if plain(byte) {
-                char::from(byte).to_string()
-            } else {
-                format!("%{byte:02X}")
-            }
-        })
-        .collect()
-}
-
-/// Values that may turn up in a program's output: never to be shown.
-fn hidden(facts: &Facts) -> Vec<String> {
-    let texts = facts
-        .secrets
-        .values()
-        .flat_map(BTreeMap::iter)
-        .filter(|(key, _)| key.as_str() != "username");
-    let mut all: Vec<String> = texts
-        .filter_map(|(_, value)| String::from_utf8(value.clone()).ok())
-        .map(|text| text.trim().to_owned())
-        .filter(|text| text.len() >= 4)
-        .flat_map(|text| [percent(&text), text])
-        .collect();
-    // The longest first: one may be part of another.
-    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
-    all.dedup();
-    all
 }

@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 use super::Configuration;
 use crate::descriptor::OPENSTACK_UID;
 use crate::names::Names;
-use crate::subject::{Subject, VolumeSource};
+use crate::subject::{ExtraVolume, Subject, VolumeSource};
 
 /// One container in a pod: not root, no capabilities, nothing writable but /tmp and what is mounted.
 pub struct Shape<'a> {
     pub container: &'a str,
     pub command: Value,
     pub environment: Vec<Value>,
-    /// Volumes beside the configuration are for the long-running processes.
-    pub with_volumes: bool,
+    /// A long-running process has credentials and volumes that a step does without.
+    pub process: bool,
 }
 
 pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape<'_>) -> Value {
@@ -32,30 +32,31 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
         volumes.push(json!({"name": set.name, "secret": {"secretName": names.suffixed(set.name), "defaultMode": 0o440}}));
         mounts.push(json!({"name": set.name, "mountPath": set.path, "readOnly": true}));
     }
-    for volume in extras.volumes.iter().filter(|_| shape.with_volumes) {
-        let (source, read_only) = match &volume.source {
-            VolumeSource::Claim { .. } => (json!({"claimName": names.suffixed(volume.name)}), false),
-            VolumeSource::Secret(name) => (json!({"secretName": name, "defaultMode": 0o440}), true),
-        };
-        let kind = if read_only {
-            "secret"
-        } else {
-            "persistentVolumeClaim"
-        };
-        volumes.push(json!({"name": volume.name, kind: source}));
-        mounts.push(json!({"name": volume.name, "mountPath": volume.path, "readOnly": read_only}));
+    for extra in extras.volumes.iter().filter(|_| shape.process) {
+        let (source, read_only) = volume(&names, extra);
+        volumes.push(source);
+        mounts.push(json!({"name": extra.name, "mountPath": extra.path, "readOnly": read_only}));
     }
     let fixed = descriptor
         .environment
         .iter()
         .map(|(name, value)| json!({"name": name, "value": value}));
     let environment: Vec<Value> = fixed.chain(shape.environment).collect();
+    let secrets = [
+        Some(configuration.connections_name()),
+        configuration.credentials_name().filter(|_| shape.process),
+    ];
+    let secrets: Vec<Value> = secrets
+        .into_iter()
+        .flatten()
+        .map(|name| json!({"secretRef": {"name": name}}))
+        .collect();
     let mut container = json!({
         "name": shape.container,
         "image": subject.common().image.reference(),
         "command": shape.command,
         "env": environment,
-        "envFrom": [{"secretRef": {"name": configuration.secret_name()}}],
+        "envFrom": secrets,
         "volumeMounts": mounts,
         // The last lines of a failed step reach the condition this way.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -76,4 +77,21 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
         "containers": [container],
         "volumes": volumes,
     })
+}
+
+fn volume(names: &Names, extra: &ExtraVolume) -> (Value, bool) {
+    match &extra.source {
+        VolumeSource::Claim { .. } => {
+            let claim = json!({"claimName": names.suffixed(extra.name)});
+            (json!({"name": extra.name, "persistentVolumeClaim": claim}), false)
+        }
+        VolumeSource::Secret { name, files } => {
+            let items: Vec<Value> = files
+                .iter()
+                .map(|(key, path)| json!({"key": key, "path": path}))
+                .collect();
+            let secret = json!({"secretName": name, "defaultMode": 0o440, "items": items});
+            (json!({"name": extra.name, "secret": secret}), true)
+        }
+    }
 }

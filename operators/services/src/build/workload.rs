@@ -1,14 +1,16 @@
-//! The running part: Deployments, the Service before them, disruption budgets, volumes.
+//! The running part: Deployments and their volumes.
 
 use serde_json::{Value, json};
 
 use super::{Configuration, pod};
 use crate::descriptor::{Process, Runs};
-use crate::names::Names;
+use crate::error::Error;
+use crate::facts::Facts;
+use crate::names::{CONFIG, Names};
 use crate::subject::{Subject, VolumeSource};
 
-fn name(names: &Names, process: &Process) -> String {
-    // The API carries the name of the service: it is what people look for.
+/// The API carries the name of the service: it is what people look for.
+pub fn deployment_name(names: &Names, process: &Process) -> String {
     if matches!(process.runs, Runs::Wsgi { .. }) {
         names.name.clone()
     } else {
@@ -31,17 +33,19 @@ pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, proces
         container: process.name,
         command,
         environment: Vec::new(),
-        with_volumes: true,
+        process: true,
     };
     let mut spec = pod::spec(subject, configuration, shape);
+    let mut scaled = false;
     if let Runs::Wsgi { port, path, .. } = &process.runs {
+        scaled = subject.common().autoscaling.is_some();
         let container = &mut spec["containers"][0];
         container["ports"] = json!([{"name": "api", "containerPort": port}]);
         let ask = |period: u32, failures: u32| json!({"httpGet": {"path": path, "port": "api"}, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": failures});
         container["startupProbe"] = ask(1, 120);
         container["readinessProbe"] = ask(5, 3);
         container["livenessProbe"] = ask(20, 6);
-        // New requests stop coming a moment after the pod is told to go.
+        // Routes to the pod are gone by the time that it is told to end.
         container["lifecycle"] = json!({"preStop": {"exec": {"command": ["sleep", "3"]}}});
     }
     spec["terminationGracePeriodSeconds"] = 60.into();
@@ -49,60 +53,62 @@ pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, proces
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": labels},
     }]);
+    let mut template = names.pod_metadata(process.name);
+    template["annotations"][CONFIG] = configuration.hash.clone().into();
+    let mut spec = json!({
+        "selector": {"matchLabels": labels},
+        "strategy": strategy(subject),
+        "template": {"metadata": template, "spec": spec},
+    });
+    // An autoscaler writes the number itself.
+    if !scaled {
+        spec["replicas"] = subject.replicas(process.name).into();
+    }
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": names.metadata(&name(&names, process)),
-        "spec": {
-            "replicas": subject.replicas(process.name),
-            "selector": {"matchLabels": labels},
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
-            "template": {
-                "metadata": {"labels": labels, "annotations": {"c5c3.io/config": configuration.hash}},
-                "spec": spec,
-            },
-        },
+        "metadata": names.metadata(&deployment_name(&names, process)), "spec": spec,
     })
 }
 
-/// The Service and the disruption budgets: there from the start, whatever else waits.
-pub fn network_objects<S: Subject>(subject: &S) -> Vec<Value> {
-    let names = Names::of(subject);
-    let mut objects = Vec::new();
-    for process in S::DESCRIPTOR.processes {
-        let labels = names.process_labels(process.name);
-        let own = name(&names, process);
-        if let Runs::Wsgi { port, .. } = process.runs {
-            objects.push(json!({
-                "apiVersion": "v1", "kind": "Service", "metadata": names.metadata(&own),
-                "spec": {"selector": labels, "ports": [{"name": "api", "port": port, "targetPort": "api"}]},
-            }));
-        }
-        // With one replica a budget would only keep a node from being drained.
-        if subject.replicas(process.name) > 1 {
-            objects.push(json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": names.metadata(&own),
-                "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
-            }));
-        }
-    }
-    objects
+/// No request finds fewer pods than before, unless a volume can be at one node only.
+fn strategy<S: Subject>(subject: &S) -> Value {
+    let bound = subject
+        .extras()
+        .volumes
+        .iter()
+        .any(|volume| matches!(volume.source, VolumeSource::Claim { shared: false, .. }));
+    let (unavailable, surge) = if bound { (1, 0) } else { (0, 1) };
+    json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
 }
 
-pub fn claims<S: Subject>(subject: &S) -> Vec<Value> {
+/// Claims outlive the service. The mode of one that is there cannot be changed.
+pub fn claims<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Error> {
     let names = Names::of(subject);
     let mut objects = Vec::new();
     for volume in subject.extras().volumes {
         if let VolumeSource::Claim { size, class, shared } = volume.source {
-            let mode = if shared { "ReadWriteMany" } else { "ReadWriteOnce" };
+            let name = names.suffixed(volume.name);
+            let live = facts.claims.get(&name).and_then(|claim| claim.spec.as_ref());
+            let live = live.and_then(|spec| spec.access_modes.clone());
+            let many = live
+                .as_ref()
+                .map_or(shared, |modes| modes.iter().any(|mode| mode == "ReadWriteMany"));
+            if shared && !many {
+                return Err(Error::ClaimOfOne {
+                    claim: name,
+                    part: volume.part,
+                });
+            }
+            let mode = if many { "ReadWriteMany" } else { "ReadWriteOnce" };
             let mut spec = json!({"accessModes": [mode], "resources": {"requests": {"storage": size}}});
             if let Some(class) = class {
                 spec["storageClassName"] = class.into();
             }
             objects.push(json!({
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                "metadata": names.metadata(&names.suffixed(volume.name)), "spec": spec,
+                "metadata": names.metadata(&name), "spec": spec,
             }));
         }
     }
-    objects
+    Ok(objects)
 }

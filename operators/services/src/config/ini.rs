@@ -31,6 +31,17 @@ impl Ini {
         self.0.get(group)?.get(option).map(String::as_str)
     }
 
+    /// These groups alone.
+    pub fn only(&self, groups: &[&str]) -> Self {
+        let chosen = self
+            .0
+            .iter()
+            .filter(|(group, _)| groups.contains(&group.as_str()));
+        Ini(chosen
+            .map(|(group, options)| (group.clone(), options.clone()))
+            .collect())
+    }
+
     pub fn render(&self) -> String {
         let mut text = String::new();
         let default = self.0.get_key_value("DEFAULT");

@@ -11,7 +11,6 @@ use crate::subject::{ExtraVolume, Extras, SecretOption, Subject, VolumeSource};
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "glance",
-    catalogue_type: "image",
     endpoint_path: "",
     config_file: "glance-api.conf",
     environment: &[
@@ -46,7 +45,6 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ("database", "max_pool_size", "5"),
         ("database", "connection_recycle_time", "280"),
     ],
-    database_groups: &["database"],
     schema: &[Step {
         name: "db-sync",
         command: &[
@@ -56,6 +54,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             "db_sync",
         ],
     }],
+    starts_early: true,
     processes: &[Process {
         name: "api",
         runs: Runs::Wsgi {
@@ -76,9 +75,17 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 
 const IMAGES: &str = "/var/lib/glance";
 
+/// Rook names the user after its CephClient.
+fn ceph_user(glance: &Glance) -> &str {
+    let rbd = glance.spec.storage.rbd.as_ref();
+    rbd.and_then(|rbd| rbd.ceph_client_ref.as_ref())
+        .map_or("glance", |client| client.name.as_str())
+}
+
 impl Subject for Glance {
     const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
     const CONTROLLER: &'static str = "glance";
+    const CEPH: bool = true;
 
     super::one_process!();
 
@@ -106,7 +113,7 @@ impl Subject for Glance {
                     config.set("store", "rbd_store_pool", &rbd.pool);
                 }
                 config
-                    .set("store", "rbd_store_user", "glance")
+                    .set("store", "rbd_store_user", ceph_user(self))
                     .set("store", "rbd_store_ceph_conf", "/etc/ceph/ceph.conf")
                     .set("DEFAULT", "show_image_direct_url", "true");
             }
@@ -128,6 +135,8 @@ impl Subject for Glance {
 
     fn extras(&self) -> Extras {
         let storage = &self.spec.storage;
+        let scaling = self.spec.common.autoscaling.as_ref();
+        let most = scaling.map_or(self.spec.replicas, |scaling| scaling.max_replicas);
         let no_ceph = (CEPH_CONNECTED, "no Ceph in this storage backend".to_owned());
         match storage.backend {
             GlanceBackend::File => {
@@ -140,7 +149,7 @@ impl Subject for Glance {
                         source: VolumeSource::Claim {
                             size: file.size.unwrap_or_else(|| "10Gi".to_owned()),
                             class: file.storage_class,
-                            shared: self.spec.replicas > 1,
+                            shared: most > 1,
                         },
                     }],
                     settled: vec![no_ceph],
@@ -155,9 +164,16 @@ impl Subject for Glance {
                         name: "ceph",
                         path: "/etc/ceph",
                         part: CEPH_CONNECTED,
-                        source: VolumeSource::Secret(rbd.ceph_secret_ref.name.clone()),
+                        source: VolumeSource::Secret {
+                            name: rbd.ceph_secret_ref.name.clone(),
+                            files: vec![
+                                ("ceph.conf", "ceph.conf".to_owned()),
+                                ("keyring", format!("ceph.client.{}.keyring", ceph_user(self))),
+                            ],
+                        },
                     })
                     .collect(),
+                ceph_client: storage.rbd.as_ref().and_then(|rbd| rbd.ceph_client_ref.clone()),
                 settled: vec![(service::STORAGE_READY, "images are kept in Ceph".to_owned())],
                 ..Extras::default()
             },

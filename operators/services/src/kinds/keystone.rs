@@ -11,7 +11,6 @@ use crate::subject::{Extras, KeySet, Subject, Task};
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "keystone",
-    catalogue_type: "identity",
     endpoint_path: "/v3",
     config_file: "keystone.conf",
     environment: &[("OS_KEYSTONE_CONFIG_FILES", "/etc/keystone/keystone.conf")],
@@ -25,7 +24,6 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ("database", "max_pool_size", "5"),
         ("database", "connection_recycle_time", "280"),
     ],
-    database_groups: &["database"],
     schema: &[Step {
         name: "db-sync",
         command: &[
@@ -35,6 +33,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             "db_sync",
         ],
     }],
+    starts_early: true,
     processes: &[Process {
         name: "api",
         runs: Runs::Wsgi {
@@ -65,8 +64,21 @@ fn key_set(name: &'static str, path: &'static str, part: &'static str, keys: &Ro
         part,
         schedule: keys.rotation_schedule.clone(),
         most,
+        migrate: None,
     }
 }
+
+/// Keystone reads stored credentials with three keys at the most; with a fourth rotation those of
+/// the first key would be lost, were they not brought under the newest key before.
+const CREDENTIAL_MIGRATE: Step = Step {
+    name: "credential-migrate",
+    command: &[
+        "keystone-manage",
+        "--config-file",
+        "/etc/keystone/keystone.conf",
+        "credential_migrate",
+    ],
+};
 
 impl Subject for Keystone {
     const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
@@ -119,12 +131,15 @@ impl Subject for Keystone {
                     service::FERNET_KEYS_READY,
                     &self.spec.fernet,
                 ),
-                key_set(
-                    "credential-keys",
-                    CREDENTIAL_PATH,
-                    service::CREDENTIAL_KEYS_READY,
-                    &self.spec.credential_keys,
-                ),
+                KeySet {
+                    migrate: Some(CREDENTIAL_MIGRATE),
+                    ..key_set(
+                        "credential-keys",
+                        CREDENTIAL_PATH,
+                        service::CREDENTIAL_KEYS_READY,
+                        &self.spec.credential_keys,
+                    )
+                },
             ],
             after_schema: Some(Task {
                 step: Step {

@@ -38,6 +38,17 @@ pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
     }
 }
 
+/// Queues that outlive a broker: replicated, and found again after a failover.
+pub(crate) fn messaging(config: &mut Ini) {
+    let group = "oslo_messaging_rabbit";
+    config
+        .set(group, "rabbit_quorum_queue", "true")
+        .set(group, "rabbit_transient_quorum_queue", "true")
+        .set(group, "use_queue_manager", "true")
+        .set(group, "heartbeat_in_pthread", "false")
+        .set("oslo_messaging_notifications", "driver", "noop");
+}
+
 /// How a service checks tokens: it logs in with its application credential.
 pub(crate) fn authtoken(config: &mut Ini, keystone: &KeystoneAuth, memcached: Option<&str>) {
     let group = "keystone_authtoken";

@@ -10,7 +10,6 @@ use crate::subject::Subject;
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "placement",
-    catalogue_type: "placement",
     endpoint_path: "",
     config_file: "placement.conf",
     environment: &[("OS_PLACEMENT_CONFIG_DIR", "/etc/placement")],
@@ -19,7 +18,6 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ("placement_database", "max_pool_size", "5"),
         ("placement_database", "connection_recycle_time", "280"),
     ],
-    database_groups: &["placement_database"],
     schema: &[Step {
         name: "db-sync",
         command: &[
@@ -30,6 +28,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             "sync",
         ],
     }],
+    // It reads its traits from the database when it starts.
+    starts_early: false,
     processes: &[Process {
         name: "api",
         runs: Runs::Wsgi {

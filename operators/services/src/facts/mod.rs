@@ -1,10 +1,17 @@
 //! What the reconciler reads before it decides.
 
+mod backends;
+pub mod dependencies;
+
+pub use backends::BROKERS_READY;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_api::foreign::ConditionsStatus;
-use c5c3_api::foreign::mariadb::{Database, Grant, MariaDb, User};
+use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
+use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
+use c5c3_api::foreign::rook::CephClient;
 use c5c3_kit::owned::Owned;
 use c5c3_kit::{ReadError, Reader, Reference};
 use futures::future::try_join_all;
@@ -28,14 +35,18 @@ pub struct Facts {
     /// policy.yaml of the ConfigMap that policyOverrides names.
     pub policy: Option<String>,
     pub policy_found: bool,
+    /// The first of `dependsOn` that is not met, in words.
+    pub unmet: Option<String>,
     pub databases: BTreeMap<String, MariaDb>,
-    /// Readiness of the Database, User and Grant objects, by kind and name; the message says why not.
-    pub database_objects: BTreeMap<(&'static str, String), Result<(), String>>,
+    pub brokers: BTreeMap<String, RabbitmqCluster>,
+    /// Readiness of the objects in a database or broker, by kind and name; the message says why not.
+    pub backend_objects: BTreeMap<(&'static str, String), Result<(), String>>,
     pub caches: BTreeMap<String, Memcached>,
+    pub ceph_client: Option<CephClient>,
     pub jobs: BTreeMap<String, Job>,
     pub pods: Vec<Pod>,
     pub deployments: BTreeMap<String, Deployment>,
-    pub claims: BTreeSet<String>,
+    pub claims: BTreeMap<String, PersistentVolumeClaim>,
     pub owned: Vec<(Reference, Owned)>,
     /// For keys that may have to be made: fresh in every pass, so that deciding stays pure.
     pub random: [[u8; 32]; 4],
@@ -60,7 +71,7 @@ pub fn secret_names<S: Subject>(subject: &S) -> BTreeSet<String> {
         .flat_map(|task| task.secrets.iter().map(|(_, secret, _)| secret.clone()));
     let options = extras.secret_options.iter().map(|option| option.secret.clone());
     let volumes = extras.volumes.iter().filter_map(|volume| match &volume.source {
-        VolumeSource::Secret(name) => Some(name.clone()),
+        VolumeSource::Secret { name, .. } => Some(name.clone()),
         VolumeSource::Claim { .. } => None,
     });
     databases
@@ -88,90 +99,45 @@ pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, 
         .zip(secrets)
         .filter_map(|(name, secret)| Some((name, data(secret?))))
         .collect();
-    for set in &subject.extras().key_sets {
+    let extras = subject.extras();
+    for set in &extras.key_sets {
         if let Some(secret) = reader.get::<Secret>(namespace, &names.suffixed(set.name)).await? {
             let rotated = secret.annotations().get(crate::names::ROTATED).cloned();
             facts.key_secrets.insert(set.name, (data(secret), rotated));
         }
     }
-    if let Some(reference) = subject
-        .common()
-        .policy_overrides
-        .as_ref()
-        .and_then(|policy| policy.config_map_ref.as_ref())
-    {
+    let policy = subject.common().policy_overrides.as_ref();
+    if let Some(reference) = policy.and_then(|policy| policy.config_map_ref.as_ref()) {
         let found = reader.get::<ConfigMap>(namespace, &reference.name).await?;
         facts.policy_found = found.is_some();
         facts.policy = found.and_then(|map| map.data.and_then(|mut data| data.remove("policy.yaml")));
     }
-    read_databases(subject, reader, &names, &mut facts).await?;
-    if let Some(cluster) = subject.cache().and_then(|cache| cache.cluster_ref.as_ref())
-        && let Some(cache) = reader.get::<Memcached>(namespace, &cluster.name).await?
-    {
-        facts.caches.insert(cluster.name.clone(), cache);
+    facts.unmet = dependencies::unmet(reader, namespace, &subject.common().depends_on).await?;
+    backends::read(subject, reader, &names, &mut facts).await?;
+    if let Some(client) = extras.ceph_client {
+        let namespace = client.namespace.as_deref().unwrap_or(namespace);
+        facts.ceph_client = reader.get(namespace, &client.name).await?;
     }
+
     let labels = names.selector();
-    facts.jobs = reader
-        .list::<Job>(namespace, &labels)
-        .await?
-        .into_iter()
-        .map(|job| (job.name_any(), job))
-        .collect();
-    facts.pods = reader.list::<Pod>(namespace, &labels).await?;
-    facts.deployments = reader
-        .list::<Deployment>(namespace, &labels)
-        .await?
-        .into_iter()
-        .map(|object| (object.name_any(), object))
-        .collect();
-    facts.claims = reader
-        .list::<PersistentVolumeClaim>(namespace, &labels)
-        .await?
-        .into_iter()
-        .map(|claim| claim.name_any())
-        .collect();
+    facts.jobs = named(reader.list(namespace, &labels).await?);
+    facts.pods = reader.list(namespace, &labels).await?;
+    facts.deployments = named(reader.list(namespace, &labels).await?);
+    facts.claims = named(reader.list(namespace, &labels).await?);
     Ok(facts)
 }
 
-async fn read_databases<S: Subject>(
-    subject: &S,
-    reader: &Reader,
-    names: &Names,
-    facts: &mut Facts,
-) -> Result<(), ReadError> {
-    for (group, database) in subject.databases() {
-        let Some(cluster) = &database.cluster_ref else {
-            continue;
-        };
-        if let Some(server) = reader.get::<MariaDb>(&names.namespace, &cluster.name).await? {
-            facts.databases.insert(cluster.name.clone(), server);
-        }
-        let name = names.database_object(group);
-        let found = reader.get::<Database>(&names.namespace, &name).await?;
-        facts.database_objects.insert(
-            ("Database", name.clone()),
-            readiness(found.and_then(|object| object.status)),
-        );
-        let found = reader.get::<User>(&names.namespace, &name).await?;
-        facts.database_objects.insert(
-            ("User", name.clone()),
-            readiness(found.and_then(|object| object.status)),
-        );
-        let found = reader.get::<Grant>(&names.namespace, &name).await?;
-        facts
-            .database_objects
-            .insert(("Grant", name), readiness(found.and_then(|object| object.status)));
-    }
-    Ok(())
+fn named<K: ResourceExt>(objects: Vec<K>) -> BTreeMap<String, K> {
+    objects
+        .into_iter()
+        .map(|object| (object.name_any(), object))
+        .collect()
 }
 
-/// Ready=True, or why not.
-pub fn readiness(status: Option<ConditionsStatus>) -> Result<(), String> {
+/// The condition is True, or why not.
+pub fn readiness(status: Option<ConditionsStatus>, condition: &str) -> Result<(), String> {
     let conditions = status.map(|status| status.conditions).unwrap_or_default();
-    match conditions
-        .into_iter()
-        .find(|condition| condition.type_ == "Ready")
-    {
+    match conditions.into_iter().find(|found| found.type_ == condition) {
         Some(ready) if ready.status == "True" => Ok(()),
         Some(ready) => Err(ready.message.unwrap_or_else(|| "not ready".to_owned())),
         None => Err("not ready yet".to_owned()),

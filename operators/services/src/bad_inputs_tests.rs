@@ -1,0 +1,142 @@
+//! Each wrong input is named with its field, its value and a way out, and nothing is decided.
+
+use c5c3_api::openstack::Keystone;
+use c5c3_kit::{Controller, Fault};
+use serde_json::{Value, json};
+
+use crate::facts::Facts;
+use crate::reconcile::Services;
+use crate::testing::*;
+
+/// What is changed of a Keystone that is well, and what is said about it: reason and message.
+type Case = (Value, fn(&mut Facts), &'static str, &'static str);
+
+#[test]
+fn wrong_input_is_named_and_nothing_is_decided() {
+    let nothing: fn(&mut Facts) = |_| {};
+    let cases: &[Case] = &[
+        (
+            json!({"spec": {"extraConfig": {"token": {"expirations": "1"}}}}),
+            nothing,
+            "InvalidConfig",
+            "extraConfig.token.expirations: keystone 28.1.0 has no option `expirations` in [token]; did you mean `expiration`?; nothing was rolled out",
+        ),
+        (
+            json!({"spec": {"extraConfig": {"tokens": {"expiration": "1"}}}}),
+            nothing,
+            "InvalidConfig",
+            "extraConfig.tokens.expiration: keystone 28.1.0 has no group [tokens]; did you mean `token`?; nothing was rolled out",
+        ),
+        (
+            json!({"spec": {"extraConfig": {"token": {"expiration": "soon"}}}}),
+            nothing,
+            "InvalidConfig",
+            "extraConfig.token.expiration: `soon`",
+        ),
+        (
+            json!({}),
+            |facts| drop(facts.secrets.remove("keystone-db")),
+            "SecretMissing",
+            "Secret keystone-db is missing: create it, or correct the name in the spec",
+        ),
+        (
+            json!({}),
+            |facts| drop(facts.secrets.remove("admin")),
+            "SecretMissing",
+            "Secret admin is missing: create it, or correct the name in the spec",
+        ),
+        (
+            json!({}),
+            |facts| {
+                facts
+                    .secrets
+                    .insert("keystone-db".into(), secret(&[("username", "keystone")]));
+            },
+            "KeyMissing",
+            "Secret keystone-db has no value under password: add it, or name another Secret",
+        ),
+        (
+            json!({}),
+            |facts| drop(facts.caches.remove("memcached")),
+            "CacheMissing",
+            "Memcached memcached is missing: create it, or set cache.servers",
+        ),
+        (
+            json!({"spec": {"policyOverrides": {"configMapRef": {"name": "rules"}}}}),
+            nothing,
+            "PolicyMissing",
+            "policyOverrides.configMapRef: ConfigMap rules is missing",
+        ),
+        (
+            json!({"spec": {"policyOverrides": {"configMapRef": {"name": "rules"}}}}),
+            |facts| facts.policy_found = true,
+            "PolicyMissing",
+            "policyOverrides.configMapRef: ConfigMap rules has no key policy.yaml",
+        ),
+        (
+            json!({"spec": {"fernet": {"rotationSchedule": "0 0 31 2 x", "maxActiveKeys": 3}}}),
+            nothing,
+            "BadSchedule",
+            "rotation schedule \"0 0 31 2 x\": ",
+        ),
+        (
+            json!({"metadata": {"name": "a-name-that-is-longer-than-all-jobs-can-bear"}}),
+            nothing,
+            "NameTooLong",
+            "metadata.name: a-name-that-is-longer-than-all-jobs-can-bear is too long",
+        ),
+        (
+            json!({"metadata": {"name": "key.stone"}}),
+            nothing,
+            "NameNotUsable",
+            "metadata.name: key.stone cannot name a Service",
+        ),
+        (
+            json!({}),
+            |facts| {
+                let broken = secret(&[("0", "short"), ("1", "short")]);
+                facts.key_secrets.insert("fernet-keys", (broken, None));
+            },
+            "BadKeys",
+            "Secret keystone-fernet-keys: key 0 is not 32 bytes in URL-safe base64; restore it from a backup",
+        ),
+    ];
+    for (change, damage, reason, message) in cases {
+        let mut object = serde_json::to_value(keystone()).expect("writes");
+        merge(&mut object, change);
+        let object: Keystone = serde_json::from_value(object).expect("a Keystone");
+        let mut facts = facts();
+        damage(&mut facts);
+        let error = Services::<Keystone>::decide(&observed(object, facts)).expect_err(message);
+        assert_eq!(&error.reason(), reason);
+        assert!(error.to_string().starts_with(message), "{error}");
+    }
+}
+
+#[test]
+fn a_claim_of_one_node_is_not_shared_by_three_pods() {
+    let mut many = glance(json!({"backend": "file"}));
+    many.spec.replicas = 3;
+    let mut seen = observed(many, facts());
+    let claim = object(&seen, "PersistentVolumeClaim").expect("wanted");
+    assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
+    let old = json!({"metadata": {"name": "glance-images"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
+    let old = serde_json::from_value(old).expect("a claim");
+    seen.facts.claims.insert("glance-images".into(), old);
+    let error = Services::decide(&seen).expect_err("refused").to_string();
+    assert!(
+        error.starts_with("PersistentVolumeClaim glance-images is ReadWriteOnce"),
+        "{error}"
+    );
+}
+
+fn merge(object: &mut Value, change: &Value) {
+    match (object, change) {
+        (Value::Object(object), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(object.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        (object, change) => *object = change.clone(),
+    }
+}

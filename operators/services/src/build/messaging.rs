@@ -1,0 +1,205 @@
+//! The message bus: Vhost, User and Permission of a managed one, and the address for the programs.
+
+use c5c3_api::common::Messaging;
+use serde_json::{Value, json};
+
+use super::secrets::{percent, value};
+use crate::error::Error;
+use crate::facts::{BROKERS_READY, Facts, readiness};
+use crate::names::Names;
+use crate::subject::Subject;
+
+const PORT: u16 = 5672;
+
+/// None for brokers that somebody else runs.
+pub fn messaging_objects<S: Subject>(subject: &S) -> Vec<Value> {
+    let Some(messaging) = subject.messaging() else {
+        return Vec::new();
+    };
+    topology(&Names::of(subject), messaging)
+}
+
+fn topology(names: &Names, messaging: &Messaging) -> Vec<Value> {
+    let Some(cluster) = &messaging.cluster_ref else {
+        return Vec::new();
+    };
+    let broker = json!({"name": cluster.name});
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "rabbitmq.com/v1beta1", "kind": kind, "metadata": names.metadata(&names.name), "spec": spec});
+    vec![
+        object(
+            "Vhost",
+            json!({"name": names.name, "defaultQueueType": "quorum", "rabbitmqClusterReference": broker}),
+        ),
+        object(
+            "User",
+            json!({"importCredentialsSecret": {"name": messaging.secret_ref.name}, "rabbitmqClusterReference": broker}),
+        ),
+        object(
+            "Permission",
+            json!({
+                "vhost": names.name, "userReference": {"name": names.name}, "rabbitmqClusterReference": broker,
+                "permissions": {"configure": ".*", "write": ".*", "read": ".*"},
+            }),
+        ),
+    ]
+}
+
+/// Every broker is named: a client goes on with the next when one is gone.
+pub fn transport_url<S: Subject>(subject: &S, messaging: &Messaging, facts: &Facts) -> Result<String, Error> {
+    url(&Names::of(subject), messaging, facts)
+}
+
+fn url(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<String, Error> {
+    let user = percent(&value(facts, &messaging.secret_ref.name, "username")?);
+    let password = percent(&value(facts, &messaging.secret_ref.name, "password")?);
+    let hosts: Vec<String> = match &messaging.cluster_ref {
+        None => messaging.hosts.clone(),
+        Some(cluster) => {
+            let name = &cluster.name;
+            let broker = facts
+                .brokers
+                .get(name)
+                .ok_or_else(|| Error::BrokerMissing(name.clone()))?;
+            // The names that the cluster operator gives its pods.
+            let host = |number| {
+                format!(
+                    "{name}-server-{number}.{name}-nodes.{}.svc:{PORT}",
+                    names.namespace
+                )
+            };
+            (0..broker.spec.replicas.unwrap_or(1).max(1)).map(host).collect()
+        }
+    };
+    let brokers: Vec<String> = hosts
+        .iter()
+        .map(|host| format!("{user}:{password}@{host}"))
+        .collect();
+    // Brokers of others are used with their default virtual host.
+    let vhost = if messaging.cluster_ref.is_some() {
+        names.name.as_str()
+    } else {
+        ""
+    };
+    Ok(format!("rabbit://{}/{vhost}", brokers.join(",")))
+}
+
+/// Why a managed bus cannot be used yet.
+pub fn messaging_ready<S: Subject>(subject: &S, facts: &Facts) -> Result<(), String> {
+    let names = Names::of(subject);
+    subject
+        .messaging()
+        .map_or(Ok(()), |messaging| ready(&names, messaging, facts))
+}
+
+fn ready(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<(), String> {
+    let Some(cluster) = &messaging.cluster_ref else {
+        return Ok(());
+    };
+    let broker = facts
+        .brokers
+        .get(&cluster.name)
+        .ok_or_else(|| format!("RabbitmqCluster {} is missing", cluster.name))?;
+    let status = broker.status.as_ref().map(|status| status.common.clone());
+    readiness(status, BROKERS_READY).map_err(|why| format!("RabbitmqCluster {}: {why}", cluster.name))?;
+    for kind in ["Vhost", "broker User", "Permission"] {
+        if let Some(Err(why)) = facts.backend_objects.get(&(kind, names.name.clone())) {
+            return Err(format!("{kind} {}: {why}", names.name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use c5c3_api::common::LocalRef;
+    use std::collections::BTreeMap;
+
+    fn names() -> Names {
+        Names {
+            namespace: "openstack".into(),
+            name: "nova".into(),
+            service: "nova",
+            controller: "nova",
+        }
+    }
+
+    fn managed() -> Messaging {
+        Messaging {
+            cluster_ref: Some(LocalRef::new("rabbitmq")),
+            secret_ref: LocalRef::new("nova-rabbitmq-credentials"),
+            ..Messaging::default()
+        }
+    }
+
+    fn facts(ready: &str) -> Facts {
+        let broker = json!({"metadata": {"name": "rabbitmq"}, "spec": {"replicas": 3},
+            "status": {"conditions": [{"type": "AllReplicasReady", "status": ready, "message": "2 of 3 up"}]}});
+        let secret = [("username", "nova"), ("password", "p@ss")];
+        Facts {
+            brokers: BTreeMap::from([(
+                "rabbitmq".to_owned(),
+                serde_json::from_value(broker).expect("a cluster"),
+            )]),
+            secrets: BTreeMap::from([(
+                "nova-rabbitmq-credentials".to_owned(),
+                secret
+                    .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()))
+                    .into(),
+            )]),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn a_managed_bus_has_its_objects_and_every_broker_in_the_address() {
+        let kinds: Vec<Value> = topology(&names(), &managed())
+            .into_iter()
+            .map(|o| o["kind"].clone())
+            .collect();
+        assert_eq!(kinds, ["Vhost", "User", "Permission"]);
+        assert_eq!(
+            url(&names(), &managed(), &facts("True")).expect("an address"),
+            "rabbit://nova:p%40ss@rabbitmq-server-0.rabbitmq-nodes.openstack.svc:5672,\
+             nova:p%40ss@rabbitmq-server-1.rabbitmq-nodes.openstack.svc:5672,\
+             nova:p%40ss@rabbitmq-server-2.rabbitmq-nodes.openstack.svc:5672/nova"
+        );
+    }
+
+    #[test]
+    fn brokers_of_others_are_used_as_they_are() {
+        let messaging = Messaging {
+            cluster_ref: None,
+            hosts: vec!["mq1:5672".into(), "mq2:5673".into()],
+            ..managed()
+        };
+        assert!(topology(&names(), &messaging).is_empty());
+        assert_eq!(
+            url(&names(), &messaging, &facts("False")).expect("an address"),
+            "rabbit://nova:p%40ss@mq1:5672,nova:p%40ss@mq2:5673/"
+        );
+        assert_eq!(ready(&names(), &messaging, &Facts::default()), Ok(()));
+    }
+
+    #[test]
+    fn the_bus_says_what_it_waits_for() {
+        assert_eq!(
+            ready(&names(), &managed(), &Facts::default()),
+            Err("RabbitmqCluster rabbitmq is missing".to_owned())
+        );
+        assert_eq!(
+            ready(&names(), &managed(), &facts("False")),
+            Err("RabbitmqCluster rabbitmq: 2 of 3 up".to_owned())
+        );
+        let mut waiting = facts("True");
+        waiting.backend_objects.insert(
+            ("Permission", "nova".into()),
+            Err("user nova is not there".into()),
+        );
+        assert_eq!(
+            ready(&names(), &managed(), &waiting),
+            Err("Permission nova: user nova is not there".to_owned())
+        );
+        assert_eq!(ready(&names(), &managed(), &facts("True")), Ok(()));
+    }
+}

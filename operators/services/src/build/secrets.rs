@@ -1,0 +1,139 @@
+//! Values from Secrets, on their way to environment variables that oslo.config reads.
+
+use std::collections::BTreeMap;
+
+use crate::error::Error;
+use crate::facts::{Facts, SecretData};
+use crate::subject::Subject;
+
+/// Variable → value.
+pub type Values = BTreeMap<String, String>;
+
+/// The variable of an option: `OS_<GROUP>__<OPTION>`.
+pub fn variable(group: &str, option: &str) -> String {
+    format!("OS_{}__{}", group.to_uppercase(), option.to_uppercase())
+}
+
+/// Connections of all databases.
+pub fn connections<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Error> {
+    let namespace = subject.meta().namespace.clone().unwrap_or_default();
+    let mut values = Values::new();
+    for (group, database) in subject.databases() {
+        let user = value(facts, &database.secret_ref.name, "username")?;
+        let password = value(facts, &database.secret_ref.name, "password")?;
+        let host = match (&database.cluster_ref, &database.host) {
+            (Some(cluster), _) => {
+                let galera = facts
+                    .databases
+                    .get(&cluster.name)
+                    .and_then(|server| server.spec.galera.as_ref());
+                let suffix = if galera.is_some_and(|galera| galera.enabled) {
+                    "-primary"
+                } else {
+                    ""
+                };
+                format!("{}{suffix}.{namespace}.svc:3306", cluster.name)
+            }
+            (None, Some(host)) => format!("{host}:{}", database.port.unwrap_or(3306)),
+            // The schema refuses an object with neither.
+            (None, None) => return Err(Error::NoDatabase),
+        };
+        let url = format!(
+            "mysql+pymysql://{}:{}@{host}/{}?charset=utf8",
+            percent(&user),
+            percent(&password),
+            database.database
+        );
+        values.insert(variable(group, "connection"), url);
+    }
+    Ok(values)
+}
+
+/// What the processes need beside the databases.
+pub fn credentials<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Error> {
+    let mut values = Values::new();
+    if let Some(keystone) = subject.keystone() {
+        let secret = &keystone.app_credential_ref.secret_name;
+        for option in ["application_credential_id", "application_credential_secret"] {
+            values.insert(
+                variable("keystone_authtoken", option),
+                value(facts, secret, option)?,
+            );
+        }
+    }
+    if let Some(messaging) = subject.messaging() {
+        let url = super::messaging::transport_url(subject, messaging, facts)?;
+        values.insert(variable("DEFAULT", "transport_url"), url);
+    }
+    let extras = subject.extras();
+    for option in &extras.secret_options {
+        let text = value(facts, &option.secret, option.key)?;
+        values.insert(variable(option.group, option.option), text);
+    }
+    for volume in &extras.volumes {
+        if let crate::subject::VolumeSource::Secret { name, files } = &volume.source {
+            for (key, _) in files {
+                value(facts, name, key)?;
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// One value of a Secret that the spec names.
+pub fn value(facts: &Facts, secret: &str, key: &str) -> Result<String, Error> {
+    let data: &SecretData = facts
+        .secrets
+        .get(secret)
+        .ok_or_else(|| Error::SecretMissing(secret.to_owned()))?;
+    let missing = || Error::KeyMissing {
+        secret: secret.to_owned(),
+        key: key.to_owned(),
+    };
+    let bytes = data
+        .get(key)
+        .filter(|bytes| !bytes.is_empty())
+        .ok_or_else(missing)?;
+    String::from_utf8(bytes.clone())
+        .map(|text| text.trim_end_matches('\n').to_owned())
+        .map_err(|_| missing())
+}
+
+/// Percent-encodes what a URL's user part cannot hold.
+pub fn percent(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    text.bytes()
+        .map(|byte| {
+            if plain(byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
+        })
+        .collect()
+}
+
+/// Values that may turn up in a program's output: never to be shown.
+pub fn hidden(facts: &Facts) -> Vec<String> {
+    let texts = facts
+        .secrets
+        .values()
+        .flat_map(BTreeMap::iter)
+        .filter(|(key, _)| key.as_str() != "username");
+    let mut all: Vec<String> = texts
+        .filter_map(|(_, value)| String::from_utf8(value.clone()).ok())
+        .map(|text| text.trim().to_owned())
+        .filter(|text| text.len() >= 4)
+        .flat_map(|text| [percent(&text), text])
+        .collect();
+    // The longest first: one may be part of another.
+    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    all.dedup();
+    all
+}
+
+pub fn mask(text: &str, hidden: &[String]) -> String {
+    hidden
+        .iter()
+        .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+}

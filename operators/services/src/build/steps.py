@@ -1,0 +1,97 @@
+"""Runs commands one after the other and pays for Python's imports once.
+
+    steps.py [--wait-for FILE] -- COMMAND ARGUMENT... -- COMMAND ARGUMENT...
+
+Each command is a console script of this image. Its module is loaded while the database may still
+be on its way; then each command runs in a fork, with a state of its own as if it were started
+anew. The exit status is the number of the first command that failed.
+"""
+import importlib.metadata
+import os
+import signal
+import sys
+import time
+import traceback
+
+PATIENCE = 120
+
+
+def parse(words):
+    commands, options = [], []
+    for word in words:
+        if word == "--":
+            commands.append([])
+        else:
+            (commands[-1] if commands else options).append(word)
+    return options, commands
+
+
+def load(name):
+    (script,) = importlib.metadata.entry_points(group="console_scripts", name=name)
+    return script.load()
+
+
+def wait(what, there):
+    """Bounded: the container is started again, with growing pauses."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        trouble = there()
+        if trouble is None:
+            return
+        if time.monotonic() > end:
+            sys.exit(f"{what}: {trouble}")
+        time.sleep(0.2)
+
+
+def connects(url):
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
+
+    def there():
+        try:
+            engine.connect().close()
+        except Exception as error:
+            return getattr(error, "orig", error)
+
+    return there
+
+
+def run(main, command):
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            sys.argv = list(command)
+            status = main() or 0
+        except SystemExit as end:
+            status = end.code or 0
+            if isinstance(status, str):
+                print(status, file=sys.stderr)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(1 if status else 0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main():
+    # As process 1 a signal without a handler would be ignored.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options, commands = parse(sys.argv[1:])
+    mains = {command[0]: load(command[0]) for command in commands}
+    if options[:1] == ["--wait-for"]:
+        path = options[1]
+        wait(path, lambda: None if os.path.exists(path) else "is not there")
+    for name, url in sorted(os.environ.items()):
+        if name.startswith("OS_") and name.endswith("__CONNECTION"):
+            wait("database", connects(url))
+    for number, command in enumerate(commands, start=1):
+        if run(mains[command[0]], command) != 0:
+            sys.exit(number)
+
+
+main()

@@ -1,0 +1,83 @@
+//! Databases, brokers and caches that are managed in the same cluster.
+
+use c5c3_api::foreign::{mariadb, rabbitmq};
+use c5c3_kit::{ReadError, Reader};
+
+use super::{Facts, readiness};
+use crate::names::Names;
+use crate::subject::Subject;
+
+/// What the operators of RabbitMQ call ready.
+pub const BROKERS_READY: &str = "AllReplicasReady";
+
+macro_rules! note {
+    ($facts:ident, $reader:ident, $namespace:expr, $name:expr, $label:literal, $kind:ty, $status:expr) => {
+        let found = $reader.get::<$kind>($namespace, $name).await?;
+        let status = found.and_then(|object| object.status).map($status);
+        $facts
+            .backend_objects
+            .insert(($label, $name.to_owned()), readiness(status, "Ready"));
+    };
+}
+
+pub async fn read<S: Subject>(
+    subject: &S,
+    reader: &Reader,
+    names: &Names,
+    facts: &mut Facts,
+) -> Result<(), ReadError> {
+    let namespace = names.namespace.as_str();
+    for (group, database) in subject.databases() {
+        let Some(cluster) = &database.cluster_ref else {
+            continue;
+        };
+        if let Some(server) = reader.get(namespace, &cluster.name).await? {
+            facts.databases.insert(cluster.name.clone(), server);
+        }
+        let name = names.database_object(group);
+        let name = name.as_str();
+        note!(
+            facts,
+            reader,
+            namespace,
+            name,
+            "Database",
+            mariadb::Database,
+            |s| s
+        );
+        note!(facts, reader, namespace, name, "User", mariadb::User, |s| s);
+        note!(facts, reader, namespace, name, "Grant", mariadb::Grant, |s| s);
+    }
+    if let Some(cluster) = subject.messaging().and_then(|bus| bus.cluster_ref.as_ref()) {
+        if let Some(broker) = reader.get(namespace, &cluster.name).await? {
+            facts.brokers.insert(cluster.name.clone(), broker);
+        }
+        let name = names.name.as_str();
+        note!(facts, reader, namespace, name, "Vhost", rabbitmq::Vhost, |s| s);
+        // "User" is taken by the one of the database.
+        note!(
+            facts,
+            reader,
+            namespace,
+            name,
+            "broker User",
+            rabbitmq::User,
+            |s| s.common
+        );
+        note!(
+            facts,
+            reader,
+            namespace,
+            name,
+            "Permission",
+            rabbitmq::Permission,
+            |s| s
+        );
+    }
+    if let Some(cluster) = subject.cache().and_then(|cache| cache.cluster_ref.as_ref())
+        && let Some(cache) = reader.get(namespace, &cluster.name).await?
+    {
+        facts.caches.insert(cluster.name.clone(), cache);
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Objects that a service waits for before it starts.
+
+use c5c3_api::common::Dependency;
+use c5c3_api::cortex::Cortex;
+use c5c3_api::foreign::mariadb::MariaDb;
+use c5c3_api::foreign::memcached::Memcached;
+use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
+use c5c3_api::foreign::valkey::Valkey;
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
+use c5c3_api::ovn::OvnCluster;
+use c5c3_kit::{Kind, ReadError, Reader, Reference};
+use serde_json::Value;
+
+macro_rules! kinds {
+    ($($name:literal => $kind:ty),* $(,)?) => {
+        /// Every kind that `dependsOn` can name.
+        pub fn kinds() -> Vec<Kind> {
+            vec![$(Kind::of::<$kind>()),*]
+        }
+
+        fn kind(name: &str) -> Option<Kind> {
+            match name {
+                $($name => Some(Kind::of::<$kind>()),)*
+                _ => None,
+            }
+        }
+
+        async fn read(reader: &Reader, namespace: &str, kind: &str, name: &str) -> Result<Option<Value>, ReadError> {
+            Ok(match kind {
+                $($name => reader.get::<$kind>(namespace, name).await?.map(|object| serde_json::to_value(object).unwrap_or_default()),)*
+                _ => None,
+            })
+        }
+    };
+}
+
+kinds! {
+    "Keystone" => Keystone,
+    "Glance" => Glance,
+    "Placement" => Placement,
+    "Nova" => Nova,
+    "Neutron" => Neutron,
+    "Cinder" => Cinder,
+    "Cortex" => Cortex,
+    "OVNCluster" => OvnCluster,
+    "MariaDB" => MariaDb,
+    "RabbitmqCluster" => RabbitmqCluster,
+    "Memcached" => Memcached,
+    "Valkey" => Valkey,
+}
+
+pub fn reference(dependency: &Dependency, namespace: Option<&str>) -> Option<Reference> {
+    Some(kind(&dependency.kind)?.named(namespace, &dependency.name))
+}
+
+/// The first dependency that is not met, in words.
+pub async fn unmet(
+    reader: &Reader,
+    namespace: &str,
+    dependencies: &[Dependency],
+) -> Result<Option<String>, ReadError> {
+    for dependency in dependencies {
+        let object = read(reader, namespace, &dependency.kind, &dependency.name).await?;
+        if let Some(words) = trouble(dependency, object.as_ref()) {
+            return Ok(Some(words));
+        }
+    }
+    Ok(None)
+}
+
+fn trouble(dependency: &Dependency, object: Option<&Value>) -> Option<String> {
+    let Dependency {
+        kind,
+        name,
+        condition,
+    } = dependency;
+    let Some(object) = object else {
+        return Some(format!("waits for {kind} {name}, which is missing"));
+    };
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|found| found["type"] == condition.as_str());
+    match found {
+        Some(found) if found["status"] == "True" => None,
+        Some(found) => {
+            let why = found["message"].as_str().filter(|text| !text.is_empty());
+            let why = why.map(|text| format!(": {text}")).unwrap_or_default();
+            Some(format!("waits for {kind} {name} to be {condition}{why}"))
+        }
+        None => Some(format!(
+            "waits for {kind} {name}, which says nothing of {condition}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_dependency_says_what_it_lacks() {
+        let dependency = Dependency {
+            kind: "Keystone".into(),
+            name: "keystone".into(),
+            condition: "Ready".into(),
+        };
+        let with = |status: &str, message: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status, "message": message}]}});
+        let cases = [
+            (None, Some("waits for Keystone keystone, which is missing")),
+            (
+                Some(json!({})),
+                Some("waits for Keystone keystone, which says nothing of Ready"),
+            ),
+            (
+                Some(with("False", "DatabaseReady: db-sync runs")),
+                Some("waits for Keystone keystone to be Ready: DatabaseReady: db-sync runs"),
+            ),
+            (Some(with("True", "")), None),
+        ];
+        for (object, expected) in cases {
+            assert_eq!(trouble(&dependency, object.as_ref()).as_deref(), expected);
+        }
+        assert!(reference(&dependency, Some("openstack")).is_some());
+    }
+}

@@ -1,0 +1,167 @@
+//! A Keystone, a Glance and facts for tests of the decisions.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::openstack::{Glance, Keystone, Placement};
+use c5c3_kit::{Applied, Controller, Observed, Wanted};
+use serde_json::{Value, json};
+
+use crate::facts::{Facts, SecretData};
+use crate::reconcile::Services;
+use crate::subject::Subject;
+
+pub fn keystone() -> Keystone {
+    serde_json::from_value(json!({
+        "apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+        "metadata": {"namespace": "openstack", "name": "keystone", "uid": "u", "generation": 1},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/keystone", "tag": "28.1.0"}, "replicas": 3,
+            "database": {"clusterRef": {"name": "mariadb"}, "database": "keystone", "secretRef": {"name": "keystone-db"}},
+            "cache": {"clusterRef": {"name": "memcached"}},
+            "bootstrap": {"adminPasswordSecretRef": {"name": "admin", "key": "password"}},
+        },
+    }))
+    .expect("a Keystone")
+}
+
+pub fn glance(storage: Value) -> Glance {
+    serde_json::from_value(json!({
+        "apiVersion": "glance.openstack.c5c3.io/v1alpha1", "kind": "Glance",
+        "metadata": {"namespace": "openstack", "name": "glance", "uid": "g"},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/glance", "tag": "31.1.0"}, "replicas": 1, "storage": storage,
+            "database": {"host": "db", "database": "glance", "secretRef": {"name": "service-db"}},
+            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
+        },
+    }))
+    .expect("a Glance")
+}
+
+pub fn placement() -> Placement {
+    serde_json::from_value(json!({
+        "apiVersion": "placement.openstack.c5c3.io/v1alpha1", "kind": "Placement",
+        "metadata": {"namespace": "openstack", "name": "placement", "uid": "p"},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/placement", "tag": "14.0.0"}, "replicas": 1,
+            "database": {"host": "db", "database": "placement", "secretRef": {"name": "service-db"}},
+            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
+        },
+    }))
+    .expect("a Placement")
+}
+
+pub fn secret(values: &[(&str, &str)]) -> SecretData {
+    values
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
+        .collect()
+}
+
+/// All is well with what the services need.
+pub fn facts() -> Facts {
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let credential = [
+        ("application_credential_id", "id"),
+        ("application_credential_secret", "hush"),
+    ];
+    let secrets = [
+        (
+            "keystone-db",
+            secret(&[("username", "keystone"), ("password", "pass/word")]),
+        ),
+        ("admin", secret(&[("password", "topsecret")])),
+        (
+            "service-db",
+            secret(&[("username", "service"), ("password", "pw12")]),
+        ),
+        ("service-app", secret(&credential)),
+        ("s3", secret(&[("accessKey", "ak12"), ("secretKey", "sk12")])),
+        (
+            "ceph",
+            secret(&[("ceph.conf", "[global]"), ("keyring", "[client]")]),
+        ),
+    ];
+    Facts {
+        secrets: secrets.map(|(name, data)| (name.to_owned(), data)).into(),
+        databases: BTreeMap::from([(
+            "mariadb".to_owned(),
+            serde_json::from_value(json!({"metadata": {"name": "mariadb"}, "spec": {}, "status": ready}))
+                .expect("a MariaDB"),
+        )]),
+        backend_objects: ["Database", "User", "Grant"]
+            .into_iter()
+            .map(|kind| ((kind, "keystone".to_owned()), Ok(())))
+            .collect(),
+        caches: BTreeMap::from([(
+            "memcached".to_owned(),
+            serde_json::from_value(json!({"metadata": {"name": "memcached"}, "spec": {}}))
+                .expect("a Memcached"),
+        )]),
+        random: [[1; 32], [2; 32], [3; 32], [4; 32]],
+        ..Facts::default()
+    }
+}
+
+pub fn observed<S: Subject>(object: S, facts: Facts) -> Observed<Services<S>> {
+    Observed {
+        object,
+        facts,
+        now: "2026-01-01T12:00:00Z".parse().expect("a time"),
+    }
+}
+
+pub fn objects<S: Subject>(observed: &Observed<Services<S>>) -> Vec<Value> {
+    let decision = Services::<S>::decide(observed).expect("decides");
+    decision.wanted().iter().map(Wanted::object).cloned().collect()
+}
+
+/// The wanted object of that kind, if there is one.
+pub fn object<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Option<Value> {
+    objects(observed)
+        .into_iter()
+        .find(|object| object["kind"] == kind)
+}
+
+pub fn count<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> usize {
+    let all = objects(observed);
+    all.iter().filter(|object| object["kind"] == kind).count()
+}
+
+/// The wanted Job whose name has this prefix comes to be, with these conditions.
+pub fn take_job<S: Subject>(observed: &mut Observed<Services<S>>, prefix: &str, condition: Option<&str>) {
+    let is = |object: &Value| {
+        object["kind"] == "Job"
+            && object["metadata"]["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with(prefix))
+    };
+    let mut job = objects(observed).into_iter().find(is).expect("the Job is wanted");
+    let conditions: Vec<Value> = condition
+        .map(|kind| json!({"type": kind, "status": "True"}))
+        .into_iter()
+        .collect();
+    job["status"] = json!({"conditions": conditions});
+    job["metadata"]["uid"] = "job".into();
+    let name = job["metadata"]["name"].as_str().expect("a name").to_owned();
+    let job = serde_json::from_value(job).expect("a Job");
+    observed.facts.jobs.insert(name, job);
+}
+
+/// A pod of that Job whose container is in this state.
+pub fn job_pod(state: &Value, last: &Value) -> k8s_openapi::api::core::v1::Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "p", "namespace": "openstack",
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job"}]},
+        "status": {"containerStatuses": [{"name": "db-sync", "image": "", "imageID": "", "ready": false,
+            "restartCount": 0, "state": state, "lastState": last}]},
+    }))
+    .expect("a Pod")
+}
+
+/// Reason and message of a part.
+pub fn state<S: Subject>(observed: &Observed<Services<S>>, part: &str) -> (String, String) {
+    let decision = Services::<S>::decide(observed).expect("decides");
+    let report = Services::<S>::report(observed, &Applied::rehearse(decision));
+    let state = report.states().get(part).expect("said").clone();
+    (state.reason, state.message)
+}
