@@ -96,6 +96,14 @@ impl OwnedObjects {
             .collect()
     }
 
+    /// One kind less to wait for, at the first call for it: it was listed, or the cluster lacks it.
+    pub(crate) fn settle(&self, first: &mut bool) {
+        if std::mem::take(first) {
+            self.missing
+                .send_modify(|missing| *missing = missing.saturating_sub(1));
+        }
+    }
+
     /// Takes in what the watch of the kind with this index says. `first` marks its first list.
     pub(crate) fn take_in(&self, index: usize, event: &Event<Metadata>, first: &mut bool) {
         let kind = &self.kinds[index];
@@ -122,10 +130,7 @@ impl OwnedObjects {
                 for reference in gone {
                     inner.remove(&reference);
                 }
-                if std::mem::take(first) {
-                    self.missing
-                        .send_modify(|missing| *missing = missing.saturating_sub(1));
-                }
+                self.settle(first);
             }
             Event::Apply(object) => {
                 insert(&mut inner, kind, &object.metadata);

@@ -334,7 +334,12 @@ impl<C: Controller> Queue<C> {
                         self.push(owner);
                     }
                 }
-                Err(error) => self.watch_failed(&kind.resource.kind, &error),
+                Err(error) => {
+                    if is_unknown(&error) {
+                        self.ctx.owned.settle(&mut first);
+                    }
+                    self.watch_failed(&kind.resource.kind, &error);
+                }
             }
         }
     }
@@ -391,6 +396,14 @@ impl<C: Controller> Queue<C> {
         self.ctx
             .echoes
             .is_echo(&reference, meta.resource_version.as_deref())
+    }
+}
+
+/// The cluster does not have the kind: nothing of it can be owned.
+fn is_unknown(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
+        _ => false,
     }
 }
 

@@ -12,7 +12,7 @@ use c5c3_kit::{
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams};
-use kube::core::ApiResource;
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::{CustomResource, CustomResourceExt, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,7 +89,12 @@ impl Controller for Parades {
     });
 
     fn owns(&self) -> Vec<Kind> {
-        vec![Kind::of::<ConfigMap>()]
+        // Of balloons this cluster knows nothing; that holds up nobody.
+        let balloons = GroupVersionKind::gvk("test.c5c3.io", "v1", "Balloon");
+        vec![
+            Kind::of::<ConfigMap>(),
+            Kind::from(ApiResource::from_gvk(&balloons)),
+        ]
     }
 
     async fn observe(&self, _: &Parade, _: &Reader) -> Result<BTreeSet<String>, Trouble> {

@@ -117,6 +117,7 @@ fn migration(names: &Names, set: &KeySet, facts: &Facts) -> Result<Option<Steps<
         title: step.name,
         steps: vec![step],
         task: None,
+        patience: None,
         // The mounted Secret may be older than the rotation.
         wait_for: Some(format!("{}/{primary}", set.path)),
         inputs: vec![primary.to_string(), rotated],

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::secrets::{self, mask, variable};
-use super::{Configuration, pod};
+use super::{Configuration, database_ready, pod};
 use crate::config;
 use crate::descriptor::Step;
 use crate::error::Error;
@@ -21,6 +21,8 @@ pub struct Steps<'a> {
     pub title: &'static str,
     pub steps: Vec<Step>,
     pub task: Option<&'a Task>,
+    /// The database is on its way: so many seconds are given to it.
+    pub patience: Option<u32>,
     /// A file that must be there first.
     pub wait_for: Option<String>,
     /// Other inputs make another Job.
@@ -55,6 +57,7 @@ impl<'a> Steps<'a> {
             title: schema.first().map_or("setup", |step| step.name),
             steps: schema.iter().copied().chain(task.map(|task| task.step)).collect(),
             task,
+            patience: database_ready(subject, facts).is_err().then_some(120),
             wait_for: None,
             inputs,
         })
@@ -70,6 +73,10 @@ impl<'a> Steps<'a> {
     pub fn job<S: Subject>(&self, subject: &S, configuration: &Configuration) -> Value {
         let names = Names::of(subject);
         let mut command = vec!["python3", "-c", include_str!("steps.py")];
+        let patience = self.patience.map(|seconds| seconds.to_string());
+        if let Some(seconds) = &patience {
+            command.extend(["--patience", seconds]);
+        }
         if let Some(path) = &self.wait_for {
             command.extend(["--wait-for", path]);
         }

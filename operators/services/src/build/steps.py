@@ -1,6 +1,6 @@
 """Runs commands one after the other and pays for Python's imports once.
 
-    steps.py [--wait-for FILE] -- COMMAND ARGUMENT... -- COMMAND ARGUMENT...
+    steps.py [--patience SECONDS] [--wait-for FILE] -- COMMAND ARGUMENT... -- COMMAND ARGUMENT...
 
 Each command is a console script of this image. Its module is loaded while the database may still
 be on its way; then each command runs in a fork, with a state of its own as if it were started
@@ -13,8 +13,6 @@ import sys
 import time
 import traceback
 
-PATIENCE = 120
-
 
 def parse(words):
     commands, options = [], []
@@ -23,7 +21,7 @@ def parse(words):
             commands.append([])
         else:
             (commands[-1] if commands else options).append(word)
-    return options, commands
+    return dict(zip(options[::2], options[1::2])), commands
 
 
 def load(name):
@@ -31,9 +29,9 @@ def load(name):
     return script.load()
 
 
-def wait(what, there):
+def wait(what, there, patience):
     """Bounded: the container is started again, with growing pauses."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while True:
         trouble = there()
         if trouble is None:
@@ -83,12 +81,13 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options, commands = parse(sys.argv[1:])
     mains = {command[0]: load(command[0]) for command in commands}
-    if options[:1] == ["--wait-for"]:
-        path = options[1]
-        wait(path, lambda: None if os.path.exists(path) else "is not there")
+    patience = float(options.get("--patience", 10))
+    path = options.get("--wait-for")
+    if path:
+        wait(path, lambda: None if os.path.exists(path) else "is not there", 120)
     for name, url in sorted(os.environ.items()):
         if name.startswith("OS_") and name.endswith("__CONNECTION"):
-            wait("database", connects(url))
+            wait("database", connects(url), patience)
     for number, command in enumerate(commands, start=1):
         if run(mains[command[0]], command) != 0:
             sys.exit(number)

@@ -44,6 +44,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ),
         ("database", "max_pool_size", "5"),
         ("database", "connection_recycle_time", "280"),
+        ("database", "retry_interval", "1"),
     ],
     schema: &[Step {
         name: "db-sync",

@@ -17,6 +17,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ("api", "auth_strategy", "keystone"),
         ("placement_database", "max_pool_size", "5"),
         ("placement_database", "connection_recycle_time", "280"),
+        ("placement_database", "retry_interval", "1"),
     ],
     schema: &[Step {
         name: "db-sync",
