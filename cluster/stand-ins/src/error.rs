@@ -1,4 +1,7 @@
+use c5c3_kit::fault::plain;
 use c5c3_kit::{Fault, ReadError, Retry};
+
+use crate::exec::ExecError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -12,6 +15,10 @@ pub enum Error {
     Catalogue(String),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
+    #[error(transparent)]
+    Command(#[from] ExecError),
+    #[error("cannot restart the pod: {}", plain(.0))]
+    Pod(Box<kube::Error>),
 }
 
 impl Fault for Error {
@@ -21,7 +28,7 @@ impl Fault for Error {
 
     fn retry(&self) -> Retry {
         match self {
-            Error::Unreadable(_) => Retry::Backoff,
+            Error::Unreadable(_) | Error::Command(_) | Error::Pod(_) => Retry::Backoff,
             _ => Retry::OnChange,
         }
     }

@@ -4,6 +4,7 @@
 //! memcached-operator, K-ORC), so that ours cannot tell the difference. Production has the real ones.
 
 mod error;
+mod exec;
 mod image;
 pub mod korc;
 pub mod mariadb;
@@ -29,16 +30,17 @@ pub async fn run(
         dial,
         limits: Limits::default(),
     });
+    let client = || clusters.home().clone();
     macro_rules! controller {
         ($controller:expr) => {
             Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
         };
     }
     tokio::try_join!(
-        controller!(mariadb::Servers),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Database>::default()),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::User>::default()),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Grant>::default()),
+        controller!(mariadb::Servers::new(client())),
+        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Database>::new(client())),
+        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::User>::new(client())),
+        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Grant>::new(client())),
         controller!(memcached::Memcacheds),
         korc::run(
             clusters.clone(),

@@ -1,5 +1,7 @@
 //! Pieces that all stand-ins use.
 
+use c5c3_api::foreign::ConditionsStatus;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -34,4 +36,23 @@ pub fn hash(value: &Value) -> String {
 pub fn encode(text: &str) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(text)
+}
+
+/// The text of a Secret's key.
+pub fn secret_value(secret: Option<Secret>, key: &str) -> Option<String> {
+    String::from_utf8(secret?.data?.remove(key)?.0).ok()
+}
+
+pub fn is_pod_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"));
+    ready && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether a foreign object says that it is ready.
+pub fn is_ready(status: Option<&ConditionsStatus>) -> bool {
+    status.is_some_and(|status| {
+        let conditions = &status.conditions;
+        conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
+    })
 }

@@ -1,7 +1,10 @@
 //! `k8s.mariadb.com`: servers, databases, users, grants.
 
+mod galera;
+mod manifests;
 mod server;
 mod sql;
+mod statement;
 mod statements;
 
 pub use server::Servers;
@@ -10,3 +13,15 @@ pub use sql::SqlObjects;
 /// The user of the image.
 const UID: i64 = 42434;
 const SERVER: &str = "mariadb";
+
+/// Sends its input to the server of the same pod, as the user whom the socket vouches for.
+fn client_command() -> [&'static str; 6] {
+    [
+        "mariadb",
+        "--no-defaults",
+        "--user=mysql",
+        "--socket=/run/mysqld/mysqld.sock",
+        "--connect-timeout=5",
+        "--skip-column-names",
+    ]
+}

@@ -1,31 +1,82 @@
-//! A MariaDB server as a StatefulSet with its volume.
+//! MariaDB servers: one alone, or a Galera cluster.
 
-use std::convert::Infallible;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::MariaDb;
-use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Report, States, Wanted};
+use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted};
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
-use kube::ResourceExt;
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::DeleteParams;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 
-use super::{SERVER, UID};
+use super::galera::{self, Member, Order, Plan};
+use super::{SERVER, client_command, manifests, statements};
 use crate::error::Error;
-use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security};
+use crate::exec::{self, Place};
+use crate::objects::{hash, is_pod_ready};
 use crate::random::password;
 
 const RUNS: &str = "StatefulSetReady";
+const CLUSTER: &str = "GaleraReady";
+/// Members tell of their state only when asked.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// The controller of servers.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Servers;
+pub struct Servers {
+    client: Client,
+    /// By uid of the object: a digest of the root password that the server was last told.
+    told: Mutex<HashMap<String, String>>,
+}
 
-#[derive(Debug, Default)]
+impl Servers {
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            told: Mutex::default(),
+        }
+    }
+}
+
+#[derive(Debug)]
 pub struct Facts {
-    password: Option<String>,
-    ready: i32,
-    random: [u8; 32],
+    pub password: Option<String>,
+    pub random: [u8; 32],
+    pub members: Vec<Member>,
+    told: Option<String>,
+}
+
+impl Facts {
+    fn serving(&self) -> usize {
+        self.members.iter().filter(|m| **m == Member::Serves).count()
+    }
+}
+
+/// What is done in or to a server's pod.
+pub enum Action {
+    Order {
+        place: Place,
+        order: Order,
+    },
+    /// The root users, as the Secret says.
+    Root {
+        place: Place,
+        uid: String,
+        digest: String,
+        sql: String,
+    },
+}
+
+impl std::fmt::Debug for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Order { order, .. } => order.fmt(f),
+            Self::Root { .. } => f.write_str("Root"),
+        }
+    }
 }
 
 /// The Secret and key of the root password.
@@ -36,172 +87,234 @@ pub fn root_secret(server: &MariaDb) -> (String, String) {
     }
 }
 
+pub fn place(server: &MariaDb, pod: &str) -> Place {
+    Place {
+        namespace: server.namespace().unwrap_or_default(),
+        pod: pod.to_owned(),
+        container: SERVER,
+    }
+}
+
+pub fn replicas(server: &MariaDb) -> usize {
+    usize::try_from(server.spec.replicas.unwrap_or(1)).unwrap_or(0)
+}
+
+pub fn is_cluster(server: &MariaDb) -> bool {
+    server.spec.galera.as_ref().is_some_and(|galera| galera.enabled)
+}
+
+pub fn pod_name(server: &MariaDb, ordinal: usize) -> String {
+    format!("{}-{ordinal}", server.name_any())
+}
+
+/// The server that takes writes; it keeps that role while it serves.
+pub fn primary(server: &MariaDb, members: &[Member]) -> Option<usize> {
+    let named = server.status.as_ref().and_then(|s| s.current_primary.as_deref());
+    let current = named.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
+    galera::primary(members, current)
+}
+
 impl Controller for Servers {
     type Kind = MariaDb;
     type Facts = Facts;
-    type Action = Infallible;
+    type Action = Action;
     type Error = Error;
 
     const NAME: &'static str = "stand-in-mariadb";
-    const PARTS: &'static [Part] = &[Part::required(RUNS)];
+    const PARTS: &'static [Part] = &[Part::required(RUNS), Part::required(CLUSTER)];
 
     fn owns(&self) -> Vec<Kind> {
         vec![
             Kind::of::<Secret>(),
             Kind::of::<ConfigMap>(),
             Kind::of::<Service>(),
+            Kind::of::<PodDisruptionBudget>(),
             Kind::of::<StatefulSet>(),
         ]
+    }
+
+    fn watches(&self) -> Vec<Kind> {
+        vec![Kind::of::<Pod>(), Kind::of::<Secret>()]
+    }
+
+    fn references(object: &MariaDb) -> Vec<Reference> {
+        let namespace = object.namespace();
+        let namespace = namespace.as_deref();
+        let pods = (0..replicas(object)).map(|n| Kind::of::<Pod>().named(namespace, &pod_name(object, n)));
+        pods.chain([Kind::of::<Secret>().named(namespace, &root_secret(object).0)])
+            .collect()
     }
 
     async fn observe(&self, object: &MariaDb, reader: &Reader) -> Result<Facts, Error> {
         let namespace = object.namespace().unwrap_or_default();
         let (name, key) = root_secret(object);
         let secret: Option<Secret> = reader.get(&namespace, &name).await?;
-        let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-        let password = data
-            .get(&key)
-            .and_then(|value| String::from_utf8(value.0.clone()).ok());
-        let set: Option<StatefulSet> = reader.get(&namespace, &object.name_any()).await?;
-        let status = set.and_then(|set| set.status);
+        let mut members = Vec::new();
+        for ordinal in 0..replicas(object) {
+            let pod: Option<Pod> = reader.get(&namespace, &pod_name(object, ordinal)).await?;
+            members.push(self.member(object, pod).await);
+        }
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Facts {
-            password,
-            ready: status.and_then(|status| status.ready_replicas).unwrap_or(0),
+            password: crate::objects::secret_value(secret, &key),
             random: rand::random(),
+            members,
+            told: told.get(&object.uid().unwrap_or_default()).cloned(),
         })
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
-        let server = &observed.object;
-        if server.spec.replicas.unwrap_or(1) != 1 {
-            let reason = "only one server is supported on the embedded cluster so far: set 1".to_owned();
-            return Err(Error::Invalid {
-                field: "spec.replicas",
-                reason,
-            });
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Error> {
+        let (server, facts) = (&observed.object, &observed.facts);
+        check(server)?;
+        let (secret, key) = root_secret(server);
+        let generated = server
+            .spec
+            .root_password_secret_key_ref
+            .as_ref()
+            .is_none_or(|reference| reference.generate == Some(true));
+        let password = match &facts.password {
+            Some(password) => password.clone(),
+            None if generated => password(&facts.random),
+            None => return Err(Error::SecretMissing { name: secret, key }),
+        };
+        let primary = primary(server, &facts.members);
+        let mut objects = Vec::new();
+        if generated {
+            objects.push(manifests::root(server, &secret, &key, &password));
         }
-        Ok(Decision::want(
-            objects(server, &observed.facts)?.into_iter().map(Wanted::raw),
-        ))
+        objects.extend(manifests::all(server, primary)?);
+        let decision = Decision::want(objects.into_iter().map(Wanted::raw));
+        Ok(decision
+            .act(orders(server, facts))
+            .act(primary.and_then(|n| root(server, n, facts, &password))))
     }
 
-    async fn act(&self, action: &Infallible) -> Result<(), Error> {
-        match *action {}
+    async fn act(&self, action: &Action) -> Result<(), Error> {
+        match action {
+            Action::Order { place, order } => self.order(place, order).await,
+            Action::Root {
+                place,
+                uid,
+                digest,
+                sql,
+            } => {
+                exec::run(&self.client, place, &client_command(), sql).await?;
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                told.insert(uid.clone(), digest.clone());
+                Ok(())
+            }
+        }
     }
 
-    fn report(observed: &Observed<Self>, _applied: &Applied<Self>) -> Report {
-        let ready = observed.facts.ready;
-        let states = if ready >= 1 {
+    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+        let (server, facts) = (&observed.object, &observed.facts);
+        let (serving, wanted) = (facts.serving(), replicas(server));
+        let primary = primary(server, &facts.members);
+        let rooted = !applied
+            .outcomes()
+            .iter()
+            .any(|outcome| matches!(outcome.action, Action::Root { .. }) && outcome.result.is_err());
+        let mut states = if serving >= wanted && rooted {
             States::default().met(RUNS, "StatefulSetReady", "Running")
         } else {
-            States::default().unmet(RUNS, "StatefulSetNotReady", "the server is starting")
+            let text = format!("{serving} of {wanted} servers are up");
+            States::default().unmet(RUNS, "StatefulSetNotReady", text)
         };
-        let primary = (ready >= 1).then(|| format!("{}-0", observed.object.name_any()));
-        Report::new(states).status(&json!({"replicas": ready, "currentPrimary": primary}))
+        states = match (is_cluster(server), galera::plan(&facts.members)) {
+            (false, _) => states.not_required(CLUSTER, "a single server"),
+            (true, _) if serving > 0 => states.met(CLUSTER, "GaleraReady", "a primary component serves"),
+            (true, Plan::Wait(why)) => states.unmet(CLUSTER, "GaleraNotReady", why),
+            (true, Plan::Orders(_)) => states.unmet(CLUSTER, "GaleraNotReady", "the cluster is starting"),
+        };
+        let report = Report::new(states).status(&json!({
+            "replicas": serving,
+            "currentPrimary": primary.map(|n| pod_name(server, n)),
+            "currentPrimaryPodIndex": primary,
+        }));
+        if is_cluster(server) && serving < wanted {
+            report.again_in(LOOK)
+        } else {
+            report
+        }
     }
 }
 
-fn objects(server: &MariaDb, facts: &Facts) -> Result<Vec<Value>, Error> {
-    let (namespace, name) = (server.namespace().unwrap_or_default(), server.name_any());
-    let meta = |own: &str| metadata(&namespace, own, SERVER, &name);
-    let (secret, key) = root_secret(server);
-    let generated = server
-        .spec
-        .root_password_secret_key_ref
-        .as_ref()
-        .is_none_or(|reference| reference.generate == Some(true));
-    let password = match &facts.password {
-        Some(password) => password.clone(),
-        None if generated => password(&facts.random),
-        None => return Err(Error::SecretMissing { name: secret, key }),
+impl Servers {
+    async fn member(&self, server: &MariaDb, pod: Option<Pod>) -> Member {
+        let Some(pod) = pod.filter(|pod| pod.metadata.deletion_timestamp.is_none()) else {
+            return Member::Silent;
+        };
+        if is_pod_ready(&pod) {
+            return Member::Serves;
+        }
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        if !is_cluster(server) || phase != Some("Running") {
+            return Member::Silent;
+        }
+        let script = ["sh", "/etc/c5c3/config/report.sh"];
+        let report = exec::run(&self.client, &place(server, &pod.name_any()), &script, "").await;
+        // A container that is not there (yet) has nothing to say.
+        report.map_or(Member::Silent, |text| Member::parse(&text))
+    }
+
+    async fn order(&self, place: &Place, order: &Order) -> Result<(), Error> {
+        let (run, word) = match order {
+            Order::Begin { run, .. } => (run, "begin"),
+            Order::Join { run, .. } => (run, "join"),
+            Order::Restart { .. } => {
+                let pods: Api<Pod> = Api::namespaced(self.client.clone(), &place.namespace);
+                let deleted = pods.delete(&place.pod, &DeleteParams::default()).await;
+                return match deleted {
+                    Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                    Err(source) => Err(Error::Pod(Box::new(source))),
+                    Ok(_) => Ok(()),
+                };
+            }
+        };
+        tracing::info!(pod = place.pod, order = word, "tells a member how to start");
+        let script = ["sh", "/etc/c5c3/config/order.sh", run, word];
+        exec::run(&self.client, place, &script, "").await?;
+        Ok(())
+    }
+}
+
+fn check(server: &MariaDb) -> Result<(), Error> {
+    let wrong = |reason: &str| Error::Invalid {
+        field: "spec.replicas",
+        reason: reason.to_owned(),
     };
-    let mut all = Vec::new();
-    if generated {
-        all.push(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta(&secret), "data": {key: encode(&password)}}));
+    match (replicas(server), is_cluster(server)) {
+        (0, _) => Err(wrong("at least one server is needed: set 1, or 3 with spec.galera.enabled")),
+        (1, _) => Ok(()),
+        (_, false) => Err(wrong(
+            "several servers replicate by Galera only: set spec.galera.enabled, or 1",
+        )),
+        (2, true) => Err(wrong("two members cannot have a majority: set 1 or 3")),
+        _ => Ok(()),
     }
-    // Read at each start: the password follows its Secret.
-    let init = format!(
-        "CREATE USER IF NOT EXISTS 'root'@'%' IDENTIFIED BY '{password}';\n\
-         ALTER USER 'root'@'%' IDENTIFIED BY '{password}';\n\
-         ALTER USER 'root'@'localhost' IDENTIFIED BY '{password}';\n\
-         GRANT ALL PRIVILEGES ON *.* TO 'root'@'%' WITH GRANT OPTION;\nFLUSH PRIVILEGES;\n"
-    );
-    all.push(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta(&format!("{name}-init")), "data": {"init.sql": encode(&init)}}));
-    let config = configuration(server.spec.my_cnf.as_deref());
-    all.push(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(&format!("{name}-config")), "data": {"my.cnf": config}}));
-    let port = json!([{"name": "mariadb", "port": 3306, "targetPort": 3306}]);
-    let pods = labels(SERVER, &name);
-    for own in [name.clone(), format!("{name}-primary")] {
-        all.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(&own), "spec": {"selector": pods, "ports": port}}));
-    }
-    let internal = format!("{name}-internal");
-    all.push(
-        json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(&internal),
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": true, "selector": pods, "ports": port}}),
-    );
-    let image = server_image(SERVER, server.spec.image.as_deref())?;
-    let restart = hash(&json!([config, init]));
-    all.push(json!({
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta(&name),
-        "spec": {
-            "replicas": 1, "serviceName": internal, "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": pods},
-            "template": {"metadata": {"labels": pods, "annotations": {"c5c3.io/config": restart}}, "spec": pod(&image, &name)},
-            "volumeClaimTemplates": [claim(server)],
-        },
-    }));
-    Ok(all)
 }
 
-fn claim(server: &MariaDb) -> Value {
-    let storage = server.spec.storage.clone().unwrap_or_default();
-    let size = storage.size.map_or_else(|| "1Gi".to_owned(), |size| size.0);
-    let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
-    if let Some(class) = storage.storage_class_name {
-        spec["storageClassName"] = class.into();
-    }
-    json!({"metadata": {"name": "storage"}, "spec": spec})
+fn orders(server: &MariaDb, facts: &Facts) -> Vec<Action> {
+    let Plan::Orders(orders) = galera::plan(&facts.members) else {
+        return Vec::new();
+    };
+    let told = orders.into_iter().map(|order| {
+        let (Order::Begin { member, .. } | Order::Join { member, .. } | Order::Restart { member }) = &order;
+        Action::Order {
+            place: place(server, &pod_name(server, *member)),
+            order,
+        }
+    });
+    told.collect()
 }
 
-fn configuration(extra: Option<&str>) -> String {
-    let own = "[mysqld]\ndatadir=/var/lib/mysql/data\nsocket=/run/mysqld/mysqld.sock\npid-file=/run/mysqld/mysqld.pid\n\
-               tmpdir=/run/mysqld\nbind-address=0.0.0.0\nskip-name-resolve\nmax_connections=400\n\
-               innodb_buffer_pool_size=128M\nperformance_schema=OFF\ncharacter-set-server=utf8mb3\n\
-               init-file=/etc/c5c3/init/init.sql\n";
-    extra.map_or_else(|| own.to_owned(), |extra| format!("{own}\n{extra}\n"))
-}
-
-fn pod(image: &str, name: &str) -> Value {
-    let mounts = json!([
-        {"name": "storage", "mountPath": "/var/lib/mysql"},
-        {"name": "run", "mountPath": "/run/mysqld"},
-        {"name": "config", "mountPath": "/etc/c5c3/config", "readOnly": true},
-        {"name": "init", "mountPath": "/etc/c5c3/init", "readOnly": true},
-    ]);
-    // Made beside and moved: a directory that was cut short is never taken for a database.
-    let install = "set -e; cd /var/lib/mysql; [ -d data ] && exit 0; rm -rf new; \
-                   mariadb-install-db --no-defaults --datadir=/var/lib/mysql/new --tmpdir=/run/mysqld \
-                   --auth-root-authentication-method=normal --skip-test-db >/dev/null; mv new data";
-    json!({
-        "securityContext": pod_security(UID),
-        "automountServiceAccountToken": false,
-        "enableServiceLinks": false,
-        "terminationGracePeriodSeconds": 60,
-        "initContainers": [{"name": "install", "image": image, "command": ["sh", "-c", install],
-            "securityContext": container_security(), "volumeMounts": mounts, "terminationMessagePolicy": "FallbackToLogsOnError"}],
-        "containers": [{
-            "name": "mariadb", "image": image, "command": ["mariadbd", "--defaults-file=/etc/c5c3/config/my.cnf"],
-            "ports": [{"name": "mariadb", "containerPort": 3306}],
-            "securityContext": container_security(), "volumeMounts": mounts,
-            "startupProbe": {"tcpSocket": {"port": 3306}, "periodSeconds": 1, "failureThreshold": 120},
-            "readinessProbe": {"tcpSocket": {"port": 3306}, "periodSeconds": 5},
-            "livenessProbe": {"tcpSocket": {"port": 3306}, "periodSeconds": 20, "failureThreshold": 6},
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-        }],
-        "volumes": [
-            {"name": "run", "emptyDir": {}},
-            {"name": "config", "configMap": {"name": format!("{name}-config")}},
-            {"name": "init", "secret": {"secretName": format!("{name}-init")}},
-        ],
+/// Once after each start of ours, and when the Secret has changed.
+fn root(server: &MariaDb, primary: usize, facts: &Facts, password: &str) -> Option<Action> {
+    let digest = hash(&json!(password));
+    (facts.told.as_ref() != Some(&digest)).then(|| Action::Root {
+        place: place(server, &pod_name(server, primary)),
+        uid: server.uid().unwrap_or_default(),
+        sql: statements::root(password),
+        digest,
     })
 }

@@ -1,180 +1,92 @@
-//! Databases, users and grants: each is a few statements that a Job sends to the server.
+//! Databases, users and grants: each is a few statements, sent to the server from inside its own pod.
+//!
+//! A statement is sent once after each start of ours, and when it or the server has changed. All of
+//! them may be sent again at any time.
 
-use std::convert::Infallible;
+use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use c5c3_api::foreign::mariadb::{Database, Grant, MariaDb, User};
-use c5c3_kit::controller::Object;
+use c5c3_api::foreign::mariadb::{MariaDb, User};
 use c5c3_kit::{
-    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States,
 };
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Resource, ResourceExt};
-use serde_json::{Value, json};
+use kube::{Client, ResourceExt};
+use serde_json::json;
 
-use super::server::root_secret;
-use super::{SERVER, UID, statements};
+use super::client_command;
+use super::server::place;
+use super::statement::Statement;
 use crate::error::Error;
-use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, pod_security};
+use crate::exec::{self, ExecError, Place};
+use crate::objects::{hash, is_ready, secret_value};
 
 const DONE: &str = "Applied";
-
-/// An object that is a few statements.
-pub trait Statement: Object + Resource<Scope = NamespaceResourceScope> {
-    const CONTROLLER: &'static str;
-    fn server(&self) -> &str;
-    /// The Secret and key of a password that the statement needs.
-    fn secret(&self) -> Option<(&str, &str)> {
-        None
-    }
-    /// Other objects that must be there first, by kind.
-    fn after(&self, world: &World) -> Result<(), String>;
-    fn sql(&self, password: &str) -> String;
-}
-
-/// What of the same server is there already.
-#[derive(Debug, Default)]
-pub struct World {
-    databases: Vec<Database>,
-    users: Vec<User>,
-}
-
-fn is_ready(status: Option<&c5c3_api::foreign::ConditionsStatus>) -> bool {
-    status.is_some_and(|status| {
-        status
-            .conditions
-            .iter()
-            .any(|c| c.type_ == "Ready" && c.status == "True")
-    })
-}
-
-impl Statement for Database {
-    const CONTROLLER: &'static str = "stand-in-database";
-    fn server(&self) -> &str {
-        &self.spec.maria_db_ref.name
-    }
-    fn after(&self, _world: &World) -> Result<(), String> {
-        Ok(())
-    }
-    fn sql(&self, _password: &str) -> String {
-        let own = self.spec.name.clone().unwrap_or_else(|| self.name_any());
-        statements::database(
-            &own,
-            self.spec.character_set.as_deref(),
-            self.spec.collate.as_deref(),
-        )
-    }
-}
-
-impl Statement for User {
-    const CONTROLLER: &'static str = "stand-in-user";
-    fn server(&self) -> &str {
-        &self.spec.maria_db_ref.name
-    }
-    fn secret(&self) -> Option<(&str, &str)> {
-        self.spec
-            .password_secret_key_ref
-            .as_ref()
-            .map(|reference| (reference.name.as_str(), reference.key.as_str()))
-    }
-    fn after(&self, _world: &World) -> Result<(), String> {
-        Ok(())
-    }
-    fn sql(&self, password: &str) -> String {
-        let own = self.spec.name.clone().unwrap_or_else(|| self.name_any());
-        statements::user(&own, self.spec.host.as_deref().unwrap_or("%"), password)
-    }
-}
-
-impl Statement for Grant {
-    const CONTROLLER: &'static str = "stand-in-grant";
-    fn server(&self) -> &str {
-        &self.spec.maria_db_ref.name
-    }
-    fn after(&self, world: &World) -> Result<(), String> {
-        let server = self.server();
-        let named = |own: &Option<String>, object: String| own.clone().unwrap_or(object);
-        let user = world
-            .users
-            .iter()
-            .filter(|user| user.server() == server)
-            .find(|user| named(&user.spec.name, user.name_any()) == self.spec.username);
-        match user {
-            Some(user) if !is_ready(user.status.as_ref()) => {
-                return Err(format!("waits for User {}", user.name_any()));
-            }
-            _ => {}
-        }
-        let wanted = self.spec.database.as_deref().unwrap_or("*");
-        let database = world
-            .databases
-            .iter()
-            .filter(|database| database.server() == server)
-            .find(|database| named(&database.spec.name, database.name_any()) == wanted);
-        match database {
-            Some(database) if !is_ready(database.status.as_ref()) => {
-                Err(format!("waits for Database {}", database.name_any()))
-            }
-            _ => Ok(()),
-        }
-    }
-    fn sql(&self, _password: &str) -> String {
-        let spec = &self.spec;
-        let part = |value: &Option<String>| value.clone().unwrap_or_else(|| "*".to_owned());
-        statements::grant(
-            &spec.privileges,
-            &part(&spec.database),
-            &part(&spec.table),
-            &spec.username,
-            spec.host.as_deref().unwrap_or("%"),
-        )
-    }
-}
+/// For what no watch tells: a user under another name than its grant.
+const LOOK: Duration = Duration::from_secs(2);
 
 /// The controller of one kind of statement.
-#[derive(Debug)]
-pub struct SqlObjects<S>(PhantomData<fn() -> S>);
+pub struct SqlObjects<S> {
+    client: Client,
+    /// By uid of the object: a digest of what was sent last.
+    sent: Mutex<HashMap<String, String>>,
+    kind: PhantomData<fn() -> S>,
+}
 
-impl<S> Default for SqlObjects<S> {
-    fn default() -> Self {
-        Self(PhantomData)
+impl<S> SqlObjects<S> {
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            sent: Mutex::default(),
+            kind: PhantomData,
+        }
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Facts {
     server: Option<MariaDb>,
-    root: Option<String>,
     password: Option<String>,
-    world: World,
-    jobs: Vec<Job>,
+    users: Vec<User>,
+    sent: Option<String>,
 }
 
-fn secret_value(secret: Option<Secret>, key: &str) -> Option<String> {
-    String::from_utf8(secret?.data?.remove(key)?.0).ok()
+/// Statements for the server in a pod.
+pub struct Send {
+    place: Place,
+    sql: String,
+    uid: String,
+    /// `None`: the object goes, nothing has to be remembered.
+    digest: Option<String>,
+    /// A password that the server's complaint must not repeat.
+    hidden: Option<String>,
+}
+
+impl std::fmt::Debug for Send {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "statements for {}", self.place.pod)
+    }
 }
 
 impl<S: Statement> Controller for SqlObjects<S> {
     type Kind = S;
     type Facts = Facts;
-    type Action = Infallible;
+    type Action = Send;
     type Error = Error;
 
     const NAME: &'static str = S::CONTROLLER;
     const PARTS: &'static [Part] = &[Part::required(DONE)];
-
-    fn owns(&self) -> Vec<Kind> {
-        vec![Kind::of::<Secret>(), Kind::of::<Job>()]
-    }
+    const FINALIZER: Option<Finalizer> = Some(Finalizer {
+        name: S::FINALIZER,
+        within: Duration::from_secs(60),
+    });
 
     fn watches(&self) -> Vec<Kind> {
         vec![
             Kind::of::<MariaDb>(),
             Kind::of::<Secret>(),
-            Kind::of::<Database>(),
             Kind::of::<User>(),
         ]
     }
@@ -188,139 +100,154 @@ impl<S: Statement> Controller for SqlObjects<S> {
                 .secret()
                 .map(|(name, _)| Kind::of::<Secret>().named(namespace, name)),
         );
-        // Our operators give the three objects of a service one name.
-        if S::CONTROLLER == Grant::CONTROLLER {
-            all.push(Kind::of::<Database>().named(namespace, &object.name_any()));
-            all.push(Kind::of::<User>().named(namespace, &object.name_any()));
+        // A user's object is mostly called like the user or like the grant.
+        for user in object.user().into_iter().chain([object.name_any().as_str()]) {
+            if object.user().is_some() {
+                all.push(Kind::of::<User>().named(namespace, user));
+            }
         }
         all
     }
 
     async fn observe(&self, object: &S, reader: &Reader) -> Result<Facts, Error> {
         let namespace = object.namespace().unwrap_or_default();
-        let server: Option<MariaDb> = reader.get(&namespace, object.server()).await?;
-        let mut facts = Facts::default();
-        if let Some(server) = &server {
-            let (name, key) = root_secret(server);
-            facts.root = secret_value(reader.get(&namespace, &name).await?, &key);
-        }
+        let mut facts = Facts {
+            server: reader.get(&namespace, object.server()).await?,
+            ..Facts::default()
+        };
         if let Some((name, key)) = object.secret() {
             facts.password = secret_value(reader.get(&namespace, name).await?, key);
         }
-        facts.server = server;
-        facts.world.databases = reader.list(&namespace, "").await?;
-        facts.world.users = reader.list(&namespace, "").await?;
-        facts.jobs = reader
-            .list(
-                &namespace,
-                &format!("{}={}", c5c3_kit::ownership::CONTROLLER, S::CONTROLLER),
-            )
-            .await?;
+        if object.user().is_some() {
+            facts.users = reader.list(&namespace, "").await?;
+        }
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.sent = sent.get(&object.uid().unwrap_or_default()).cloned();
         Ok(facts)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Send>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
-        let server = facts
-            .server
-            .as_ref()
-            .ok_or_else(|| Error::ServerMissing(object.server().to_owned()))?;
-        if waits(object, facts).is_some() {
-            return Ok(Decision::hold());
+        if observed.deleting() {
+            return Ok(Decision::hold().act(farewell(object, facts)));
         }
-        let Some(root) = &facts.root else {
+        if facts.server.is_none() {
+            return Err(Error::ServerMissing(object.server().to_owned()));
+        }
+        let Ok(place) = ready_place(object, facts) else {
             return Ok(Decision::hold());
         };
-        let (secret, job) = objects(object, server, root, facts)?;
-        Ok(Decision::want([secret, job].map(Wanted::raw)))
+        let sql = object.sql(facts.password.as_deref().unwrap_or_default())?;
+        let digest = digest(&sql, facts);
+        let news = facts.sent.as_ref() != Some(&digest);
+        Ok(Decision::hold().act(news.then(|| Send {
+            place,
+            sql,
+            uid: object.uid().unwrap_or_default(),
+            digest: Some(digest),
+            hidden: facts.password.clone(),
+        })))
     }
 
-    async fn act(&self, action: &Infallible) -> Result<(), Error> {
-        match *action {}
+    async fn act(&self, action: &Send) -> Result<(), Error> {
+        let done = exec::run(&self.client, &action.place, &client_command(), &action.sql).await;
+        match done {
+            Ok(_) => {}
+            Err(ExecError::Failed { said, .. }) if action.digest.is_none() && is_gone(&said) => {}
+            Err(ExecError::Failed { pod, said }) => {
+                let said = match &action.hidden {
+                    Some(secret) if !secret.is_empty() => said.replace(secret.as_str(), "***"),
+                    _ => said,
+                };
+                return Err(ExecError::Failed { pod, said }.into());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        match &action.digest {
+            Some(digest) => sent.insert(action.uid.clone(), digest.clone()),
+            None => sent.remove(&action.uid),
+        };
+        Ok(())
     }
 
     fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
-        if let Some(why) = waits(object, facts) {
-            return Report::new(States::default().unmet(DONE, "Waiting", why));
+        let failed = applied.outcomes().iter().find_map(|o| o.result.as_ref().err());
+        if observed.deleting() {
+            let wanted = cleans(object, facts);
+            let done = applied.outcomes().iter().any(|o| o.result.is_ok());
+            let left = (wanted && !done).then(|| format!("{} on {}", S::kind(&()), object.server()));
+            return Report::new(States::default()).left(left);
         }
-        let wanted = applied
-            .objects()
-            .iter()
-            .find(|applied| applied.live["kind"] == "Job");
-        let name = wanted
-            .and_then(|job| job.live.pointer("/metadata/name"))
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let job = facts.jobs.iter().find(|job| job.name_any() == name);
-        let conditions = job
-            .and_then(|job| job.status.as_ref())
-            .and_then(|status| status.conditions.as_ref());
-        let holds = |kind: &str| {
-            conditions.is_some_and(|all| all.iter().any(|c| c.type_ == kind && c.status == "True"))
-        };
         let states = States::default();
-        Report::new(if holds("Complete") {
-            states.met(DONE, "Created", "Created")
-        } else if holds("Failed") {
-            states.unmet(DONE, "Failed", format!("Job {name} failed: see its pod"))
-        } else {
-            states.unmet(DONE, "Running", "the statements are being sent")
-        })
+        match (ready_place(object, facts), failed) {
+            (Err(why), _) => Report::new(states.unmet(DONE, "Waiting", why)).again_in(LOOK),
+            (Ok(_), Some(error)) => Report::new(states.unmet(DONE, "Failed", error.to_string())),
+            (Ok(_), None) => Report::new(states.met(DONE, "Created", "Created")),
+        }
     }
 }
 
-/// Why the statements cannot be sent yet.
-fn waits<S: Statement>(object: &S, facts: &Facts) -> Option<String> {
-    let server = facts.server.as_ref()?;
-    if !is_ready(server.status.as_ref().map(|status| &status.common)) {
-        return Some(format!("MariaDB {} is not ready", server.name_any()));
-    }
+/// The server's own start belongs to it: one that was down may have lost what it was told.
+fn digest(sql: &str, facts: &Facts) -> String {
+    let server = facts.server.as_ref();
+    let status = server.and_then(|server| server.status.as_ref());
+    let since = status.and_then(|status| {
+        let conditions = &status.common.conditions;
+        conditions.iter().find(|c| c.type_ == "Ready").map(|c| &c.last_transition_time)
+    });
+    hash(&json!([sql, server.and_then(ResourceExt::uid), since]))
+}
+
+/// Where the statements can be sent to, or why not yet.
+fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<Place, String> {
+    let place = server_place(facts).ok_or_else(|| format!("MariaDB {} is not ready", object.server()))?;
     if let Some((name, key)) = object.secret().filter(|_| facts.password.is_none()) {
-        return Some(format!("Secret {name} has no key {key}"));
+        return Err(format!("Secret {name} has no key {key}"));
     }
-    object.after(&facts.world).err()
+    if let Some(name) = object.user() {
+        let of_server = facts.users.iter().filter(|user| user.server() == object.server());
+        let named = of_server
+            .filter(|user| user.spec.name.clone().unwrap_or_else(|| user.name_any()) == name)
+            .find(|user| !is_ready(user.status.as_ref()));
+        if let Some(user) = named {
+            return Err(format!("waits for User {}", user.name_any()));
+        }
+    }
+    Ok(place)
 }
 
-/// The Secret with the statements and the root password, and the Job that sends them. Their name
-/// is what they say: other statements make another Job.
-fn objects<S: Statement>(
-    object: &S,
-    server: &MariaDb,
-    root: &str,
-    facts: &Facts,
-) -> Result<(Value, Value), Error> {
-    let namespace = object.namespace().unwrap_or_default();
-    let sql = object.sql(facts.password.as_deref().unwrap_or_default());
-    let client = format!(
-        "[client]\nhost={}\nuser=root\npassword={root}\nconnect-timeout=5\n",
-        object.server()
-    );
-    let image = server_image(SERVER, server.spec.image.as_deref())?;
-    let kind = S::kind(&()).to_lowercase();
-    let name = format!(
-        "{}-{kind}-{}",
-        object.name_any(),
-        hash(&json!([sql, client, image, server.uid()]))
-    );
-    let metadata = json!({"namespace": namespace, "name": name});
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "immutable": true, "metadata": metadata,
-        "data": {"statements.sql": encode(&sql), "client.cnf": encode(&client)},
-    });
-    let job = json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
-        "spec": {"backoffLimit": 6, "template": {"metadata": {"labels": {"c5c3.io/statement": kind}}, "spec": {
-            "restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,
-            "securityContext": pod_security(UID),
-            "containers": [{
-                "name": "sql", "image": image, "terminationMessagePolicy": "FallbackToLogsOnError",
-                "command": ["sh", "-c", "exec mariadb --defaults-file=/etc/c5c3/client.cnf < /etc/c5c3/statements.sql"],
-                "securityContext": container_security(),
-                "volumeMounts": [{"name": "statements", "mountPath": "/etc/c5c3", "readOnly": true}],
-            }],
-            "volumes": [{"name": "statements", "secret": {"secretName": name, "defaultMode": 0o440}}],
-        }}},
-    });
-    Ok((secret, job))
+fn server_place(facts: &Facts) -> Option<Place> {
+    let server = facts.server.as_ref()?;
+    let status = server.status.as_ref()?;
+    // A cluster that lacks a member still takes statements.
+    let primary = status.current_primary.as_deref()?;
+    let once = is_ready(Some(&status.common)) || super::server::is_cluster(server);
+    once.then(|| place(server, primary))
+}
+
+/// Whether the server is to forget the object.
+fn cleans<S: Statement>(object: &S, facts: &Facts) -> bool {
+    let server = facts.server.as_ref();
+    let stays = server.is_some_and(|server| server.metadata.deletion_timestamp.is_none());
+    stays && object.cleanup_policy() != Some("Skip")
+}
+
+fn farewell<S: Statement>(object: &S, facts: &Facts) -> Option<Send> {
+    let place = server_place(facts).filter(|_| cleans(object, facts))?;
+    Some(Send {
+        place,
+        sql: object.drop_sql(),
+        uid: object.uid().unwrap_or_default(),
+        digest: None,
+        hidden: None,
+    })
+}
+
+/// "No such grant" and "no such user": what should go is gone.
+fn is_gone(said: &str) -> bool {
+    ["ERROR 1141 ", "ERROR 1133 ", "ERROR 1269 ", "ERROR 1396 "]
+        .iter()
+        .any(|code| said.contains(code))
 }

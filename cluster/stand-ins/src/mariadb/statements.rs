@@ -20,6 +20,31 @@ pub fn name(value: &str) -> String {
     format!("`{}`", value.replace('`', "``"))
 }
 
+fn account(user: &str, host: &str) -> String {
+    format!("{}@{}", text(user), text(host))
+}
+
+/// The administrator, from anywhere and from the server's own pod.
+pub fn root(password: &str) -> String {
+    let mut sql = String::new();
+    for host in ["%", "localhost"] {
+        let account = account("root", host);
+        sql.push_str(&identified(&account, password, 0));
+        sql.push_str(&format!(
+            "GRANT ALL PRIVILEGES ON *.* TO {account} WITH GRANT OPTION;\n"
+        ));
+    }
+    sql
+}
+
+fn identified(account: &str, password: &str, connections: i32) -> String {
+    let password = text(password);
+    format!(
+        "CREATE USER IF NOT EXISTS {account} IDENTIFIED BY {password};\n\
+         ALTER USER {account} IDENTIFIED BY {password} WITH MAX_USER_CONNECTIONS {connections};\n"
+    )
+}
+
 pub fn database(own: &str, charset: Option<&str>, collate: Option<&str>) -> String {
     let charset = charset.unwrap_or("utf8mb4");
     let collate = collate
@@ -32,49 +57,119 @@ pub fn database(own: &str, charset: Option<&str>, collate: Option<&str>) -> Stri
     )
 }
 
-pub fn user(own: &str, host: &str, password: &str) -> String {
-    let account = format!("{}@{}", text(own), text(host));
-    let password = text(password);
+pub fn drop_database(own: &str) -> String {
+    format!("DROP DATABASE IF EXISTS {};\n", name(own))
+}
+
+pub fn user(own: &str, host: &str, password: &str, connections: i32) -> String {
+    identified(&account(own, host), password, connections)
+}
+
+pub fn drop_user(own: &str, host: &str) -> String {
+    format!("DROP USER IF EXISTS {};\n", account(own, host))
+}
+
+/// What a grant is about; `*` for all databases or tables.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub privileges: &'a [String],
+    pub database: &'a str,
+    pub table: &'a str,
+    pub user: &'a str,
+    pub host: &'a str,
+}
+
+impl Target<'_> {
+    fn list(&self) -> String {
+        if self.privileges.is_empty() {
+            "ALL PRIVILEGES".to_owned()
+        } else {
+            self.privileges.join(", ")
+        }
+    }
+
+    fn place(&self) -> String {
+        let star = |part: &str| if part == "*" { "*".to_owned() } else { name(part) };
+        format!("{}.{}", star(self.database), star(self.table))
+    }
+}
+
+/// Privileges are words of SQL: nothing but letters and spaces.
+pub fn is_privilege(word: &str) -> bool {
+    word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().all(|c| c.is_ascii_alphabetic() || c == ' ')
+}
+
+pub fn grant(target: &Target<'_>, may_grant: bool) -> String {
     format!(
-        "CREATE USER IF NOT EXISTS {account} IDENTIFIED BY {password};\nALTER USER {account} IDENTIFIED BY {password};\n"
+        "GRANT {} ON {} TO {}{};\n",
+        target.list(),
+        target.place(),
+        account(target.user, target.host),
+        if may_grant { " WITH GRANT OPTION" } else { "" },
     )
 }
 
-pub fn grant(privileges: &[String], database: &str, table: &str, user: &str, host: &str) -> String {
-    let star = |part: &str| if part == "*" { "*".to_owned() } else { name(part) };
-    // Privileges are words of SQL: nothing but letters and spaces passes.
-    let plain = |word: &&String| word.chars().all(|c| c.is_ascii_alphabetic() || c == ' ');
-    let list: Vec<&str> = privileges.iter().filter(plain).map(String::as_str).collect();
-    let list = if list.is_empty() {
-        "ALL PRIVILEGES".to_owned()
-    } else {
-        list.join(", ")
-    };
+pub fn revoke(target: &Target<'_>) -> String {
     format!(
-        "GRANT {list} ON {}.{} TO {}@{};\n",
-        star(database),
-        star(table),
-        text(user),
-        text(host)
+        "REVOKE {} ON {} FROM {};\n",
+        target.list(),
+        target.place(),
+        account(target.user, target.host)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn quotes_hold() {
         assert_eq!(text("it's \\ me"), "'it''s \\\\ me'");
         assert_eq!(name("a`b"), "`a``b`");
         assert_eq!(
-            user("ks", "%", "p'w"),
-            "CREATE USER IF NOT EXISTS 'ks'@'%' IDENTIFIED BY 'p''w';\nALTER USER 'ks'@'%' IDENTIFIED BY 'p''w';\n"
+            user("ks", "%", "p'w", 5),
+            "CREATE USER IF NOT EXISTS 'ks'@'%' IDENTIFIED BY 'p''w';\n\
+             ALTER USER 'ks'@'%' IDENTIFIED BY 'p''w' WITH MAX_USER_CONNECTIONS 5;\n"
         );
-        let evil = vec!["SELECT; DROP".to_owned(), "SELECT".to_owned()];
+        assert!(!is_privilege("SELECT; DROP") && !is_privilege(" ") && is_privilege("ALL PRIVILEGES"));
+    }
+
+    #[test]
+    fn grants_and_their_end() {
+        let privileges = ["SELECT".to_owned(), "INSERT".to_owned()];
+        let target = Target {
+            privileges: &privileges,
+            database: "keystone",
+            table: "*",
+            user: "ks",
+            host: "%",
+        };
         assert_eq!(
-            grant(&evil, "keystone", "*", "ks", "%"),
-            "GRANT SELECT ON `keystone`.* TO 'ks'@'%';\n"
+            grant(&target, true),
+            "GRANT SELECT, INSERT ON `keystone`.* TO 'ks'@'%' WITH GRANT OPTION;\n"
         );
+        assert_eq!(
+            revoke(&target),
+            "REVOKE SELECT, INSERT ON `keystone`.* FROM 'ks'@'%';\n"
+        );
+    }
+
+    proptest! {
+        /// Taken out of its quotes and unescaped, any text is what it was.
+        #[test]
+        fn text_cannot_break_out(value in "[^\0]*") {
+            let quoted = text(&value);
+            let inner = quoted.strip_prefix('\'').and_then(|q| q.strip_suffix('\'')).expect("quotes");
+            let mut chars = inner.chars();
+            let mut read = String::new();
+            while let Some(c) = chars.next() {
+                match c {
+                    '\'' | '\\' => read.push(chars.next().filter(|next| *next == c).expect("a pair")),
+                    other => read.push(other),
+                }
+            }
+            prop_assert_eq!(read, value);
+        }
     }
 }

@@ -1,0 +1,124 @@
+//! The objects that are statements.
+
+use c5c3_api::foreign::mariadb::{Database, Grant, User};
+use c5c3_kit::controller::Object;
+use k8s_openapi::NamespaceResourceScope;
+use kube::{Resource, ResourceExt};
+
+use super::statements;
+use crate::error::Error;
+
+/// An object that is a few statements.
+pub trait Statement: Object + Resource<Scope = NamespaceResourceScope> {
+    const CONTROLLER: &'static str;
+    const FINALIZER: &'static str;
+    fn server(&self) -> &str;
+    /// The Secret and key of a password that the statement needs.
+    fn secret(&self) -> Option<(&str, &str)> {
+        None
+    }
+    /// The user that must be there first.
+    fn user(&self) -> Option<&str> {
+        None
+    }
+    fn cleanup_policy(&self) -> Option<&str>;
+    fn sql(&self, password: &str) -> Result<String, Error>;
+    fn drop_sql(&self) -> String;
+}
+
+fn own(name: Option<&String>, object: &impl ResourceExt) -> String {
+    name.cloned().unwrap_or_else(|| object.name_any())
+}
+
+impl Statement for Database {
+    const CONTROLLER: &'static str = "stand-in-database";
+    const FINALIZER: &'static str = "database.k8s.mariadb.com/finalizer";
+    fn server(&self) -> &str {
+        &self.spec.maria_db_ref.name
+    }
+    fn cleanup_policy(&self) -> Option<&str> {
+        self.spec.cleanup_policy.as_deref()
+    }
+    fn sql(&self, _password: &str) -> Result<String, Error> {
+        Ok(statements::database(
+            &own(self.spec.name.as_ref(), self),
+            self.spec.character_set.as_deref(),
+            self.spec.collate.as_deref(),
+        ))
+    }
+    fn drop_sql(&self) -> String {
+        statements::drop_database(&own(self.spec.name.as_ref(), self))
+    }
+}
+
+impl Statement for User {
+    const CONTROLLER: &'static str = "stand-in-user";
+    const FINALIZER: &'static str = "user.k8s.mariadb.com/finalizer";
+    fn server(&self) -> &str {
+        &self.spec.maria_db_ref.name
+    }
+    fn secret(&self) -> Option<(&str, &str)> {
+        self.spec
+            .password_secret_key_ref
+            .as_ref()
+            .map(|reference| (reference.name.as_str(), reference.key.as_str()))
+    }
+    fn cleanup_policy(&self) -> Option<&str> {
+        self.spec.cleanup_policy.as_deref()
+    }
+    fn sql(&self, password: &str) -> Result<String, Error> {
+        Ok(statements::user(
+            &own(self.spec.name.as_ref(), self),
+            self.spec.host.as_deref().unwrap_or("%"),
+            password,
+            self.spec.max_user_connections.unwrap_or(0),
+        ))
+    }
+    fn drop_sql(&self) -> String {
+        statements::drop_user(
+            &own(self.spec.name.as_ref(), self),
+            self.spec.host.as_deref().unwrap_or("%"),
+        )
+    }
+}
+
+/// A database or table that is not named means all.
+fn target(grant: &Grant) -> statements::Target<'_> {
+    let spec = &grant.spec;
+    statements::Target {
+        privileges: &spec.privileges,
+        database: spec.database.as_deref().unwrap_or("*"),
+        table: spec.table.as_deref().unwrap_or("*"),
+        user: &spec.username,
+        host: spec.host.as_deref().unwrap_or("%"),
+    }
+}
+
+impl Statement for Grant {
+    const CONTROLLER: &'static str = "stand-in-grant";
+    const FINALIZER: &'static str = "grant.k8s.mariadb.com/finalizer";
+    fn server(&self) -> &str {
+        &self.spec.maria_db_ref.name
+    }
+    fn user(&self) -> Option<&str> {
+        Some(&self.spec.username)
+    }
+    fn cleanup_policy(&self) -> Option<&str> {
+        self.spec.cleanup_policy.as_deref()
+    }
+    fn sql(&self, _password: &str) -> Result<String, Error> {
+        if let Some(wrong) = self.spec.privileges.iter().find(|p| !statements::is_privilege(p)) {
+            return Err(Error::Invalid {
+                field: "spec.privileges",
+                reason: format!("{wrong:?} is no privilege: name one like SELECT or ALL PRIVILEGES"),
+            });
+        }
+        Ok(statements::grant(
+            &target(self),
+            self.spec.grant_option.unwrap_or(false),
+        ))
+    }
+    fn drop_sql(&self) -> String {
+        statements::revoke(&target(self))
+    }
+}
