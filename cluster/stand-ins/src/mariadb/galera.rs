@@ -107,11 +107,13 @@ pub enum Plan {
 }
 
 pub fn plan(members: &[Member]) -> Plan {
-    if members.contains(&Member::Serves) {
-        return Plan::Orders(waiting(members).map(|(member, run, _)| join(member, run)).collect());
-    }
+    // One at a time: members that join together first find each other, which takes longer.
     if members.contains(&Member::Starts) {
         return Plan::Wait("a server is starting".to_owned());
+    }
+    if members.contains(&Member::Serves) {
+        let next = waiting(members).next();
+        return Plan::Orders(next.map(|(member, run, _)| join(member, run)).into_iter().collect());
     }
     let silent: Vec<String> = (0..members.len())
         .filter(|n| members[*n] == Member::Silent)

@@ -90,12 +90,16 @@ fn who_knows_most_begins_and_nobody_else() {
 #[test]
 fn others_join_who_serves() {
     assert_eq!(
-        plan(&[Member::Serves, waits("b", "none"), Member::Silent]),
+        plan(&[Member::Serves, waits("b", "none"), waits("c", "none")]),
         Plan::Orders(vec![Order::Join {
             member: 1,
             run: "b".into()
         }])
     );
+    assert!(matches!(
+        plan(&[Member::Serves, Member::Starts, waits("c", "none")]),
+        Plan::Wait(_)
+    ));
     assert_eq!(
         plan(&[Member::Serves, Member::Serves, Member::Alone]),
         Plan::Orders(vec![])

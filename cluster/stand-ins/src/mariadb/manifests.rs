@@ -99,6 +99,7 @@ pid-file=/run/mysqld/mysqld.pid
 tmpdir=/run/mysqld
 bind-address=0.0.0.0
 skip-name-resolve
+log_warnings=1
 max_connections=400
 character-set-server=utf8mb3
 performance_schema=OFF
@@ -132,8 +133,7 @@ wsrep_on=ON
 wsrep_provider=/usr/lib/galera/libgalera_smm.so
 wsrep_cluster_name={}
 wsrep_cluster_address=gcomm://{}
-wsrep_sst_method=mariabackup
-wsrep_sst_auth=mysql:
+wsrep_sst_method=rsync
 wsrep_provider_options=\"{options}\"
 ",
         server.name_any(),
@@ -155,6 +155,7 @@ fn pod(server: &MariaDb, image: &str) -> Value {
         "volumeMounts": [
             {"name": "storage", "mountPath": "/var/lib/mysql"},
             {"name": "run", "mountPath": "/run/mysqld"},
+            {"name": "tmp", "mountPath": "/tmp"},
             {"name": "config", "mountPath": "/etc/c5c3/config", "readOnly": true},
         ],
         "startupProbe": open,
@@ -183,6 +184,7 @@ fn pod(server: &MariaDb, image: &str) -> Value {
         "containers": [container],
         "volumes": [
             {"name": "run", "emptyDir": {}},
+            {"name": "tmp", "emptyDir": {}},
             {"name": "config", "configMap": {"name": format!("{}-config", server.name_any())}},
         ],
     })

@@ -16,7 +16,7 @@ install() {
     {
         printf 'create database mysql;\nuse mysql;\nset @auth_root_socket=NULL;\nset @skip_auth_anonymous=1;\n'
         cat mysql_system_tables.sql mysql_performance_tables.sql mysql_system_tables_data.sql maria_add_gis_sp_bootstrap.sql
-        printf "delete from global_priv where user='root';\nflush privileges;\n"
+        printf "delete from global_priv where user='root';\ndelete from proxies_priv;\nflush privileges;\n"
         printf 'create or replace user mysql@localhost identified via unix_socket;\n'
         printf 'grant all privileges on *.* to mysql@localhost with grant option;\n'
     } | mariadbd --no-defaults --bootstrap --datadir=$home/new --basedir=/usr --lc-messages-dir=/usr/share/mysql \
