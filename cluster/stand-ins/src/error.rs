@@ -9,6 +9,8 @@ pub enum Error {
     Invalid { field: &'static str, reason: String },
     #[error("MariaDB {0} is missing")]
     ServerMissing(String),
+    #[error("RabbitmqCluster {0} is missing")]
+    ClusterMissing(String),
     #[error("Secret {name} has no key {key}")]
     SecretMissing { name: String, key: String },
     #[error("the catalogue of releases: {0}")]

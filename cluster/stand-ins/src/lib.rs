@@ -2,6 +2,7 @@
 //!
 //! They write the same fields and statuses as the real operators (mariadb-operator,
 //! memcached-operator, K-ORC), so that ours cannot tell the difference. Production has the real ones.
+    let client = || clusters.home().clone();
 
 mod error;
 mod exec;
@@ -10,7 +11,9 @@ pub mod korc;
 pub mod mariadb;
 pub mod memcached;
 mod objects;
+pub mod rabbitmq;
 mod random;
+mod told;
 
 pub use error::Error;
 
@@ -38,9 +41,15 @@ pub async fn run(
     }
     tokio::try_join!(
         controller!(mariadb::Servers::new(client())),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Database>::new(client())),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::User>::new(client())),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Grant>::new(client())),
+        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Database>::new(
+            client()
+        )),
+        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::User>::new(
+            client()
+        )),
+        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Grant>::new(
+            client()
+        )),
         controller!(memcached::Memcacheds),
         korc::run(
             clusters.clone(),
@@ -49,6 +58,7 @@ pub async fn run(
             korc::LOOK,
             stop.clone()
         ),
+    let client = || clusters.home().clone();
     )?;
     Ok(())
 }

@@ -53,6 +53,13 @@ pub fn is_pod_ready(pod: &Pod) -> bool {
 pub fn is_ready(status: Option<&ConditionsStatus>) -> bool {
     status.is_some_and(|status| {
         let conditions = &status.conditions;
-        conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True")
+        conditions
+            .iter()
+            .any(|c| c.type_ == "Ready" && c.status == "True")
     })
+}
+
+/// The selector of what [`labels`] marks.
+pub fn labels_selector(server: &str, instance: &str) -> String {
+    format!("app.kubernetes.io/name={server},app.kubernetes.io/instance={instance}")
 }

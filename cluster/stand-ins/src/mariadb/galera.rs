@@ -13,7 +13,10 @@ pub enum Position {
     None,
     /// Data, but no place in the history of a cluster.
     Unknown,
-    At { history: String, seqno: i64 },
+    At {
+        history: String,
+        seqno: i64,
+    },
 }
 
 impl Position {
@@ -113,7 +116,11 @@ pub fn plan(members: &[Member]) -> Plan {
     }
     if members.contains(&Member::Serves) {
         let next = waiting(members).next();
-        return Plan::Orders(next.map(|(member, run, _)| join(member, run)).into_iter().collect());
+        return Plan::Orders(
+            next.map(|(member, run, _)| join(member, run))
+                .into_iter()
+                .collect(),
+        );
     }
     let silent: Vec<String> = (0..members.len())
         .filter(|n| members[*n] == Member::Silent)
@@ -176,9 +183,7 @@ fn join(member: usize, run: &str) -> Order {
 /// The member that takes the writes: it stays the same while it serves.
 pub fn primary(members: &[Member], current: Option<usize>) -> Option<usize> {
     let serves = |n: &usize| members.get(*n) == Some(&Member::Serves);
-    current
-        .filter(serves)
-        .or_else(|| (0..members.len()).find(serves))
+    current.filter(serves).or_else(|| (0..members.len()).find(serves))
 }
 
 #[cfg(test)]

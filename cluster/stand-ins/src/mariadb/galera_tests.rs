@@ -55,10 +55,7 @@ fn the_first_start_begins_at_zero() {
     };
     assert_eq!(plan(&fresh), begin(0, "a"));
     // A single server became a cluster: its data counts more than none.
-    assert_eq!(
-        plan(&[waits("a", "none"), waits("b", "unknown")]),
-        begin(1, "b")
-    );
+    assert_eq!(plan(&[waits("a", "none"), waits("b", "unknown")]), begin(1, "b"));
 }
 
 #[test]

@@ -47,8 +47,10 @@ pub fn all(server: &MariaDb, primary: Option<usize>) -> Result<Vec<Value>, Error
         ),
     ];
     if is_cluster(server) {
-        all.push(json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(server, &name),
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": pods}}}));
+        all.push(
+            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(server, &name),
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": pods}}}),
+        );
     }
     let restart = hash(&files);
     let image = server_image(SERVER, server.spec.image.as_deref())?;

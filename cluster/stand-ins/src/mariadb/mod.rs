@@ -15,13 +15,10 @@ const UID: i64 = 42434;
 const SERVER: &str = "mariadb";
 
 /// Sends its input to the server of the same pod, as the user whom the socket vouches for.
-fn client_command() -> [&'static str; 6] {
-    [
-        "mariadb",
-        "--no-defaults",
-        "--user=mysql",
-        "--socket=/run/mysqld/mysqld.sock",
-        "--connect-timeout=5",
-        "--skip-column-names",
-    ]
-}
+const CLIENT: &[&str] = &[
+    "mariadb",
+    "--no-defaults",
+    "--user=mysql",
+    "--socket=/run/mysqld/mysqld.sock",
+    "--connect-timeout=5",
+];

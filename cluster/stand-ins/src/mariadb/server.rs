@@ -1,11 +1,11 @@
 //! MariaDB servers: one alone, or a Galera cluster.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::MariaDb;
-use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted};
+use c5c3_kit::{
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -14,11 +14,12 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::galera::{self, Member, Order, Plan};
-use super::{SERVER, client_command, manifests, statements};
+use super::{CLIENT, SERVER, manifests, statements};
 use crate::error::Error;
 use crate::exec::{self, Place};
 use crate::objects::{hash, is_pod_ready};
 use crate::random::password;
+use crate::told::{Message, Told};
 
 const RUNS: &str = "StatefulSetReady";
 const CLUSTER: &str = "GaleraReady";
@@ -28,15 +29,14 @@ const LOOK: Duration = Duration::from_secs(1);
 /// The controller of servers.
 pub struct Servers {
     client: Client,
-    /// By uid of the object: a digest of the root password that the server was last told.
-    told: Mutex<HashMap<String, String>>,
+    told: Told,
 }
 
 impl Servers {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            told: Mutex::default(),
+            told: Told::default(),
         }
     }
 }
@@ -56,27 +56,14 @@ impl Facts {
 }
 
 /// What is done in or to a server's pod.
+#[derive(Debug)]
 pub enum Action {
     Order {
         place: Place,
         order: Order,
     },
     /// The root users, as the Secret says.
-    Root {
-        place: Place,
-        uid: String,
-        digest: String,
-        sql: String,
-    },
-}
-
-impl std::fmt::Debug for Action {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Order { order, .. } => order.fmt(f),
-            Self::Root { .. } => f.write_str("Root"),
-        }
-    }
+    Root(Message),
 }
 
 /// The Secret and key of the root password.
@@ -154,12 +141,11 @@ impl Controller for Servers {
             let pod: Option<Pod> = reader.get(&namespace, &pod_name(object, ordinal)).await?;
             members.push(self.member(object, pod).await);
         }
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Facts {
             password: crate::objects::secret_value(secret, &key),
             random: rand::random(),
             members,
-            told: told.get(&object.uid().unwrap_or_default()).cloned(),
+            told: self.told.last(&object.uid().unwrap_or_default()),
         })
     }
 
@@ -192,17 +178,7 @@ impl Controller for Servers {
     async fn act(&self, action: &Action) -> Result<(), Error> {
         match action {
             Action::Order { place, order } => self.order(place, order).await,
-            Action::Root {
-                place,
-                uid,
-                digest,
-                sql,
-            } => {
-                exec::run(&self.client, place, &client_command(), sql).await?;
-                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                told.insert(uid.clone(), digest.clone());
-                Ok(())
-            }
+            Action::Root(message) => Ok(self.told.send(&self.client, message, |_| false).await?),
         }
     }
 
@@ -213,7 +189,7 @@ impl Controller for Servers {
         let rooted = !applied
             .outcomes()
             .iter()
-            .any(|outcome| matches!(outcome.action, Action::Root { .. }) && outcome.result.is_err());
+            .any(|outcome| matches!(outcome.action, Action::Root(_)) && outcome.result.is_err());
         let mut states = if serving >= wanted && rooted {
             States::default().met(RUNS, "StatefulSetReady", "Running")
         } else {
@@ -284,7 +260,9 @@ fn check(server: &MariaDb) -> Result<(), Error> {
         reason: reason.to_owned(),
     };
     match (replicas(server), is_cluster(server)) {
-        (0, _) => Err(wrong("at least one server is needed: set 1, or 3 with spec.galera.enabled")),
+        (0, _) => Err(wrong(
+            "at least one server is needed: set 1, or 3 with spec.galera.enabled",
+        )),
         (1, _) => Ok(()),
         (_, false) => Err(wrong(
             "several servers replicate by Galera only: set spec.galera.enabled, or 1",
@@ -311,10 +289,14 @@ fn orders(server: &MariaDb, facts: &Facts) -> Vec<Action> {
 /// Once after each start of ours, and when the Secret has changed.
 fn root(server: &MariaDb, primary: usize, facts: &Facts, password: &str) -> Option<Action> {
     let digest = hash(&json!(password));
-    (facts.told.as_ref() != Some(&digest)).then(|| Action::Root {
-        place: place(server, &pod_name(server, primary)),
-        uid: server.uid().unwrap_or_default(),
-        sql: statements::root(password),
-        digest,
+    (facts.told.as_ref() != Some(&digest)).then(|| {
+        Action::Root(Message {
+            place: place(server, &pod_name(server, primary)),
+            command: CLIENT,
+            input: statements::root(password),
+            uid: server.uid().unwrap_or_default(),
+            digest: Some(digest),
+            hidden: Some(password.to_owned()),
+        })
     })
 }

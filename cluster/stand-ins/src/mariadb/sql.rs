@@ -3,9 +3,7 @@
 //! A statement is sent once after each start of ours, and when it or the server has changed. All of
 //! them may be sent again at any time.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::{MariaDb, User};
@@ -16,12 +14,13 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use super::client_command;
+use super::CLIENT;
 use super::server::place;
 use super::statement::Statement;
 use crate::error::Error;
-use crate::exec::{self, ExecError, Place};
+use crate::exec::Place;
 use crate::objects::{hash, is_ready, secret_value};
+use crate::told::{Message, Told};
 
 const DONE: &str = "Applied";
 /// For what no watch tells: a user under another name than its grant.
@@ -30,8 +29,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// The controller of one kind of statement.
 pub struct SqlObjects<S> {
     client: Client,
-    /// By uid of the object: a digest of what was sent last.
-    sent: Mutex<HashMap<String, String>>,
+    told: Told,
     kind: PhantomData<fn() -> S>,
 }
 
@@ -39,7 +37,7 @@ impl<S> SqlObjects<S> {
     pub fn new(client: Client) -> Self {
         Self {
             client,
-            sent: Mutex::default(),
+            told: Told::default(),
             kind: PhantomData,
         }
     }
@@ -50,30 +48,13 @@ pub struct Facts {
     server: Option<MariaDb>,
     password: Option<String>,
     users: Vec<User>,
-    sent: Option<String>,
-}
-
-/// Statements for the server in a pod.
-pub struct Send {
-    place: Place,
-    sql: String,
-    uid: String,
-    /// `None`: the object goes, nothing has to be remembered.
-    digest: Option<String>,
-    /// A password that the server's complaint must not repeat.
-    hidden: Option<String>,
-}
-
-impl std::fmt::Debug for Send {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "statements for {}", self.place.pod)
-    }
+    told: Option<String>,
 }
 
 impl<S: Statement> Controller for SqlObjects<S> {
     type Kind = S;
     type Facts = Facts;
-    type Action = Send;
+    type Action = Message;
     type Error = Error;
 
     const NAME: &'static str = S::CONTROLLER;
@@ -84,11 +65,7 @@ impl<S: Statement> Controller for SqlObjects<S> {
     });
 
     fn watches(&self) -> Vec<Kind> {
-        vec![
-            Kind::of::<MariaDb>(),
-            Kind::of::<Secret>(),
-            Kind::of::<User>(),
-        ]
+        vec![Kind::of::<MariaDb>(), Kind::of::<Secret>(), Kind::of::<User>()]
     }
 
     fn references(object: &S) -> Vec<Reference> {
@@ -121,12 +98,11 @@ impl<S: Statement> Controller for SqlObjects<S> {
         if object.user().is_some() {
             facts.users = reader.list(&namespace, "").await?;
         }
-        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        facts.sent = sent.get(&object.uid().unwrap_or_default()).cloned();
+        facts.told = self.told.last(&object.uid().unwrap_or_default());
         Ok(facts)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Send>, Error> {
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Message>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             return Ok(Decision::hold().act(farewell(object, facts)));
@@ -139,36 +115,19 @@ impl<S: Statement> Controller for SqlObjects<S> {
         };
         let sql = object.sql(facts.password.as_deref().unwrap_or_default())?;
         let digest = digest(&sql, facts);
-        let news = facts.sent.as_ref() != Some(&digest);
-        Ok(Decision::hold().act(news.then(|| Send {
+        let news = facts.told.as_ref() != Some(&digest);
+        Ok(Decision::hold().act(news.then(|| Message {
             place,
-            sql,
+            command: CLIENT,
+            input: sql,
             uid: object.uid().unwrap_or_default(),
             digest: Some(digest),
             hidden: facts.password.clone(),
         })))
     }
 
-    async fn act(&self, action: &Send) -> Result<(), Error> {
-        let done = exec::run(&self.client, &action.place, &client_command(), &action.sql).await;
-        match done {
-            Ok(_) => {}
-            Err(ExecError::Failed { said, .. }) if action.digest.is_none() && is_gone(&said) => {}
-            Err(ExecError::Failed { pod, said }) => {
-                let said = match &action.hidden {
-                    Some(secret) if !secret.is_empty() => said.replace(secret.as_str(), "***"),
-                    _ => said,
-                };
-                return Err(ExecError::Failed { pod, said }.into());
-            }
-            Err(error) => return Err(error.into()),
-        }
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        match &action.digest {
-            Some(digest) => sent.insert(action.uid.clone(), digest.clone()),
-            None => sent.remove(&action.uid),
-        };
-        Ok(())
+    async fn act(&self, action: &Message) -> Result<(), Error> {
+        Ok(self.told.send(&self.client, action, is_gone).await?)
     }
 
     fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
@@ -195,7 +154,10 @@ fn digest(sql: &str, facts: &Facts) -> String {
     let status = server.and_then(|server| server.status.as_ref());
     let since = status.and_then(|status| {
         let conditions = &status.common.conditions;
-        conditions.iter().find(|c| c.type_ == "Ready").map(|c| &c.last_transition_time)
+        conditions
+            .iter()
+            .find(|c| c.type_ == "Ready")
+            .map(|c| &c.last_transition_time)
     });
     hash(&json!([sql, server.and_then(ResourceExt::uid), since]))
 }
@@ -234,11 +196,12 @@ fn cleans<S: Statement>(object: &S, facts: &Facts) -> bool {
     stays && object.cleanup_policy() != Some("Skip")
 }
 
-fn farewell<S: Statement>(object: &S, facts: &Facts) -> Option<Send> {
+fn farewell<S: Statement>(object: &S, facts: &Facts) -> Option<Message> {
     let place = server_place(facts).filter(|_| cleans(object, facts))?;
-    Some(Send {
+    Some(Message {
         place,
-        sql: object.drop_sql(),
+        command: CLIENT,
+        input: object.drop_sql(),
         uid: object.uid().unwrap_or_default(),
         digest: None,
         hidden: None,

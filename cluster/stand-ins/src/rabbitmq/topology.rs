@@ -1,0 +1,279 @@
+//! Virtual hosts, users and permissions, told to a node of the cluster as definitions.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use c5c3_api::foreign::rabbitmq::{RabbitmqCluster, User, Vhost};
+use c5c3_kit::{
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::cluster::ready_pods;
+use super::topology_objects::{Conditioned, Credentials, Parts, Piece, credentials_secret};
+use super::{SERVER, TELL, definitions, place};
+use crate::error::Error;
+use crate::exec::Place;
+use crate::objects::{encode, hash, is_ready, metadata, secret_value};
+use crate::random::password;
+use crate::told::{Message, Told};
+
+const DONE: &str = "Applied";
+/// For what no watch tells: a virtual host whose object has another name.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The controller of one kind of piece.
+pub struct TopologyObjects<P> {
+    client: Client,
+    told: Told,
+    kind: PhantomData<fn() -> P>,
+}
+
+impl<P> TopologyObjects<P> {
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            told: Told::default(),
+            kind: PhantomData,
+        }
+    }
+}
+
+#[derive(Default)]
+pub struct Facts {
+    cluster: Option<RabbitmqCluster>,
+    /// A node that answers.
+    place: Option<Place>,
+    parts: Parts,
+    /// Why a part is missing.
+    missing: Option<String>,
+    /// What the definitions rest on: when it was made anew, they must be told again.
+    ground: Vec<String>,
+    told: Option<String>,
+}
+
+fn cluster_namespace<P: Piece>(object: &P) -> String {
+    let own = || object.namespace().unwrap_or_default();
+    object.cluster().namespace.clone().unwrap_or_else(own)
+}
+
+fn cluster_name<P: Piece>(object: &P) -> &str {
+    object.cluster().name.as_deref().unwrap_or_default()
+}
+
+impl<P: Piece> Controller for TopologyObjects<P> {
+    type Kind = P;
+    type Facts = Facts;
+    type Action = Message;
+    type Error = Error;
+
+    const NAME: &'static str = P::CONTROLLER;
+    const PARTS: &'static [Part] = &[Part::required(DONE)];
+    const FINALIZER: Option<Finalizer> = Some(Finalizer {
+        name: P::FINALIZER,
+        within: Duration::from_secs(60),
+    });
+
+    fn owns(&self) -> Vec<Kind> {
+        vec![Kind::of::<Secret>()]
+    }
+
+    fn watches(&self) -> Vec<Kind> {
+        vec![
+            Kind::of::<RabbitmqCluster>(),
+            Kind::of::<Secret>(),
+            Kind::of::<Vhost>(),
+            Kind::of::<User>(),
+        ]
+    }
+
+    fn references(object: &P) -> Vec<Reference> {
+        let namespace = object.namespace();
+        let namespace = namespace.as_deref();
+        let mut all =
+            vec![Kind::of::<RabbitmqCluster>().named(Some(&cluster_namespace(object)), cluster_name(object))];
+        let secret = object.credentials().flatten();
+        all.extend(secret.map(|name| Kind::of::<Secret>().named(namespace, name)));
+        let (vhost, user) = object.needs();
+        all.extend(user.map(|name| Kind::of::<User>().named(namespace, name)));
+        // A virtual host's object is mostly called like the host or like the permission.
+        for name in vhost
+            .into_iter()
+            .flat_map(|name| [name.to_owned(), object.name_any()])
+        {
+            all.push(Kind::of::<Vhost>().named(namespace, &name));
+        }
+        all
+    }
+
+    async fn observe(&self, object: &P, reader: &Reader) -> Result<Facts, Error> {
+        let namespace = object.namespace().unwrap_or_default();
+        let mut facts = Facts {
+            told: self.told.last(&object.uid().unwrap_or_default()),
+            ..Facts::default()
+        };
+        let (at, name) = (cluster_namespace(object), cluster_name(object));
+        facts.cluster = reader.get(&at, name).await?;
+        if let Some(cluster) = &facts.cluster {
+            facts.ground.push(available_since(cluster));
+            let pods = ready_pods(&at, name, reader).await?;
+            facts.place = pods.first().map(|pod| place(&at, pod));
+        }
+        if let Some(wished) = object.credentials() {
+            let own = credentials_secret(object);
+            let secret: Option<Secret> = reader.get(&namespace, wished.unwrap_or(&own)).await?;
+            let username = secret_value(secret.clone(), "username");
+            facts.parts.credentials = username
+                .zip(secret_value(secret, "password"))
+                .map(|(username, password)| Credentials { username, password });
+            if let (Some(name), None) = (wished, &facts.parts.credentials) {
+                facts.missing = Some(format!("Secret {name} has no keys username and password"));
+            } else if facts.parts.credentials.is_none() {
+                facts.parts.credentials = Some(Credentials {
+                    username: password(&rand::random())[..24].to_owned(),
+                    password: password(&rand::random()),
+                });
+            }
+        }
+        let (vhost, user) = object.needs();
+        if let Some(vhost) = vhost {
+            let all: Vec<Vhost> = reader.list(&namespace, "").await?;
+            let of_cluster = all.iter().filter(|v| v.cluster() == object.cluster());
+            for found in of_cluster.filter(|v| v.spec.name == vhost) {
+                facts.rest_on("Vhost", found);
+            }
+        }
+        if let Some(user) = user {
+            let found: Option<User> = reader.get(&namespace, user).await?;
+            match found {
+                Some(found) => {
+                    facts.rest_on("User", &found);
+                    facts.parts.username = found.status.and_then(|status| status.username);
+                }
+                None => facts.missing = Some(format!("waits for User {user}")),
+            }
+        }
+        Ok(facts)
+    }
+
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Message>, Error> {
+        let (object, facts) = (&observed.object, &observed.facts);
+        if observed.deleting() {
+            return Ok(Decision::hold().act(farewell(object, facts)));
+        }
+        if object.cluster().connection_secret.is_some() {
+            return Err(Error::Invalid {
+                field: "spec.rabbitmqClusterReference.connectionSecret",
+                reason: "only clusters of this Kubernetes are reached here: set name".to_owned(),
+            });
+        }
+        if facts.cluster.is_none() {
+            return Err(Error::ClusterMissing(cluster_name(object).to_owned()));
+        }
+        let decision = match &facts.parts.credentials {
+            Some(credentials) => Decision::want([Wanted::raw(secret(object, credentials))]),
+            None => Decision::hold(),
+        };
+        let Ok((place, wanted)) = ready(object, facts) else {
+            return Ok(decision);
+        };
+        let digest = hash(&json!([wanted, facts.ground]));
+        let news = facts.told.as_ref() != Some(&digest);
+        Ok(decision.act(news.then(|| Message {
+            place,
+            command: TELL,
+            input: definitions::import(&wanted),
+            uid: object.uid().unwrap_or_default(),
+            digest: Some(digest),
+            hidden: None,
+        })))
+    }
+
+    async fn act(&self, action: &Message) -> Result<(), Error> {
+        Ok(self.told.send(&self.client, action, definitions::is_gone).await?)
+    }
+
+    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+        let (object, facts) = (&observed.object, &observed.facts);
+        if observed.deleting() {
+            let wanted = stays(facts) && object.farewell(&facts.parts).is_some();
+            let done = applied.outcomes().iter().any(|o| o.result.is_ok());
+            let left = (wanted && !done).then(|| format!("{} in {}", P::kind(&()), cluster_name(object)));
+            return Report::new(States::default()).left(left);
+        }
+        let failed = applied.outcomes().iter().find_map(|o| o.result.as_ref().err());
+        let states = States::default();
+        let report = match (ready(object, facts), failed) {
+            (Err(why), _) => Report::new(states.unmet(DONE, "Waiting", why)).again_in(LOOK),
+            (Ok(_), Some(error)) => {
+                Report::new(states.unmet(DONE, "FailedCreateOrUpdate", error.to_string()))
+            }
+            (Ok(_), None) => Report::new(states.met(DONE, "SuccessfulCreateOrUpdate", "")),
+        };
+        match &facts.parts.credentials {
+            Some(credentials) => report.status(&json!({
+                "username": credentials.username, "credentials": {"name": credentials_secret(object)},
+            })),
+            None => report,
+        }
+    }
+}
+
+impl Facts {
+    fn rest_on<K: ResourceExt + Conditioned>(&mut self, kind: &str, object: &K) {
+        self.ground.push(object.uid().unwrap_or_default());
+        if !is_ready(object.conditions()) {
+            self.missing = Some(format!("waits for {kind} {}", object.name_any()));
+        }
+    }
+}
+
+/// The cluster and since when it serves: one that was down may have lost what it was told.
+fn available_since(cluster: &RabbitmqCluster) -> String {
+    let conditions = cluster.status.as_ref().map(|status| &status.common.conditions);
+    let since = conditions
+        .into_iter()
+        .flatten()
+        .find(|c| c.type_ == "ClusterAvailable");
+    let since = since.map(|c| (c.status.clone(), c.last_transition_time.clone()));
+    json!([cluster.uid(), since]).to_string()
+}
+
+/// Where the definitions can be told, and they; or why not yet.
+fn ready<P: Piece>(object: &P, facts: &Facts) -> Result<(Place, Value), String> {
+    if let Some(why) = &facts.missing {
+        return Err(why.clone());
+    }
+    let place = facts.place.clone();
+    let place = place.ok_or_else(|| format!("no node of RabbitmqCluster {} is up", cluster_name(object)))?;
+    let wanted = object.definitions(&facts.parts);
+    let wanted = wanted.ok_or_else(|| "spec.user or spec.userReference must name a user".to_owned())?;
+    Ok((place, wanted))
+}
+
+fn secret<P: Piece>(object: &P, credentials: &Credentials) -> Value {
+    let (namespace, own) = (object.namespace().unwrap_or_default(), credentials_secret(object));
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": metadata(&namespace, &own, SERVER, cluster_name(object)),
+        "data": {"username": encode(&credentials.username), "password": encode(&credentials.password)}})
+}
+
+/// A cluster that goes too takes its topology along.
+fn stays(facts: &Facts) -> bool {
+    let cluster = facts.cluster.as_ref();
+    cluster.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_none())
+}
+
+fn farewell<P: Piece>(object: &P, facts: &Facts) -> Option<Message> {
+    let place = facts.place.clone().filter(|_| stays(facts))?;
+    Some(Message {
+        place,
+        command: TELL,
+        input: object.farewell(&facts.parts)?,
+        uid: object.uid().unwrap_or_default(),
+        digest: None,
+        hidden: None,
+    })
+}
