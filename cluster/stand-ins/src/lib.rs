@@ -1,8 +1,7 @@
 //! Small controllers that satisfy foreign CRs on the embedded cluster by running the real servers.
 //!
-//! They write the same fields and statuses as the real operators (mariadb-operator,
-//! memcached-operator, K-ORC), so that ours cannot tell the difference. Production has the real ones.
-    let client = || clusters.home().clone();
+//! They write the same fields and statuses as the real operators (mariadb-operator, memcached-operator,
+//! RabbitMQ's two, valkey-operator, K-ORC), so that ours cannot tell the difference. Production has the real ones.
 
 mod error;
 mod exec;
@@ -14,6 +13,7 @@ mod objects;
 pub mod rabbitmq;
 mod random;
 mod told;
+pub mod valkey;
 
 pub use error::Error;
 
@@ -33,23 +33,13 @@ pub async fn run(
         dial,
         limits: Limits::default(),
     });
-    let client = || clusters.home().clone();
     macro_rules! controller {
         ($controller:expr) => {
             Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
         };
     }
     tokio::try_join!(
-        controller!(mariadb::Servers::new(client())),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Database>::new(
-            client()
-        )),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::User>::new(
-            client()
-        )),
-        controller!(mariadb::SqlObjects::<c5c3_api::foreign::mariadb::Grant>::new(
-            client()
-        )),
+        mariadb::run(clusters.clone(), metrics.clone(), stop.clone()),
         controller!(memcached::Memcacheds),
         korc::run(
             clusters.clone(),
@@ -58,7 +48,8 @@ pub async fn run(
             korc::LOOK,
             stop.clone()
         ),
-    let client = || clusters.home().clone();
+        controller!(valkey::Valkeys::new(clusters.home().clone())),
+        rabbitmq::run(clusters.clone(), metrics.clone(), stop.clone()),
     )?;
     Ok(())
 }

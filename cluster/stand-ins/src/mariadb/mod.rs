@@ -7,6 +7,9 @@ mod sql;
 mod statement;
 mod statements;
 
+use c5c3_api::foreign::mariadb::{Database, Grant, User};
+use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+
 pub use server::Servers;
 pub use sql::SqlObjects;
 
@@ -22,3 +25,20 @@ const CLIENT: &[&str] = &[
     "--socket=/run/mysqld/mysqld.sock",
     "--connect-timeout=5",
 ];
+
+/// Runs the controllers of this group until `stop`.
+pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
+    let client = || clusters.home().clone();
+    macro_rules! controller {
+        ($controller:expr) => {
+            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
+        };
+    }
+    tokio::try_join!(
+        controller!(Servers::new(client())),
+        controller!(SqlObjects::<Database>::new(client())),
+        controller!(SqlObjects::<User>::new(client())),
+        controller!(SqlObjects::<Grant>::new(client())),
+    )?;
+    Ok(())
+}

@@ -186,6 +186,7 @@ fn pod(cluster: &RabbitmqCluster, image: &str) -> Value {
             text("RABBITMQ_ENABLED_PLUGINS_FILE", "/etc/c5c3/config/enabled_plugins"),
             text("RABBITMQ_MNESIA_BASE", "/var/lib/rabbitmq/mnesia"),
             text("RABBITMQ_PID_FILE", "/run/rabbitmq/pid"),
+            text("RABBITMQ_LOG_BASE", "/run/rabbitmq/log"),
             text("RABBITMQ_LOGS", "-"),
             // Idle schedulers sleep at once: a small machine has others to serve.
             text("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none"),

@@ -6,6 +6,9 @@ mod manifests;
 mod topology;
 mod topology_objects;
 
+use c5c3_api::foreign::rabbitmq::{Permission, User, Vhost};
+use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+
 pub use cluster::RabbitmqClusters;
 pub use topology::TopologyObjects;
 
@@ -23,4 +26,21 @@ fn place(namespace: &str, pod: &str) -> Place {
         pod: pod.to_owned(),
         container: SERVER,
     }
+}
+
+/// Runs the controllers of this group until `stop`.
+pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
+    let client = || clusters.home().clone();
+    macro_rules! controller {
+        ($controller:expr) => {
+            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
+        };
+    }
+    tokio::try_join!(
+        controller!(RabbitmqClusters::new(client())),
+        controller!(TopologyObjects::<Vhost>::new(client())),
+        controller!(TopologyObjects::<User>::new(client())),
+        controller!(TopologyObjects::<Permission>::new(client())),
+    )?;
+    Ok(())
 }

@@ -1,0 +1,11 @@
+//! `cache.cs.sap.com`: Valkey, alone or with sentinels.
+
+mod manifests;
+mod servers;
+
+pub use servers::Valkeys;
+
+/// The user of the image.
+const UID: i64 = 42460;
+const SERVER: &str = "valkey";
+const SENTINEL: &str = "sentinel";
