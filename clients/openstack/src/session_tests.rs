@@ -295,3 +295,44 @@ async fn placement_is_asked_in_one_microversion() {
         "/placement/resource_providers/rp/inventories"
     );
 }
+
+#[tokio::test]
+async fn tls_trusts_the_given_ca_and_no_other() {
+    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .expect("a key that fits");
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let server = Server::wrapped(
+        |_, _| domains(),
+        move |stream| {
+            let acceptor = acceptor.clone();
+            async move { Ok(Box::new(acceptor.accept(stream).await?) as Box<dyn Stream>) }
+        },
+    )
+    .await;
+    let mut cloud = server.cloud();
+    cloud.auth_url = cloud.auth_url.replace("http://", "https://");
+    let with = |ca: Option<String>| {
+        let mut cloud = cloud.clone();
+        cloud.ca = ca;
+        Session::with(cloud, Arc::new(Tcp), quick())
+    };
+    let trusting = with(Some(made.cert.pem())).expect("a session");
+    trusting.ping().await.expect("the CA is trusted");
+    let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let wary = with(Some(other.cert.pem())).expect("a session");
+    let error = wary.ping().await.expect_err("another CA");
+    assert!(matches!(error.cause, Cause::Connect { .. }), "{error}");
+    let error = with(Some("nonsense".to_owned())).expect_err("no certificate");
+    assert!(
+        error.to_string().contains("the CA holds no certificate"),
+        "{error}"
+    );
+}

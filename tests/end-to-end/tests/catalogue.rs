@@ -273,7 +273,7 @@ fn objects_are_in_keystone_and_stay_there() -> anyhow::Result<()> {
     std::thread::sleep(Duration::from_secs(75));
     assert_eq!(keystone.writes()?, before);
 
-    // Behind its back: an endpoint, a description, and a role without which the credential goes.
+    // Behind its back: an endpoint, a role of the user, and the credential itself.
     let role = keystone.id("roles.openstack.k-orc.cloud/service")?;
     keystone
         .ask("DELETE", &format!("/endpoints/{endpoint}"))?
@@ -284,14 +284,23 @@ fn objects_are_in_keystone_and_stay_there() -> anyhow::Result<()> {
             &format!("/projects/{project}/users/{user}/roles/{role}"),
         )?
         .context("revoked")?;
+    let credential = keystone.id("applicationcredential/glance-1")?;
+    keystone.ask(
+        "DELETE",
+        &format!("/users/{user}/application_credentials/{credential}"),
+    )?;
     let answer = keystone.login("glance-app-credential-1")?;
-    assert!(
-        answer.contains("401"),
-        "Keystone drops the credential with the role: {answer}"
-    );
+    assert!(!answer.contains("201"), "{answer}");
     eventually("the endpoint is back", || {
         let id = keystone.id("endpoints.openstack.k-orc.cloud/service-0-public")?;
         Ok(id != endpoint && keystone.ask("GET", &format!("/endpoints/{id}"))?.is_some())
+    })?;
+    let assigned = format!("/role_assignments?user.id={user}&scope.project.id={project}&role.id={role}");
+    eventually("the role is back", || {
+        let list = keystone.ask("GET", &assigned)?.context("a list")?;
+        Ok(list["role_assignments"]
+            .as_array()
+            .is_some_and(|list| list.len() == 1))
     })?;
     eventually("the credential works again", || {
         Ok(keystone.login("glance-app-credential-1")?.contains("201"))

@@ -98,6 +98,13 @@ impl World {
                     return Err(refused());
                 }
                 let text = |name: &str| fields.text(name).map(str::to_owned);
+                // As in Keystone: a credential is worth what roles its user still has.
+                let has = |a: &Assignment| {
+                    fields.text("user_id") == Some(&a.user) && fields.text("project_id") == Some(&a.project)
+                };
+                if !self.assignments.iter().any(has) {
+                    return Err(refused());
+                }
                 Ok(Identified {
                     user: text("user_id").ok_or_else(refused)?,
                     project: text("project_id"),
@@ -389,17 +396,9 @@ impl Identity for Simulator {
         .await
     }
 
-    /// As in Keystone, the user's application credentials of the project go with it.
     async fn revoke(&self, assignment: &Assignment) -> Result<()> {
         self.known("take a role".to_owned(), Act::Write, |world, _| {
             world.assignments.remove(assignment);
-            let gone = |fields: &Fields| {
-                fields.text("user_id") == Some(&assignment.user)
-                    && fields.text("project_id") == Some(&assignment.project)
-            };
-            if let Some(things) = world.things.get_mut("application_credentials") {
-                things.retain(|_, fields| !gone(fields));
-            }
             Ok(())
         })
         .await

@@ -59,7 +59,7 @@ async fn logins_need_the_right_password_and_a_role() {
     let by_credential = simulator.connect(by_credential).expect("a session");
     assert_eq!(by_credential.identify().await.expect("logged in").user, user.id);
     admin.revoke(&role).await.expect("revoked");
-    assert!(by_credential.identify().await.is_err(), "it went with the role");
+    assert!(by_credential.identify().await.is_err(), "nothing without a role");
 }
 
 #[tokio::test]

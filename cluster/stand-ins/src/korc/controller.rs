@@ -6,14 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
+use c5c3_kit::controller::Outcome;
 use c5c3_kit::fault::pause;
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Key, Kind, Observed, Part, Reader, Reference, Report,
+    Applied, Controller, Decision, Finalizer, Key, Kind, Note, Observed, Part, Reader, Reference, Report,
 };
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use openstack_client::{Class, Entity, Fields, Identity, Kind as Collection};
+use openstack_client::{Assignment, Class, Entity, Fields, Identity, Kind as Collection};
 use serde_json::{Value, json};
 
 use super::decide::{Action, Call, Plan, Seen};
@@ -222,11 +223,37 @@ impl<R: Resource> Controller for Resources<R> {
         };
         let report = Report::new(states(trouble.as_ref(), there, id.is_some()))
             .status(&json!({"id": id, "resource": resource}));
+        let made = applied.outcomes().iter().filter_map(made::<R>);
+        let notes = made.chain(trouble.as_ref().and_then(Trouble::note));
+        let report = notes.fold(report, Report::note);
         report.again_in(if unfinished.is_some() {
             AT_ONCE
         } else {
             observed.facts.again
         })
+    }
+}
+
+/// What an event tells of a write that worked.
+fn made<R: Resource>(outcome: &Outcome<Resources<R>>) -> Option<Note> {
+    outcome.result.as_ref().ok()?;
+    match &outcome.action.call {
+        Call::Create { kind, made, .. } => {
+            let id = &made.0.get()?.id;
+            Some(Note::normal("Created", format!("created {} {id}", kind.thing())))
+        }
+        Call::Update { id, changes, .. } => {
+            let names: Vec<&str> = changes.0.keys().map(String::as_str).collect();
+            Some(Note::normal(
+                "Updated",
+                format!("set {} of {id}", names.join(", ")),
+            ))
+        }
+        Call::Assign(Assignment { role, user, .. }) => Some(Note::normal(
+            "RoleAssigned",
+            format!("gave role {role} to user {user}"),
+        )),
+        Call::Delete { .. } => None,
     }
 }
 

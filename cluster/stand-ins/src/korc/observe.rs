@@ -121,7 +121,11 @@ async fn inside<R: Resource>(
         Err(miss) => return Err(miss),
     };
     let Some(collection) = object.collection(&ids) else {
-        return Ok(nothing(cloud));
+        if deleting {
+            return Ok(nothing(cloud));
+        }
+        let text = "spec.import.filter.userRef is missing: it says whose credential is meant";
+        return Err(Trouble::Invalid(text.to_owned()).into());
     };
     let live = find(object, &head, &collection, &ids, deleting, &*cloud).await?;
     let extra = if deleting || !head.managed() {

@@ -2,7 +2,7 @@
 
 use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
 use c5c3_kit::conditions::{State, Truth};
-use c5c3_kit::{Fault, ReadError, Retry, States};
+use c5c3_kit::{Fault, Note, ReadError, Retry, States};
 use openstack_client::Class;
 
 /// K-ORC's reasons: they say what to do about it, the message says what it is.
@@ -43,6 +43,14 @@ impl Trouble {
             Trouble::Transient(_) => reason::TRANSIENT,
             Trouble::Invalid(_) => reason::INVALID,
             Trouble::Unrecoverable(_) => reason::UNRECOVERABLE,
+        }
+    }
+
+    /// What an event tells; waiting is no news.
+    pub fn note(&self) -> Option<Note> {
+        match self {
+            Trouble::Waits(_) => None,
+            other => Some(Note::warning(other.reason(), other.text())),
         }
     }
 

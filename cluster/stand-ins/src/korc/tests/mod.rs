@@ -93,7 +93,7 @@ async fn drift_is_repaired_and_then_nothing_is_written() {
         live.head().id.filter(|id| *id != service).map(str::to_owned)
     })
     .await;
-    // Keystone drops credentials with the role; both come back, under the same secret.
+    // The credential comes back under the same secret.
     let before = world
         .read("glance-1")
         .await
@@ -104,6 +104,8 @@ async fn drift_is_repaired_and_then_nothing_is_written() {
         role: "role-service".to_owned(),
     };
     admin.revoke(&role).await.expect("revoked");
+    let kind = Kind::ApplicationCredential { user };
+    admin.delete(&kind, &first).await.expect("deleted");
     eventually("role and credential are back", async || {
         let live = world.api::<ApplicationCredential>().get("glance-1").await.ok()?;
         let fresh = live.head().id.is_some_and(|id| id != first);
