@@ -141,7 +141,7 @@ async fn serve(
         body: body
             .collect()
             .await
-            .map(|body| body.to_bytes())
+            .map(http_body_util::Collected::to_bytes)
             .unwrap_or_default(),
     };
     let count = {

@@ -146,7 +146,7 @@ impl Transport {
         let (parts, body) = head.map_err(|_| timeout)??;
         if !parts.status.is_success() {
             let whole = Limited::new(body, limits.bytes).collect().await;
-            let body = whole.map(|body| body.to_bytes()).unwrap_or_default();
+            let body = whole.map(http_body_util::Collected::to_bytes).unwrap_or_default();
             return Err(Error::answer(call.doing, parts.status, &body));
         }
         let frames = BodyStream::new(body).filter_map(|frame| async move {

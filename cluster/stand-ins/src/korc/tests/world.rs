@@ -36,7 +36,7 @@ impl World {
         for kind in c5c3_api::registry() {
             let definition = kind.crd();
             if definition.spec.group == "openstack.k-orc.cloud" {
-                cluster.install(&definition).await;
+                cluster.install(definition).await;
             }
         }
         let namespace = cluster.namespace("korc").await;
