@@ -127,7 +127,8 @@ impl<R: Resource> Controller for Resources<R> {
             Err(Miss::Trouble(trouble)) => trouble,
             Err(Miss::OpenStack(error)) => {
                 if let Some(cloud) = looked.cloud.filter(|_| error.unreachable()) {
-                    self.sessions.wake(cloud, key.clone(), self.tell.clone());
+                    let tell = self.tell.clone();
+                    self.sessions.wake(cloud, R::CONTROLLER, key.clone(), tell);
                 }
                 let trouble = Trouble::from(&error);
                 match error.class() {

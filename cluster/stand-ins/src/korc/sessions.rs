@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a password that worked is believed, its Secret being the same.
 const BELIEVED: Duration = Duration::from_secs(30 * 60);
 
-type Waiters = HashMap<Key, UnboundedSender<Key>>;
+/// By controller and object: objects of two kinds may have one name.
+type Waiters = HashMap<(&'static str, Key), UnboundedSender<Key>>;
 
 /// What the eight controllers share.
 #[derive(Clone)]
@@ -65,11 +66,20 @@ impl Sessions {
     }
 
     /// Names the object to `tell` as soon as the cloud answers.
-    pub fn wake(&self, session: Arc<dyn Identity>, key: Key, tell: UnboundedSender<Key>) {
+    pub fn wake(
+        &self,
+        session: Arc<dyn Identity>,
+        controller: &'static str,
+        key: Key,
+        tell: UnboundedSender<Key>,
+    ) {
         let address = session.cloud().auth_url.clone();
         let mut waiting = lock(&self.waiting);
         let probed = waiting.contains_key(&address);
-        waiting.entry(address.clone()).or_default().insert(key, tell);
+        waiting
+            .entry(address.clone())
+            .or_default()
+            .insert((controller, key), tell);
         drop(waiting);
         if probed {
             return;
@@ -79,7 +89,7 @@ impl Sessions {
             let up = answers(&*session).await;
             let waiters = lock(&all).remove(&address).unwrap_or_default();
             if up {
-                for (key, tell) in waiters {
+                for ((_, key), tell) in waiters {
                     // The receiver is gone when its controller has stopped.
                     let _ = tell.unbounded_send(key);
                 }
