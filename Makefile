@@ -42,6 +42,7 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	$(WITH_KUBERNETES) cargo bench --locked -p apiserver --bench load
 	cargo bench --locked -p c5c3-image-builder
 	cargo build --locked --release -p c5c3
+	BENCH_PROGRAM=$(CURDIR)/$(C5C3) cargo bench --locked -p embedded-node --bench pods
 	cargo bench --locked -p end-to-end --bench cloud
 
 docs: packages ## Generate CRDs and the API reference from the types anew.

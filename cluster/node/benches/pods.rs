@@ -96,7 +96,7 @@ impl Cluster {
                 let mut command = Command::new(program);
                 command.args(words).arg("--state-dir").arg(state);
                 if words == ["up"] {
-                    command.arg("--image-store").arg(store);
+                    command.arg("--cluster-only").arg("--image-store").arg(store);
                 }
                 command
             }
