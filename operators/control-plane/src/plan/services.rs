@@ -126,6 +126,7 @@ fn add(
             Start::AtOnce,
             vec![whole],
         );
+        note_new_credential(draft, service);
         return;
     }
     // What it would look like is not known: what runs stays as it is.
@@ -142,6 +143,20 @@ fn add(
             .map(|_| Object::Keep(reference(&bare)))
             .into_iter()
             .collect();
+    }
+}
+
+/// Its credential was written a moment ago, and what the service said was true until then.
+fn note_new_credential(draft: &mut Draft<'_>, service: &Service) {
+    let secret = format!("Secret {} ", secrets::app_credential(service.name));
+    let made = draft.spec.korc.enabled;
+    if let Some(step) = draft.steps.last_mut()
+        && let State::Failed { reason, text } = &step.state
+        && made
+        && reason == reason::SECRET_MISSING
+        && text.contains(&secret)
+    {
+        step.state = State::Running(format!("{} reads its new credential", service.title));
     }
 }
 

@@ -76,6 +76,25 @@ fn the_blocker_is_named_down_to_the_words_of_the_program() {
 }
 
 #[test]
+fn a_credential_that_was_just_written_is_no_failure() {
+    let object = small(&json!({}));
+    let behind = |name: &str| match name {
+        "Glance" => Health::Failed {
+            reason: reason::SECRET_MISSING.to_owned(),
+            text: "Secret glance-app-credential is missing: create it".to_owned(),
+        },
+        _ => Health::Ready,
+    };
+    let seen = carried_out(&object, empty(&object), behind);
+    let plan = plan(&object, &seen);
+    let blocker = plan.blocker().expect("blocked");
+    assert_eq!(
+        blocker.state,
+        State::Running("Glance reads its new credential".to_owned())
+    );
+}
+
+#[test]
 fn objects_in_full() {
     let object = small(&json!({
         "region": "north",
