@@ -51,6 +51,7 @@ pub fn all(object: &Valkey, password: &str, primary: &str) -> Result<Vec<Value>,
         "start.sh": include_str!("scripts/start.sh"),
         "primary.sh": include_str!("scripts/primary.sh"),
         "ask.sh": include_str!("scripts/ask.sh"),
+        "alive.sh": include_str!("scripts/alive.sh"),
     });
     let map = |own: &str, data: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(object, own), "data": data});
     let service = |own: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(object, own), "spec": spec});
@@ -155,6 +156,8 @@ fn pod(object: &Valkey, image: &str) -> Value {
         json!({"name": "secret", "secret": {"secretName": binding(object), "items": [{"key": "password", "path": "password"}]}}),
     ];
     if has_sentinel(object) {
+        containers[0]["livenessProbe"] = json!({"exec": {"command": ["sh", "/etc/c5c3/config/alive.sh"]},
+            "periodSeconds": 10, "timeoutSeconds": 8, "failureThreshold": 2});
         containers.push(container(SENTINEL, SENTINEL, SENTINEL_PORT));
         volumes.push(json!({"name": format!("run-{SENTINEL}"), "emptyDir": {}}));
     }
