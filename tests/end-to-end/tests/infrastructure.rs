@@ -279,7 +279,8 @@ fn a_quorum_queue_outlives_a_node() -> anyhow::Result<()> {
     let declare = r#"element(1, rabbit_amqqueue:declare(rabbit_misc:r(<<"nova">>, queue, <<"q">>), true, false,
         [{<<"x-queue-type">>, longstr, <<"quorum">>}], none, <<"test">>))."#;
     assert_eq!(infra.evaluate(first, &declare.replace('\n', " "))?, "new");
-    let publish = r#"element(1, rabbit_basic:publish(rabbit_misc:r(<<"nova">>, exchange, <<>>), <<"q">>, [], <<"hello">>))."#;
+    let publish =
+        r#"rabbit_basic:publish(rabbit_misc:r(<<"nova">>, exchange, <<>>), <<"q">>, [], <<"hello">>)."#;
     let published = infra.evaluate(first, publish)?;
     assert_eq!(published, "ok");
 
