@@ -115,6 +115,12 @@ fn a_failed_step_tells_its_last_words_without_secrets() {
         format!("bootstrap failed: {words}")
     );
 
+    seen.facts.pods = vec![job_pod(&json!({"terminated": {"exitCode": 137}}), &json!({}))];
+    assert_eq!(
+        state(&seen, DATABASE_READY).1,
+        "db-sync failed: exit code 137; it is tried again"
+    );
+
     let pulling = json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}});
     seen.facts.pods = vec![job_pod(&pulling, &json!({}))];
     assert_eq!(

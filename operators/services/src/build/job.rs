@@ -131,7 +131,8 @@ impl<'a> Steps<'a> {
         }
         match trouble(facts, job) {
             Some(Trouble { step, words }) => Outcome::Failed {
-                step,
+                // Any other number is that of a signal.
+                step: if step < self.steps.len() { step } else { 0 },
                 words: mask(&words, hidden),
                 again: !holds("Failed"),
             },

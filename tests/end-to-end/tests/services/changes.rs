@@ -1,0 +1,66 @@
+//! Only what must restart restarts.
+
+use anyhow::ensure;
+use serde_json::json;
+
+use crate::world::World;
+
+pub fn replicas_restart_nothing(world: &World) -> anyhow::Result<()> {
+    let before = world.pods()?;
+    world.change(&json!({"replicas": 4}))?;
+    world.until_ready()?;
+    let more = world.pods()?;
+    ensure!(
+        more.len() == 4 && more.is_superset(&before),
+        "{before:?} became {more:?}"
+    );
+    world.change(&json!({"replicas": 3}))?;
+    world.until_ready()?;
+    let after = world.pods()?;
+    ensure!(
+        after.len() == 3 && after.is_subset(&more),
+        "{more:?} became {after:?}"
+    );
+    Ok(())
+}
+
+pub fn options_and_policies_restart_the_pods(world: &World) -> anyhow::Result<()> {
+    let before = (world.pods()?, jobs(world)?);
+    world.change(&json!({
+        "extraConfig": {"token": {"expiration": "7200"}},
+        "policyOverrides": {"rules": {"identity:list_regions": "role:admin"}},
+    }))?;
+    world.until_ready()?;
+    let pods = world.pods()?;
+    ensure!(pods.is_disjoint(&before.0), "{pods:?} still runs");
+    ensure!(jobs(world)? == before.1, "the schema needs no other Job");
+    let config = world.kubectl(&[
+        "exec",
+        "deploy/keystone",
+        "--",
+        "cat",
+        "/etc/keystone/policy.yaml",
+    ])?;
+    ensure!(
+        config.contains("\"identity:list_regions\": \"role:admin\""),
+        "{config}"
+    );
+    Ok(())
+}
+
+pub fn a_database_password_restarts_the_pods(world: &World) -> anyhow::Result<()> {
+    let before = (world.pods()?, jobs(world)?);
+    world.patch(
+        "secret/keystone-database",
+        &json!({"stringData": {"password": "another-database"}}),
+    )?;
+    world.until("another Job", || Ok((jobs(world)? != before.1).then_some(())))?;
+    world.until_ready()?;
+    ensure!(world.pods()?.is_disjoint(&before.0), "old pods still run");
+    Ok(())
+}
+
+fn jobs(world: &World) -> anyhow::Result<String> {
+    let labels = "app.kubernetes.io/name=keystone,app.kubernetes.io/instance=keystone";
+    world.kubectl(&["get", "jobs", "-l", labels, "-o", "name"])
+}
