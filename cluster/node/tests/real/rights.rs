@@ -63,7 +63,6 @@ fn few_open_files_are_enough() {
         "--replicas=10",
     ]);
     town.kubectl(&["rollout", "status", "deployment/many", "--timeout=120s"]);
-    // Removed by force in the middle of it all.
     town.kubectl(&["delete", "deployment", "many"]);
     town.down(true);
     assert!(!town.state.exists());
