@@ -19,6 +19,7 @@ use crate::pods::names;
 
 const CHUNK: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(200);
+const CHANGE_OVER: Duration = Duration::from_millis(100);
 
 /// A receiver as a stream.
 mod tokio_stream_like {
@@ -155,6 +156,12 @@ impl Reader {
             let inode = file.metadata().await?.ino();
             let next = tokio::fs::metadata(&self.source.path).await;
             if next.is_ok_and(|m| m.ino() != inode) {
+                // The runtime writes to the old one until it has changed over.
+                tokio::time::sleep(CHANGE_OVER).await;
+                file.read_to_end(&mut rest).await?;
+                if !self.drain(&mut rest).await {
+                    return Ok(());
+                }
                 file = tokio::fs::File::open(&self.source.path).await?;
                 continue;
             }
