@@ -126,7 +126,9 @@ impl<R: Resource> Controller for Resources<R> {
             Err(Miss::Failure(failure)) => return Err(failure),
             Err(Miss::Trouble(trouble)) => trouble,
             Err(Miss::OpenStack(error)) => {
-                if let Some(cloud) = looked.cloud.filter(|_| error.unreachable()) {
+                if let Some(cloud) = looked.cloud
+                    && (error.unreachable() || shut_out(&*cloud, &error).await)
+                {
                     let tell = self.tell.clone();
                     self.sessions.wake(cloud, R::CONTROLLER, key.clone(), tell);
                 }
@@ -314,6 +316,11 @@ fn deletion<R: Resource>(observed: &Observed<Resources<R>>, failed: Option<&Trou
         }
         _ => report,
     }
+}
+
+/// Is it the login that is refused, and not only this call?
+async fn shut_out(cloud: &dyn Identity, error: &openstack_client::Error) -> bool {
+    error.class() == Class::Unauthorized && cloud.identify().await.is_err()
 }
 
 /// A domain is deleted only when it is disabled.

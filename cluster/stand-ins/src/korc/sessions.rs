@@ -10,9 +10,10 @@ use openstack_client::{Cloud, Connect, Error, Identity};
 
 /// Sessions that are kept; a rotated password leaves an old one behind.
 const MOST: usize = 64;
-/// One probe for all objects: soon at first, then each second.
+/// One probe for all objects: soon at first, then each second; a refused login is tried less often.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LAST_LOOK: Duration = Duration::from_secs(1);
+const LAST_LOGIN: Duration = Duration::from_secs(3);
 /// After this the objects' own looks bring the next probe.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a password that worked is believed, its Secret being the same.
@@ -65,7 +66,8 @@ impl Sessions {
         self.connect.connect(cloud)
     }
 
-    /// Names the object to `tell` as soon as the cloud answers.
+    /// Names the object to `tell` as soon as the cloud answers and lets us in: a Keystone that just
+    /// started may not know its admin yet.
     pub fn wake(
         &self,
         session: Arc<dyn Identity>,
@@ -113,10 +115,12 @@ async fn answers(session: &dyn Identity) -> bool {
     let mut pause = FIRST_LOOK;
     while start.elapsed() < PATIENCE {
         tokio::time::sleep(pause).await;
-        if session.ping().await.is_ok() {
-            return true;
-        }
-        pause = (pause * 2).min(LAST_LOOK);
+        let longest = match session.ping().await {
+            Err(_) => LAST_LOOK,
+            Ok(()) if session.identify().await.is_ok() => return true,
+            Ok(()) => LAST_LOGIN,
+        };
+        pause = (pause * 2).min(longest);
     }
     false
 }
