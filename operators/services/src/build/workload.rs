@@ -46,7 +46,7 @@ pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, proces
         container["readinessProbe"] = ask(5, 3);
         container["livenessProbe"] = ask(20, 6);
         // Routes to the pod are gone by the time that it is told to end.
-        container["lifecycle"] = json!({"preStop": {"exec": {"command": ["sleep", "3"]}}});
+        container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 5}}});
     }
     spec["terminationGracePeriodSeconds"] = 60.into();
     spec["topologySpreadConstraints"] = json!([{
