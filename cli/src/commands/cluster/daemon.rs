@@ -24,6 +24,9 @@ use crate::failure::Failure;
 /// Nodes come up within seconds; a busy machine may need longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The name server would say each question that it answers.
+const LOG: &str = "info,hickory_server=warn";
+
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -35,7 +38,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    telemetry::start("info").map_err(|error| Failure::Usage(error.to_string()))?;
+    telemetry::start(LOG).map_err(|error| Failure::Usage(error.to_string()))?;
     block_on(serve(arguments))
 }
 

@@ -33,8 +33,8 @@ fn people_use_it(cloud: &Cloud) -> anyhow::Result<()> {
     ensure!(token["id"].as_str().is_some_and(|id| id.len() > 50), "{token}");
 
     // A project and a user of their own.
-    openstack(cloud, "project create demo")?;
-    openstack(cloud, "user create --project demo --password try-me demo")?;
+    let project = openstack(cloud, "project create demo")?;
+    let user = openstack(cloud, "user create --project demo --password try-me demo")?;
     cloud.c5c3_here(
         "openstack",
         &["role", "add", "--user", "demo", "--project", "demo", "member"],
@@ -67,8 +67,12 @@ fn people_use_it(cloud: &Cloud) -> anyhow::Result<()> {
         &format!("resource provider inventory set {host} --resource VCPU=8 --resource MEMORY_MB=4096"),
     )?;
     let consumer = "6f5b1a0e-8f0c-4f0e-9f63-0b6f1f6f9a11";
-    let take =
-        format!("resource provider allocation set {consumer} --allocation rp={host},VCPU=2,MEMORY_MB=512");
+    let id = |value: &Value| value["id"].as_str().unwrap_or_default().to_owned();
+    let take = format!(
+        "resource provider allocation set {consumer} --allocation rp={host},VCPU=2,MEMORY_MB=512 --project-id {} --user-id {}",
+        id(&project),
+        id(&user)
+    );
     openstack(cloud, &take)?;
     let usage = openstack(cloud, &format!("resource provider usage show {host}"))?;
     let used = |class: &str| {
