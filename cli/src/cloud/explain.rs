@@ -151,10 +151,10 @@ fn advice(object: &Value, health: &Health) -> Vec<String> {
             ));
         }
         "Unschedulable" => {
-            say("Give the nodes room: fewer replicas, smaller requests, or another node.".to_owned())
+            say("Give the nodes room: fewer replicas, smaller requests, or another node.".to_owned());
         }
         "Starting" | "Running" | "NotReady" => {
-            say("It is on its way: wait a little, then ask again.".to_owned())
+            say("It is on its way: wait a little, then ask again.".to_owned());
         }
         "InvalidConfig" => say(format!(
             "Correct the option: kubectl -n {namespace} edit {kind} {name}"

@@ -80,11 +80,11 @@ impl Node {
         }
         write(
             &layout.containerd_config(),
-            &containerd::config(layout, &blueprint.machine),
+            containerd::config(layout, &blueprint.machine),
         )?;
         write(
             &layout.cni().join("10-pods.conflist"),
-            &containerd::network(layout, &blueprint.addresses),
+            containerd::network(layout, &blueprint.addresses),
         )?;
         let spec = init::Spec {
             name: layout.name.clone(),

@@ -36,8 +36,8 @@ pub async fn watch(host: &Host) {
 
 fn percent_used(path: &Path) -> Option<u64> {
     let disk = statvfs(path).ok()?;
-    let all = u64::from(disk.blocks()).max(1);
-    let free = u64::from(disk.blocks_available());
+    let all = disk.blocks().max(1);
+    let free = disk.blocks_available();
     Some(100 - (free * 100 / all).min(100))
 }
 

@@ -173,7 +173,7 @@ async fn images_from_a_registry() {
     );
     user.until_ready().await;
     let gone = remove_unused(cri).await.unwrap();
-    assert_eq!(gone, [reference.clone()]);
+    assert_eq!(gone, std::slice::from_ref(&reference));
     assert!(cri.find_image(&reference).await.unwrap().is_none());
     assert!(cri.find_image(BUSYBOX).await.unwrap().is_some());
     let mut case = Case::start(&host, &desk, pod("back", spec(&reference)));

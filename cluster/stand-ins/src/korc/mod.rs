@@ -1,7 +1,7 @@
 //! `openstack.k-orc.cloud`: what is in Keystone, as objects.
 //!
-//! One controller for eight kinds ([`controller`]); a kind says which fields it has ([`kinds`]), and
-//! two have more to them ([`user`], [`credential`]). Managed things are made, or the same ones
+//! One controller for eight kinds (`controller`); a kind says which fields it has (`kinds`), and
+//! two have more to them (`user`, `credential`). Managed things are made, or the same ones
 //! that are there are taken over; kept as the spec says; deleted with their objects. Unmanaged ones
 //! are found and only read. Conditions and reasons are those of K-ORC.
 
