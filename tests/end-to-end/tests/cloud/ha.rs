@@ -75,5 +75,5 @@ fn settled(cloud: &Cloud) -> anyhow::Result<()> {
     cloud
         .kubectl(&wait, "")
         .map(drop)
-        .or_else(|error| Err(error.context(cloud.c5c3_here("explain", &[]).unwrap_or_default())))
+        .map_err(|error| error.context(cloud.c5c3_here("explain", &[]).unwrap_or_default()))
 }
