@@ -27,7 +27,9 @@ async fn life_of_pods() {
 
     // One container, its log and its end.
     let t = Instant::now();
-    let script = "echo hello; echo oops >&2; trap 'echo bye; exit 3' TERM; while true; do sleep 0.1; done";
+    // Output and errors go two ways: a pause keeps them in order.
+    let script =
+        "echo hello; sleep 0.1; echo oops >&2; trap 'echo bye; exit 3' TERM; while true; do sleep 0.1; done";
     let mut plain = Case::start(
         &host,
         &desk,
@@ -40,7 +42,7 @@ async fn life_of_pods() {
     let main = first(&status.container_statuses);
     assert!(main.ready && main.restart_count == 0 && main.image_id.contains("sha256:"));
     assert_eq!(condition(&status, "Initialized"), Some("True"));
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
     assert_eq!(plain.log("main", 0), "hello\noops\n");
     let t = Instant::now();
     plain.delete(10).await;
