@@ -167,6 +167,9 @@ pub struct PushRemoteRef {
 pub struct PushSecretStatus {
     #[serde(flatten)]
     pub common: ConditionsStatus,
+    /// Store → remote key and property → what was written there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub synced_push_secrets: BTreeMap<String, BTreeMap<String, PushSecretData>>,
     pub refresh_time: Option<String>,
     pub synced_resource_version: Option<String>,
 }

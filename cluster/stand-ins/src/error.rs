@@ -13,6 +13,18 @@ pub enum Error {
     ClusterMissing(String),
     #[error("Secret {name} has no key {key}")]
     SecretMissing { name: String, key: String },
+    #[error("ClusterSecretStore {0} is missing")]
+    StoreMissing(String),
+    #[error("Secret {0} is missing")]
+    SourceMissing(String),
+    /// Named as External Secrets names it.
+    #[error("{0}")]
+    SecretSyncedError(String),
+    #[error("cannot write Secret {secret}: {}", plain(.source))]
+    Store {
+        secret: String,
+        source: Box<kube::Error>,
+    },
     #[error("the catalogue of releases: {0}")]
     Catalogue(String),
     #[error(transparent)]
@@ -30,7 +42,9 @@ impl Fault for Error {
 
     fn retry(&self) -> Retry {
         match self {
-            Error::Unreadable(_) | Error::Command(_) | Error::Pod(_) => Retry::Backoff,
+            Error::Unreadable(_) | Error::Command(_) | Error::Pod(_) | Error::Store { .. } => Retry::Backoff,
+            // A store is asked, not watched.
+            Error::SecretSyncedError(_) => Retry::Backoff,
             _ => Retry::OnChange,
         }
     }

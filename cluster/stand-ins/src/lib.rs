@@ -1,10 +1,11 @@
 //! Small controllers that satisfy foreign CRs on the embedded cluster by running the real servers.
 //!
 //! They write the same fields and statuses as the real operators (mariadb-operator, memcached-operator,
-//! RabbitMQ's two, valkey-operator, K-ORC), so that ours cannot tell the difference. Production has the real ones.
+//! RabbitMQ's two, valkey-operator, K-ORC, External Secrets), so that ours cannot tell the difference. Production has the real ones.
 
 mod error;
 mod exec;
+pub mod external_secrets;
 mod image;
 pub mod korc;
 pub mod mariadb;
@@ -50,6 +51,7 @@ pub async fn run(
         ),
         controller!(valkey::Valkeys::new(clusters.home().clone())),
         rabbitmq::run(clusters.clone(), metrics.clone(), stop.clone()),
+        external_secrets::run(clusters.clone(), metrics.clone(), stop.clone()),
     )?;
     Ok(())
 }

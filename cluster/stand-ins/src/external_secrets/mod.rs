@@ -1,0 +1,33 @@
+//! `external-secrets.io`: stores, what is read from them, and what is written to them.
+//!
+//! Every store keeps its secrets in Secrets of one namespace: the `kubernetes` provider in the
+//! namespace that it names, the `vault` provider in [`store::VAULT`], one Secret for each path.
+//! So objects that were made for OpenBao work unchanged, without an OpenBao.
+
+mod pull;
+mod push;
+mod store;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+
+pub use pull::ExternalSecrets;
+pub use push::PushSecrets;
+pub use store::Stores;
+
+/// Runs the controllers of this group until `stop`.
+pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
+    macro_rules! controller {
+        ($controller:expr) => {
+            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
+        };
+    }
+    tokio::try_join!(
+        controller!(Stores),
+        controller!(ExternalSecrets),
+        controller!(PushSecrets::new(clusters.home().clone())),
+    )?;
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! Credentials travel through a store, as they do between clusters.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use c5c3_api::foreign::external_secrets::{ClusterSecretStore, ExternalSecret, PushSecret};
+use c5c3_kit::{Clusters, Metrics, Stop};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use test_harness::{TestCluster, eventually};
+
+async fn until(what: &str, mut look: impl AsyncFnMut() -> bool) {
+    eventually(what, async || look().await.then_some(())).await;
+}
+
+struct World {
+    cluster: TestCluster,
+    namespace: String,
+    _stopper: c5c3_kit::stop::Stopper,
+}
+
+impl World {
+    async fn start() -> Self {
+        let cluster = TestCluster::start().await;
+        for kind in c5c3_api::registry() {
+            let definition = kind.crd();
+            if definition.spec.group == "external-secrets.io" {
+                cluster.install(definition).await;
+            }
+        }
+        let namespace = cluster.namespace("eso").await;
+        let (stopper, stop) = Stop::channel();
+        tokio::spawn(super::run(
+            Clusters::of(cluster.client()),
+            Metrics::default(),
+            stop,
+        ));
+        World {
+            cluster,
+            namespace,
+            _stopper: stopper,
+        }
+    }
+
+    fn client(&self) -> Client {
+        self.cluster.client()
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client(), &self.namespace)
+    }
+
+    async fn store(&self, provider: Value) -> String {
+        let name = format!("store-{}", self.namespace);
+        let store = json!({"apiVersion": "external-secrets.io/v1", "kind": "ClusterSecretStore",
+            "metadata": {"name": name}, "spec": {"provider": provider}});
+        let api: Api<ClusterSecretStore> = Api::all(self.client());
+        let patch = PatchParams::apply("test").force();
+        api.patch(&name, &patch, &Patch::Apply(store))
+            .await
+            .expect("a store");
+        name
+    }
+
+    async fn secret(&self, name: &str, data: Value) {
+        let secret =
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data});
+        let patch = PatchParams::apply("test").force();
+        self.api::<Secret>()
+            .patch(name, &patch, &Patch::Apply(secret))
+            .await
+            .expect("a Secret");
+    }
+
+    async fn make<K>(&self, object: Value)
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+            + Clone
+            + std::fmt::Debug
+            + serde::Serialize
+            + DeserializeOwned,
+    {
+        let object: K = serde_json::from_value(object).expect("of its kind");
+        self.api()
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("made");
+    }
+
+    async fn push(&self, store: &str, more: Value) {
+        let mut object = json!({
+            "apiVersion": "external-secrets.io/v1alpha1", "kind": "PushSecret", "metadata": {"name": "push"},
+            "spec": {
+                "secretStoreRefs": [{"name": store, "kind": "ClusterSecretStore"}],
+                "selector": {"secret": {"name": "source"}},
+                "data": [
+                    {"match": {"secretKey": "id", "remoteRef": {"remoteKey": "openstack/glance/app", "property": "id"}}},
+                    {"match": {"secretKey": "secret", "remoteRef": {"remoteKey": "openstack/glance/app", "property": "secret"}}},
+                ],
+            },
+        });
+        if let (Some(spec), Some(more)) = (object["spec"].as_object_mut(), more.as_object()) {
+            spec.extend(more.clone());
+        }
+        self.make::<PushSecret>(object).await;
+    }
+
+    async fn pull(&self, store: &str) {
+        self.make::<ExternalSecret>(json!({
+            "apiVersion": "external-secrets.io/v1", "kind": "ExternalSecret", "metadata": {"name": "pull"},
+            "spec": {
+                "refreshInterval": "1s",
+                "secretStoreRef": {"name": store, "kind": "ClusterSecretStore"},
+                "target": {"name": "target"},
+                "dataFrom": [{"extract": {"key": "openstack/glance/app"}}],
+            },
+        }))
+        .await;
+    }
+
+    async fn target(&self) -> Option<BTreeMap<String, String>> {
+        let secret = self.api::<Secret>().get_opt("target").await.expect("an answer")?;
+        let data = secret.data.unwrap_or_default().into_iter();
+        Some(
+            data.map(|(k, v)| (k, String::from_utf8_lossy(&v.0).into_owned()))
+                .collect(),
+        )
+    }
+
+    async fn target_is(&self, wanted: &[(&str, &str)]) {
+        let wanted: BTreeMap<String, String> = wanted
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+            .collect();
+        until("the target", async || self.target().await == Some(wanted.clone())).await;
+    }
+
+    /// What `Ready` says.
+    async fn message(&self) -> String {
+        let pull = self.api::<ExternalSecret>().get("pull").await.expect("there");
+        let conditions = pull
+            .status
+            .map(|status| status.common.conditions)
+            .unwrap_or_default();
+        let ready = conditions.into_iter().find(|c| c.type_ == "Ready");
+        ready.and_then(|ready| ready.message).unwrap_or_default()
+    }
+}
+
+#[tokio::test]
+async fn a_credential_goes_through_a_vault_store_and_follows_its_source() {
+    let world = World::start().await;
+    let store = world
+        .store(json!({"vault": {"server": "https://bao.invalid", "path": "kv-v2"}}))
+        .await;
+    world.pull(&store).await;
+    until("what is missing is named", async || {
+        world
+            .message()
+            .await
+            .contains("the store has no openstack/glance/app")
+    })
+    .await;
+    world
+        .secret("source", json!({"id": "7", "secret": "one", "other": "x"}))
+        .await;
+    world.push(&store, json!({})).await;
+    world.target_is(&[("id", "7"), ("secret", "one")]).await;
+    world.secret("source", json!({"id": "8", "secret": "two"})).await;
+    world.target_is(&[("id", "8"), ("secret", "two")]).await;
+
+    // The store outlives the PushSecret, the target does not outlive its ExternalSecret.
+    world
+        .api::<PushSecret>()
+        .delete("push", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    let gone = async || {
+        world
+            .api::<PushSecret>()
+            .get_opt("push")
+            .await
+            .expect("an answer")
+            .is_none()
+    };
+    until("the PushSecret goes", gone).await;
+    world.target_is(&[("id", "8"), ("secret", "two")]).await;
+
+    let writes = world.cluster.writes().await;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(
+        world.cluster.writes().await,
+        writes,
+        "four looks at an unchanged store wrote something"
+    );
+}
+
+#[tokio::test]
+async fn what_was_pushed_goes_when_that_is_asked_for() {
+    let world = World::start().await;
+    let store = world.store(json!({"vault": {"path": "kv-v2"}})).await;
+    world.secret("source", json!({"id": "7", "secret": "one"})).await;
+    world.push(&store, json!({"deletionPolicy": "Delete"})).await;
+    world.pull(&store).await;
+    world.target_is(&[("id", "7"), ("secret", "one")]).await;
+    let less = json!({"spec": {"data": [
+        {"match": {"secretKey": "id", "remoteRef": {"remoteKey": "openstack/glance/app", "property": "id"}}},
+    ]}});
+    let merge = Patch::Merge(less);
+    world
+        .api::<PushSecret>()
+        .patch("push", &PatchParams::default(), &merge)
+        .await
+        .expect("patched");
+    world.target_is(&[("id", "7")]).await;
+    world
+        .api::<PushSecret>()
+        .delete("push", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    until("the store is empty, the target stays and says so", async || {
+        world
+            .message()
+            .await
+            .contains("the store has no openstack/glance/app")
+            && world.target().await.is_some()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn mistakes_are_named() {
+    let world = World::start().await;
+    world.pull("nowhere").await;
+    until("a store that is missing", async || {
+        world
+            .message()
+            .await
+            .contains("ClusterSecretStore nowhere is missing")
+    })
+    .await;
+    let store = world
+        .store(json!({"kubernetes": {"remoteNamespace": "elsewhere"}}))
+        .await;
+    let other = json!({"spec": {"secretStoreRef": {"name": store}}});
+    let merge = Patch::Merge(other);
+    world
+        .api::<ExternalSecret>()
+        .patch("pull", &PatchParams::default(), &merge)
+        .await
+        .expect("patched");
+    until("a key that is no name", async || {
+        world
+            .message()
+            .await
+            .contains("\"openstack/glance/app\" is no name of a Secret")
+    })
+    .await;
+}
