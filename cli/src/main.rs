@@ -4,6 +4,7 @@ mod cloud;
 mod commands;
 mod failure;
 mod output;
+mod roles;
 
 use std::process::ExitCode;
 
@@ -19,6 +20,7 @@ Examples:
   c5c3 crds | kubectl apply --server-side -f -        install every kind
   c5c3 crds -o table                                  list the kinds
   c5c3 crds --group c5c3.io --kind SecretAggregate    one definition
+  c5c3 rbac | kubectl apply --server-side -f -        install the operators' accounts
   c5c3 operator control-plane --context production    run an operator here
   c5c3 image build keystone                           build an image and what it stands on
   c5c3 completions bash > /etc/bash_completion.d/c5c3
@@ -59,6 +61,8 @@ enum Command {
     },
     /// Print the definitions of the API's kinds.
     Crds(commands::crds::Arguments),
+    /// Print the accounts of the operators, and what they may do.
+    Rbac(commands::rbac::Arguments),
     /// Run an operator against a cluster.
     Operator(commands::operator::Arguments),
     Image(c5c3_image_builder::ImageCommand),
@@ -83,6 +87,7 @@ impl Cli {
             // `main` has taken it: it must run before any thread.
             Command::NodeInit { .. } => Ok(()),
             Command::Crds(arguments) => commands::crds::run(&arguments),
+            Command::Rbac(arguments) => commands::rbac::run(&arguments),
             Command::Operator(arguments) => commands::operator::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
             Command::Version(arguments) => commands::version::run(&arguments),

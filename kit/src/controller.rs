@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::access::Touch;
 use crate::clusters::{ClusterName, HOME};
 use crate::conditions::{Part, States};
 use crate::events::Note;
@@ -55,13 +56,18 @@ pub trait Controller: Send + Sync + Sized + 'static {
     const FINALIZER: Option<Finalizer> = None;
 
     /// The kinds that it makes. No other is applied, and of these what is no longer wanted is pruned.
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         Vec::new()
     }
 
     /// The kinds that [`references`](Self::references) can name. Only their metadata is watched,
     /// and none of it is kept.
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
+        Vec::new()
+    }
+
+    /// What `observe` and `act` use beside the kinds above: for the controller's role.
+    fn touches() -> Vec<Touch> {
         Vec::new()
     }
 

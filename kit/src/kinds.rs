@@ -20,6 +20,8 @@ pub struct Kind {
     /// Watched in all namespaces even when the loop looks after one: for kinds without
     /// namespaces, and for those of other clusters.
     pub everywhere: bool,
+    /// Bears our marks but is made by others: never written.
+    pub only_seen: bool,
 }
 
 impl Kind {
@@ -34,6 +36,11 @@ impl Kind {
 
     pub fn everywhere(mut self) -> Self {
         self.everywhere = true;
+        self
+    }
+
+    pub fn only_seen(mut self) -> Self {
+        self.only_seen = true;
         self
     }
 
@@ -65,6 +72,7 @@ impl From<ApiResource> for Kind {
             labels: None,
             fields: None,
             everywhere: false,
+            only_seen: false,
         }
     }
 }

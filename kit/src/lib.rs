@@ -11,6 +11,7 @@
 //! - Errors become a condition, an event and a metric by the name of their variant, and are tried again
 //!   after growing, jittered pauses ([`fault`]).
 
+pub mod access;
 pub mod clusters;
 pub mod conditions;
 pub mod controller;
@@ -34,6 +35,7 @@ mod pass;
 mod raw;
 mod status;
 
+pub use access::{Access, Touch};
 pub use clusters::{ClusterError, Clusters, HOME};
 pub use conditions::{Part, States};
 pub use controller::{Applied, Controller, Decision, Finalizer, Observed, Report, Wanted};

@@ -97,8 +97,8 @@ impl<C: Controller> Loop<C> {
 
     /// Runs until the stop; passes under way are finished.
     pub async fn run(self, stop: Stop) -> Result<(), ClusterError> {
-        let owned_kinds = self.controller.owns();
-        let watched = self.controller.watches();
+        let owned_kinds = C::owns();
+        let watched = C::watches();
         let owned = Arc::new(OwnedObjects::new(owned_kinds.clone()));
         let ctx = Arc::new(Context {
             controller: self.controller,

@@ -31,7 +31,7 @@ impl Controller for Memcacheds {
     const NAME: &'static str = "stand-in-memcached";
     const PARTS: &'static [Part] = &[Part::required(AVAILABLE)];
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         vec![Kind::of::<Service>(), Kind::of::<Deployment>()]
     }
 

@@ -88,7 +88,7 @@ impl Controller for Parades {
         within: Duration::from_secs(3),
     });
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         // Of balloons this cluster knows nothing; that holds up nobody.
         let balloons = GroupVersionKind::gvk("test.c5c3.io", "v1", "Balloon");
         vec![

@@ -5,7 +5,7 @@ pub mod credential_rotation;
 pub mod plan;
 pub mod secret_aggregate;
 
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 
 /// What a deployment of the operator chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,4 +34,13 @@ pub async fn run(
         controller!(secret_aggregate::SecretAggregates),
     )?;
     Ok(())
+}
+
+/// What the operator may do in a cluster.
+pub fn access() -> Access {
+    Access::default()
+        .with::<control_plane::ControlPlanes>()
+        .with::<credential_rotation::CredentialRotations>()
+        .with::<secret_aggregate::SecretAggregates>()
+        .with_lease()
 }

@@ -30,7 +30,7 @@ pub use kinds::{glance, keystone, placement};
 pub use reconcile::Services;
 
 use c5c3_api::openstack::{Glance, Keystone, Placement};
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 
 /// Looks after all services, of one namespace or of all, until `stop`.
 pub async fn run(
@@ -52,4 +52,13 @@ pub async fn run(
     }
     futures::try_join!(service!(Keystone), service!(Glance), service!(Placement))?;
     Ok(())
+}
+
+/// What the operator may do in a cluster.
+pub fn access() -> Access {
+    Access::default()
+        .with::<Services<Keystone>>()
+        .with::<Services<Glance>>()
+        .with::<Services<Placement>>()
+        .with_lease()
 }

@@ -44,7 +44,7 @@ impl<S: Subject> Controller for Services<S> {
     const NAME: &'static str = S::CONTROLLER;
     const PARTS: &'static [Part] = S::DESCRIPTOR.parts;
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         let mut kinds = vec![
             Kind::of::<mariadb::Database>(),
             Kind::of::<mariadb::User>(),
@@ -59,7 +59,7 @@ impl<S: Subject> Controller for Services<S> {
             Kind::of::<NetworkPolicy>(),
             Kind::of::<Deployment>(),
             // Never applied: they bear our marks, so that their troubles bring a pass.
-            Kind::of::<Pod>(),
+            Kind::of::<Pod>().only_seen(),
         ];
         if S::MESSAGING {
             kinds.extend([
@@ -71,7 +71,7 @@ impl<S: Subject> Controller for Services<S> {
         kinds
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         let mut kinds = vec![Kind::of::<Secret>(), Kind::of::<ConfigMap>()];
         kinds.extend(dependencies::kinds());
         if S::CEPH {

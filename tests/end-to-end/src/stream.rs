@@ -1,4 +1,4 @@
-//! A stream of token requests from inside the cluster: it runs on whatever happens to the process
+//! A stream of requests from inside the cluster: it runs on whatever happens to the process
 //! behind the cluster, and tells afterwards which requests failed and when.
 
 use std::time::{Duration, Instant};
@@ -8,24 +8,44 @@ use serde_json::{Value, json};
 
 use crate::cloud::Cloud;
 
-/// Asks for one token after another; every answer is a line `<seconds> ok|<why not>`.
+/// Asks for one token after another, and lets Keystone and the other services check them; every
+/// turn is a line `<seconds> ok|<why not>`. Two ask at a time.
 const PROGRAM: &str = r#"
-import json, os, sys, time, urllib.request
-url = os.environ["URL"] + "/auth/tokens"
+import json, os, threading, time, urllib.request
+tokens = os.environ["URL"] + "/auth/tokens"
+also = os.environ["ALSO"].split()
 user = {"name": "admin", "domain": {"id": "default"}, "password": os.environ["PASSWORD"]}
 scope = {"project": {"name": "admin", "domain": {"id": "default"}}}
 body = {"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}}
 data = json.dumps(body).encode()
 end = time.time() + float(os.environ["SECONDS"])
-while time.time() < end and not os.path.exists("/tmp/stop"):
+
+def ask(url, headers, data=None):
+    request = urllib.request.Request(url, data, headers)
     try:
-        request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=10) as answer:
-            said = "ok" if answer.status == 201 else str(answer.status)
+            return answer.headers
     except Exception as error:
-        said = type(error).__name__ + ": " + str(error)
-    print("%.2f %s" % (time.time(), said), flush=True)
-    time.sleep(0.1)
+        raise RuntimeError("%s: %s: %s" % (url, type(error).__name__, error))
+
+def turns():
+    before = None
+    while time.time() < end and not os.path.exists("/tmp/stop"):
+        try:
+            token = ask(tokens, {"Content-Type": "application/json"}, data)["X-Subject-Token"]
+            # The one of the last turn may have been made by another pod, or with another key.
+            ask(tokens, {"X-Auth-Token": token, "X-Subject-Token": before or token})
+            for url in also:
+                ask(url, {"X-Auth-Token": token})
+            before, said = token, "ok"
+        except Exception as error:
+            said = str(error)
+        print("%.2f %s\n" % (time.time(), said), end="", flush=True)
+        time.sleep(0.2)
+
+askers = [threading.Thread(target=turns) for _ in range(2)]
+[asker.start() for asker in askers]
+[asker.join() for asker in askers]
 print("end", flush=True)
 "#;
 
@@ -35,7 +55,7 @@ pub struct Outcome {
     pub good: usize,
     /// When, and why.
     pub failed: Vec<(f64, String)>,
-    /// The longest time without a token, in seconds.
+    /// The longest time without a good turn, in seconds.
     pub longest_gap: f64,
 }
 
@@ -46,14 +66,21 @@ pub struct Stream<'a> {
 }
 
 impl<'a> Stream<'a> {
-    /// Starts a pod that asks for at most so long.
-    pub fn start(cloud: &'a Cloud, namespace: &str, name: &str, most: Duration) -> anyhow::Result<Self> {
+    /// Starts a pod that asks for at most so long, `also` at other services, with each token.
+    pub fn start(
+        cloud: &'a Cloud,
+        namespace: &str,
+        name: &str,
+        most: Duration,
+        also: &[&str],
+    ) -> anyhow::Result<Self> {
         let image = cloud
             .c5c3(&["image", "list", "-o", "json"])
             .and_then(|text| Ok(serde_json::from_str::<Value>(&text)?))?;
         let image = reference(&image).context("the image of the openstack client")?;
         let env = json!([
             {"name": "URL", "value": format!("http://keystone.{namespace}.svc:5000/v3")},
+            {"name": "ALSO", "value": also.join(" ")},
             {"name": "SECONDS", "value": most.as_secs().to_string()},
             {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "keystone-admin-credentials", "key": "password"}}},
         ]);

@@ -18,8 +18,10 @@ use kube::api::{Patch, PatchParams};
 use openstack_client::{Dial, Stream, Tcp};
 
 use super::{Place, own};
+use crate::cloud::apply::apply;
 use crate::commands::block_on;
 use crate::failure::Failure;
+use crate::roles::{self, Role};
 
 /// Nodes come up within seconds; a busy machine may need longer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -54,9 +56,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.cluster_only {
         say("installs the kinds of CobaltCore");
         install(&running.client()).await?;
-        let (clusters, metrics, stop) = (Clusters::of(running.client()), Metrics::default(), stop.clone());
-        let dial = Arc::new(Inwards(running.inside()));
-        tokio::spawn(operate(clusters, metrics, dial, stop));
+        tokio::spawn(operate(Crew::of(&running), stop.clone()));
     }
     running.ready(PATIENCE, &mut say).await?;
     ready()?;
@@ -65,7 +65,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Applies every definition; those that are there already are not written again.
+/// Applies every definition and the operators' accounts; what is there already is not written again.
 async fn install(client: &kube::Client) -> Result<(), Failure> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("c5c3-up").force();
@@ -75,6 +75,9 @@ async fn install(client: &kube::Client) -> Result<(), Failure> {
         api.patch(&name, &params, &Patch::Apply(definition))
             .await
             .with_context(|| format!("cannot install {name}"))?;
+    }
+    for object in roles::objects(&roles::all(), roles::NAMESPACE) {
+        apply(client, &object).await?;
     }
     Ok(())
 }
@@ -93,12 +96,33 @@ impl Dial for Inwards {
     }
 }
 
-/// The operators, and the stand-ins for those of other projects.
-async fn operate(clusters: Clusters, metrics: Metrics, dial: Arc<dyn Dial>, stop: Stop) {
+/// The operators under their own accounts, and the stand-ins for those of other projects.
+struct Crew {
+    control_plane: Clusters,
+    services: Clusters,
+    stand_ins: Clusters,
+    dial: Arc<dyn Dial>,
+}
+
+impl Crew {
+    fn of(running: &Running) -> Self {
+        let account =
+            |role: &Role| Clusters::of(running.client_as(&role.user(), &["system:serviceaccounts"]));
+        Crew {
+            control_plane: account(&roles::control_plane()),
+            services: account(&roles::services()),
+            stand_ins: Clusters::of(running.client()),
+            dial: Arc::new(Inwards(running.inside())),
+        }
+    }
+}
+
+async fn operate(crew: Crew, stop: Stop) {
+    let metrics = Metrics::default();
     let settings = c5c3_control_plane::Settings { namespace: None };
-    let control_plane = c5c3_control_plane::run(clusters.clone(), metrics.clone(), settings, stop.clone());
-    let services = c5c3_services::run(clusters.clone(), metrics.clone(), None, stop.clone());
-    let stand_ins = stand_ins::run(clusters, metrics, dial, stop);
+    let control_plane = c5c3_control_plane::run(crew.control_plane, metrics.clone(), settings, stop.clone());
+    let services = c5c3_services::run(crew.services, metrics.clone(), None, stop.clone());
+    let stand_ins = stand_ins::run(crew.stand_ins, metrics, crew.dial, stop);
     let (control_plane, services, stand_ins) = tokio::join!(control_plane, services, stand_ins);
     for outcome in [
         control_plane.map_err(|e| e.to_string()),

@@ -91,6 +91,8 @@ async fn lock(layout: &Layout) -> Result<File> {
 /// A running cluster inside this process.
 pub struct Running {
     server: apiserver::Server,
+    /// The logical cluster that has the nodes.
+    cluster: String,
     stop: CancellationToken,
     site: Arc<Site>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -173,6 +175,7 @@ impl Running {
         }
         Ok(Self {
             server,
+            cluster,
             stop,
             site,
             tasks,
@@ -183,6 +186,11 @@ impl Running {
 
     pub fn client(&self) -> kube::Client {
         self.site.client.clone()
+    }
+
+    /// A client that acts as someone else.
+    pub fn client_as(&self, user: &str, groups: &[&str]) -> kube::Client {
+        self.server.client_as(&self.cluster, user, groups)
     }
 
     /// The way into the cluster's network.

@@ -83,11 +83,11 @@ impl<R: Resource> Controller for Resources<R> {
     const READY: bool = false;
     const FINALIZER: Option<Finalizer> = Some(R::FINALIZER);
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         R::owns()
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         let targets = R::watches().into_iter().map(Target::kind);
         std::iter::once(Kind::of::<Secret>()).chain(targets).collect()
     }

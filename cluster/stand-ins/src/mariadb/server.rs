@@ -110,7 +110,7 @@ impl Controller for Servers {
     const NAME: &'static str = "stand-in-mariadb";
     const PARTS: &'static [Part] = &[Part::required(RUNS), Part::required(CLUSTER)];
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         vec![
             Kind::of::<Secret>(),
             Kind::of::<ConfigMap>(),
@@ -120,7 +120,7 @@ impl Controller for Servers {
         ]
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![Kind::of::<Pod>(), Kind::of::<Secret>()]
     }
 

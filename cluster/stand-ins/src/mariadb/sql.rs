@@ -64,7 +64,7 @@ impl<S: Statement> Controller for SqlObjects<S> {
         within: Duration::from_secs(60),
     });
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![Kind::of::<MariaDb>(), Kind::of::<Secret>(), Kind::of::<User>()]
     }
 

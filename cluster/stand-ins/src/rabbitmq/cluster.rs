@@ -97,7 +97,7 @@ impl Controller for RabbitmqClusters {
     ];
     const READY: bool = false;
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         vec![
             Kind::of::<Secret>(),
             Kind::of::<ConfigMap>(),
@@ -107,7 +107,7 @@ impl Controller for RabbitmqClusters {
         ]
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![Kind::of::<Pod>()]
     }
 

@@ -76,11 +76,11 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         within: Duration::from_secs(60),
     });
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         vec![Kind::of::<Secret>()]
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![
             Kind::of::<RabbitmqCluster>(),
             Kind::of::<Secret>(),

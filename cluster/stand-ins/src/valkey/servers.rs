@@ -53,7 +53,7 @@ impl Controller for Valkeys {
     const NAME: &'static str = "stand-in-valkey";
     const PARTS: &'static [Part] = &[Part::required(UP)];
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         vec![
             Kind::of::<Secret>(),
             Kind::of::<ConfigMap>(),
@@ -62,7 +62,7 @@ impl Controller for Valkeys {
         ]
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![Kind::of::<Pod>()]
     }
 

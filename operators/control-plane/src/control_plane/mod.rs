@@ -12,7 +12,7 @@ use c5c3_api::conditions::control_plane as part;
 use c5c3_catalogue::Release;
 use c5c3_kit::{
     Applied, ClusterError, Clusters, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError,
-    Reader, Reference, Report, Retry, Wanted,
+    Reader, Reference, Report, Retry, Touch, Wanted,
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::api::{Api, DeleteParams};
@@ -96,12 +96,17 @@ impl Controller for ControlPlanes {
         within: Duration::from_secs(300),
     });
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         facts::kinds()
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![Kind::of::<Secret>()]
+    }
+
+    /// Volumes go only when that is asked for.
+    fn touches() -> Vec<Touch> {
+        vec![Touch::of::<PersistentVolumeClaim>(&["list", "delete"])]
     }
 
     /// Secrets that others may bring.

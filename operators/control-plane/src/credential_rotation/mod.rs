@@ -89,11 +89,11 @@ impl Controller for CredentialRotations {
         within: Duration::from_secs(60),
     });
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         vec![Kind::of::<ApplicationCredential>(), Kind::of::<Secret>()]
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![Kind::of::<User>(), Kind::of::<Secret>()]
     }
 

@@ -69,11 +69,11 @@ impl Controller for SecretAggregates {
     const NAME: &'static str = "secret-aggregate";
     const PARTS: &'static [Part] = &[Part::required(SOURCES_RESOLVED)];
 
-    fn owns(&self) -> Vec<Kind> {
+    fn owns() -> Vec<Kind> {
         vec![Kind::of::<Secret>()]
     }
 
-    fn watches(&self) -> Vec<Kind> {
+    fn watches() -> Vec<Kind> {
         vec![Kind::of::<Secret>()]
     }
 

@@ -14,7 +14,13 @@ use end_to_end::stream::Stream;
 #[test]
 fn a_running_service_is_changed_while_people_use_it() -> anyhow::Result<()> {
     let world = world::World::start(3)?;
-    let stream = Stream::start(&world.cloud, world::NAMESPACE, "tokens", Duration::from_secs(900))?;
+    let stream = Stream::start(
+        &world.cloud,
+        world::NAMESPACE,
+        "tokens",
+        Duration::from_secs(900),
+        &[],
+    )?;
     phase("replicas");
     changes::replicas_restart_nothing(&world)?;
     phase("options and policies");

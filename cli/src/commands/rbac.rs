@@ -1,0 +1,58 @@
+//! `c5c3 rbac`
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::output::{Format, Table, print_table, print_values};
+use crate::roles::{self, Role};
+
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 rbac | kubectl apply --server-side -f -
+  c5c3 rbac -o table                     who may do what
+  c5c3 rbac --operator services          one operator's account";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Only this operator: control-plane or services.
+    #[arg(long)]
+    operator: Option<String>,
+    /// Namespace of the accounts.
+    #[arg(long, default_value = roles::NAMESPACE)]
+    namespace: String,
+    #[arg(short, long, value_enum, default_value = "yaml")]
+    output: Format,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let wanted = |role: &Role| {
+        let short = role.name.trim_start_matches("c5c3-");
+        arguments
+            .operator
+            .as_ref()
+            .is_none_or(|name| name == short || name == role.name)
+    };
+    let roles: Vec<Role> = roles::all().into_iter().filter(wanted).collect();
+    if roles.is_empty() {
+        let name = arguments.operator.as_deref().unwrap_or_default();
+        return Err(Failure::NotFound(format!(
+            "there is no operator {name:?}; --operator takes control-plane or services"
+        )));
+    }
+    if arguments.output != Format::Table {
+        return print_values(&roles::objects(&roles, &arguments.namespace), arguments.output);
+    }
+    let mut table = Table::new(&["OPERATOR", "API GROUP", "RESOURCES", "VERBS"]);
+    for role in &roles {
+        for rule in role.access.rules() {
+            table.row([
+                role.name.to_owned(),
+                rule.api_groups.unwrap_or_default().join(","),
+                rule.resources.unwrap_or_default().join(","),
+                rule.verbs.join(","),
+            ]);
+        }
+    }
+    print_table(&table)
+}

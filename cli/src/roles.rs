@@ -1,0 +1,63 @@
+//! Who the operators are in a cluster, and what they may do there.
+
+use c5c3_kit::Access;
+use serde_json::{Value, json};
+
+/// Where the operators live.
+pub const NAMESPACE: &str = "c5c3-system";
+
+/// One operator's account.
+pub struct Role {
+    pub name: &'static str,
+    pub access: Access,
+}
+
+/// Every operator.
+pub fn all() -> Vec<Role> {
+    vec![control_plane(), services()]
+}
+
+pub fn control_plane() -> Role {
+    Role {
+        name: "c5c3-control-plane",
+        access: c5c3_control_plane::access(),
+    }
+}
+
+pub fn services() -> Role {
+    Role {
+        name: "c5c3-services",
+        access: c5c3_services::access(),
+    }
+}
+
+impl Role {
+    /// The name under which the API server knows it.
+    pub fn user(&self) -> String {
+        format!("system:serviceaccount:{NAMESPACE}:{}", self.name)
+    }
+
+    /// Account, role and binding.
+    pub fn objects(&self, namespace: &str) -> Vec<Value> {
+        let labels = json!({"app.kubernetes.io/part-of": "c5c3"});
+        let name = self.name;
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        vec![
+            json!({"apiVersion": "v1", "kind": "ServiceAccount",
+                "metadata": {"namespace": namespace, "name": name, "labels": labels}}),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": name, "labels": labels}, "rules": self.access.rules()}),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": name, "labels": labels}, "roleRef": role,
+                "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}]}),
+        ]
+    }
+}
+
+/// The namespace and what is in it.
+pub fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
+    let home = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}}});
+    let owned = roles.iter().flat_map(|role| role.objects(namespace));
+    [home].into_iter().chain(owned).collect()
+}
