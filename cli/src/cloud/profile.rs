@@ -31,8 +31,15 @@ impl Bundle {
                 return Err(format!("document {number} has no metadata.name"));
             }
             let namespace = &mut object["metadata"]["namespace"];
-            if namespace.as_str().unwrap_or_default().is_empty() {
-                *namespace = NAMESPACE.into();
+            match namespace {
+                Value::Null => *namespace = NAMESPACE.into(),
+                Value::String(name) if !name.is_empty() => {}
+                // YAML reads y, no and 1 as something else.
+                other => {
+                    return Err(format!(
+                        "document {number}: metadata.namespace {other} is no name; put it in quotes"
+                    ));
+                }
             }
             if object["kind"] == "ControlPlane" {
                 let plane = serde_json::from_value(object.clone())
@@ -235,11 +242,11 @@ mod tests {
     fn what_names_no_namespace_belongs_to_the_default_one() {
         let text = "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {name: x}\n\
             spec: {openStackRelease: '2025.2'}\n---\n\
-            apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: y}\n";
+            apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: mine}\n";
         let bundle = Bundle::parse(text).expect("parses");
         assert_eq!(bundle.planes[0].namespace().as_deref(), Some("openstack"));
         assert_eq!(bundle.objects[0]["metadata"]["namespace"], "openstack");
-        assert_eq!(bundle.objects[1]["metadata"]["namespace"], "y");
+        assert_eq!(bundle.objects[1]["metadata"]["namespace"], "mine");
         let moved = bundle.shifted(1).expect("moves");
         assert_eq!(moved.planes[0].namespace().as_deref(), Some("openstack"));
     }
@@ -249,6 +256,10 @@ mod tests {
         for (text, expected) in [
             ("kind: X\nmetadata: {name: x}\n", "document 1 has no apiVersion"),
             ("apiVersion: v1\nkind: X\n", "document 1 has no metadata.name"),
+            (
+                "apiVersion: v1\nkind: X\nmetadata: {name: x, namespace: no}\n",
+                "document 1: metadata.namespace false is no name; put it in quotes",
+            ),
             (
                 "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {name: x}\nspec: {region: r}\n",
                 "document 1, a ControlPlane: missing field `openStackRelease`",
