@@ -15,16 +15,16 @@ WITH_KUBERNETES := $(if $(wildcard $(C5C3_KUBERNETES)/kube-apiserver),scripts/wi
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: build ## Bring the system up on this machine (root), and say how to use it.
+up: run-packages build ## Bring the system up on this machine (root), and say how to use it.
 	$(C5C3) up
 
 down: ## Stop it again; state stays (c5c3 down --purge removes that too).
 	$(C5C3) down
 
-build: packages ## Build the release binary.
+build: build-packages ## Build the release binary.
 	cargo build --release --locked -p c5c3
 
-quick: packages ## Unit and in-process tests: no root, no installed programs.
+quick: build-packages ## Unit and in-process tests: no root, nothing installed but what building needs.
 	cargo test --locked --workspace $(REAL)
 	cargo test --locked -p embedded-node --lib
 
@@ -32,7 +32,7 @@ test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
 	cargo test --locked --workspace --test pipeline -- --ignored
 
-check: packages ## Format, lints and docs, warnings are errors.
+check: build-packages ## Format, lints and docs, warnings are errors.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
@@ -45,7 +45,7 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	BENCH_PROGRAM=$(CURDIR)/$(C5C3) cargo bench --locked -p embedded-node --bench pods
 	cargo bench --locked -p end-to-end --bench cloud
 
-docs: packages ## Generate CRDs, roles and the API reference from the types anew.
+docs: build-packages ## Generate CRDs, roles and the API reference from the types anew.
 	UPDATE=1 cargo test --locked -p c5c3-api --quiet
 	UPDATE=1 cargo test --locked -p c5c3 --quiet roles_are_generated
 
@@ -55,12 +55,18 @@ conformance: packages tools ## The API suite on a real kube-apiserver and etcd (
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-api --test api server
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-kit -p c5c3-control-plane --test behaviour
 
-audit: rust ## Licences, advisories and banned crates (compiles cargo-deny the first time).
+audit: rust ## Licences, sources and banned crates (compiles cargo-deny the first time).
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --all-features check bans licenses sources
 
 packages: rust
 	@scripts/install-packages
+
+build-packages: rust
+	@scripts/install-packages build
+
+run-packages:
+	@scripts/install-packages run
 
 tools: packages
 	@scripts/install-tools
@@ -68,4 +74,4 @@ tools: packages
 rust:
 	@scripts/check-rust
 
-.PHONY: help up down build quick test check bench docs conformance audit packages tools rust
+.PHONY: help up down build quick test check bench docs conformance audit packages build-packages run-packages tools rust

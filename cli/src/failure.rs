@@ -5,12 +5,16 @@ use std::fmt;
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use crate::output::say_aside;
+
 #[derive(Debug)]
 pub enum Failure {
     Failed(anyhow::Error),
     Usage(String),
     NotFound(String),
     NotReady(String),
+    /// Not ready, and the output has said all there is to say.
+    Unwell,
 }
 
 impl Failure {
@@ -19,7 +23,7 @@ impl Failure {
             Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
             Failure::NotFound(_) => 3,
-            Failure::NotReady(_) => 4,
+            Failure::NotReady(_) | Failure::Unwell => 4,
         }
     }
 
@@ -30,7 +34,9 @@ impl Failure {
         {
             return ExitCode::SUCCESS;
         }
-        eprintln!("c5c3: {self}");
+        if !matches!(self, Failure::Unwell) {
+            say_aside(&format!("c5c3: {self}"));
+        }
         ExitCode::from(self.code())
     }
 }
@@ -46,6 +52,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Failed(error) => write!(f, "{error:#}"),
             Failure::Usage(text) | Failure::NotFound(text) | Failure::NotReady(text) => f.write_str(text),
+            Failure::Unwell => f.write_str("not ready"),
         }
     }
 }
@@ -67,11 +74,12 @@ mod tests {
             Failure::Usage("x".into()),
             Failure::NotFound("x".into()),
             Failure::NotReady("x".into()),
+            Failure::Unwell,
         ]
         .iter()
         .map(Failure::code)
         .collect();
-        assert_eq!(codes, [1, 2, 3, 4]);
+        assert_eq!(codes, [1, 2, 3, 4, 4]);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! `c5c3`: one binary, every role a subcommand. Arguments and wiring, nothing else.
 
+// Both panic when nobody reads any more; `output` has what does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod cloud;
 mod commands;
 mod failure;

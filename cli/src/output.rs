@@ -66,6 +66,17 @@ impl Table {
     }
 }
 
+/// Says what happens. Whoever closed our output has seen enough; the work goes on.
+pub fn say(line: &str) {
+    let mut out = io::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// The same beside the output proper.
+pub fn say_aside(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Prints to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

@@ -7,6 +7,7 @@ fn c5c3(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_c5c3"))
         .args(arguments)
         .env_remove("KUBECONFIG")
+        .env_remove("C5C3_STATE_DIR")
         .env("HOME", "/nonexistent")
         .output()
         .expect("runs");
@@ -164,4 +165,95 @@ fn roles_are_generated_and_ask_for_no_more_than_needed() {
         );
     }
     assert_eq!(c5c3(&["rbac", "--operator", "nobody"]).0, 3);
+}
+
+/// Names of the subcommands in a help text.
+fn subcommands(help: &str) -> Vec<String> {
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    listed
+        .take_while(|line| line.starts_with("  "))
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_command_has_examples() {
+    let mut left = vec![Vec::new()];
+    let mut looked_at = 0;
+    while let Some(command) = left.pop() {
+        let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        let (code, out, _) = c5c3(&words);
+        assert!(
+            code == 0 && out.contains("Examples:"),
+            "{words:?} has none:\n{out}"
+        );
+        looked_at += 1;
+        for name in subcommands(&out) {
+            left.push([command.clone(), vec![name]].concat());
+        }
+    }
+    assert!(looked_at > 25, "only {looked_at} commands found");
+}
+
+#[test]
+fn a_place_without_a_cluster_is_named_and_not_replaced_by_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let state = directory.path().join("typo");
+    let state = state.to_str().expect("UTF-8");
+    for command in ["status", "explain", "env"] {
+        let (code, _, err) = c5c3(&[command, "--state-dir", state]);
+        assert_eq!(code, 3, "{command}: {err}");
+        assert!(
+            err.contains(&format!("c5c3 up --state-dir {state}")),
+            "{command}: {err}"
+        );
+    }
+}
+
+#[test]
+fn a_purge_leaves_alone_what_is_not_ours() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("thesis.txt");
+    std::fs::write(&file, "mine").expect("writes");
+    let path = directory.path().to_str().expect("UTF-8");
+    let (code, _, err) = c5c3(&["down", "--purge", "--state-dir", path]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains(&format!("--state-dir {path}:")), "{err}");
+    let (code, _, err) = c5c3(&["up", "--state-dir", path, "--cluster-only"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("name a new or an empty directory"), "{err}");
+    assert_eq!(std::fs::read_to_string(file).expect("it is there"), "mine");
+}
+
+#[test]
+fn a_file_without_objects_is_refused_before_anything_starts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cloud.yaml");
+    let state = directory.path().join("state");
+    let words = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
+    for (text, said) in [
+        ("# nothing\n", "it holds no object"),
+        ("kind: ControlPlane\n", "document 1 has no apiVersion"),
+    ] {
+        std::fs::write(&file, text).expect("writes");
+        let (code, _, err) = c5c3(&["up", "--state-dir", &words(&state), "-f", &words(&file)]);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains(said), "{err}");
+    }
+    assert!(!state.exists());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let status = std::process::Command::new(env!("CARGO_BIN_EXE_c5c3"))
+        .arg("crds")
+        .stdout(writer)
+        .status()
+        .expect("runs");
+    assert_eq!(status.code(), Some(0));
 }

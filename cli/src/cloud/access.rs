@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use c5c3_kit::Clusters;
 use clap::Args;
 use kube::Client;
 
+use super::NAMESPACE;
 use crate::commands::cluster::Place;
 use crate::failure::Failure;
 
@@ -21,44 +23,91 @@ pub struct Target {
     #[arg(long)]
     context: Option<String>,
     /// Namespace of the cloud.
-    #[arg(long, short, default_value = "openstack")]
+    #[arg(long, short, default_value = NAMESPACE)]
     pub namespace: String,
 }
 
 impl Target {
     /// A target on the embedded cluster below this state directory.
-    pub fn embedded(place: &Place, namespace: &str) -> Self {
+    pub fn embedded(place: &Place) -> Self {
         Target {
             place: place.clone(),
             kubeconfig: None,
             context: None,
-            namespace: namespace.to_owned(),
+            namespace: NAMESPACE.to_owned(),
         }
     }
 
     pub async fn client(&self) -> Result<Client, Failure> {
-        let own = embedded(&self.place);
-        let file = match (&self.kubeconfig, &self.context) {
-            (None, None) if own.exists() => Some(own.as_path()),
-            (file, _) => file.as_deref(),
+        let own = self.place.path().join("api/kubeconfig");
+        let there = own
+            .try_exists()
+            .with_context(|| format!("cannot look for {}: run this as root", own.display()))?;
+        let file = self.chosen(&own, there)?;
+        let connected = Clusters::connect(file, self.context.as_deref(), &[]).await;
+        let clusters = match (connected, file, &self.context) {
+            (Err(error), None, None) => {
+                return Err(Failure::NotFound(format!(
+                    "there is no cluster: `c5c3 up` makes one on this machine, --kubeconfig names another ({error})"
+                )));
+            }
+            (connected, ..) => connected?,
         };
-        let clusters = Clusters::connect(file, self.context.as_deref(), &[]).await?;
         let client = clusters.home().clone();
         if let Err(error) = client.apiserver_version().await {
-            return Err(Failure::NotReady(unreachable(file, &own, &error.to_string())));
+            return Err(Failure::NotReady(if file == Some(own.as_path()) {
+                let place = self.place.argument();
+                format!("the embedded cluster does not run: start it with `c5c3 up{place}`")
+            } else {
+                format!("no answer from the cluster: {error}")
+            }));
         }
         Ok(client)
     }
+
+    /// The kubeconfig file that is meant; `None` for kubectl's own choice.
+    fn chosen<'a>(&'a self, own: &'a Path, there: bool) -> Result<Option<&'a Path>, Failure> {
+        match (&self.kubeconfig, &self.context) {
+            (None, None) if there => Ok(Some(own)),
+            // Whoever names a place does not mean another one.
+            (None, None) if self.place.named() => Err(Failure::NotFound(format!(
+                "--state-dir {0}: there is no cluster in it; `c5c3 up --state-dir {0}` makes one",
+                self.place.path().display()
+            ))),
+            (file, _) => Ok(file.as_deref()),
+        }
+    }
 }
 
-fn embedded(place: &Place) -> PathBuf {
-    place.state_dir.join("api/kubeconfig")
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn unreachable(file: Option<&Path>, own: &Path, error: &str) -> String {
-    if file == Some(own) {
-        "the embedded cluster does not run: start it with `c5c3 up`".to_owned()
-    } else {
-        format!("no answer from the cluster: {error}")
+    fn target(state: Option<&str>, kubeconfig: Option<&str>) -> Target {
+        Target {
+            kubeconfig: kubeconfig.map(PathBuf::from),
+            ..Target::embedded(&Place::at(state.map(PathBuf::from)))
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_named_is_the_one_that_is_meant() {
+        let own = Path::new("/s/api/kubeconfig");
+        let chosen = |target: &Target, there| target.chosen(own, there).map(|file| file.map(Path::to_owned));
+        assert_eq!(
+            chosen(&target(None, None), true).expect("own"),
+            Some(own.to_owned())
+        );
+        assert_eq!(chosen(&target(None, None), false).expect("kubectl's"), None);
+        assert_eq!(
+            chosen(&target(Some("/s"), Some("/k")), false).expect("the file"),
+            Some("/k".into())
+        );
+        let refused = chosen(&target(Some("/s"), None), false).expect_err("no cluster");
+        assert!(matches!(refused, Failure::NotFound(_)), "{refused}");
+        assert!(
+            refused.to_string().contains("c5c3 up --state-dir /s"),
+            "{refused}"
+        );
     }
 }

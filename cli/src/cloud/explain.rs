@@ -33,7 +33,10 @@ pub fn start<'a>(snapshot: &'a Snapshot, named: Option<(&str, &str)>) -> Result<
         let found = snapshot
             .objects
             .iter()
-            .find(|object| name(object) == called && is_kind(object, wanted));
+            .filter(|object| name(object) == called && is_kind(object, wanted))
+            // Of two kinds with one name, such as the Service of K-ORC and that of Kubernetes, the
+            // one that can be well or not.
+            .min_by_key(|object| health(object).is_none());
         return found
             .map(Some)
             .ok_or_else(|| format!("there is no {wanted} {called} in this namespace"));
@@ -51,10 +54,22 @@ pub fn start<'a>(snapshot: &'a Snapshot, named: Option<(&str, &str)>) -> Result<
         .find(|object| ill(object).is_some()))
 }
 
-/// `keystone`, `keystones` and `Keystone` all mean the kind.
+/// `keystone`, `keystones` and `Keystone` all mean the kind; a group may follow after a dot.
 fn is_kind(object: &Value, wanted: &str) -> bool {
     let (own, wanted) = (kind(object).to_lowercase(), wanted.to_lowercase());
-    own == wanted || format!("{own}s") == wanted || (wanted == "cp" && own == "controlplane")
+    let (wanted, of) = wanted
+        .split_once('.')
+        .map_or((wanted.as_str(), None), |(kind, group)| (kind, Some(group)));
+    let named = own == wanted || format!("{own}s") == wanted || (wanted == "cp" && own == "controlplane");
+    named && of.is_none_or(|of| of == group(object))
+}
+
+/// The kind as kubectl takes it for no other: several groups have a User or a Service.
+fn full_kind(object: &Value) -> String {
+    match (kind(object).to_lowercase(), group(object)) {
+        (kind, "") => kind,
+        (kind, group) => format!("{kind}.{group}"),
+    }
 }
 
 fn ill(object: &Value) -> Option<Health> {
@@ -137,7 +152,7 @@ fn mentioned(message: &str, object: &Value) -> Option<usize> {
 }
 
 fn advice(object: &Value, health: &Health) -> Vec<String> {
-    let (kind, name) = (kind(object).to_lowercase(), name(object));
+    let (kind, name) = (full_kind(object), name(object));
     let namespace = text(object, "/metadata/namespace");
     let mut lines = Vec::new();
     let mut say = |line: String| lines.push(line);
@@ -270,6 +285,38 @@ mod tests {
         }
         let error = start(&snapshot, Some(("nova", "nova"))).expect_err("none");
         assert_eq!(error, "there is no nova nova in this namespace");
+    }
+
+    #[test]
+    fn kinds_of_one_name_are_told_apart() {
+        let seen = Snapshot {
+            objects: vec![
+                object("v1", "Service", "glance", "", json!({})),
+                object(
+                    "openstack.k-orc.cloud/v1alpha1",
+                    "Service",
+                    "glance",
+                    "",
+                    not_ready("no answer"),
+                ),
+            ],
+        };
+        let found = |kind| {
+            start(&seen, Some((kind, "glance")))
+                .expect("found")
+                .expect("there")
+        };
+        assert_eq!(group(found("service")), "openstack.k-orc.cloud");
+        assert_eq!(
+            group(found("services.openstack.k-orc.cloud")),
+            "openstack.k-orc.cloud"
+        );
+        assert!(start(&seen, Some(("service.x.io", "glance"))).is_err());
+        let advice = explain(&seen, found("service")).advice.join("\n");
+        assert!(
+            advice.contains("describe service.openstack.k-orc.cloud glance"),
+            "{advice}"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@ use c5c3_api::c5c3::ControlPlane;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 
+use crate::commands::cloud::status::no_cloud;
 use crate::failure::Failure;
 
 /// The Secret that holds the administrator's password.
@@ -19,11 +20,7 @@ pub struct Login {
 pub async fn read(client: &Client, namespace: &str) -> Result<Login, Failure> {
     let planes: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
     let plane = planes.list(&Default::default()).await?.items.into_iter().next();
-    let plane = plane.ok_or_else(|| {
-        Failure::NotFound(format!(
-            "there is no cloud in namespace {namespace}: `c5c3 up` makes one, --namespace names another place"
-        ))
-    })?;
+    let plane = plane.ok_or_else(|| Failure::NotFound(no_cloud(namespace)))?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let password = secrets
         .get_opt(ADMIN)

@@ -6,6 +6,10 @@ pub mod apply;
 pub mod explain;
 pub mod health;
 pub mod login;
+pub mod pods;
 pub mod profile;
 pub mod progress;
 pub mod snapshot;
+
+/// Where a cloud is when nobody says otherwise.
+pub const NAMESPACE: &str = "openstack";

@@ -1,8 +1,10 @@
 //! What `up` applies: a ControlPlane and what the machine adds to it. Pure.
 
 use c5c3_api::c5c3::{ControlPlane, ServiceToggle, Services};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
+
+use super::NAMESPACE;
 
 /// The objects of a file or a profile.
 #[derive(Debug, Default, Clone, PartialEq)]
@@ -12,12 +14,13 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Reads YAML documents; an error names the document and the field.
+    /// Reads YAML documents; an error names the document and the field. What names no namespace
+    /// belongs to [`NAMESPACE`].
     pub fn parse(text: &str) -> Result<Self, String> {
         let objects: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
-        let objects: Vec<Value> = objects.into_iter().filter(|object| !object.is_null()).collect();
+        let mut objects: Vec<Value> = objects.into_iter().filter(|object| !object.is_null()).collect();
         let mut planes = Vec::new();
-        for (number, object) in objects.iter().enumerate() {
+        for (number, object) in objects.iter_mut().enumerate() {
             let number = number + 1;
             for field in ["apiVersion", "kind"] {
                 if !object[field].is_string() {
@@ -26,6 +29,17 @@ impl Bundle {
             }
             if object["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
                 return Err(format!("document {number} has no metadata.name"));
+            }
+            let namespace = &mut object["metadata"]["namespace"];
+            match namespace {
+                Value::Null => *namespace = NAMESPACE.into(),
+                Value::String(name) if !name.is_empty() => {}
+                // YAML reads y, no and 1 as something else.
+                other => {
+                    return Err(format!(
+                        "document {number}: metadata.namespace {other} is no name; put it in quotes"
+                    ));
+                }
             }
             if object["kind"] == "ControlPlane" {
                 let plane = serde_json::from_value(object.clone())
@@ -67,18 +81,6 @@ impl Bundle {
         Self::parse(&text.map_err(|error| error.to_string())?.join("---\n"))
     }
 
-    /// Names of the namespaces that the objects live in.
-    pub fn namespaces(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self
-            .objects
-            .iter()
-            .filter_map(|object| object["metadata"]["namespace"].as_str())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-    }
-
     /// Images that these clouds need, by release.
     pub fn images(&self) -> Vec<(String, Vec<String>)> {
         self.planes
@@ -87,9 +89,12 @@ impl Bundle {
             .collect()
     }
 
-    /// Services that bring public endpoints on loopback to the machine.
-    pub fn exposures(&self) -> Vec<Value> {
-        self.planes.iter().flat_map(exposures).collect()
+    /// Clouds that are there already: nothing of theirs is applied.
+    pub fn of(planes: Vec<ControlPlane>) -> Self {
+        Bundle {
+            objects: Vec::new(),
+            planes,
+        }
     }
 }
 
@@ -134,8 +139,10 @@ fn loopback_port(url: &str) -> Option<u16> {
     uri.port_u16().filter(|_| loopback)
 }
 
-fn exposures(plane: &ControlPlane) -> Vec<Value> {
+/// Services that bring a cloud's public endpoints on loopback to the machine; they go with it.
+pub fn exposures(plane: &ControlPlane) -> Vec<Value> {
     let namespace = plane.namespace().unwrap_or_default();
+    let owners: Vec<_> = plane.owner_ref(&()).into_iter().collect();
     let exposed = |(name, toggle): (&str, &ServiceToggle)| {
         let port = loopback_port(toggle.public_endpoint.as_deref()?).filter(|_| toggle.enabled)?;
         Some(json!({
@@ -143,6 +150,7 @@ fn exposures(plane: &ControlPlane) -> Vec<Value> {
             "metadata": {
                 "namespace": namespace, "name": format!("{name}-public"),
                 "annotations": {"c5c3.io/expose": port.to_string()},
+                "ownerReferences": owners,
             },
             "spec": {
                 "selector": {
@@ -188,7 +196,7 @@ mod tests {
                 .1
                 .contains(&"rabbitmq".to_owned())
         );
-        let exposed = small.exposures();
+        let exposed = exposures(&small.planes[0]);
         let ports: Vec<_> = exposed
             .iter()
             .map(|service| {
@@ -210,7 +218,7 @@ mod tests {
             keystone.public_endpoint.as_deref(),
             Some("http://127.0.0.1:15000/v3")
         );
-        assert_eq!(moved.exposures()[1]["spec"]["ports"][0]["port"], 19292);
+        assert_eq!(exposures(&moved.planes[0])[1]["spec"]["ports"][0]["port"], 19292);
         let error = Bundle::parse(SMALL)
             .and_then(|bundle| bundle.shifted(60_000))
             .expect_err("too far");
@@ -218,10 +226,40 @@ mod tests {
     }
 
     #[test]
+    fn what_is_exposed_goes_with_its_cloud() {
+        let mut plane = Bundle::parse(SMALL).expect("parses").planes.remove(0);
+        plane.metadata.uid = Some("u-1".into());
+        let owner = &exposures(&plane)[0]["metadata"]["ownerReferences"][0];
+        assert_eq!(
+            (&owner["kind"], &owner["name"], &owner["uid"]),
+            (&json!("ControlPlane"), &json!("cloud"), &json!("u-1"))
+        );
+        // Others make the Deployments: none of these may be taken for the controller's.
+        assert!(owner["controller"] != true);
+    }
+
+    #[test]
+    fn what_names_no_namespace_belongs_to_the_default_one() {
+        let text = "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {name: x}\n\
+            spec: {openStackRelease: '2025.2'}\n---\n\
+            apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: mine}\n";
+        let bundle = Bundle::parse(text).expect("parses");
+        assert_eq!(bundle.planes[0].namespace().as_deref(), Some("openstack"));
+        assert_eq!(bundle.objects[0]["metadata"]["namespace"], "openstack");
+        assert_eq!(bundle.objects[1]["metadata"]["namespace"], "mine");
+        let moved = bundle.shifted(1).expect("moves");
+        assert_eq!(moved.planes[0].namespace().as_deref(), Some("openstack"));
+    }
+
+    #[test]
     fn bad_files_are_named() {
         for (text, expected) in [
             ("kind: X\nmetadata: {name: x}\n", "document 1 has no apiVersion"),
             ("apiVersion: v1\nkind: X\n", "document 1 has no metadata.name"),
+            (
+                "apiVersion: v1\nkind: X\nmetadata: {name: x, namespace: no}\n",
+                "document 1: metadata.namespace false is no name; put it in quotes",
+            ),
             (
                 "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {name: x}\nspec: {region: r}\n",
                 "document 1, a ControlPlane: missing field `openStackRelease`",

@@ -8,6 +8,7 @@ use futures::{TryStreamExt, pin_mut};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 
+use super::{pods, snapshot};
 use crate::failure::Failure;
 
 /// What has been said already.
@@ -25,10 +26,14 @@ pub struct News {
 }
 
 impl Told {
-    /// Pure but for what it remembers.
+    /// Pure but for what it remembers. What was said about an older generation is no news.
     pub fn look(&mut self, plane: &ControlPlane) -> News {
         let mut news = News::default();
-        let Some(status) = &plane.status else { return news };
+        let generation = plane.metadata.generation;
+        let status = plane.status.as_ref();
+        let Some(status) = status.filter(|status| status.observed_generation == generation) else {
+            return news;
+        };
         for (name, service) in status.services.iter().filter(|(_, service)| service.ready) {
             if self.met.insert(format!("service {name}")) {
                 let version = service.version.as_deref().unwrap_or_default();
@@ -50,19 +55,25 @@ impl Told {
             .conditions
             .iter()
             .find(|condition| condition.type_ == "Ready");
-        let current = status.observed_generation == plane.metadata.generation;
-        news.ready = current && ready.is_some_and(|condition| condition.status == "True");
-        if let Some(ready) =
-            ready.filter(|condition| condition.status != "True" && condition.message != self.waits)
-        {
-            self.waits.clone_from(&ready.message);
-            news.lines.push(format!("… {}", ready.message));
+        news.ready = ready.is_some_and(|condition| condition.status == "True");
+        if let Some(ready) = ready.filter(|_| !news.ready) {
+            news.lines.extend(self.wait(&ready.message));
         }
         news
     }
+
+    /// What is waited for, unless that was the last that was said.
+    fn wait(&mut self, message: &str) -> Option<String> {
+        let new = self.waits != message;
+        message.clone_into(&mut self.waits);
+        new.then(|| format!("… {message}"))
+    }
 }
 
-/// Waits until the cloud is Ready; `false` when the patience ended first.
+/// How often the pods of a cloud that says Ready are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Waits until the cloud is Ready, and so is each of its pods; `false` when the patience ended first.
 pub async fn follow(
     client: &Client,
     namespace: &str,
@@ -76,16 +87,32 @@ pub async fn follow(
     pin_mut!(changes);
     let mut told = Told::default();
     let until_ready = async {
-        while let Some(plane) = changes.try_next().await? {
+        let mut says_ready: Option<ControlPlane> = None;
+        loop {
+            let change = match says_ready.take() {
+                None => changes.try_next().await?,
+                Some(plane) => match tokio::time::timeout(LOOK, changes.try_next()).await {
+                    Ok(change) => change?,
+                    Err(_) => Some(plane),
+                },
+            };
+            let plane = change.ok_or_else(|| anyhow::anyhow!("the watch of the cloud ended"))?;
             let news = told.look(&plane);
             for line in &news.lines {
                 say(line);
             }
             if news.ready {
-                return Ok(());
+                let seen = snapshot::read(client, namespace).await?;
+                let uid = plane.metadata.uid.as_deref().unwrap_or_default();
+                let Some(pod) = pods::not_ready(&seen, uid) else {
+                    return Ok(());
+                };
+                if let Some(line) = told.wait(&pod) {
+                    say(&line);
+                }
+                says_ready = Some(plane);
             }
         }
-        Err(Failure::Failed(anyhow::anyhow!("the watch of the cloud ended")))
     };
     match tokio::time::timeout(patience, until_ready).await {
         Ok(outcome) => outcome.map(|()| true),
@@ -126,9 +153,24 @@ mod tests {
     }
 
     #[test]
-    fn an_old_generation_is_not_ready() {
-        let mut old = plane("True", "", json!({}));
-        old.metadata.generation = Some(2);
-        assert!(!Told::default().look(&old).ready);
+    fn an_old_generation_is_no_news() {
+        let mut told = Told::default();
+        let services = json!({"keystone": {"ready": true, "version": "28.1.0"}});
+        for (ready, message) in [("True", ""), ("False", "Keystone: db-sync runs")] {
+            let mut old = plane(ready, message, services.clone());
+            old.metadata.generation = Some(2);
+            assert_eq!(told.look(&old), News::default());
+        }
+        // What is true of the new one is told then.
+        let news = told.look(&plane("True", "", services));
+        assert_eq!(news.lines, ["keystone 28.1.0 is ready"]);
+    }
+
+    #[test]
+    fn what_is_waited_for_is_said_when_it_changes() {
+        let mut told = Told::default();
+        assert_eq!(told.wait("Pod a"), Some("… Pod a".into()));
+        assert_eq!(told.wait("Pod a"), None);
+        assert_eq!(told.wait("Pod b"), Some("… Pod b".into()));
     }
 }

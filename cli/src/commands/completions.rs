@@ -6,7 +6,14 @@ use clap_complete::Shell;
 use crate::failure::Failure;
 use crate::output::print;
 
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 completions bash > /etc/bash_completion.d/c5c3
+  c5c3 completions zsh > \"${fpath[1]}/_c5c3\"
+  c5c3 completions fish > ~/.config/fish/completions/c5c3.fish";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[arg(value_enum)]
     shell: Shell,

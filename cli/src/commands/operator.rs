@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use c5c3_api::Origin;
 use c5c3_control_plane as control_plane;
 use c5c3_kit::fault::plain;
 use c5c3_kit::lease::{Candidate, Terms};
@@ -14,7 +15,14 @@ use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
 
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 operator all                                   every operator, on the current context
+  c5c3 operator services --namespace openstack        those of the services, for one namespace
+  c5c3 operator control-plane --context production --leader-elect";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(subcommand)]
     operator: Operator,
@@ -23,10 +31,19 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Operator {
     /// All operators in one process.
+    #[command(after_help = "Examples:
+  c5c3 operator all
+  c5c3 operator all --kubeconfig production.yaml --leader-elect")]
     All(Shared),
     /// ControlPlane, CredentialRotation and SecretAggregate.
+    #[command(after_help = "Examples:
+  c5c3 operator control-plane --context production
+  c5c3 operator control-plane --cluster edge=edge-1      with a second cluster, called edge")]
     ControlPlane(Shared),
     /// Keystone, Glance and Placement.
+    #[command(after_help = "Examples:
+  c5c3 operator services --namespace openstack
+  c5c3 operator services --log c5c3_services=debug,warn")]
     Services(Shared),
 }
 
@@ -161,6 +178,34 @@ async fn serve(operator: Operator) -> Result<(), Failure> {
     result
 }
 
+/// Kinds of ours come from this program, those of others with their operators.
+fn lacking(groups: &[&str]) -> String {
+    let foreign = |group: &&str| {
+        let mut kinds = c5c3_api::registry().iter();
+        kinds.any(|kind| kind.group == **group && kind.origin == Origin::Foreign)
+    };
+    let (others, ours): (Vec<&str>, Vec<&str>) = groups.iter().copied().partition(foreign);
+    let mut parts = Vec::new();
+    if !ours.is_empty() {
+        parts.push(format!(
+            "no kinds of {}: install them with `c5c3 crds | kubectl apply --server-side -f -`",
+            ours.join(", ")
+        ));
+    }
+    if !others.is_empty() {
+        let named = others.iter().map(|group| match *group {
+            "k8s.mariadb.com" => format!("{group} (mariadb-operator)"),
+            "memcached.c5c3.io" => format!("{group} (memcached-operator)"),
+            group => group.to_owned(),
+        });
+        parts.push(format!(
+            "no kinds of {}: install the operators of these projects, which bring them",
+            named.collect::<Vec<_>>().join(", ")
+        ));
+    }
+    format!("the cluster has {}", parts.join("; and "))
+}
+
 /// Waits until the API server answers and has the groups; `false` when the stop came first.
 async fn served(
     clusters: &Clusters,
@@ -177,10 +222,7 @@ async fn served(
                 if missing.is_empty() {
                     return Ok(true);
                 }
-                let groups = missing.join(", ");
-                format!(
-                    "the cluster has no kinds of {groups}; install them with `c5c3 crds | kubectl apply --server-side -f -`"
-                )
+                lacking(&missing)
             }
             Err(error) => format!("no answer from the API server: {}", plain(&error)),
         };
@@ -225,5 +267,23 @@ async fn lead(operator: &Operator, clusters: Clusters, metrics: Metrics, stop: S
             hold.await;
             result
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_to_be_had_where_it_comes_from() {
+        let ours = lacking(&["c5c3.io"]);
+        assert!(ours.contains("`c5c3 crds | kubectl apply"), "{ours}");
+        let others = lacking(&["k8s.mariadb.com"]);
+        assert!(
+            others.contains("mariadb-operator") && !others.contains("c5c3 crds"),
+            "{others}"
+        );
+        let both = lacking(&["c5c3.io", "k8s.mariadb.com"]);
+        assert!(both.contains("of c5c3.io:") && both.contains("; and no kinds of k8s.mariadb.com"));
     }
 }

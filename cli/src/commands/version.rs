@@ -6,7 +6,13 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::output::{Format, print, print_values};
 
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 version
+  c5c3 version -o json";
+
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,

@@ -26,6 +26,9 @@ pub enum Error {
     Api { what: String, source: Box<kube::Error> },
     #[error("{0}")]
     Said(String),
+    /// What was asked for is wrong in itself.
+    #[error("{0}")]
+    Refused(String),
 }
 
 impl Error {

@@ -65,6 +65,14 @@ impl Cloud {
         said(output, &format!("{command} {}", arguments.join(" ")))
     }
 
+    /// The same, whatever comes of it: exit code, output and complaint.
+    pub fn tried(&self, command: &str, arguments: &[&str]) -> anyhow::Result<(i32, String, String)> {
+        let output = self.command(command, arguments).stdin(Stdio::null()).output()?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let code = output.status.code().context("an exit code")?;
+        Ok((code, text(&output.stdout), text(&output.stderr)))
+    }
+
     pub fn c5c3(&self, arguments: &[&str]) -> anyhow::Result<String> {
         said(
             Command::new(&self.program)

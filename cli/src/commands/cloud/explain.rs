@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::cloud::access::Target;
 use crate::cloud::{explain, snapshot};
 use crate::commands::block_on;
+use crate::commands::cloud::status::{has_cloud, no_cloud};
 use crate::failure::Failure;
 use crate::output::{Format, print, print_values};
 
@@ -13,7 +14,12 @@ const EXAMPLES: &str = "\
 Examples:
   c5c3 explain                     what blocks the cloud, and what to do about it
   c5c3 explain glance/glance       the same for one object
-  c5c3 explain pod/mariadb-0 -o json";
+  c5c3 explain service.openstack.k-orc.cloud/glance
+  c5c3 explain pod/mariadb-0 -o json
+
+Exit codes:
+  0  nothing blocks           3  no such object, cloud or cluster
+  4  something blocks";
 
 /// Say the one thing that blocks, and what to do about it.
 #[derive(Args)]
@@ -21,7 +27,7 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// KIND/NAME [default: whatever is not well]
+    /// KIND/NAME or KIND.GROUP/NAME [default: whatever is not well]
     #[arg(value_name = "OBJECT", value_parser = object)]
     object: Option<(String, String)>,
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
@@ -35,7 +41,6 @@ fn object(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Exit code 4 when something blocks.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
@@ -44,14 +49,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .object
             .as_ref()
             .map(|(kind, name)| (kind.as_str(), name.as_str()));
+        if named.is_none() && !has_cloud(&seen) {
+            return Err(Failure::NotFound(no_cloud(&target.namespace)));
+        }
         let start = explain::start(&seen, named).map_err(Failure::NotFound)?;
         let found = start
             .map(|object| explain::explain(&seen, object))
             .unwrap_or_default();
-        if arguments.output != Format::Table {
-            return print_values(&[json!(found)], arguments.output);
+        match arguments.output {
+            Format::Table => print(&words(&found))?,
+            format => print_values(&[json!(found)], format)?,
         }
-        print(&words(&found))
+        match found.chain.is_empty() {
+            true => Ok(()),
+            false => Err(Failure::Unwell),
+        }
     })
 }
 

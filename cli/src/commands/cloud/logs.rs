@@ -11,6 +11,7 @@ use kube::{Api, ResourceExt};
 use crate::cloud::access::Target;
 use crate::commands::block_on;
 use crate::failure::Failure;
+use crate::output::say_aside;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,7 +108,7 @@ async fn follow(
         Ok(stream) => stream.lines(),
         Err(kube::Error::Api(status)) => {
             // One that has not started must not hide the others.
-            eprintln!("{pod}: {}", status.message);
+            say_aside(&format!("{pod}: {}", status.message));
             return Ok(());
         }
         Err(error) => return Err(error.into()),

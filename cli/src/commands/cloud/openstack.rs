@@ -10,7 +10,7 @@ use crate::cloud::access::Target;
 use crate::cloud::login;
 use crate::commands::block_on;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, say_aside};
 
 /// Run the openstack command of our image, logged in as the administrator.
 #[derive(Args)]
@@ -67,7 +67,7 @@ pub fn run(arguments: &Openstack) -> Result<(), Failure> {
     let ended = match images.run(&login.release, name, &call) {
         Err(c5c3_image_builder::Error::NoImage { .. }) => {
             let release = &login.release;
-            images.build(release, &[name.to_owned()], |line| eprintln!("{line}"))?;
+            images.build(release, &[name.to_owned()], say_aside)?;
             images.run(release, name, &call)?
         }
         other => other?,

@@ -15,7 +15,11 @@ const EXAMPLES: &str = "\
 Examples:
   c5c3 status
   c5c3 status -o json
-  c5c3 status --context production --namespace cloud-a";
+  c5c3 status --context production --namespace cloud-a
+
+Exit codes:
+  0  all is well              3  no such cloud or cluster
+  4  something is not well";
 
 /// Show a cloud on one screen: is it well, and if not, why.
 #[derive(Args)]
@@ -55,16 +59,37 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let seen = snapshot::read(&target.client().await?, &target.namespace).await?;
         let screen = screen(&seen);
         if arguments.output != Format::Table {
-            return print_values(&[json!(screen)], arguments.output);
+            print_values(&[json!(screen)], arguments.output)?;
+        } else if screen.exists() {
+            show(&screen)?;
         }
-        if screen.clouds.is_empty() && screen.parts.is_empty() {
-            return print(&format!(
-                "There is no cloud in namespace {}: `c5c3 up` makes one.\n",
-                target.namespace
-            ));
+        match (screen.exists(), screen.is_well()) {
+            (false, _) => Err(Failure::NotFound(no_cloud(&target.namespace))),
+            (true, false) => Err(Failure::Unwell),
+            (true, true) => Ok(()),
         }
-        show(&screen)
     })
+}
+
+impl Screen {
+    fn exists(&self) -> bool {
+        !self.clouds.is_empty() || !self.parts.is_empty()
+    }
+
+    fn is_well(&self) -> bool {
+        self.clouds.iter().chain(&self.parts).all(|row| row.ready)
+    }
+}
+
+/// Whether there is anything to tell of.
+pub fn has_cloud(seen: &Snapshot) -> bool {
+    screen(seen).exists()
+}
+
+pub fn no_cloud(namespace: &str) -> String {
+    format!(
+        "there is no cloud in namespace {namespace}: `c5c3 up` makes one, --namespace names another place"
+    )
 }
 
 fn show(screen: &Screen) -> Result<(), Failure> {
@@ -227,6 +252,20 @@ mod tests {
         );
         assert_eq!(row.endpoint, "http://127.0.0.1:5000/v3");
         assert_eq!(screen.catalogue, (1, 1));
+        assert!(screen.exists() && screen.is_well());
         assert_eq!(screen.pods, ["p: Starting: it is being started"]);
+    }
+
+    #[test]
+    fn a_cloud_that_is_not_ready_is_not_well_and_none_is_none() {
+        let plane = |ready: &str| Snapshot {
+            objects: vec![
+                json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "cloud"},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]}}),
+            ],
+        };
+        assert!(screen(&plane("True")).is_well());
+        assert!(!screen(&plane("False")).is_well());
+        assert!(has_cloud(&plane("False")) && !has_cloud(&Snapshot::default()));
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Context;
 use c5c3_api::{Origin, registry};
 use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
 use clap::Args;
-use embedded_node::cluster::daemon::{Options, Running, ready};
+use embedded_node::cluster::daemon::{Options, Running, say};
 use embedded_node::network::Inside;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
@@ -47,19 +47,19 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let stop = Stop::on_signal().context("signals")?;
     let options = Options {
-        state: arguments.place.state_dir.clone(),
+        state: arguments.place.path().to_owned(),
         image_stores: vec![arguments.image_store.clone()],
         init: own(&["node-init"])?,
     };
-    let mut say = |line: &str| println!("{line}");
-    let running = Running::start(&options, &mut say).await?;
+    let mut say = say;
+    let mut running = Running::start(&options, &mut say).await?;
     if !arguments.cluster_only {
         say("installs the kinds of CobaltCore");
         install(&running.client()).await?;
         tokio::spawn(operate(Crew::of(&running), stop.clone()));
     }
     running.ready(PATIENCE, &mut say).await?;
-    ready()?;
+    running.announce()?;
     stop.requested().await;
     running.stop().await;
     Ok(())

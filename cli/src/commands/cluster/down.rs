@@ -3,14 +3,17 @@
 use clap::Args;
 use embedded_node::cluster::down;
 
-use super::Place;
+use super::{Place, failed};
 use crate::commands::block_on;
 use crate::failure::Failure;
+use crate::output::say;
 
 const EXAMPLES: &str = "\
 Examples:
   c5c3 down             stop it; `c5c3 up` goes on where it was
-  c5c3 down --purge     stop it and remove all that it kept";
+  c5c3 down --purge     stop it and remove all that it kept
+
+Only a directory that holds a cluster is purged, and of that only what the cluster made.";
 
 /// Stop the embedded cluster with all its pods.
 #[derive(Args)]
@@ -24,6 +27,9 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut say = |line: &str| println!("{line}");
-    block_on(async { Ok(down::down(&arguments.place.state_dir, arguments.purge, &mut say).await?) })
+    block_on(async {
+        down::down(arguments.place.path(), arguments.purge, &mut say)
+            .await
+            .map_err(failed)
+    })
 }

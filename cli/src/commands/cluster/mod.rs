@@ -2,6 +2,7 @@
 
 pub mod daemon;
 pub mod down;
+mod farewell;
 pub mod node;
 pub mod up;
 
@@ -11,26 +12,52 @@ use clap::Args;
 
 use crate::failure::Failure;
 
+/// Refusals are the caller's to correct.
+fn failed(error: embedded_node::Error) -> Failure {
+    match error {
+        embedded_node::Error::Refused(text) => Failure::Usage(text),
+        other => other.into(),
+    }
+}
+
 /// Where a cluster is kept when nobody says otherwise.
 const STATE: &str = "/var/lib/c5c3/cluster";
 
 /// Where a cluster keeps everything.
 #[derive(Args, Clone)]
 pub struct Place {
-    /// Directory that holds the whole cluster.
-    #[arg(
-        long,
-        value_name = "DIRECTORY",
-        env = "C5C3_STATE_DIR",
-        default_value = STATE
-    )]
-    pub state_dir: PathBuf,
+    /// Directory that holds the whole cluster [default: /var/lib/c5c3/cluster]
+    #[arg(long, value_name = "DIRECTORY", env = "C5C3_STATE_DIR", value_parser = absolute)]
+    state_dir: Option<PathBuf>,
 }
 
 impl Place {
-    pub fn is_default(&self) -> bool {
-        self.state_dir == Path::new(STATE)
+    #[cfg(test)]
+    pub fn at(state_dir: Option<PathBuf>) -> Self {
+        Place { state_dir }
     }
+
+    pub fn path(&self) -> &Path {
+        self.state_dir.as_deref().unwrap_or(Path::new(STATE))
+    }
+
+    /// Whether somebody chose it.
+    pub fn named(&self) -> bool {
+        self.state_dir.is_some()
+    }
+
+    /// What other commands need to find it: empty, or with a blank before it.
+    pub fn argument(&self) -> String {
+        if self.path() == Path::new(STATE) {
+            return String::new();
+        }
+        format!(" --state-dir {}", self.path().display())
+    }
+}
+
+/// The daemon works elsewhere: a relative path would be another one there.
+pub fn absolute(text: &str) -> Result<PathBuf, String> {
+    std::path::absolute(text).map_err(|error| format!("{text:?} is no path: {error}"))
 }
 
 /// This program with a subcommand, for processes that run on their own.

@@ -25,6 +25,9 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// List the nodes.
+    #[command(after_help = "Examples:
+  c5c3 node list
+  c5c3 node list -o json")]
     List {
         #[command(flatten)]
         place: Place,
@@ -32,12 +35,16 @@ enum Command {
         output: Format,
     },
     /// Pull a node's plug; it stays off until it is started.
+    #[command(after_help = "Examples:
+  c5c3 node kill node-2      its pods are lost, and made anew elsewhere")]
     Kill {
         #[command(flatten)]
         place: Place,
         name: String,
     },
     /// Put the plug back.
+    #[command(after_help = "Examples:
+  c5c3 node start node-2")]
     Start {
         #[command(flatten)]
         place: Place,
@@ -48,13 +55,13 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::List { place, output } => list(place, *output),
-        Command::Kill { place, name } => block_on(async { Ok(nodes::kill(&place.state_dir, name).await?) }),
-        Command::Start { place, name } => block_on(async { Ok(nodes::start(&place.state_dir, name).await?) }),
+        Command::Kill { place, name } => block_on(async { Ok(nodes::kill(place.path(), name).await?) }),
+        Command::Start { place, name } => block_on(async { Ok(nodes::start(place.path(), name).await?) }),
     }
 }
 
 fn list(place: &Place, output: Format) -> Result<(), Failure> {
-    let listed = nodes::list(&place.state_dir)?;
+    let listed = nodes::list(place.path())?;
     if output != Format::Table {
         let values: Vec<_> = listed
             .iter()

@@ -5,28 +5,35 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use c5c3_api::c5c3::ControlPlane;
 use c5c3_image_builder::Images;
 use clap::{Args, ValueEnum};
 use embedded_node::cluster::up;
-use kube::ResourceExt;
+use kube::{Api, Client, ResourceExt};
 
-use super::{Place, own};
+use super::farewell::farewell;
+use super::{Place, absolute, failed, own};
 use crate::cloud::access::Target;
-use crate::cloud::profile::Bundle;
+use crate::cloud::profile::{Bundle, exposures};
 use crate::cloud::{apply, explain, progress, snapshot};
 use crate::commands::block_on;
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
+use crate::output::{print, say};
 
 const EXAMPLES: &str = "\
 Examples:
   c5c3 up                          a small cloud, or go on where it was
   c5c3 up --profile ha             three replicas of everything on three nodes
-  c5c3 up -f my-cloud.yaml         a ControlPlane of your own
+  c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
   c5c3 up --profile none           the cluster and all operators, without a cloud
   c5c3 up --cluster-only           a plain Kubernetes, without kinds and operators of CobaltCore
 
-It can be stopped at any time: what runs goes on, and `c5c3 up` again waits for the rest.";
+Without --profile and --file it waits for the clouds that are there, and makes a small one when there
+is none. What names no namespace in a file belongs to `openstack`. It can be stopped at any time: what
+runs goes on, and `c5c3 up` again waits for the rest.
+
+Exit codes: 2 when a file or a directory is refused, 4 when the cloud is not ready in time.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Profile {
@@ -80,27 +87,41 @@ pub struct Arguments {
         long,
         value_name = "DIRECTORY",
         env = "C5C3_IMAGE_STORE",
+        value_parser = absolute,
         default_value = c5c3_image_builder::STORE
     )]
     image_store: PathBuf,
 }
 
 impl Arguments {
-    fn bundle(&self) -> Result<Bundle, Failure> {
-        let text = match (&self.file, self.profile) {
-            _ if self.cluster_only => String::new(),
-            (Some(file), _) => read(file)?,
-            (None, profile) => profile
-                .unwrap_or(Profile::Small)
-                .text()
-                .unwrap_or_default()
-                .to_owned(),
-        };
+    /// What is asked for; `None` when the clouds that are there already decide.
+    fn asked(&self) -> Result<Option<Bundle>, Failure> {
+        let known = self.place.path().join("api").exists();
+        match (&self.file, self.profile) {
+            _ if self.cluster_only => Ok(Some(Bundle::default())),
+            (Some(file), _) => {
+                let bundle = self.parse(&read(file)?)?;
+                if bundle.objects.is_empty() {
+                    return Err(Failure::Usage(format!("{}: it holds no object", file.display())));
+                }
+                Ok(Some(bundle))
+            }
+            (None, Some(profile)) => self.parse(profile.text().unwrap_or_default()).map(Some),
+            (None, None) if known => Ok(None),
+            (None, None) => self.small().map(Some),
+        }
+    }
+
+    fn small(&self) -> Result<Bundle, Failure> {
+        self.parse(Profile::Small.text().unwrap_or_default())
+    }
+
+    fn parse(&self, text: &str) -> Result<Bundle, Failure> {
         let named = |error| match &self.file {
             Some(file) => Failure::Usage(format!("{}: {error}", file.display())),
             None => Failure::Usage(error),
         };
-        Bundle::parse(&text)
+        Bundle::parse(text)
             .and_then(|bundle| bundle.shifted(self.port_offset))
             .map_err(named)
     }
@@ -117,35 +138,34 @@ fn read(file: &Path) -> Result<String, Failure> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let bundle = arguments.bundle()?;
+    let asked = arguments.asked()?;
     let start = Instant::now();
-    let building = build(&arguments.image_store, &bundle, start);
+    let store = &arguments.image_store;
+    // Images are built while the cluster starts, when it is clear which.
+    let building = asked.as_ref().and_then(|bundle| build(store, bundle, start));
     let up = cluster(arguments, start)?;
-    if let Some(building) = building {
+    let bundle = match asked {
+        Some(bundle) => bundle,
+        None => block_on(present(arguments))?,
+    };
+    if let Some(building) = building.or_else(|| build(store, &bundle, start)) {
         building
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     }
-    for plane in &bundle.planes {
-        cloud(
-            arguments,
-            &bundle,
-            &plane.namespace().unwrap_or_default(),
-            &plane.name_any(),
-            start,
-        )?;
+    if !bundle.objects.is_empty() || !bundle.planes.is_empty() {
+        block_on(bring(arguments, &bundle, start))?;
     }
-    finish(arguments, &up, &bundle, start);
-    Ok(())
+    print(&farewell(&arguments.place, &up, &bundle, start.elapsed()))
 }
 
 fn tell(start: Instant, line: &str) {
-    println!("{:>6.1} s  {line}", start.elapsed().as_secs_f32());
+    say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f32()));
 }
 
 type Building = std::thread::JoinHandle<Result<(), c5c3_image_builder::Error>>;
 
-/// Builds what is missing while the cluster starts.
+/// Builds what is missing, beside whatever else happens.
 fn build(store: &Path, bundle: &Bundle, start: Instant) -> Option<Building> {
     let wanted = bundle.images();
     if wanted.is_empty() {
@@ -161,7 +181,7 @@ fn build(store: &Path, bundle: &Bundle, start: Instant) -> Option<Building> {
 }
 
 fn cluster(arguments: &Arguments, start: Instant) -> Result<up::Up, Failure> {
-    let state = arguments.place.state_dir.to_string_lossy().into_owned();
+    let state = arguments.place.path().to_string_lossy().into_owned();
     let store = arguments.image_store.to_string_lossy().into_owned();
     let mut command = vec!["daemon", "--state-dir", &state, "--image-store", &store];
     if arguments.cluster_only {
@@ -169,83 +189,69 @@ fn cluster(arguments: &Arguments, start: Instant) -> Result<up::Up, Failure> {
     }
     let ha = arguments.profile == Some(Profile::Ha);
     let options = up::Options {
-        state: arguments.place.state_dir.clone(),
+        state: arguments.place.path().to_owned(),
         nodes: arguments.nodes.or(ha.then_some(3)),
         registries: arguments.registries.clone(),
         daemon: own(&command)?,
     };
     let mut say = |line: &str| tell(start, line);
-    block_on(async { Ok(up::up(&options, &mut say).await?) })
+    block_on(async { up::up(&options, &mut say).await.map_err(failed) })
 }
 
-/// Applies the objects, unless they are there and nobody asked for others, and waits until all is Ready.
-fn cloud(
-    arguments: &Arguments,
-    bundle: &Bundle,
-    namespace: &str,
-    name: &str,
-    start: Instant,
-) -> Result<(), Failure> {
-    let target = Target::embedded(&arguments.place, namespace);
-    let asked = arguments.file.is_some() || arguments.profile.is_some();
-    block_on(async {
-        let client = target.client().await?;
-        for namespace in bundle.namespaces() {
-            apply::namespace(&client, namespace).await?;
-        }
-        for object in bundle.exposures().iter().chain(&bundle.objects) {
-            if asked || !apply::exists(&client, object).await? {
-                apply::apply(&client, object).await?;
-            }
-        }
-        let mut say = |line: &str| tell(start, line);
-        let patience = Duration::from_secs(arguments.wait);
-        if progress::follow(&client, namespace, name, patience, &mut say).await? {
-            return Ok(());
-        }
-        let seen = snapshot::read(&client, namespace).await?;
-        let blocked = explain::start(&seen, None)
-            .ok()
-            .flatten()
-            .map(|object| words(&explain::explain(&seen, object)))
-            .unwrap_or_default();
-        Err(Failure::NotReady(format!(
-            "the cloud is not ready after {} s; it goes on, `c5c3 up` waits again\n\n{blocked}",
-            arguments.wait
-        )))
-    })
-}
-
-fn finish(arguments: &Arguments, up: &up::Up, bundle: &Bundle, start: Instant) {
-    let state = if arguments.place.is_default() {
-        String::new()
-    } else {
-        format!(" --state-dir {}", arguments.place.state_dir.display())
+/// The clouds that are there, else a small one.
+async fn present(arguments: &Arguments) -> Result<Bundle, Failure> {
+    let client = Target::embedded(&arguments.place).client().await?;
+    let planes = match Api::<ControlPlane>::all(client).list(&Default::default()).await {
+        Ok(list) => list.items,
+        // Applying a cloud will say what to do about a cluster without our kinds.
+        Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+        Err(error) => return Err(error.into()),
     };
-    if bundle.planes.is_empty() {
-        println!(
-            "{}",
-            if up.already {
-                "It runs already."
-            } else {
-                "It runs."
-            }
-        );
-    } else {
-        println!(
-            "\nThe cloud is ready after {:.1} s.\n",
-            start.elapsed().as_secs_f32()
-        );
-        println!("Use it:");
-        println!("  c5c3 openstack{state} token issue        the openstack command, logged in as admin");
-        println!("  c5c3 status{state}                       all of it on one screen");
-        println!("  eval \"$(c5c3 env{state})\"                the login for any other client");
+    let staying = |plane: &ControlPlane| plane.metadata.deletion_timestamp.is_none();
+    let planes: Vec<ControlPlane> = planes.into_iter().filter(staying).collect();
+    if planes.is_empty() {
+        return arguments.small();
     }
-    println!("\nLook into it:\n  export KUBECONFIG={}", up.kubeconfig.display());
-    if bundle.planes.is_empty() {
-        println!("  kubectl get nodes");
-    } else {
-        println!("  kubectl -n openstack get controlplane,pods");
+    Ok(Bundle::of(planes))
+}
+
+/// Applies the objects and waits until every cloud among them is ready.
+async fn bring(arguments: &Arguments, bundle: &Bundle, start: Instant) -> Result<(), Failure> {
+    let client = Target::embedded(&arguments.place).client().await?;
+    for object in &bundle.objects {
+        apply::apply(&client, object).await?;
     }
-    println!("\nStop it:\n  c5c3 down{state}");
+    for plane in &bundle.planes {
+        let api: Api<ControlPlane> = Api::namespaced(client.clone(), &place(plane));
+        // As the server knows it: what belongs to it names its uid.
+        for service in exposures(&api.get(&plane.name_any()).await?) {
+            apply::apply(&client, &service).await?;
+        }
+    }
+    let began = Instant::now();
+    for plane in &bundle.planes {
+        let patience = Duration::from_secs(arguments.wait).saturating_sub(began.elapsed());
+        let mut say = |line: &str| tell(start, line);
+        if !progress::follow(&client, &place(plane), &plane.name_any(), patience, &mut say).await? {
+            return Err(late(&client, plane, arguments.wait).await?);
+        }
+    }
+    Ok(())
+}
+
+/// Reading a file has given it a namespace, and so has the server.
+fn place(plane: &ControlPlane) -> String {
+    plane.namespace().unwrap_or_default()
+}
+
+async fn late(client: &Client, plane: &ControlPlane, wait: u64) -> Result<Failure, Failure> {
+    let seen = snapshot::read(client, &place(plane)).await?;
+    let blocked = explain::start(&seen, None)
+        .ok()
+        .flatten()
+        .map(|object| words(&explain::explain(&seen, object)))
+        .unwrap_or_default();
+    Ok(Failure::NotReady(format!(
+        "the cloud is not ready after {wait} s; it goes on, `c5c3 up` waits again\n\n{blocked}"
+    )))
 }

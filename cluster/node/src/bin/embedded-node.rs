@@ -44,7 +44,7 @@ fn own(args: &[&str]) -> Result<Vec<String>> {
 
 async fn run(args: &[String]) -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut say = |line: &str| println!("{line}");
+    let mut say = daemon::say;
     match args.as_slice() {
         ["up", state, count, stores @ ..] => {
             let mut command = vec!["daemon", *state];

@@ -1,6 +1,7 @@
 //! The process behind a cluster.
 
 use std::fs::File;
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
@@ -33,17 +35,51 @@ pub struct Options {
     pub init: Vec<String>,
 }
 
+/// The last line of a start.
+pub const READY: &str = "ready";
+
 /// Says what happens while a cluster starts.
 pub type Say<'a> = &'a mut (dyn FnMut(&str) + Send);
 
-fn identity(layout: &Layout) -> PathBuf {
-    layout.state().join("daemon.json")
+/// Says it on standard output. Whoever started the daemon may be gone: it lives on.
+pub fn say(line: &str) {
+    let mut out = std::io::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// What a daemon tells others by a file.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Identity {
+    #[serde(flatten)]
+    process: Process,
+    /// Its nodes are Ready, and what it brings along is there.
+    #[serde(default)]
+    ready: bool,
+}
+
+impl Identity {
+    fn file(layout: &Layout) -> PathBuf {
+        layout.state().join("daemon.json")
+    }
+
+    fn load(layout: &Layout) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(Self::file(layout)).ok()?).ok()
+    }
+
+    fn store(&self, layout: &Layout) -> Result<()> {
+        let text = serde_json::to_string(self).map_err(|e| Error::said(e.to_string()))?;
+        crate::node::write(&Self::file(layout), &text)
+    }
+}
+
+/// Whether the daemon's start has come to its end.
+pub fn is_ready(layout: &Layout, daemon: &Process) -> bool {
+    Identity::load(layout).is_some_and(|known| known.ready && known.process == *daemon)
 }
 
 /// The daemon of this cluster, when it runs.
 pub fn running(layout: &Layout) -> Option<Process> {
-    let text = std::fs::read(identity(layout)).unwrap_or_default();
-    let known: Option<Process> = serde_json::from_slice(&text).ok();
+    let known = Identity::load(layout).map(|known| known.process);
     known.filter(Process::alive).or_else(|| {
         // It has just started, or its file is damaged: the lock tells too.
         let lock = std::fs::metadata(lock_file(layout)).ok()?;
@@ -97,6 +133,7 @@ pub struct Running {
     site: Arc<Site>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     layout: Layout,
+    identity: Identity,
     _lock: File,
 }
 
@@ -107,9 +144,12 @@ impl Running {
         let held = lock(&layout).await?;
         let mut settings =
             Settings::load(&layout)?.ok_or_else(|| Error::said("the state directory has no settings"))?;
-        let own = Process::current().ok_or_else(|| Error::said("cannot read /proc"))?;
-        let text = serde_json::to_string(&own).map_err(|e| Error::said(e.to_string()))?;
-        crate::node::write(&identity(&layout), &text)?;
+        let process = Process::current().ok_or_else(|| Error::said("cannot read /proc"))?;
+        let identity = Identity {
+            process,
+            ready: false,
+        };
+        identity.store(&layout)?;
 
         let addresses = settings.addresses;
         say("starts the API server");
@@ -180,6 +220,7 @@ impl Running {
             site,
             tasks,
             layout,
+            identity,
             _lock: held,
         })
     }
@@ -216,7 +257,7 @@ impl Running {
                 }
                 let object = nodes.get_opt(&entry.name).await.ok().flatten();
                 let up = self.site.up.borrow().contains_key(&entry.name);
-                match up && object.is_some_and(|n| is_ready(&n)) {
+                match up && object.is_some_and(|n| node_is_ready(&n)) {
                     true if told.insert(entry.name.clone()) => say(&format!("{} is Ready", entry.name)),
                     true => {}
                     false => waiting.push(entry.name.clone()),
@@ -236,6 +277,18 @@ impl Running {
         }
     }
 
+    /// Tells `up` that all is well, and lets go of its terminal.
+    pub fn announce(&mut self) -> Result<()> {
+        self.identity.ready = true;
+        self.identity.store(&self.layout)?;
+        say(READY);
+        let null = File::options()
+            .write(true)
+            .open("/dev/null")
+            .map_err(Error::file("open", "/dev/null"))?;
+        nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))
+    }
+
     /// Ends this process' part. Nodes and pods run on.
     pub async fn stop(mut self) {
         self.stop.cancel();
@@ -243,11 +296,11 @@ impl Running {
             let _ = tokio::time::timeout(Duration::from_secs(5), task).await;
         }
         self.server.shutdown().await;
-        let _ = std::fs::remove_file(identity(&self.layout));
+        let _ = std::fs::remove_file(Identity::file(&self.layout));
     }
 }
 
-fn is_ready(node: &NodeObject) -> bool {
+fn node_is_ready(node: &NodeObject) -> bool {
     let conditions = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
     conditions
         .filter(|c| c.type_ == "Ready")
@@ -280,28 +333,36 @@ async fn serve(layout: &Layout, settings: &Settings) -> Result<apiserver::Server
 /// The daemon's whole life: prints progress, then `ready`, and runs until SIGTERM.
 pub async fn run(options: &Options) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::system("listen for signals"))?;
-    let mut say = |line: &str| println!("{line}");
-    let running = Running::start(options, &mut say).await?;
+    let mut running = Running::start(options, &mut say).await?;
     running.ready(Duration::from_secs(120), &mut say).await?;
-    ready()?;
+    running.announce()?;
     terminate.recv().await;
     running.stop().await;
     Ok(())
 }
 
-/// Tells `up` that all is well, and lets go of its terminal.
-pub fn ready() -> Result<()> {
-    println!("ready");
-    let null = File::options()
-        .write(true)
-        .open("/dev/null")
-        .map_err(Error::file("open", "/dev/null"))?;
-    nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_daemon_is_ready_when_it_says_so_of_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let layout = Layout::new(directory.path()).unwrap();
+        let process = Process::current().unwrap();
+        assert!(!is_ready(&layout, &process));
+        for ready in [false, true] {
+            Identity { process, ready }.store(&layout).unwrap();
+            assert_eq!(running(&layout), Some(process));
+            assert_eq!(is_ready(&layout, &process), ready);
+        }
+        // Another process that has the number by now.
+        let other = Process {
+            start: process.start + 1,
+            ..process
+        };
+        assert!(!is_ready(&layout, &other));
+    }
 
     #[test]
     fn the_lock_names_its_holder() {

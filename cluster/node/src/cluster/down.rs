@@ -7,8 +7,8 @@ use k8s_cri::v1::PodSandbox;
 use nix::sys::signal::Signal;
 use tokio::time::{Instant, sleep};
 
-use super::daemon;
 use super::settings::{NodeEntry, Settings};
+use super::{claim, daemon};
 use crate::cgroups;
 use crate::cri::{self, Cri};
 use crate::error::{Error, Result};
@@ -22,9 +22,14 @@ const GRACE: Duration = Duration::from_secs(20);
 
 pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Result<()> {
     if !state.exists() {
+        say(&format!("there is no cluster in {}", state.display()));
         return Ok(());
     }
     let layout = Layout::new(state)?;
+    if purge {
+        let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
+        claim::check_purge(layout.state(), home.as_deref())?;
+    }
     // Settings that cannot be read must not keep a person from cleaning up.
     let settings = match Settings::load(&layout) {
         Ok(Some(settings)) => settings,
@@ -46,8 +51,11 @@ pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Resul
     cgroups::remove_if_empty("c5c3-nodes")?;
     if purge {
         say("removes the state directory");
-        let path = layout.state();
-        std::fs::remove_dir_all(path).map_err(Error::file("remove", path))?;
+        let stays = claim::purge(layout.state())?;
+        if !stays.is_empty() {
+            let (place, stays) = (layout.state().display(), stays.join(", "));
+            say(&format!("{place} stays: {stays} is not of the cluster"));
+        }
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! in one process that runs on its own; nodes outlive it.
 
 mod bootstrap;
+mod claim;
 pub mod daemon;
 pub mod down;
 pub mod machine;

@@ -1,7 +1,8 @@
 //! Everything that is missing, found before anything is started, and said plainly.
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nix::sched::{CloneFlags, unshare};
 
@@ -83,26 +84,36 @@ pub fn install(state: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     say(&format!("installs {list}"));
     let partial = archives.join("partial");
     std::fs::create_dir_all(&partial).map_err(Error::file("make directory", &partial))?;
+    let said = archives.join("apt.log");
+    // A group and a file of its own: Ctrl-C must not leave packages half set up. The next run waits
+    // for this one.
     let run = |args: &[String]| {
+        let log = std::fs::File::create(&said).map_err(Error::file("make", &said))?;
+        let errors = log.try_clone().map_err(Error::file("open", &said))?;
         Command::new("apt-get")
             .args(args)
             .env("DEBIAN_FRONTEND", "noninteractive")
-            .output()
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .process_group(0)
+            .status()
             .map_err(Error::system("run apt-get"))
     };
     let mut done = run(&command)?;
-    if !done.status.success() {
+    if !done.success() {
         // The list of packages may be old or empty.
         say("fetches the list of packages");
         run(&["-o", "DPkg::Lock::Timeout=300", "update"].map(String::from))?;
         done = run(&command)?;
     }
+    let words = std::fs::read(&said).unwrap_or_default();
     let _ = std::fs::remove_dir_all(&archives);
-    match done.status.success() {
+    match done.success() {
         true => Ok(()),
         false => Err(Error::said(format!(
             "apt-get install {list} failed: {}",
-            String::from_utf8_lossy(&done.stderr).trim()
+            String::from_utf8_lossy(&words).trim()
         ))),
     }
 }

@@ -43,8 +43,10 @@ impl Default for Settings {
 }
 
 /// Two copies: one that a failing disk cut short does not stop the cluster.
+pub const FILES: [&str; 2] = ["cluster.json", "cluster.json.copy"];
+
 fn files(layout: &Layout) -> [PathBuf; 2] {
-    ["cluster.json", "cluster.json.copy"].map(|name| layout.state().join(name))
+    FILES.map(|name| layout.state().join(name))
 }
 
 impl Settings {

@@ -123,7 +123,10 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, Cancella
     let blueprint = site.blueprint(entry);
     let node = match Node::find(&blueprint.layout) {
         Some(node) => node,
-        None => Node::start(&blueprint).await?,
+        None => {
+            kubelet::mark_fresh(&site.client, &entry.name).await?;
+            Node::start(&blueprint).await?
+        }
     };
     site.fabric.plug(entry.index, &node.ns).await?;
     let channel = cri::channel(&node.layout.socket());

@@ -9,9 +9,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use super::daemon;
-use super::preflight;
 use super::settings::Settings;
+use super::{claim, daemon, preflight};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 
@@ -36,12 +35,14 @@ pub struct Up {
 
 /// Brings the cluster up; it stays when this returns.
 pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
+    claim::check(&options.state)?;
     let problems = preflight::problems(&options.state);
     if !problems.is_empty() {
         return Err(Error::said(problems.join("\n")));
     }
     preflight::install(&options.state, say)?;
     let layout = Layout::new(&options.state)?;
+    let runs = runs(&layout, say).await?;
     let kubeconfig = layout.state().join("api/kubeconfig");
     let mut settings = Settings::load(&layout)?.unwrap_or_default();
     let before = settings.clone();
@@ -51,7 +52,7 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
             settings.registries.push(host.clone());
         }
     }
-    if answers(&layout, settings.port).await? {
+    if runs {
         if settings != before {
             return Err(Error::said(
                 "the cluster runs with other nodes or registries: `c5c3 down`, then this again",
@@ -70,14 +71,27 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
     })
 }
 
+/// Longer than a daemon gives itself to become ready.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// A daemon that is ready answers at once; one that was just killed never.
+const ANSWER: Duration = Duration::from_secs(30);
+
 /// Whether the daemon runs. One that was just killed or just started is waited for.
-async fn answers(layout: &Layout, port: u16) -> Result<bool> {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while daemon::running(layout).is_some() {
-        if port != 0 && TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
+async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
+    let start = Instant::now();
+    let mut told = false;
+    while let Some(process) = daemon::running(layout) {
+        let ready = daemon::is_ready(layout, &process);
+        // The daemon may have found another port.
+        let port = Settings::load(layout)?.map_or(0, |settings| settings.port);
+        if ready && TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
             return Ok(true);
         }
-        if Instant::now() > deadline {
+        if !ready && !told {
+            say("waits for the cluster, which starts already");
+            told = true;
+        }
+        if start.elapsed() > if ready { ANSWER } else { PATIENCE } {
             return Err(Error::said(format!(
                 "the cluster in {} runs but its API does not answer: `c5c3 down`, then `c5c3 up`",
                 layout.state().display()
@@ -110,7 +124,7 @@ async fn start(options: &Options, layout: &Layout, say: &mut dyn FnMut(&str)) ->
     if let Some(stdout) = child.stdout.take() {
         let mut lines = BufReader::new(stdout).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            if line == "ready" {
+            if line == daemon::READY {
                 return Ok(());
             }
             say(&line);

@@ -3,6 +3,7 @@
 
 mod disk;
 mod events;
+mod fresh;
 mod logs;
 mod node_object;
 mod objects;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use disk::remove_unused;
 pub use events::runtime_events;
+pub use fresh::mark_fresh;
 pub use logs::rotate_above;
 pub use node_object::{Description, mark_down};
 pub use objects::{Catalogue, KubeObjects};

@@ -148,7 +148,8 @@ fn os_name() -> String {
     line.unwrap_or("Linux").trim_matches('"').to_owned()
 }
 
-async fn set_ready(client: &Client, name: &str, status: &str, reason: &str, message: &str) -> Result<()> {
+/// Writes the Ready condition of a node that is there; any other has none.
+pub async fn set_ready(client: &Client, name: &str, status: &str, reason: &str, message: &str) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let what = || format!("condition of node {name}");
     let Some(node) = nodes.get_opt(name).await.map_err(Error::api(what()))? else {

@@ -21,10 +21,13 @@ use crate::store::Store;
 use crate::{check, import, inspect, lock, options, prune};
 
 fn show(value: &impl Show, output: &Output) -> Result<()> {
-    let text = render(value, output.output)?;
-    // A reader that went away is no failure of ours.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    say(&render(value, output.output)?);
     Ok(())
+}
+
+/// A reader that went away is no failure of ours.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// The result of a build: every layer with its time and bytes.
@@ -208,7 +211,7 @@ pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
         } else {
             "present"
         };
-        println!("{state:<9} {}", image.reference());
+        say(&format!("{state:<9} {}\n", image.reference()));
     }
     Ok(())
 }

@@ -72,8 +72,12 @@ fn settled(cloud: &Cloud) -> anyhow::Result<()> {
         "controlplane/cloud",
         "--timeout=300s",
     ];
-    cloud
-        .kubectl(&wait, "")
-        .map(drop)
-        .map_err(|error| error.context(cloud.c5c3_here("explain", &[]).unwrap_or_default()))
+    cloud.kubectl(&wait, "").map(drop).map_err(|error| {
+        error.context(
+            cloud
+                .tried("explain", &[])
+                .map(|(_, out, _)| out)
+                .unwrap_or_default(),
+        )
+    })
 }

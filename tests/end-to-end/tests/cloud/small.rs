@@ -24,6 +24,7 @@ fn one_object_becomes_a_cloud_that_people_use() -> anyhow::Result<()> {
     it_says_how_it_is(&cloud)?;
     nothing_secret_is_open(&cloud)?;
     it_survives_a_crash(&cloud)?;
+    it_comes_back_after_down(&cloud)?;
     idle_is_silent(&cloud)?;
     deleted_it_leaves_only_volumes(&cloud)
 }
@@ -209,6 +210,15 @@ fn it_survives_a_crash(cloud: &Cloud) -> anyhow::Result<()> {
     openstack(cloud, "token issue").map(drop)
 }
 
+/// What is stored says Ready all the time; `up` returns when it is true again.
+fn it_comes_back_after_down(cloud: &Cloud) -> anyhow::Result<()> {
+    cloud.c5c3_here("down", &[])?;
+    cloud.c5c3_here("up", &["--wait", "300"])?;
+    let images = openstack(cloud, "image list")?;
+    ensure!(images.as_array().is_some_and(|all| all.len() == 1), "{images}");
+    Ok(())
+}
+
 fn idle_is_silent(cloud: &Cloud) -> anyhow::Result<()> {
     // What the crash and the pod's end have set off settles first.
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -253,11 +263,8 @@ fn deleted_it_leaves_only_volumes(cloud: &Cloud) -> anyhow::Result<()> {
     // What belongs to the machine or to every namespace, and the volumes.
     let stays = |name: &str| {
         name.contains("/PersistentVolumeClaim/")
-            || name.ends_with("-public")
             || name.ends_with("/ConfigMap/kube-root-ca.crt")
             || name.ends_with("/ServiceAccount/default")
-            || name.contains("/EndpointSlice/") && name.contains("-public-")
-            || name.contains("Endpoints/") && name.ends_with("-public")
     };
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
