@@ -72,9 +72,11 @@ impl Identity {
     }
 }
 
-/// Whether the daemon's start has come to its end.
+/// Whether the daemon's start has come to its end. A damaged file does not tell: then it is enough
+/// that the API answers.
 pub fn is_ready(layout: &Layout, daemon: &Process) -> bool {
-    Identity::load(layout).is_some_and(|known| known.ready && known.process == *daemon)
+    let told = |known: Identity| known.ready && known.process == *daemon;
+    Identity::load(layout).map_or_else(|| Identity::file(layout).exists(), told)
 }
 
 /// The daemon of this cluster, when it runs.
@@ -356,6 +358,10 @@ mod tests {
             assert_eq!(running(&layout), Some(process));
             assert_eq!(is_ready(&layout, &process), ready);
         }
+        std::fs::write(Identity::file(&layout), "{").unwrap();
+        assert!(is_ready(&layout, &process), "a damaged file");
+        let ready = true;
+        Identity { process, ready }.store(&layout).unwrap();
         // Another process that has the number by now.
         let other = Process {
             start: process.start + 1,
