@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::ensure;
 use end_to_end::cloud::Cloud;
 use serde_json::Value;
 
@@ -10,6 +11,18 @@ const OTHERS: [&str; 3] = ["leases.coordination.k8s.io", "events", "events.event
 
 /// Every object of a namespace: `kind/name` → resourceVersion.
 pub fn versions(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    named(cloud, namespace, "resourceVersion")
+}
+
+/// What outlives its pods: `kind/name` → uid.
+pub fn identities(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut all = named(cloud, namespace, "uid")?;
+    let passing = ["/Pod/", "/PodMetrics/", "/EndpointSlice/"];
+    all.retain(|name, _| !passing.iter().any(|kind| name.contains(kind)));
+    Ok(all)
+}
+
+fn named(cloud: &Cloud, namespace: &str, field: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let kinds = cloud.kubectl(
         &["api-resources", "--verbs=list", "--namespaced", "-o", "name"],
         "",
@@ -28,7 +41,28 @@ pub fn versions(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<Strin
                 text(&item["kind"]),
                 text(&item["metadata"]["name"])
             );
-            (name, text(&item["metadata"]["resourceVersion"]))
+            (name, text(&item["metadata"][field]))
         })
         .collect())
+}
+
+/// Writes so far, as the API server counts them. Nodes say that they live, and renew their pods' tokens.
+pub fn writes(cloud: &Cloud) -> anyhow::Result<Vec<String>> {
+    let metrics = cloud.kubectl(&["get", "--raw", "/metrics"], "")?;
+    let passing = |line: &str| {
+        let of_nodes = [
+            "resource=\"leases\"",
+            "resource=\"nodes\"",
+            "subresource=\"token\"",
+        ];
+        let reads = ["verb=\"get\"", "verb=\"list\"", "verb=\"watch\""];
+        let line = line.to_ascii_lowercase();
+        of_nodes.iter().chain(&reads).any(|part| line.contains(part))
+    };
+    let counted = metrics
+        .lines()
+        .filter(|line| line.starts_with("apiserver_request_total{"));
+    let lines: Vec<String> = counted.filter(|line| !passing(line)).map(str::to_owned).collect();
+    ensure!(!lines.is_empty(), "nothing is counted");
+    Ok(lines)
 }

@@ -6,10 +6,10 @@ use anyhow::{Context, bail, ensure};
 use end_to_end::cloud::Cloud;
 use serde_json::Value;
 
-use crate::objects::versions;
+use crate::objects::{versions, writes};
 
-/// A stretch in which nothing is asked for: long enough for every poll and resync of ours.
-const IDLE: Duration = Duration::from_secs(90);
+/// A stretch in which nothing is asked for: longer than every poll and resync of ours.
+const IDLE: Duration = Duration::from_secs(600);
 
 fn openstack(cloud: &Cloud, words: &str) -> anyhow::Result<Value> {
     let words: Vec<&str> = words.split(' ').collect();
@@ -23,6 +23,7 @@ fn one_object_becomes_a_cloud_that_people_use() -> anyhow::Result<()> {
     people_use_it(&cloud)?;
     it_says_how_it_is(&cloud)?;
     nothing_secret_is_open(&cloud)?;
+    a_mistake_touches_nothing(&cloud)?;
     it_survives_a_crash(&cloud)?;
     it_comes_back_after_down(&cloud)?;
     idle_is_silent(&cloud)?;
@@ -160,6 +161,47 @@ fn pods(cloud: &Cloud) -> anyhow::Result<String> {
     cloud.kubectl(&["-n", "openstack", "get", "pods", running, "-o", "name"], "")
 }
 
+fn a_mistake_touches_nothing(cloud: &Cloud) -> anyhow::Result<()> {
+    let before = pods(cloud)?;
+    let release = |release: &str| {
+        let patch = format!("{{\"spec\": {{\"openStackRelease\": \"{release}\"}}}}");
+        let words = [
+            "-n",
+            "openstack",
+            "patch",
+            "controlplane/cloud",
+            "--type=merge",
+            "-p",
+            &patch,
+        ];
+        cloud.kubectl(&words, "")
+    };
+    let wait = |condition: &str| {
+        let condition = format!("--for={condition}");
+        let words = [
+            "-n",
+            "openstack",
+            "wait",
+            &condition,
+            "controlplane/cloud",
+            "--timeout=60s",
+        ];
+        cloud.kubectl(&words, "")
+    };
+    release("2019.1")?;
+    wait("condition=Ready=false")?;
+    let said = cloud.c5c3_here("explain", &[]).err().map(|e| e.to_string());
+    let said = said.unwrap_or_default();
+    ensure!(
+        said.contains("openStackRelease: 2019.1 is not known; use one of"),
+        "{said}"
+    );
+    release("2025.2")?;
+    wait("condition=Ready")?;
+    ensure!(pods(cloud)? == before, "a pod was touched");
+    Ok(())
+}
+
 fn it_survives_a_crash(cloud: &Cloud) -> anyhow::Result<()> {
     let before = pods(cloud)?;
     cloud.crash()?;
@@ -234,8 +276,14 @@ fn idle_is_silent(cloud: &Cloud) -> anyhow::Result<()> {
         }
         before = now;
     }
+    let written = writes(cloud)?;
     std::thread::sleep(IDLE);
     let after = versions(cloud, "openstack")?;
+    let more: Vec<String> = writes(cloud)?
+        .into_iter()
+        .filter(|line| !written.contains(line))
+        .collect();
+    ensure!(more.is_empty(), "written while nothing was asked for: {more:#?}");
     let changed: Vec<&String> = after
         .iter()
         .filter(|(name, version)| before.get(*name) != Some(version))

@@ -24,6 +24,11 @@ pub fn a_running_service_does_not_notice_them(world: &World) -> anyhow::Result<(
             "Secret nobody is missing: create it, or correct the name in the spec",
         ),
         (
+            json!({"bootstrap": {"adminPasswordSecretRef": {"key": "pasword"}}}),
+            json!({"bootstrap": {"adminPasswordSecretRef": {"key": "password"}}}),
+            "Secret keystone-admin-credentials has no key pasword",
+        ),
+        (
             json!({"image": {"tag": "0.0.1"}}),
             json!({"image": {"tag": "28.1.0"}}),
             "keystone:0.0.1",
@@ -44,6 +49,7 @@ pub fn a_running_service_does_not_notice_them(world: &World) -> anyhow::Result<(
 }
 
 pub fn new_services_say_what_is_wrong(world: &World) -> anyhow::Result<()> {
+    let before = world.pods()?;
     let both = keystone("both", &json!({"host": "db", "clusterRef": {"name": "mariadb"}}));
     let refused = world.apply(&both).expect_err("refused").to_string();
     ensure!(
@@ -53,9 +59,13 @@ pub fn new_services_say_what_is_wrong(world: &World) -> anyhow::Result<()> {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": NAMESPACE, "name": "wrong"},
         "stringData": {"username": "keystone", "password": "not-the-password"}});
     world.apply(&secret)?;
-    // Nobody lives at the first address; at the second a database does, and does not know us.
+    // At the first address nobody listens; at the second a database does, and does not know us.
     let cases = [
-        ("silent", "192.0.2.1", "db-sync failed: "),
+        (
+            "silent",
+            "127.0.0.1",
+            "Can't connect to MySQL server on '127.0.0.1'",
+        ),
         (
             "denied",
             "mariadb.openstack.svc",
@@ -72,6 +82,7 @@ pub fn new_services_say_what_is_wrong(world: &World) -> anyhow::Result<()> {
         ensure!(!said.contains("not-the-password"), "a secret is told: {said}");
     }
     world.until_said(long, "Ready", "is too long")?;
+    ensure!(world.pods()? == before, "a running pod was touched");
     Ok(())
 }
 
