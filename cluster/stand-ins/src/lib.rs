@@ -8,6 +8,7 @@ mod exec;
 mod image;
 pub mod korc;
 pub mod mariadb;
+mod mask;
 pub mod memcached;
 mod objects;
 pub mod rabbitmq;

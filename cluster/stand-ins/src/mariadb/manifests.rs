@@ -8,7 +8,7 @@ use super::server::{is_cluster, pod_name, replicas};
 use super::{SERVER, UID};
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security};
+use crate::objects::{container_security, encode, hash, labels, metadata, pod_security, spread};
 
 const PORT: u16 = 3306;
 
@@ -182,6 +182,7 @@ fn pod(server: &MariaDb, image: &str) -> Value {
         "securityContext": pod_security(UID),
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
+        "topologySpreadConstraints": spread(&labels(SERVER, &server.name_any())),
         "terminationGracePeriodSeconds": 60,
         "containers": [container],
         "volumes": [

@@ -94,6 +94,22 @@ pub fn pod_name(server: &MariaDb, ordinal: usize) -> String {
     format!("{}-{ordinal}", server.name_any())
 }
 
+/// The member that a person wants a cluster to begin from.
+fn forced(server: &MariaDb) -> Result<Option<usize>, Error> {
+    let recovery = server.spec.galera.as_ref().and_then(|g| g.recovery.as_ref());
+    let Some(name) = recovery.and_then(|r| r.force_cluster_bootstrap_in_pod.as_deref()) else {
+        return Ok(None);
+    };
+    let found = (0..replicas(server)).find(|n| pod_name(server, *n) == name);
+    found.map(Some).ok_or_else(|| Error::Invalid {
+        field: galera::FORCE,
+        reason: format!(
+            "{name:?} is no pod of this server: name one like {:?}",
+            pod_name(server, 0)
+        ),
+    })
+}
+
 /// The server that takes writes; it keeps that role while it serves.
 pub fn primary(server: &MariaDb, members: &[Member]) -> Option<usize> {
     let named = server.status.as_ref().and_then(|s| s.current_primary.as_deref());
@@ -152,6 +168,7 @@ impl Controller for Servers {
     fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Error> {
         let (server, facts) = (&observed.object, &observed.facts);
         check(server)?;
+        forced(server)?;
         let (secret, key) = root_secret(server);
         let generated = server
             .spec
@@ -193,10 +210,14 @@ impl Controller for Servers {
         let mut states = if serving >= wanted && rooted {
             States::default().met(RUNS, "StatefulSetReady", "Running")
         } else {
-            let text = format!("{serving} of {wanted} servers are up");
+            let remarks = galera::remarks(&facts.members);
+            let text = format!("{serving} of {wanted} servers are up{remarks}");
             States::default().unmet(RUNS, "StatefulSetNotReady", text)
         };
-        states = match (is_cluster(server), galera::plan(&facts.members)) {
+        states = match (
+            is_cluster(server),
+            galera::plan(&facts.members, forced(server).unwrap_or_default()),
+        ) {
             (false, _) => states.not_required(CLUSTER, "a single server"),
             (true, _) if serving > 0 => states.met(CLUSTER, "GaleraReady", "a primary component serves"),
             (true, Plan::Wait(why)) => states.unmet(CLUSTER, "GaleraNotReady", why),
@@ -273,7 +294,7 @@ fn check(server: &MariaDb) -> Result<(), Error> {
 }
 
 fn orders(server: &MariaDb, facts: &Facts) -> Vec<Action> {
-    let Plan::Orders(orders) = galera::plan(&facts.members) else {
+    let Plan::Orders(orders) = galera::plan(&facts.members, forced(server).unwrap_or_default()) else {
         return Vec::new();
     };
     let told = orders.into_iter().map(|order| {
@@ -296,7 +317,7 @@ fn root(server: &MariaDb, primary: usize, facts: &Facts, password: &str) -> Opti
             input: statements::root(password),
             uid: server.uid().unwrap_or_default(),
             digest: Some(digest),
-            hidden: Some(password.to_owned()),
+            hidden: vec![password.to_owned()],
         })
     })
 }

@@ -5,12 +5,14 @@ home=/var/lib/mysql
 data=$home/data
 run=/run/mysqld
 config=/etc/c5c3/config/my.cnf
+# There from the order to join until the member takes writes: till then its data is no base for a cluster.
+joining=$home/joining
 
 # Made beside and moved: a directory that was cut short is never taken for a database.
 # Its only user is who runs in this pod, by the socket; all others are made through it.
 install() {
-    [ -d $data ] && return 0
-    rm -rf $home/new
+    [ -z "$(ls -A $data 2>/dev/null)" ] || return 0
+    rm -rf $home/new $data
     mkdir $home/new
     cd /usr/share/mysql
     {
@@ -25,18 +27,29 @@ install() {
     mv $home/new $data
 }
 
-# "uuid:seqno", or "none" when there is no data, or "unknown" when there is but no cluster wrote it.
+# How many joins were begun and not finished, the state transfer's own mark included.
+tries() {
+    [ ! -e $data/sst_in_progress ] || { [ -s $joining ] || echo 1 >$joining; }
+    cat $joining 2>/dev/null || echo 0
+}
+
+# "none" without data, "half:N" after N unfinished joins, "failed" when the storage engine does not
+# say, else "uuid:seqno", which is all zeros for data that never was in a cluster.
 position() {
-    [ -d $data ] || { echo none; return; }
+    [ "$(tries)" = 0 ] || { echo "half:$(tries)"; return; }
+    [ -n "$(ls -A $data 2>/dev/null)" ] || { echo none; return; }
     uuid=$(sed -n 's/^uuid: *//p' $data/grastate.dat 2>/dev/null || true)
     seqno=$(sed -n 's/^seqno: *//p' $data/grastate.dat 2>/dev/null || true)
     case "$seqno" in
         '' | -1)
             # Not stopped in order: the storage engine knows.
-            mariadbd --defaults-file=$config --wsrep-recover --skip-networking --log-error=$run/recover.log >/dev/null 2>&1 || true
-            found=$(sed -n 's/.*WSREP: Recovered position: *\([0-9a-f-]*:-\{0,1\}[0-9]*\).*/\1/p' $run/recover.log 2>/dev/null | tail -n 1)
+            found=
+            if mariadbd --defaults-file=$config --wsrep-recover --skip-networking --log-error=$run/recover.log >/dev/null 2>&1; then
+                found=$(sed -n 's/.*WSREP: Recovered position: *\([0-9a-f-]*:-\{0,1\}[0-9]*\).*/\1/p' $run/recover.log | tail -n 1)
+            fi
+            [ -n "$found" ] || { echo 'the position of the data cannot be recovered:'; cat $run/recover.log; } >&2
             rm -f $run/recover.log
-            echo "${found:-unknown}"
+            echo "${found:-failed}"
             ;;
         *) echo "$uuid:$seqno" ;;
     esac
@@ -53,7 +66,7 @@ if [ "${1:-}" != cluster ]; then
 fi
 
 trap 'exit 0' TERM INT
-rm -f $run/state $run/order-*
+rm -f $run/state $run/progress $run/order-*
 id=$(cat /proc/sys/kernel/random/uuid)
 at=$(position)
 say waiting
@@ -63,16 +76,24 @@ order=$(cat $run/order-"$id")
 trap - TERM INT
 set -- --defaults-file=$config --wsrep-node-name="$POD_NAME" --wsrep-node-address="$POD_IP"
 case "$at" in
-    none | unknown | 00000000-*) ;;
+    none | half:* | failed | *:-1 | 00000000-*) ;;
     *) set -- "$@" --wsrep-start-position="$at" ;;
 esac
 case "$order" in
     begin)
         install
+        # A person may have chosen data that was half: it is whole by that word.
+        rm -f $joining $data/sst_in_progress
         [ ! -e $data/grastate.dat ] || sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' $data/grastate.dat
         set -- "$@" --wsrep-new-cluster
         ;;
-    join) mkdir -p $data ;;
+    join)
+        mkdir -p $data
+        echo $(($(tries) + 1)) >$joining
+        sync $joining $home
+        # What cannot be trusted is replaced as a whole.
+        case "$at" in half:* | failed) rm -f $data/grastate.dat ;; esac
+        ;;
     *) echo "unknown order $order" >&2; exit 1 ;;
 esac
 say running
