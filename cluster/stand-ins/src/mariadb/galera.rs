@@ -22,10 +22,8 @@ pub enum Position {
         history: String,
         seqno: i64,
     },
-    /// It was joining and did not get to the end: its data may be half of another's.
-    Half {
-        tries: u32,
-    },
+    /// A state transfer did not get to the end: its data may be half of another's.
+    Half,
     /// Data whose position could not be recovered.
     Failed,
 }
@@ -34,15 +32,12 @@ impl Position {
     fn parse(text: &str) -> Option<Self> {
         match text {
             "none" => return Some(Self::None),
+            "half" => return Some(Self::Half),
             "failed" => return Some(Self::Failed),
             _ => {}
         }
-        let (history, number) = text.split_once(':')?;
-        if history == "half" {
-            let tries = number.parse().ok()?;
-            return Some(Self::Half { tries });
-        }
-        let seqno: i64 = number.parse().ok()?;
+        let (history, seqno) = text.split_once(':')?;
+        let seqno: i64 = seqno.parse().ok()?;
         let empty = history.chars().all(|c| c == '0' || c == '-');
         Some(match (empty, seqno < 0) {
             (true, _) => Self::Unclustered,
@@ -57,17 +52,10 @@ impl Position {
     /// More for who knows more.
     fn rank(&self) -> (u8, i64) {
         match self {
-            Self::Half { .. } | Self::Failed => (0, 0),
+            Self::Half | Self::Failed => (0, 0),
             Self::None => (1, 0),
             Self::Unclustered => (2, 0),
             Self::At { seqno, .. } => (3, *seqno),
-        }
-    }
-
-    fn tries(&self) -> u32 {
-        match self {
-            Self::Half { tries } => *tries,
-            _ => 0,
         }
     }
 }
@@ -77,8 +65,12 @@ impl Position {
 pub enum Member {
     /// It says nothing: no pod, no container, or no answer.
     Silent,
-    /// It waits for an order.
-    Waits { run: String, position: Position },
+    /// It waits for an order; how often it has joined since it last served.
+    Waits {
+        run: String,
+        position: Position,
+        tries: u32,
+    },
     /// Its server runs but takes no writes yet; seconds since it last made progress.
     Starts { still: u64 },
     /// Its server runs without a majority.
@@ -96,11 +88,13 @@ impl Member {
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
         };
         let position = field("position").and_then(Position::parse);
+        let tries = field("tries").and_then(|count| count.parse().ok()).unwrap_or(0);
         let still = field("still").and_then(|seconds| seconds.parse().ok());
         match (field("phase"), field("run"), position, field("component")) {
             (Some("waiting"), Some(run), Some(position), _) => Self::Waits {
                 run: run.to_owned(),
                 position,
+                tries,
             },
             (Some("running"), _, _, Some("non-Primary")) => Self::Alone,
             (Some("running"), ..) => Self::Starts {
@@ -112,6 +106,13 @@ impl Member {
 
     fn hangs(&self) -> bool {
         matches!(self, Self::Starts { still } if *still >= PATIENCE)
+    }
+
+    fn tries(&self) -> u32 {
+        match self {
+            Self::Waits { tries, .. } => *tries,
+            _ => 0,
+        }
     }
 
     fn position(&self) -> Option<&Position> {
@@ -164,7 +165,7 @@ pub fn plan(members: &[Member], forced: Option<usize>) -> Plan {
     }
     if members.contains(&Member::Serves) {
         // Who failed to join before comes last: it must not keep the others out.
-        let next = waiting(members).min_by_key(|(member, _, position)| (position.tries(), *member));
+        let next = waiting(members).min_by_key(|(member, ..)| (members[*member].tries(), *member));
         let orders = next.map(|(member, run, _)| join(member, run));
         return Plan::Orders(orders.into_iter().collect());
     }
@@ -226,7 +227,7 @@ fn doubt(members: &[Member]) -> Option<String> {
             "the members' data comes from different clusters: remove the volumes that are wrong, {force}"
         ));
     }
-    let half = with(|p| matches!(p, Position::Half { .. }));
+    let half = with(|p| *p == Position::Half);
     let whole = with(|p| matches!(p, Position::At { .. } | Position::Unclustered));
     (!half.is_empty() && whole.is_empty()).then(|| {
         format!(
@@ -246,9 +247,8 @@ pub fn remarks(members: &[Member]) -> String {
                 still / 60,
                 PATIENCE / 60
             )),
-            Member::Waits { position, .. } if position.tries() > 1 => text.push_str(&format!(
-                "; member {n} did not finish joining {} times, its log says why",
-                position.tries()
+            Member::Waits { tries, .. } if *tries > 1 => text.push_str(&format!(
+                "; member {n} did not finish joining {tries} times, its log says why"
             )),
             _ => {}
         }
@@ -272,7 +272,7 @@ fn listed(ordinals: &[usize]) -> String {
 
 fn waiting(members: &[Member]) -> impl Iterator<Item = (usize, &str, &Position)> {
     members.iter().enumerate().filter_map(|(n, member)| match member {
-        Member::Waits { run, position } => Some((n, run.as_str(), position)),
+        Member::Waits { run, position, .. } => Some((n, run.as_str(), position)),
         _ => None,
     })
 }

@@ -80,6 +80,7 @@ fn files(server: &MariaDb) -> Value {
         "order.sh": include_str!("scripts/order.sh"),
         "report.sh": include_str!("scripts/report.sh"),
         "ready.sh": include_str!("scripts/ready.sh"),
+        "wsrep_sst_marked": include_str!("scripts/wsrep_sst_marked"),
     })
 }
 
@@ -135,7 +136,7 @@ wsrep_on=ON
 wsrep_provider=/usr/lib/galera/libgalera_smm.so
 wsrep_cluster_name={}
 wsrep_cluster_address=gcomm://{}
-wsrep_sst_method=rsync
+wsrep_sst_method=marked
 wsrep_provider_options=\"{options}\"
 ",
         server.name_any(),
@@ -151,6 +152,8 @@ fn pod(server: &MariaDb, image: &str) -> Value {
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            // The server looks there for its way of state transfer.
+            {"name": "PATH", "value": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/etc/c5c3/config"},
         ],
         "ports": [{"name": "mariadb", "containerPort": PORT}],
         "securityContext": container_security(),
@@ -188,7 +191,7 @@ fn pod(server: &MariaDb, image: &str) -> Value {
         "volumes": [
             {"name": "run", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
-            {"name": "config", "configMap": {"name": format!("{}-config", server.name_any())}},
+            {"name": "config", "configMap": {"name": format!("{}-config", server.name_any()), "defaultMode": 0o555}},
         ],
     })
 }

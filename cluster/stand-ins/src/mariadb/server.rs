@@ -46,6 +46,8 @@ pub struct Facts {
     pub password: Option<String>,
     pub random: [u8; 32],
     pub members: Vec<Member>,
+    /// The same for the decision how to start: who is ready has said so himself, just now.
+    asked: Vec<Member>,
     told: Option<String>,
 }
 
@@ -157,7 +159,9 @@ impl Controller for Servers {
             let pod: Option<Pod> = reader.get(&namespace, &pod_name(object, ordinal)).await?;
             members.push(self.member(object, pod).await);
         }
+        let asked = self.asked(object, &members).await;
         Ok(Facts {
+            asked,
             password: crate::objects::secret_value(secret, &key),
             random: rand::random(),
             members,
@@ -216,7 +220,7 @@ impl Controller for Servers {
         };
         states = match (
             is_cluster(server),
-            galera::plan(&facts.members, forced(server).unwrap_or_default()),
+            galera::plan(&facts.asked, forced(server).unwrap_or_default()),
         ) {
             (false, _) => states.not_required(CLUSTER, "a single server"),
             (true, _) if serving > 0 => states.met(CLUSTER, "GaleraReady", "a primary component serves"),
@@ -252,6 +256,22 @@ impl Servers {
         let report = exec::run(&self.client, &place(server, &pod.name_any()), &script, "").await;
         // A container that is not there (yet) has nothing to say.
         report.map_or(Member::Silent, |text| Member::parse(&text))
+    }
+
+    /// A pod is called ready for seconds after its server's death; nobody shall join the dead.
+    async fn asked(&self, server: &MariaDb, members: &[Member]) -> Vec<Member> {
+        let mut asked = members.to_vec();
+        if !is_cluster(server) || members.iter().all(|member| *member == Member::Serves) {
+            return asked;
+        }
+        let script = ["sh", "/etc/c5c3/config/ready.sh"];
+        for (ordinal, member) in asked.iter_mut().enumerate() {
+            let place = place(server, &pod_name(server, ordinal));
+            if *member == Member::Serves && exec::run(&self.client, &place, &script, "").await.is_err() {
+                *member = Member::Silent;
+            }
+        }
+        asked
     }
 
     async fn order(&self, place: &Place, order: &Order) -> Result<(), Error> {
@@ -294,7 +314,7 @@ fn check(server: &MariaDb) -> Result<(), Error> {
 }
 
 fn orders(server: &MariaDb, facts: &Facts) -> Vec<Action> {
-    let Plan::Orders(orders) = galera::plan(&facts.members, forced(server).unwrap_or_default()) else {
+    let Plan::Orders(orders) = galera::plan(&facts.asked, forced(server).unwrap_or_default()) else {
         return Vec::new();
     };
     let told = orders.into_iter().map(|order| {

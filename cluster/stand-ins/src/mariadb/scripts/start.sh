@@ -5,8 +5,10 @@ home=/var/lib/mysql
 data=$home/data
 run=/run/mysqld
 config=/etc/c5c3/config/my.cnf
-# There from the order to join until the member takes writes: till then its data is no base for a cluster.
-joining=$home/joining
+# From the first byte of a state transfer until the member takes writes.
+half=$home/half
+# How many joins were begun since it last took writes.
+tries=$home/tries
 
 # Made beside and moved: a directory that was cut short is never taken for a database.
 # Its only user is who runs in this pod, by the socket; all others are made through it.
@@ -27,16 +29,10 @@ install() {
     mv $home/new $data
 }
 
-# How many joins were begun and not finished, the state transfer's own mark included.
-tries() {
-    [ ! -e $data/sst_in_progress ] || { [ -s $joining ] || echo 1 >$joining; }
-    cat $joining 2>/dev/null || echo 0
-}
-
-# "none" without data, "half:N" after N unfinished joins, "failed" when the storage engine does not
-# say, else "uuid:seqno", which is all zeros for data that never was in a cluster.
+# "none" without data, "half" when it may be half of another's, "failed" when the storage engine does
+# not say, else "uuid:seqno", which is all zeros for data that never was in a cluster.
 position() {
-    [ "$(tries)" = 0 ] || { echo "half:$(tries)"; return; }
+    [ ! -e $half ] && [ ! -e $data/sst_in_progress ] || { echo half; return; }
     [ -n "$(ls -A $data 2>/dev/null)" ] || { echo none; return; }
     uuid=$(sed -n 's/^uuid: *//p' $data/grastate.dat 2>/dev/null || true)
     seqno=$(sed -n 's/^seqno: *//p' $data/grastate.dat 2>/dev/null || true)
@@ -56,7 +52,7 @@ position() {
 }
 
 say() {
-    printf 'run %s\nphase %s\nposition %s\n' "$id" "$1" "$at" >$run/state.new
+    printf 'run %s\nphase %s\nposition %s\ntries %s\n' "$id" "$1" "$at" "$tried" >$run/state.new
     mv $run/state.new $run/state
 }
 
@@ -69,6 +65,7 @@ trap 'exit 0' TERM INT
 rm -f $run/state $run/progress $run/order-*
 id=$(cat /proc/sys/kernel/random/uuid)
 at=$(position)
+tried=$(cat $tries 2>/dev/null || echo 0)
 say waiting
 # The order carries the name of this run: one for an earlier run is never followed.
 while [ ! -e $run/order-"$id" ]; do sleep 0.2; done
@@ -76,23 +73,22 @@ order=$(cat $run/order-"$id")
 trap - TERM INT
 set -- --defaults-file=$config --wsrep-node-name="$POD_NAME" --wsrep-node-address="$POD_IP"
 case "$at" in
-    none | half:* | failed | *:-1 | 00000000-*) ;;
+    none | half | failed | *:-1 | 00000000-*) ;;
     *) set -- "$@" --wsrep-start-position="$at" ;;
 esac
 case "$order" in
     begin)
         install
         # A person may have chosen data that was half: it is whole by that word.
-        rm -f $joining $data/sst_in_progress
+        rm -f $half $tries $data/sst_in_progress
         [ ! -e $data/grastate.dat ] || sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' $data/grastate.dat
         set -- "$@" --wsrep-new-cluster
         ;;
     join)
         mkdir -p $data
-        echo $(($(tries) + 1)) >$joining
-        sync $joining $home
+        echo $((tried + 1)) >$tries
         # What cannot be trusted is replaced as a whole.
-        case "$at" in half:* | failed) rm -f $data/grastate.dat ;; esac
+        case "$at" in half | failed) rm -f $data/grastate.dat ;; esac
         ;;
     *) echo "unknown order $order" >&2; exit 1 ;;
 esac
