@@ -36,7 +36,7 @@ pub fn mask(said: &str, secrets: &[String]) -> String {
     text
 }
 
-/// As it is, as SQL, as JSON and Erlang write it, and as Base64.
+/// As it is, as SQL, as JSON and Erlang write it, as Base64, and in the bytes that `erl_call` shows.
 fn forms(secret: &str) -> HashSet<String> {
     let inner = |quoted: String| {
         let end = quoted.len().saturating_sub(1);
@@ -44,12 +44,14 @@ fn forms(secret: &str) -> HashSet<String> {
     };
     let json = inner(serde_json::Value::from(secret).to_string());
     let twice = inner(serde_json::Value::from(json.as_str()).to_string());
+    let bytes: Vec<String> = secret.bytes().map(|byte| byte.to_string()).collect();
     let forms = [
         secret.to_owned(),
         inner(text(secret)),
         json,
         twice,
         encode(secret),
+        bytes.join(","),
     ];
     forms.into()
 }
@@ -79,6 +81,7 @@ mod tests {
                 assert_eq!(masked, "near <***> at line 1", "{form}");
             }
         }
+        assert_eq!(hide("#Bin<34,115,51,99,114,51,116>", "s3cr3t"), "#Bin<34,***>");
         let sql = text("it's so");
         assert_eq!(hide(&format!("near {sql} at"), "it's so"), "near '***' at");
     }

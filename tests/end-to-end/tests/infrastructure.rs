@@ -324,8 +324,8 @@ fn a_quorum_queue_outlives_a_node() -> anyhow::Result<()> {
     let login = r#"element(1, rabbit_access_control:check_user_pass_login(<<"nova">>, <<"say \"x\"">>))."#;
     assert_eq!(infra.evaluate(second, login)?, "ok");
 
-    // The virtual host says what a queue is that does not say it itself.
-    let declare = r#"element(1, rabbit_amqqueue:declare(rabbit_misc:r(<<"nova">>, queue, <<"q">>), true, false, [], none, <<"test">>))."#;
+    // As the channel of a client declares it: the virtual host says what a queue is that does not.
+    let declare = r#"begin A = rabbit_amqqueue:augment_declare_args(<<"nova">>, true, false, false, []), element(1, rabbit_amqqueue:declare(rabbit_misc:r(<<"nova">>, queue, <<"q">>), true, false, A, none, <<"test">>)) end."#;
     assert_eq!(infra.evaluate(first, declare)?, "new");
     let kind = r#"begin {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"nova">>, queue, <<"q">>)), amqqueue:get_type(Q) end."#;
     assert_eq!(infra.evaluate(second, kind)?, "rabbit_quorum_queue");
