@@ -59,9 +59,19 @@ pub struct GeneratedSecretKey {
     pub generate: Option<bool>,
 }
 
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Galera {
     pub enabled: bool,
+    pub recovery: Option<GaleraRecovery>,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GaleraRecovery {
+    /// The pod that a person wants the cluster to begin from.
+    pub force_cluster_bootstrap_in_pod: Option<String>,
 }
 
 #[skip_serializing_none]

@@ -20,8 +20,13 @@ pub enum ExecError {
     Unreachable { pod: String, source: Box<kube::Error> },
     #[error("the command in pod {pod} was cut off: {reason}")]
     CutOff { pod: String, reason: String },
-    #[error("in pod {pod}: {said}")]
+    #[error("in pod {pod}: {}", short(.said))]
     Failed { pod: String, said: String },
+}
+
+/// Cut only when shown: a secret that was cut in two would not be recognised.
+fn short(said: &str) -> String {
+    said.chars().take(COMPLAINT).collect()
 }
 
 /// A container in which commands are run.
@@ -108,7 +113,7 @@ async fn attached(
             };
             Err(ExecError::Failed {
                 pod: pod.clone(),
-                said: said.chars().take(COMPLAINT).collect(),
+                said,
             })
         }
         None => Err(cut("it ended without a status".to_owned())),

@@ -9,6 +9,7 @@ pub mod external_secrets;
 mod image;
 pub mod korc;
 pub mod mariadb;
+mod mask;
 pub mod memcached;
 mod objects;
 pub mod rabbitmq;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, labels, metadata, pod_security};
+use crate::objects::{container_security, labels, metadata, pod_security, spread};
 
 const SERVER: &str = "memcached";
 const UID: i64 = 42457;
@@ -81,6 +81,7 @@ fn objects(object: &Memcached) -> Result<Vec<Value>, Error> {
         "spec": {"replicas": object.spec.replicas.unwrap_or(1), "selector": {"matchLabels": pods},
             "template": {"metadata": {"labels": pods}, "spec": {
                 "automountServiceAccountToken": false, "enableServiceLinks": false, "securityContext": pod_security(UID),
+                "topologySpreadConstraints": spread(&pods),
                 "containers": [{
                     "name": "memcached", "image": image,
                     "command": ["memcached", "-l", "0.0.0.0", "-m", memory, "-c", connections, "-U", "0"],

@@ -25,6 +25,14 @@ pub fn container_security() -> Value {
     json!({"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}})
 }
 
+/// One on each node while nodes suffice, so that a node takes one of them down.
+pub fn spread(pods: &Value) -> Value {
+    json!([{
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": pods},
+    }])
+}
+
 pub fn hash(value: &Value) -> String {
     Sha256::digest(value.to_string())
         .iter()

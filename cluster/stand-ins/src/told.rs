@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use kube::Client;
 
 use crate::exec::{self, ExecError, Place};
+use crate::mask::mask;
 
 /// By uid of the object: a digest of what was said last.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub struct Message {
     /// `None`: the object goes, nothing has to be remembered.
     pub digest: Option<String>,
     /// What the server's complaint must not repeat.
-    pub hidden: Option<String>,
+    pub hidden: Vec<String>,
 }
 
 impl std::fmt::Debug for Message {
@@ -48,7 +49,7 @@ impl Told {
             Ok(_) => {}
             Err(ExecError::Failed { said, .. }) if message.digest.is_none() && gone(&said) => {}
             Err(ExecError::Failed { pod, said }) => {
-                let said = mask(said, message.hidden.as_deref());
+                let said = mask(&said, &message.hidden);
                 return Err(ExecError::Failed { pod, said });
             }
             Err(error) => return Err(error),
@@ -59,25 +60,5 @@ impl Told {
             None => told.remove(&message.uid),
         };
         Ok(())
-    }
-}
-
-fn mask(said: String, hidden: Option<&str>) -> String {
-    match hidden {
-        Some(secret) if !secret.is_empty() => said.replace(secret, "***"),
-        _ => said,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn complaints_do_not_repeat_passwords() {
-        let said = "syntax error near 'hunter2'".to_owned();
-        assert_eq!(mask(said.clone(), Some("hunter2")), "syntax error near '***'");
-        assert_eq!(mask(said.clone(), Some("")), said);
-        assert_eq!(mask(said.clone(), None), said);
     }
 }

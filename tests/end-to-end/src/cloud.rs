@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::tools;
+use crate::{process, tools};
 
 /// A cluster that is gone with the test, however that ends.
 pub struct Cloud {
@@ -115,12 +115,29 @@ impl Cloud {
 
     /// Ends the daemon as a crash would.
     pub fn crash(&self) -> anyhow::Result<()> {
-        let pid = self.daemon()?;
-        said(
-            Command::new("kill").args(["-9", &pid.to_string()]).output()?,
-            "kill",
-        )
-        .map(drop)
+        process::kill(&[self.daemon()?])
+    }
+
+    /// Ends a program in these pods as a crash would, in all of them at once. It gets no word before:
+    /// process 1 of a container takes no such signal from inside, so it is sent from the machine.
+    pub fn kill_containers(&self, namespace: &str, pods: &[&str], program: &str) -> anyhow::Result<()> {
+        let mut found = Vec::new();
+        for pod in pods {
+            let path = [
+                "-n",
+                namespace,
+                "get",
+                "pod",
+                pod,
+                "-o",
+                "jsonpath={.metadata.uid}",
+            ];
+            let group = format!("pods/{}", self.kubectl(&path, "")?);
+            let processes = process::find_processes(program, &group)?;
+            ensure!(!processes.is_empty(), "no {program} runs in pod {pod}");
+            found.extend(processes);
+        }
+        process::kill(&found)
     }
 }
 

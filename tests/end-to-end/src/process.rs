@@ -1,6 +1,9 @@
 //! What tests need of the machine.
 
 use std::net::TcpListener;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
 
 /// A port that was free a moment ago.
 pub fn free_port() -> anyhow::Result<u16> {
@@ -22,4 +25,26 @@ pub fn free_offset(ports: &[u16]) -> anyhow::Result<u16> {
         }
     }
     anyhow::bail!("no free ports")
+}
+
+/// Processes that run this program in a control group whose path contains `group`.
+pub fn find_processes(program: &str, group: &str) -> anyhow::Result<Vec<u32>> {
+    let all = std::fs::read_dir("/proc")?.flatten();
+    let ids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let runs = |pid: &u32| {
+        // One that ends meanwhile is none of them.
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        // The kernel keeps 15 bytes of a name.
+        read("comm").trim_end() == program.get(..15).unwrap_or(program) && read("cgroup").contains(group)
+    };
+    Ok(ids.filter(runs).collect())
+}
+
+/// Ends them at once, as a crash would.
+pub fn kill(processes: &[u32]) -> anyhow::Result<()> {
+    let ids: Vec<String> = processes.iter().map(u32::to_string).collect();
+    let done = Command::new("kill").arg("-9").args(&ids).status();
+    let done = done.context("kill")?;
+    ensure!(done.success(), "kill -9 {}: {done}", ids.join(" "));
+    Ok(())
 }

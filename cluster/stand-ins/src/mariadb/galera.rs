@@ -2,49 +2,60 @@
 //!
 //! Joining is always safe: a member joins a primary component or gives up. Beginning a cluster is
 //! safe only when no member runs and all have said how far their data goes; then the one that
-//! knows most begins, and the others join it.
+//! knows most begins, and the others join it. Where that cannot be known, a person decides.
 
 use std::cmp::Reverse;
+
+/// Where a person names the pod to begin from, as with mariadb-operator.
+pub const FORCE: &str = "spec.galera.recovery.forceClusterBootstrapInPod";
+/// A server that starts and makes no progress for so long starts anew.
+pub const PATIENCE: u64 = 600;
 
 /// How far the data of a member goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
     /// No data at all.
     None,
-    /// Data, but no place in the history of a cluster.
-    Unknown,
+    /// Data that never was in a cluster.
+    Unclustered,
     At {
         history: String,
         seqno: i64,
     },
+    /// A state transfer did not get to the end: its data may be half of another's.
+    Half,
+    /// Data whose position could not be recovered.
+    Failed,
 }
 
 impl Position {
     fn parse(text: &str) -> Option<Self> {
-        if text == "none" {
-            return Some(Self::None);
-        }
-        if text == "unknown" {
-            return Some(Self::Unknown);
+        match text {
+            "none" => return Some(Self::None),
+            "half" => return Some(Self::Half),
+            "failed" => return Some(Self::Failed),
+            _ => {}
         }
         let (history, seqno) = text.split_once(':')?;
         let seqno: i64 = seqno.parse().ok()?;
         let empty = history.chars().all(|c| c == '0' || c == '-');
-        Some(if empty || seqno < 0 {
-            Self::Unknown
-        } else {
-            Self::At {
+        Some(match (empty, seqno < 0) {
+            (true, _) => Self::Unclustered,
+            (false, true) => Self::Failed,
+            (false, false) => Self::At {
                 history: history.to_owned(),
                 seqno,
-            }
+            },
         })
     }
 
+    /// More for who knows more.
     fn rank(&self) -> (u8, i64) {
         match self {
-            Self::None => (0, 0),
-            Self::Unknown => (1, 0),
-            Self::At { seqno, .. } => (2, *seqno),
+            Self::Half | Self::Failed => (0, 0),
+            Self::None => (1, 0),
+            Self::Unclustered => (2, 0),
+            Self::At { seqno, .. } => (3, *seqno),
         }
     }
 }
@@ -54,10 +65,14 @@ impl Position {
 pub enum Member {
     /// It says nothing: no pod, no container, or no answer.
     Silent,
-    /// It waits for an order.
-    Waits { run: String, position: Position },
-    /// Its server runs but takes no writes yet.
-    Starts,
+    /// It waits for an order; how often it has joined since it last served.
+    Waits {
+        run: String,
+        position: Position,
+        tries: u32,
+    },
+    /// Its server runs but takes no writes yet; seconds since it last made progress.
+    Starts { still: u64 },
     /// Its server runs without a majority.
     Alone,
     /// It takes writes.
@@ -73,14 +88,37 @@ impl Member {
                 .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
         };
         let position = field("position").and_then(Position::parse);
+        let tries = field("tries").and_then(|count| count.parse().ok()).unwrap_or(0);
+        let still = field("still").and_then(|seconds| seconds.parse().ok());
         match (field("phase"), field("run"), position, field("component")) {
             (Some("waiting"), Some(run), Some(position), _) => Self::Waits {
                 run: run.to_owned(),
                 position,
+                tries,
             },
             (Some("running"), _, _, Some("non-Primary")) => Self::Alone,
-            (Some("running"), ..) => Self::Starts,
+            (Some("running"), ..) => Self::Starts {
+                still: still.unwrap_or(0),
+            },
             _ => Self::Silent,
+        }
+    }
+
+    fn hangs(&self) -> bool {
+        matches!(self, Self::Starts { still } if *still >= PATIENCE)
+    }
+
+    fn tries(&self) -> u32 {
+        match self {
+            Self::Waits { tries, .. } => *tries,
+            _ => 0,
+        }
+    }
+
+    fn position(&self) -> Option<&Position> {
+        match self {
+            Self::Waits { position, .. } => Some(position),
+            _ => None,
         }
     }
 }
@@ -109,39 +147,72 @@ pub enum Plan {
     Wait(String),
 }
 
-pub fn plan(members: &[Member]) -> Plan {
+/// `forced` is the member that a person named. It counts where the members' own words do not
+/// suffice, and never before all have spoken: a name that was left there must not cost data.
+pub fn plan(members: &[Member], forced: Option<usize>) -> Plan {
+    let hung = restarts(members, Member::hangs);
+    if !hung.is_empty() {
+        return Plan::Orders(hung);
+    }
     // One at a time: members that join together first find each other, which takes longer.
-    if members.contains(&Member::Starts) {
-        return Plan::Wait("a server is starting".to_owned());
+    let starting = ordinals(members, |m| matches!(m, Member::Starts { .. }));
+    if !starting.is_empty() {
+        return Plan::Wait(format!(
+            "member {} is starting; without progress for {} minutes it starts anew",
+            listed(&starting),
+            PATIENCE / 60
+        ));
     }
     if members.contains(&Member::Serves) {
-        let next = waiting(members).next();
-        return Plan::Orders(
-            next.map(|(member, run, _)| join(member, run))
-                .into_iter()
-                .collect(),
-        );
+        // Who failed to join before comes last: it must not keep the others out.
+        let next = waiting(members).min_by_key(|(member, ..)| (members[*member].tries(), *member));
+        let orders = next.map(|(member, run, _)| join(member, run));
+        return Plan::Orders(orders.into_iter().collect());
     }
-    let silent: Vec<String> = (0..members.len())
-        .filter(|n| members[*n] == Member::Silent)
-        .map(|n| n.to_string())
-        .collect();
+    let silent = ordinals(members, |m| *m == Member::Silent);
     if !silent.is_empty() {
         return Plan::Wait(format!(
             "waits for word of member {} before one may begin",
-            silent.join(", ")
+            listed(&silent)
         ));
     }
-    let alone: Vec<Order> = (0..members.len())
-        .filter(|n| members[*n] == Member::Alone)
-        .map(|member| Order::Restart { member })
-        .collect();
+    let alone = restarts(members, |m| *m == Member::Alone);
     // Members that lost sight of each other but all run find together by themselves.
     if alone.len() == members.len() {
         return Plan::Wait("the members do not see each other".to_owned());
     }
     if !alone.is_empty() {
         return Plan::Orders(alone);
+    }
+    let chosen = match (doubt(members), forced) {
+        (Some(why), None) => return Plan::Wait(why),
+        (Some(_), Some(forced)) => waiting(members).find(|(member, ..)| *member == forced),
+        (None, _) => waiting(members).max_by_key(|(member, _, position)| (position.rank(), Reverse(*member))),
+    };
+    let order = chosen.map(|(member, run, _)| Order::Begin {
+        member,
+        run: run.to_owned(),
+    });
+    Plan::Orders(order.into_iter().collect())
+}
+
+/// Why nobody can tell which of these waiting members knows most, and the way out.
+fn doubt(members: &[Member]) -> Option<String> {
+    let with = |keep: fn(&Position) -> bool| ordinals(members, |m| m.position().is_some_and(keep));
+    let force = format!("or name the pod to begin from in {FORCE}");
+    let failed = with(|p| *p == Position::Failed);
+    if !failed.is_empty() {
+        return Some(format!(
+            "member {} cannot recover its data, its log says why: repair it and delete its pod, remove its volume, {force}",
+            listed(&failed)
+        ));
+    }
+    let unclustered = with(|p| *p == Position::Unclustered);
+    if unclustered.len() > 1 {
+        return Some(format!(
+            "members {} each have data that never was in a cluster: remove the volumes that are wrong, {force}",
+            listed(&unclustered)
+        ));
     }
     let mut histories: Vec<&str> = waiting(members)
         .filter_map(|(_, _, position)| match position {
@@ -152,23 +223,56 @@ pub fn plan(members: &[Member]) -> Plan {
     histories.sort_unstable();
     histories.dedup();
     if histories.len() > 1 {
-        let text = "the members' data comes from different clusters: remove the volumes that are wrong";
-        return Plan::Wait(text.to_owned());
+        return Some(format!(
+            "the members' data comes from different clusters: remove the volumes that are wrong, {force}"
+        ));
     }
-    let best = waiting(members).max_by_key(|(member, _, position)| (position.rank(), Reverse(*member)));
-    Plan::Orders(
-        best.map(|(member, run, _)| Order::Begin {
-            member,
-            run: run.to_owned(),
-        })
-        .into_iter()
-        .collect(),
-    )
+    let half = with(|p| *p == Position::Half);
+    let whole = with(|p| matches!(p, Position::At { .. } | Position::Unclustered));
+    (!half.is_empty() && whole.is_empty()).then(|| {
+        format!(
+            "member {} was still joining when it stopped and no other has data: bring the others' volumes back, {force}",
+            listed(&half)
+        )
+    })
+}
+
+/// What a person should know of members that do not serve.
+pub fn remarks(members: &[Member]) -> String {
+    let mut text = String::new();
+    for (n, member) in members.iter().enumerate() {
+        match member {
+            Member::Starts { still } if *still >= 60 => text.push_str(&format!(
+                "; member {n} is starting, without progress for {} of {} minutes after which it starts anew",
+                still / 60,
+                PATIENCE / 60
+            )),
+            Member::Waits { tries, .. } if *tries > 1 => text.push_str(&format!(
+                "; member {n} did not finish joining {tries} times, its log says why"
+            )),
+            _ => {}
+        }
+    }
+    text
+}
+
+fn ordinals(members: &[Member], keep: impl Fn(&Member) -> bool) -> Vec<usize> {
+    (0..members.len()).filter(|n| keep(&members[*n])).collect()
+}
+
+fn restarts(members: &[Member], which: impl Fn(&Member) -> bool) -> Vec<Order> {
+    let ordinals = ordinals(members, which).into_iter();
+    ordinals.map(|member| Order::Restart { member }).collect()
+}
+
+fn listed(ordinals: &[usize]) -> String {
+    let names: Vec<String> = ordinals.iter().map(usize::to_string).collect();
+    names.join(", ")
 }
 
 fn waiting(members: &[Member]) -> impl Iterator<Item = (usize, &str, &Position)> {
     members.iter().enumerate().filter_map(|(n, member)| match member {
-        Member::Waits { run, position } => Some((n, run.as_str(), position)),
+        Member::Waits { run, position, .. } => Some((n, run.as_str(), position)),
         _ => None,
     })
 }

@@ -8,7 +8,7 @@ use super::server::{is_cluster, pod_name, replicas};
 use super::{SERVER, UID};
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security};
+use crate::objects::{container_security, encode, hash, labels, metadata, pod_security, spread};
 
 const PORT: u16 = 3306;
 
@@ -80,6 +80,7 @@ fn files(server: &MariaDb) -> Value {
         "order.sh": include_str!("scripts/order.sh"),
         "report.sh": include_str!("scripts/report.sh"),
         "ready.sh": include_str!("scripts/ready.sh"),
+        "wsrep_sst_marked": include_str!("scripts/wsrep_sst_marked"),
     })
 }
 
@@ -135,7 +136,7 @@ wsrep_on=ON
 wsrep_provider=/usr/lib/galera/libgalera_smm.so
 wsrep_cluster_name={}
 wsrep_cluster_address=gcomm://{}
-wsrep_sst_method=rsync
+wsrep_sst_method=marked
 wsrep_provider_options=\"{options}\"
 ",
         server.name_any(),
@@ -151,6 +152,8 @@ fn pod(server: &MariaDb, image: &str) -> Value {
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            // The server looks there for its way of state transfer.
+            {"name": "PATH", "value": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/etc/c5c3/config"},
         ],
         "ports": [{"name": "mariadb", "containerPort": PORT}],
         "securityContext": container_security(),
@@ -182,12 +185,13 @@ fn pod(server: &MariaDb, image: &str) -> Value {
         "securityContext": pod_security(UID),
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
+        "topologySpreadConstraints": spread(&labels(SERVER, &server.name_any())),
         "terminationGracePeriodSeconds": 60,
         "containers": [container],
         "volumes": [
             {"name": "run", "emptyDir": {}},
             {"name": "tmp", "emptyDir": {}},
-            {"name": "config", "configMap": {"name": format!("{}-config", server.name_any())}},
+            {"name": "config", "configMap": {"name": format!("{}-config", server.name_any()), "defaultMode": 0o555}},
         ],
     })
 }

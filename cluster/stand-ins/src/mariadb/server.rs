@@ -46,6 +46,8 @@ pub struct Facts {
     pub password: Option<String>,
     pub random: [u8; 32],
     pub members: Vec<Member>,
+    /// The same for the decision how to start: who is ready has said so himself, just now.
+    asked: Vec<Member>,
     told: Option<String>,
 }
 
@@ -92,6 +94,22 @@ pub fn is_cluster(server: &MariaDb) -> bool {
 
 pub fn pod_name(server: &MariaDb, ordinal: usize) -> String {
     format!("{}-{ordinal}", server.name_any())
+}
+
+/// The member that a person wants a cluster to begin from.
+fn forced(server: &MariaDb) -> Result<Option<usize>, Error> {
+    let recovery = server.spec.galera.as_ref().and_then(|g| g.recovery.as_ref());
+    let Some(name) = recovery.and_then(|r| r.force_cluster_bootstrap_in_pod.as_deref()) else {
+        return Ok(None);
+    };
+    let found = (0..replicas(server)).find(|n| pod_name(server, *n) == name);
+    found.map(Some).ok_or_else(|| Error::Invalid {
+        field: galera::FORCE,
+        reason: format!(
+            "{name:?} is no pod of this server: name one like {:?}",
+            pod_name(server, 0)
+        ),
+    })
 }
 
 /// The server that takes writes; it keeps that role while it serves.
@@ -141,7 +159,9 @@ impl Controller for Servers {
             let pod: Option<Pod> = reader.get(&namespace, &pod_name(object, ordinal)).await?;
             members.push(self.member(object, pod).await);
         }
+        let asked = self.asked(object, &members).await;
         Ok(Facts {
+            asked,
             password: crate::objects::secret_value(secret, &key),
             random: rand::random(),
             members,
@@ -152,6 +172,7 @@ impl Controller for Servers {
     fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Error> {
         let (server, facts) = (&observed.object, &observed.facts);
         check(server)?;
+        forced(server)?;
         let (secret, key) = root_secret(server);
         let generated = server
             .spec
@@ -193,10 +214,14 @@ impl Controller for Servers {
         let mut states = if serving >= wanted && rooted {
             States::default().met(RUNS, "StatefulSetReady", "Running")
         } else {
-            let text = format!("{serving} of {wanted} servers are up");
+            let remarks = galera::remarks(&facts.members);
+            let text = format!("{serving} of {wanted} servers are up{remarks}");
             States::default().unmet(RUNS, "StatefulSetNotReady", text)
         };
-        states = match (is_cluster(server), galera::plan(&facts.members)) {
+        states = match (
+            is_cluster(server),
+            galera::plan(&facts.asked, forced(server).unwrap_or_default()),
+        ) {
             (false, _) => states.not_required(CLUSTER, "a single server"),
             (true, _) if serving > 0 => states.met(CLUSTER, "GaleraReady", "a primary component serves"),
             (true, Plan::Wait(why)) => states.unmet(CLUSTER, "GaleraNotReady", why),
@@ -231,6 +256,22 @@ impl Servers {
         let report = exec::run(&self.client, &place(server, &pod.name_any()), &script, "").await;
         // A container that is not there (yet) has nothing to say.
         report.map_or(Member::Silent, |text| Member::parse(&text))
+    }
+
+    /// A pod is called ready for seconds after its server's death; nobody shall join the dead.
+    async fn asked(&self, server: &MariaDb, members: &[Member]) -> Vec<Member> {
+        let mut asked = members.to_vec();
+        if !is_cluster(server) || members.iter().all(|member| *member == Member::Serves) {
+            return asked;
+        }
+        let script = ["sh", "/etc/c5c3/config/ready.sh"];
+        for (ordinal, member) in asked.iter_mut().enumerate() {
+            let place = place(server, &pod_name(server, ordinal));
+            if *member == Member::Serves && exec::run(&self.client, &place, &script, "").await.is_err() {
+                *member = Member::Silent;
+            }
+        }
+        asked
     }
 
     async fn order(&self, place: &Place, order: &Order) -> Result<(), Error> {
@@ -273,7 +314,7 @@ fn check(server: &MariaDb) -> Result<(), Error> {
 }
 
 fn orders(server: &MariaDb, facts: &Facts) -> Vec<Action> {
-    let Plan::Orders(orders) = galera::plan(&facts.members) else {
+    let Plan::Orders(orders) = galera::plan(&facts.asked, forced(server).unwrap_or_default()) else {
         return Vec::new();
     };
     let told = orders.into_iter().map(|order| {
@@ -296,7 +337,7 @@ fn root(server: &MariaDb, primary: usize, facts: &Facts, password: &str) -> Opti
             input: statements::root(password),
             uid: server.uid().unwrap_or_default(),
             digest: Some(digest),
-            hidden: Some(password.to_owned()),
+            hidden: vec![password.to_owned()],
         })
     })
 }

@@ -122,7 +122,7 @@ impl<S: Statement> Controller for SqlObjects<S> {
             input: sql,
             uid: object.uid().unwrap_or_default(),
             digest: Some(digest),
-            hidden: facts.password.clone(),
+            hidden: facts.password.clone().into_iter().collect(),
         })))
     }
 
@@ -204,7 +204,7 @@ fn farewell<S: Statement>(object: &S, facts: &Facts) -> Option<Message> {
         input: object.drop_sql(),
         uid: object.uid().unwrap_or_default(),
         digest: None,
-        hidden: None,
+        hidden: Vec::new(),
     })
 }
 

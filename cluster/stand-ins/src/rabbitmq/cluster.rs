@@ -1,6 +1,7 @@
 //! RabbitMQ clusters: one node or several that find each other by their names.
 
 use std::fmt;
+use std::time::Duration;
 
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_kit::{
@@ -14,8 +15,10 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::manifests::{self, DefaultUser, cookie_secret, default_user_secret, pod_name, replicas};
-use super::{SERVER, TELL, definitions, place};
+use super::members::{self, View};
+use super::{MEMBERS, SERVER, TELL, definitions, place};
 use crate::error::Error;
+use crate::exec;
 use crate::objects::{hash, is_pod_ready, labels_selector, secret_value};
 use crate::random::password;
 use crate::told::{Message, Told};
@@ -24,6 +27,10 @@ const ALL: &str = "AllReplicasReady";
 const SOME: &str = "ClusterAvailable";
 const WARNINGS: &str = "NoWarnings";
 const RECONCILED: &str = "ReconcileSuccess";
+
+/// Of whom the nodes see no watch tells: asked while they are apart, and when all is well.
+const SOON: Duration = Duration::from_secs(2);
+const LATER: Duration = Duration::from_secs(60);
 
 /// The controller of clusters.
 pub struct RabbitmqClusters {
@@ -47,6 +54,8 @@ pub struct Facts {
     random: [[u8; 32]; 3],
     /// Names of pods that serve.
     ready: Vec<String>,
+    /// What those say of each other.
+    views: Vec<View>,
     told: Option<String>,
 }
 
@@ -127,13 +136,15 @@ impl Controller for RabbitmqClusters {
             reader.get(&namespace, &cookie_secret(&name)).await?,
             ".erlang.cookie",
         );
+        let ready = ready_pods(&namespace, &name, reader).await?;
         Ok(Facts {
             user: username
                 .zip(password)
                 .map(|(username, password)| DefaultUser { username, password }),
             cookie,
             random: rand::random(),
-            ready: ready_pods(&namespace, &name, reader).await?,
+            views: self.views(&namespace, &ready).await,
+            ready,
             told: self.told.last(&object.uid().unwrap_or_default()),
         })
     }
@@ -166,23 +177,39 @@ impl Controller for RabbitmqClusters {
         let (cluster, facts) = (&observed.object, &observed.facts);
         let (ready, wanted) = (facts.ready.len(), replicas(cluster));
         let known = applied.outcomes().iter().all(|outcome| outcome.result.is_ok());
+        let apart = members::apart(&facts.views);
         let text = format!("{ready} of {wanted} nodes are up");
         let states = States::default().met(WARNINGS, "NoWarnings", "").met(
             RECONCILED,
             "Success",
             "Finish reconciling",
         );
-        let states = if ready >= wanted && known {
-            states.met(ALL, "AllPodsAreReady", text.clone())
-        } else {
-            states.unmet(ALL, "NotAllPodsReady", text.clone())
+        let states = match &apart {
+            Some(why) => states.unmet(ALL, "NotAllPodsReady", format!("{text}; {why}")),
+            None if ready >= wanted && known => states.met(ALL, "AllPodsAreReady", text.clone()),
+            None => states.unmet(ALL, "NotAllPodsReady", text.clone()),
         };
         let states = if ready > 0 && known {
             states.met(SOME, "AtLeastOneEndpointAvailable", text)
         } else {
             states.unmet(SOME, "NoEndpointsAvailable", text)
         };
-        Report::new(states).status(&status(cluster))
+        let report = Report::new(states).status(&status(cluster));
+        match (apart, wanted) {
+            (Some(_), _) => report.again_in(SOON),
+            (None, 0 | 1) => report,
+            (None, _) => report.again_in(LATER),
+        }
+    }
+}
+
+impl RabbitmqClusters {
+    async fn views(&self, namespace: &str, pods: &[String]) -> Vec<View> {
+        let ask = async |pod: &String| {
+            let said = exec::run(&self.client, &place(namespace, pod), MEMBERS, "").await;
+            View::parse(pod, &said.unwrap_or_default())
+        };
+        futures::future::join_all(pods.iter().map(ask)).await
     }
 }
 
@@ -200,7 +227,7 @@ fn default_user(cluster: &RabbitmqCluster, facts: &Facts, user: &DefaultUser) ->
         input: definitions::import(&wanted),
         uid: cluster.uid().unwrap_or_default(),
         digest: Some(digest),
-        hidden: None,
+        hidden: definitions::secrets(&wanted, &user.password),
     })
 }
 

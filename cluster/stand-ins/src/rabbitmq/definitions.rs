@@ -17,6 +17,14 @@ pub fn import(definitions: &Value) -> String {
     )
 }
 
+/// What a complaint about these definitions must not repeat.
+pub fn secrets(definitions: &Value, password: &str) -> Vec<String> {
+    let users = definitions["users"].as_array().into_iter().flatten();
+    let hashes = users.filter_map(|user| user["password_hash"].as_str().map(str::to_owned));
+    let text = encode(&definitions.to_string());
+    hashes.chain([password.to_owned(), text]).collect()
+}
+
 pub fn delete_vhost(name: &str) -> String {
     format!("rabbit_vhost:delete({}, <<\"c5c3\">>).\n", binary(name))
 }
@@ -94,6 +102,15 @@ mod tests {
         assert_eq!(hash, expected.as_slice());
         assert_eq!(text, password_hash("nova", "secret"));
         assert_ne!(text, password_hash("glance", "secret"));
+    }
+
+    #[test]
+    fn what_is_secret_is_known() {
+        let wanted = user("nova", "hunter2", &[]);
+        let hidden = secrets(&wanted, "hunter2");
+        assert_eq!(hidden.len(), 3);
+        assert!(hidden.contains(&password_hash("nova", "hunter2")));
+        assert!(hidden.iter().any(|text| import(&wanted).contains(text)));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{SERVER, UID};
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security};
+use crate::objects::{container_security, encode, hash, labels, metadata, pod_security, spread};
 
 const PORT: u16 = 5672;
 const DISTRIBUTION: u16 = 25672;
@@ -83,6 +83,7 @@ pub fn all(cluster: &RabbitmqCluster) -> Result<Vec<Value>, Error> {
         "enabled_plugins": plugins(cluster),
         "start.sh": include_str!("scripts/start.sh"),
         "tell.sh": include_str!("scripts/tell.sh"),
+        "members.sh": include_str!("scripts/members.sh"),
     });
     let port = |name: &str, port: u16| json!({"name": name, "port": port, "targetPort": port});
     let service = |own: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(cluster, own), "spec": spec});
@@ -128,6 +129,14 @@ fn claim(cluster: &RabbitmqCluster) -> Value {
 
 fn node_name(cluster: &RabbitmqCluster, pod: &str) -> String {
     format!("rabbit@{pod}.{}-nodes.{}", cluster.name_any(), namespace(cluster))
+}
+
+/// All nodes of a cluster of several. A node that asks itself gets no answer before it runs.
+fn peers(cluster: &RabbitmqCluster) -> String {
+    let count = replicas(cluster);
+    let nodes = (0..count).map(|n| node_name(cluster, &pod_name(cluster, n)));
+    let nodes: Vec<String> = nodes.filter(|_| count > 1).collect();
+    nodes.join(" ")
 }
 
 fn configuration(cluster: &RabbitmqCluster) -> String {
@@ -179,6 +188,7 @@ fn pod(cluster: &RabbitmqCluster, image: &str) -> Value {
         "env": [
             {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
             text("RABBITMQ_NODENAME", &node_name(cluster, "$(POD_NAME)")),
+            text("PEERS", &peers(cluster)),
             text("RABBITMQ_USE_LONGNAME", "true"),
             text("RABBITMQ_DIST_PORT", &DISTRIBUTION.to_string()),
             text("RABBITMQ_CONFIG_FILES", "/run/rabbitmq/conf/*.conf"),
@@ -213,6 +223,7 @@ fn pod(cluster: &RabbitmqCluster, image: &str) -> Value {
         "securityContext": pod_security(UID),
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
+        "topologySpreadConstraints": spread(&labels(SERVER, &name)),
         "terminationGracePeriodSeconds": 60,
         "containers": [container],
         "volumes": [

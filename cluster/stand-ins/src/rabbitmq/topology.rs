@@ -180,6 +180,10 @@ impl<P: Piece> Controller for TopologyObjects<P> {
             return Ok(decision);
         };
         let digest = hash(&json!([wanted, facts.ground]));
+        let credentials = facts.parts.credentials.as_ref();
+        let secrets = credentials
+            .map(|c| definitions::secrets(&wanted, &c.password))
+            .unwrap_or_default();
         let news = facts.told.as_ref() != Some(&digest);
         Ok(decision.act(news.then(|| Message {
             place,
@@ -187,7 +191,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
             input: definitions::import(&wanted),
             uid: object.uid().unwrap_or_default(),
             digest: Some(digest),
-            hidden: None,
+            hidden: secrets,
         })))
     }
 
@@ -274,6 +278,6 @@ fn farewell<P: Piece>(object: &P, facts: &Facts) -> Option<Message> {
         input: object.farewell(&facts.parts)?,
         uid: object.uid().unwrap_or_default(),
         digest: None,
-        hidden: None,
+        hidden: Vec::new(),
     })
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{SENTINEL, SERVER, UID};
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security};
+use crate::objects::{container_security, encode, hash, labels, metadata, pod_security, spread};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -168,6 +168,7 @@ fn pod(object: &Valkey, image: &str) -> Value {
         "securityContext": pod_security(UID),
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
+        "topologySpreadConstraints": spread(&labels(SERVER, &object.name_any())),
         "terminationGracePeriodSeconds": 30,
         "containers": containers,
         "volumes": volumes,

@@ -62,6 +62,41 @@ fn required_anti_affinity_keeps_pods_apart_and_preferred_only_tries() {
 }
 
 #[test]
+fn a_wish_to_spread_counts_more_than_load_and_keeps_no_pod_waiting() {
+    let wish = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }]});
+    let mut sim = Sim::default();
+    for name in ["a", "b", "c"] {
+        sim.learn(node(name));
+    }
+    for name in ["x1", "x2", "x3"] {
+        let mut other = pod(
+            name,
+            json!({"nodeName": "c", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}),
+        );
+        other["metadata"]["labels"] = json!({"app": "other"});
+        sim.learn(other);
+    }
+    let placed = |sim: &Sim| {
+        let web = sim.world.pods.iter().filter(|pod| pod.labels()["app"] == "web");
+        web.filter_map(|pod| node_of(pod).map(str::to_owned))
+            .collect::<Vec<_>>()
+    };
+    for name in ["p1", "p2", "p3"] {
+        sim.learn(pod(name, wish.clone()));
+    }
+    sim.settle();
+    let mut three = placed(&sim);
+    three.sort();
+    assert_eq!(three, ["a", "b", "c"]);
+    sim.learn(pod("p4", wish));
+    sim.settle();
+    assert_eq!(placed(&sim).len(), 4);
+}
+
+#[test]
 fn a_pod_that_fits_nowhere_says_why_once_and_goes_when_it_can() {
     let mut sim = Sim::default();
     sim.learn(node("a"));

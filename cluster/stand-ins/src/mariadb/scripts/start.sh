@@ -5,12 +5,16 @@ home=/var/lib/mysql
 data=$home/data
 run=/run/mysqld
 config=/etc/c5c3/config/my.cnf
+# From the first byte of a state transfer until the member takes writes.
+half=$home/half
+# How many joins were begun since it last took writes.
+tries=$home/tries
 
 # Made beside and moved: a directory that was cut short is never taken for a database.
 # Its only user is who runs in this pod, by the socket; all others are made through it.
 install() {
-    [ -d $data ] && return 0
-    rm -rf $home/new
+    [ -z "$(ls -A $data 2>/dev/null)" ] || return 0
+    rm -rf $home/new $data
     mkdir $home/new
     cd /usr/share/mysql
     {
@@ -25,25 +29,30 @@ install() {
     mv $home/new $data
 }
 
-# "uuid:seqno", or "none" when there is no data, or "unknown" when there is but no cluster wrote it.
+# "none" without data, "half" when it may be half of another's, "failed" when the storage engine does
+# not say, else "uuid:seqno", which is all zeros for data that never was in a cluster.
 position() {
-    [ -d $data ] || { echo none; return; }
+    [ ! -e $half ] && [ ! -e $data/sst_in_progress ] || { echo half; return; }
+    [ -n "$(ls -A $data 2>/dev/null)" ] || { echo none; return; }
     uuid=$(sed -n 's/^uuid: *//p' $data/grastate.dat 2>/dev/null || true)
     seqno=$(sed -n 's/^seqno: *//p' $data/grastate.dat 2>/dev/null || true)
     case "$seqno" in
         '' | -1)
             # Not stopped in order: the storage engine knows.
-            mariadbd --defaults-file=$config --wsrep-recover --skip-networking --log-error=$run/recover.log >/dev/null 2>&1 || true
-            found=$(sed -n 's/.*WSREP: Recovered position: *\([0-9a-f-]*:-\{0,1\}[0-9]*\).*/\1/p' $run/recover.log 2>/dev/null | tail -n 1)
+            found=
+            if mariadbd --defaults-file=$config --wsrep-recover --skip-networking --log-error=$run/recover.log >/dev/null 2>&1; then
+                found=$(sed -n 's/.*WSREP: Recovered position: *\([0-9a-f-]*:-\{0,1\}[0-9]*\).*/\1/p' $run/recover.log | tail -n 1)
+            fi
+            [ -n "$found" ] || { echo 'the position of the data cannot be recovered:'; cat $run/recover.log; } >&2
             rm -f $run/recover.log
-            echo "${found:-unknown}"
+            echo "${found:-failed}"
             ;;
         *) echo "$uuid:$seqno" ;;
     esac
 }
 
 say() {
-    printf 'run %s\nphase %s\nposition %s\n' "$id" "$1" "$at" >$run/state.new
+    printf 'run %s\nphase %s\nposition %s\ntries %s\n' "$id" "$1" "$at" "$tried" >$run/state.new
     mv $run/state.new $run/state
 }
 
@@ -53,9 +62,10 @@ if [ "${1:-}" != cluster ]; then
 fi
 
 trap 'exit 0' TERM INT
-rm -f $run/state $run/order-*
+rm -f $run/state $run/progress $run/order-*
 id=$(cat /proc/sys/kernel/random/uuid)
 at=$(position)
+tried=$(cat $tries 2>/dev/null || echo 0)
 say waiting
 # The order carries the name of this run: one for an earlier run is never followed.
 while [ ! -e $run/order-"$id" ]; do sleep 0.2; done
@@ -63,16 +73,23 @@ order=$(cat $run/order-"$id")
 trap - TERM INT
 set -- --defaults-file=$config --wsrep-node-name="$POD_NAME" --wsrep-node-address="$POD_IP"
 case "$at" in
-    none | unknown | 00000000-*) ;;
+    none | half | failed | *:-1 | 00000000-*) ;;
     *) set -- "$@" --wsrep-start-position="$at" ;;
 esac
 case "$order" in
     begin)
         install
+        # A person may have chosen data that was half: it is whole by that word.
+        rm -f $half $tries $data/sst_in_progress
         [ ! -e $data/grastate.dat ] || sed -i 's/^safe_to_bootstrap:.*/safe_to_bootstrap: 1/' $data/grastate.dat
         set -- "$@" --wsrep-new-cluster
         ;;
-    join) mkdir -p $data ;;
+    join)
+        mkdir -p $data
+        echo $((tried + 1)) >$tries
+        # What cannot be trusted is replaced as a whole.
+        case "$at" in half | failed) rm -f $data/grastate.dat ;; esac
+        ;;
     *) echo "unknown order $order" >&2; exit 1 ;;
 esac
 say running
