@@ -177,9 +177,14 @@ impl<A> Decision<A> {
 
     /// Leave every object as it is.
     pub fn hold() -> Self {
+        Self::only([])
+    }
+
+    /// These objects; every other is left as it is.
+    pub fn only(objects: impl IntoIterator<Item = Wanted>) -> Self {
         Decision {
             prune: false,
-            ..Self::want([])
+            ..Self::want(objects)
         }
     }
 

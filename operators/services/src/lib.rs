@@ -17,6 +17,7 @@ mod names;
 mod plan;
 mod reconcile;
 mod report;
+mod rollout;
 mod rotation;
 pub mod subject;
 
