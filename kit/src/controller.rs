@@ -146,6 +146,10 @@ impl Wanted {
         &self.object
     }
 
+    pub fn is_lasting(&self) -> bool {
+        self.lasting
+    }
+
     pub(crate) fn key(&self) -> Key {
         let text = |path: &str| self.object.pointer(path).and_then(Value::as_str);
         Key::new(
@@ -201,6 +205,10 @@ impl<A> Decision<A> {
 
     pub fn wanted(&self) -> &[Wanted] {
         &self.wanted
+    }
+
+    pub fn kept(&self) -> &[Reference] {
+        &self.keep
     }
 
     pub fn actions(&self) -> &[A] {

@@ -24,6 +24,12 @@ pub mod subject;
 #[cfg(test)]
 mod bad_inputs_tests;
 #[cfg(test)]
+mod lifecycle_tests;
+#[cfg(test)]
+mod nova_tests;
+#[cfg(test)]
+mod rendered_tests;
+#[cfg(test)]
 mod testing;
 
 pub use error::Error;

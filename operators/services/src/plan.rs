@@ -101,8 +101,15 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let contract = Steps::contract(subject, &configuration).filter(|_| upgrade);
     let contract = contract.map(prepare);
     let wanted = [Some(&setup), contract.as_ref()];
-    let wanted: Vec<&str> = wanted.into_iter().flatten().map(|job| job.name.as_str()).collect();
-    let titles = [Some(setup_title::<S>()), S::DESCRIPTOR.contract.first().map(|step| step.name)];
+    let wanted: Vec<&str> = wanted
+        .into_iter()
+        .flatten()
+        .map(|job| job.name.as_str())
+        .collect();
+    let titles = [
+        Some(setup_title::<S>()),
+        S::DESCRIPTOR.contract.first().map(|step| step.name),
+    ];
     let busy = facts.jobs.iter().find(|(name, job)| {
         let ours = titles.iter().flatten().any(|title| has_title(job, title));
         ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
@@ -246,9 +253,7 @@ impl Plan {
     ) -> Option<&'static str> {
         let up = |name: &&'static str| {
             let mut before = S::DESCRIPTOR.processes.iter().filter(|other| other.name == *name);
-            before.all(|other| {
-                rollout::is_up(&observed.object, &observed.facts, &self.configuration, other)
-            })
+            before.all(|other| rollout::is_up(&observed.object, &observed.facts, &self.configuration, other))
         };
         process.after.iter().find(|name| !up(name)).copied()
     }

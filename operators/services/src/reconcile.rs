@@ -221,9 +221,10 @@ impl<S: Subject> Controller for Services<S> {
             }
         }
         let report = Report::new(report::states(observed, &plan, applied)).status(&status);
-        let coming = plan.migrations.iter().filter(|migration| {
-            migration.job.outcome == Outcome::Missing && migration.from > observed.now
-        });
+        let coming = plan
+            .migrations
+            .iter()
+            .filter(|migration| migration.job.outcome == Outcome::Missing && migration.from > observed.now);
         again(
             report,
             observed.now,
@@ -262,7 +263,9 @@ fn keys_alone<S: Subject>(
 /// All stays as it was told before; the error speaks for itself.
 fn standing<S: Subject>(observed: &Observed<Services<S>>) -> Report {
     let before = observed.object.service_status();
-    let before = before.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let before = before
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
     let mut states = States::default();
     for part in S::DESCRIPTOR.parts {
         if let Some(condition) = before.iter().find(|condition| condition.type_ == part.name) {
@@ -272,7 +275,14 @@ fn standing<S: Subject>(observed: &Observed<Services<S>>) -> Report {
                 _ => Truth::Unknown,
             };
             let (reason, message) = (condition.reason.clone(), condition.message.clone());
-            states = states.with(part.name, State { truth, reason, message });
+            states = states.with(
+                part.name,
+                State {
+                    truth,
+                    reason,
+                    message,
+                },
+            );
         }
     }
     let object = serde_json::to_value(&observed.object).unwrap_or_default();

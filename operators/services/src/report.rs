@@ -1,6 +1,7 @@
 //! How a service is, in conditions: each names what it waits for.
 
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason};
+use c5c3_kit::conditions::Truth;
 use c5c3_kit::{Applied, Observed, States};
 use k8s_openapi::api::apps::v1::Deployment;
 
@@ -20,7 +21,10 @@ pub fn states<S: Subject>(
     let gate = plan.gate(observed);
     let mut states = setup(States::default(), observed, plan, &gate);
     for keys in &plan.keys {
-        let migration = plan.migrations.iter().find(|migration| migration.set == keys.name);
+        let migration = plan
+            .migrations
+            .iter()
+            .find(|migration| migration.set == keys.name);
         states = self::keys(states, keys, migration);
     }
     if S::MESSAGING {
@@ -37,6 +41,13 @@ pub fn states<S: Subject>(
         states = volume(states, observed, plan, extra);
     }
     for running in S::DESCRIPTOR.processes {
+        // Several processes may share a condition: the first that is not up speaks.
+        if states
+            .get(running.part)
+            .is_some_and(|said| said.truth != Truth::True)
+        {
+            continue;
+        }
         states = process(states, observed, plan, applied, running, &gate);
     }
     states
@@ -126,7 +137,10 @@ fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migr
                 states.met(keys.part, reason::READY, text)
             }
             Outcome::Running => {
-                let text = format!("{} keys; what is stored is being encrypted with the newest", keys.count);
+                let text = format!(
+                    "{} keys; what is stored is being encrypted with the newest",
+                    keys.count
+                );
                 states.met(keys.part, reason::READY, text)
             }
         },
@@ -245,6 +259,7 @@ fn process<S: Subject>(
         return states.met(process.part, reason::READY, text);
     }
     let why = blocked_pod(&observed.facts, process, &plan.configuration.hidden);
-    let text = format!("{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}");
+    let text =
+        format!("{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}");
     states.unmet(process.part, reason::PROGRESSING, text)
 }

@@ -120,7 +120,13 @@ fn unready(pod: &Pod) -> Option<String> {
             .as_ref()
             .is_some_and(|state| state.running.is_some())
     });
-    let ready = conditions.iter().find(|c| c.type_ == "Ready" && c.status == "False")?;
-    let why = ready.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    let ready = conditions
+        .iter()
+        .find(|c| c.type_ == "Ready" && c.status == "False")?;
+    let why = ready
+        .message
+        .as_deref()
+        .map(|why| format!(": {why}"))
+        .unwrap_or_default();
     running.then(|| format!("pod {} runs and is not ready{why}", pod.name_any()))
 }

@@ -40,7 +40,11 @@ pub struct Planned {
 
 impl fmt::Debug for Planned {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} keys, next rotation {}", self.name, self.count, self.next)
+        write!(
+            f,
+            "{}: {} keys, next rotation {}",
+            self.name, self.count, self.next
+        )
     }
 }
 
@@ -91,7 +95,9 @@ fn rotations(set: &KeySet) -> usize {
 /// encrypted is to be readable.
 fn pause(set: &KeySet) -> SignedDuration {
     let readable = set.readable.unwrap_or(0).div_ceil(rotations(set) as u64);
-    SETTLED.max(SignedDuration::from_secs(i64::try_from(readable).unwrap_or(i64::MAX)))
+    SETTLED.max(SignedDuration::from_secs(
+        i64::try_from(readable).unwrap_or(i64::MAX),
+    ))
 }
 
 fn primary(keys: &Keys) -> u32 {
@@ -151,20 +157,25 @@ pub fn plan(
 
 /// The first time of the schedule after a rotation, when the key staged by it has settled.
 fn due(set: &KeySet, rotated: Timestamp, staged: Timestamp) -> Result<Timestamp, Error> {
-    Ok(next(set, rotated)?.max(after(staged, pause(set))))
+    Ok(next(set, &schedule(set)?, rotated)?.max(after(staged, pause(set))))
 }
 
-fn next(set: &KeySet, time: Timestamp) -> Result<Timestamp, Error> {
-    let bad = |reason: String| Error::BadSchedule {
+fn bad_schedule(set: &KeySet, reason: &impl ToString) -> Error {
+    Error::BadSchedule {
         schedule: set.schedule.clone(),
         part: set.part,
-        reason,
-    };
-    let cron = Cron::from_str(&set.schedule).map_err(|error| bad(error.to_string()))?;
-    let next = cron
-        .find_next_occurrence(&time.to_zoned(TimeZone::UTC), false)
-        .map_err(|error| bad(error.to_string()))?;
-    Ok(next.timestamp())
+        reason: reason.to_string(),
+    }
+}
+
+fn schedule(set: &KeySet) -> Result<Cron, Error> {
+    Cron::from_str(&set.schedule).map_err(|error| bad_schedule(set, &error))
+}
+
+fn next(set: &KeySet, cron: &Cron, time: Timestamp) -> Result<Timestamp, Error> {
+    cron.find_next_occurrence(&time.to_zoned(TimeZone::UTC), false)
+        .map(|next| next.timestamp())
+        .map_err(|error| bad_schedule(set, &error))
 }
 
 /// A schedule by which keys would go while what they encrypted is to be readable is refused.
@@ -172,11 +183,12 @@ fn check_reach(set: &KeySet, now: Timestamp) -> Result<(), Error> {
     let Some(readable) = set.readable else {
         return Ok(());
     };
-    let mut times = vec![next(set, now)?];
+    let cron = schedule(set)?;
+    let mut times = vec![next(set, &cron, now)?];
     while times.len() < FORESEEN + rotations(set) {
         let last = times.last().copied().unwrap_or(now);
         // The calendar has an end.
-        let Ok(following) = next(set, last) else {
+        let Ok(following) = next(set, &cron, last) else {
             break;
         };
         times.push(following.max(after(last, SETTLED)));
@@ -319,7 +331,15 @@ mod tests {
             ..set()
         };
         let random = [[5; 32], [6; 32]];
-        let held = plan(&names(), &tokens, &facts, random, at("2026-01-01T12:30:00Z"), true).expect("plans");
+        let held = plan(
+            &names(),
+            &tokens,
+            &facts,
+            random,
+            at("2026-01-01T12:30:00Z"),
+            true,
+        )
+        .expect("plans");
         assert_eq!(held.secret["data"], once.secret["data"]);
         assert_eq!(held.next, at("2026-01-01T13:05:00Z"));
     }
@@ -339,8 +359,10 @@ mod tests {
         };
         assert_eq!(asked("0 0 * * 0", 3, 3600), None);
         assert_eq!(asked("0 * * * *", 3, 3600), None);
-        assert_eq!(asked("0 0,1 * * *", 3, 7200).expect("refused"),
-            "rotation schedule \"0 0,1 * * *\" with 3 keys: a key is gone after 3600 s, and what it encrypted is to be readable for 7200 s: use more keys, a rarer schedule or, for tokens, a shorter [token] expiration");
+        assert_eq!(
+            asked("0 0,1 * * *", 3, 7200).expect("refused"),
+            "rotation schedule \"0 0,1 * * *\" with 3 keys: a key is gone after 3600 s, and what it encrypted is to be readable for 7200 s: use more keys, a rarer schedule or, for tokens, a shorter [token] expiration"
+        );
         assert_eq!(asked("0 0,1 * * *", 4, 7200), None);
         // No schedule rotates more often than keys settle.
         assert!(asked("* * * * *", 3, 3600).is_some_and(|text| text.contains("after 300 s")));

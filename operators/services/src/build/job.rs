@@ -59,7 +59,11 @@ impl<'a> Steps<'a> {
         let with_task = |steps: &[Step]| steps.iter().copied().chain(task.map(|task| task.step)).collect();
         Ok(Steps {
             title: setup_title::<S>(),
-            steps: with_task(if upgrade && !expand.is_empty() { expand } else { schema }),
+            steps: with_task(if upgrade && !expand.is_empty() {
+                expand
+            } else {
+                schema
+            }),
             named_by: with_task(schema),
             task,
             patience: database_ready(subject, facts).is_err().then_some(120),

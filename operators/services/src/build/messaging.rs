@@ -60,7 +60,10 @@ fn url(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<String, Er
                 .brokers
                 .get(name)
                 .ok_or_else(|| Error::BrokerMissing(name.clone()))?;
-            let status = broker.status.as_ref().and_then(|status| status.default_user.as_ref());
+            let status = broker
+                .status
+                .as_ref()
+                .and_then(|status| status.default_user.as_ref());
             let service = status
                 .and_then(|user| user.service_reference.as_ref())
                 .ok_or_else(|| Error::BrokerUnknown(name.clone()))?;

@@ -21,7 +21,11 @@ pub fn network_objects<S: Subject>(subject: &S) -> Vec<Value> {
                 "apiVersion": "v1", "kind": "Service", "metadata": metadata,
                 "spec": {"selector": labels, "ports": [{"name": "api", "port": port.number, "targetPort": "api"}]},
             }));
-            if let Some(scaling) = common.autoscaling.as_ref().filter(|_| is_scaled(subject, process)) {
+            if let Some(scaling) = common
+                .autoscaling
+                .as_ref()
+                .filter(|_| is_scaled(subject, process))
+            {
                 most = scaling.max_replicas;
                 objects.push(json!({
                     "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata,

@@ -116,7 +116,10 @@ fn replicas<S: Subject>(subject: &S, process: &Process, live: Option<&Deployment
         return Some(wanted);
     }
     let Some(live) = live else {
-        return Some(wanted.clamp(scaling.min_replicas, scaling.max_replicas.max(scaling.min_replicas)));
+        return Some(wanted.clamp(
+            scaling.min_replicas,
+            scaling.max_replicas.max(scaling.min_replicas),
+        ));
     };
     let managers = live.metadata.managed_fields.iter().flatten();
     let taken = managers

@@ -29,8 +29,14 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     ],
     schema: &[Step::new("db-sync", &[MANAGE, CONFIG[0], CONFIG[1], "db_sync"])],
     expand: &[
-        Step::new("db-expand", &[MANAGE, CONFIG[0], CONFIG[1], "db_sync", "--expand"]),
-        Step::new("db-migrate", &[MANAGE, CONFIG[0], CONFIG[1], "db_sync", "--migrate"]),
+        Step::new(
+            "db-expand",
+            &[MANAGE, CONFIG[0], CONFIG[1], "db_sync", "--expand"],
+        ),
+        Step::new(
+            "db-migrate",
+            &[MANAGE, CONFIG[0], CONFIG[1], "db_sync", "--migrate"],
+        ),
     ],
     contract: &[Step::new(
         "db-contract",
