@@ -34,7 +34,7 @@ pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
         ),
     ] {
         let prefix = plan.names.suffixed(what);
-        let current = kind.clone().named(namespace, current.unwrap_or_default());
+        let current = kind.named(namespace, current.unwrap_or_default());
         let mut earlier: Vec<_> = facts
             .owned
             .iter()

@@ -255,6 +255,8 @@ fn keys_are_rotated_while_another_input_is_wrong() {
         report.states().get(DATABASE_READY).expect("said").message,
         "db-sync done"
     );
+    let blamed = report.states().get(DEPLOYMENT_READY).expect("said");
+    assert_eq!(blamed.reason, "NotSupported");
     assert_eq!(report.status_fields()["installedRelease"], "28.1.0");
 }
 

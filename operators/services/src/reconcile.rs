@@ -199,8 +199,9 @@ impl<S: Subject> Controller for Services<S> {
     }
 
     fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
-        let Ok(plan) = plan(observed) else {
-            return standing(observed);
+        let plan = match plan(observed) {
+            Ok(plan) => plan,
+            Err(error) => return standing(observed, &error),
         };
         let status = ServiceStatus {
             endpoint: endpoint(S::DESCRIPTOR, &plan.names),
@@ -260,8 +261,8 @@ fn keys_alone<S: Subject>(
     Ok(Decision::only(keys.iter().map(|(keys, _)| secret_of(keys))).act([complaint]))
 }
 
-/// All stays as it was told before; the error speaks for itself.
-fn standing<S: Subject>(observed: &Observed<Services<S>>) -> Report {
+/// All stays as it was told before, but for the part that the error belongs to.
+fn standing<S: Subject>(observed: &Observed<Services<S>>, error: &Error) -> Report {
     let before = observed.object.service_status();
     let before = before
         .map(|status| status.conditions.as_slice())
@@ -284,6 +285,9 @@ fn standing<S: Subject>(observed: &Observed<Services<S>>) -> Report {
                 },
             );
         }
+    }
+    if let Some(part) = error.part() {
+        states = states.unmet(part, &error.reason(), error.to_string());
     }
     let object = serde_json::to_value(&observed.object).unwrap_or_default();
     let report = Report::new(states).status(&object["status"]);
