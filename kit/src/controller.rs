@@ -4,7 +4,7 @@
 //! [`Controller::report`] needs what was [`Applied`], which only the kit makes from a [`Decision`].
 //! `decide` and `report` have no `self`, so no client is in reach: they are pure.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -102,11 +102,23 @@ impl<C: Controller> Observed<C> {
 }
 
 /// An object as it should be: only the fields that the controller cares for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Wanted {
     pub(crate) cluster: ClusterName,
     pub(crate) object: Value,
     pub(crate) lasting: bool,
+}
+
+/// The name alone: it may be a Secret.
+impl Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        named(f, &self.object)
+    }
+}
+
+fn named(f: &mut fmt::Formatter<'_>, object: &Value) -> fmt::Result {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    write!(f, "{} {}", text("/kind"), text("/metadata/name"))
 }
 
 impl Wanted {
@@ -217,12 +229,18 @@ impl<A> Decision<A> {
 }
 
 /// A wanted object as the API server has it after the apply.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AppliedObject {
     pub cluster: ClusterName,
     pub live: Value,
     /// `false`: it was so already and nothing was sent.
     pub written: bool,
+}
+
+impl Debug for AppliedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        named(f, &self.live)
+    }
 }
 
 /// An action and what came of it.

@@ -270,6 +270,11 @@ fn keys_to_what_stays_stay() {
         .filter_map(|wanted| wanted.object()["metadata"]["name"].as_str())
         .collect();
     assert_eq!(lasting, ["keystone-credential-keys"]);
+    let shown = format!("{decision:?}");
+    assert!(
+        shown.contains("Secret keystone-fernet-keys") && !shown.contains("data"),
+        "{shown}"
+    );
 }
 
 #[test]
