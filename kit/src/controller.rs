@@ -4,7 +4,7 @@
 //! [`Controller::report`] needs what was [`Applied`], which only the kit makes from a [`Decision`].
 //! `decide` and `report` have no `self`, so no client is in reach: they are pure.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -108,11 +108,23 @@ impl<C: Controller> Observed<C> {
 }
 
 /// An object as it should be: only the fields that the controller cares for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Wanted {
     pub(crate) cluster: ClusterName,
     pub(crate) object: Value,
     pub(crate) lasting: bool,
+}
+
+/// The name alone: it may be a Secret.
+impl Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        named(f, &self.object)
+    }
+}
+
+fn named(f: &mut fmt::Formatter<'_>, object: &Value) -> fmt::Result {
+    let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    write!(f, "{} {}", text("/kind"), text("/metadata/name"))
 }
 
 impl Wanted {
@@ -152,6 +164,10 @@ impl Wanted {
         &self.object
     }
 
+    pub fn is_lasting(&self) -> bool {
+        self.lasting
+    }
+
     pub(crate) fn key(&self) -> Key {
         let text = |path: &str| self.object.pointer(path).and_then(Value::as_str);
         Key::new(
@@ -183,9 +199,14 @@ impl<A> Decision<A> {
 
     /// Leave every object as it is.
     pub fn hold() -> Self {
+        Self::only([])
+    }
+
+    /// These objects; every other is left as it is.
+    pub fn only(objects: impl IntoIterator<Item = Wanted>) -> Self {
         Decision {
             prune: false,
-            ..Self::want([])
+            ..Self::want(objects)
         }
     }
 
@@ -204,18 +225,28 @@ impl<A> Decision<A> {
         &self.wanted
     }
 
+    pub fn kept(&self) -> &[Reference] {
+        &self.keep
+    }
+
     pub fn actions(&self) -> &[A] {
         &self.actions
     }
 }
 
 /// A wanted object as the API server has it after the apply.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct AppliedObject {
     pub cluster: ClusterName,
     pub live: Value,
     /// `false`: it was so already and nothing was sent.
     pub written: bool,
+}
+
+impl Debug for AppliedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        named(f, &self.live)
+    }
 }
 
 /// An action and what came of it.

@@ -62,14 +62,14 @@ pub struct Cache {
     #[schemars(schema_with = "schema::host_ports")]
     pub servers: Vec<String>,
     /// oslo.cache backend.
-    #[serde(default = "Cache::pymemcache")]
+    #[serde(default = "Cache::pool")]
     #[schemars(regex(pattern = r"^[A-Za-z0-9_.]+$"), length(max = 128))]
     pub backend: String,
 }
 
 impl Cache {
-    fn pymemcache() -> String {
-        "dogpile.cache.pymemcache".to_owned()
+    fn pool() -> String {
+        "oslo_cache.memcache_pool".to_owned()
     }
 }
 

@@ -80,6 +80,18 @@ fn wrong_input_is_named_and_nothing_is_decided() {
             "rotation schedule \"0 0 31 2 x\": ",
         ),
         (
+            json!({"spec": {"fernet": {"rotationSchedule": "*/10 * * * *"}}}),
+            nothing,
+            "KeysTooFew",
+            "rotation schedule \"*/10 * * * *\" with 3 keys: a key is gone after 600 s, and what it encrypted is to be readable for 3600 s: use more keys",
+        ),
+        (
+            json!({"spec": {"federation": {"enabled": true}}}),
+            nothing,
+            "NotSupported",
+            "federation.enabled: true is not supported yet: set it to false",
+        ),
+        (
             json!({"metadata": {"name": "a-name-that-is-longer-than-all-jobs-can-bear"}}),
             nothing,
             "NameTooLong",
@@ -95,7 +107,9 @@ fn wrong_input_is_named_and_nothing_is_decided() {
             json!({}),
             |facts| {
                 let broken = secret(&[("0", "short"), ("1", "short")]);
-                facts.key_secrets.insert("fernet-keys", (broken, None));
+                facts
+                    .key_secrets
+                    .insert("fernet-keys", keys(broken, "2026-01-01T00:00:00Z"));
             },
             "BadKeys",
             "Secret keystone-fernet-keys: key 0 is not 32 bytes in URL-safe base64; restore it from a backup",

@@ -20,6 +20,11 @@ pub struct Descriptor {
     pub defaults: &'static [(&'static str, &'static str, &'static str)],
     /// Steps that bring the database to the shape of this version, in order.
     pub schema: &'static [Step],
+    /// What runs in their place when another version is installed and still serves: steps after
+    /// which both versions can use the database. Empty: `schema` is so already.
+    pub expand: &'static [Step],
+    /// Steps of an upgrade that wait until no pod of the old version is left.
+    pub contract: &'static [Step],
     /// The processes start without a schema, so on a first install they need not wait for it.
     pub starts_early: bool,
     pub processes: &'static [Process],
@@ -32,6 +37,18 @@ pub struct Descriptor {
 pub struct Step {
     pub name: &'static str,
     pub command: &'static [&'static str],
+    /// It needs what the processes log in with, not the database alone.
+    pub credentials: bool,
+}
+
+impl Step {
+    pub const fn new(name: &'static str, command: &'static [&'static str]) -> Self {
+        Step {
+            name,
+            command,
+            credentials: false,
+        }
+    }
 }
 
 /// A program that runs for ever.
@@ -39,29 +56,55 @@ pub struct Step {
 pub struct Process {
     pub name: &'static str,
     pub runs: Runs,
+    /// Processes whose new version must be up before this one is changed.
+    pub after: &'static [&'static str],
+    /// Seconds in which it ends what it is at.
+    pub grace: u32,
     /// The condition that tells whether enough of it runs.
     pub part: &'static str,
 }
 
 #[derive(Debug)]
 pub enum Runs {
-    /// A WSGI application behind uwsgi: asked on `path` whether it is well.
+    /// A WSGI application behind uwsgi. One request holds a thread until its end.
     Wsgi {
         module: &'static str,
-        port: u16,
-        path: &'static str,
+        port: Port,
+        processes: u32,
+        threads: u32,
         extra: &'static [(&'static str, &'static str)],
     },
     /// A program of its own.
-    Program { command: &'static [&'static str] },
+    Program {
+        command: &'static [&'static str],
+        port: Option<Port>,
+    },
+}
+
+/// Where a process listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port {
+    pub number: u16,
+    /// Asked whether the process is well; without one it is well when it listens.
+    pub path: Option<&'static str>,
+}
+
+impl Process {
+    pub fn port(&self) -> Option<Port> {
+        match self.runs {
+            Runs::Wsgi { port, .. } => Some(port),
+            Runs::Program { port, .. } => port,
+        }
+    }
 }
 
 impl Descriptor {
-    /// The port of the API, if there is one.
-    pub fn port(&self) -> Option<u16> {
-        self.processes.iter().find_map(|process| match process.runs {
-            Runs::Wsgi { port, .. } => Some(port),
-            Runs::Program { .. } => None,
-        })
+    /// The API: the first process with a port. It bears the name of the service.
+    pub fn api(&self) -> Option<&Process> {
+        self.processes.iter().find(|process| process.port().is_some())
+    }
+
+    pub fn is_api(&self, process: &Process) -> bool {
+        self.api().is_some_and(|api| api.name == process.name)
     }
 }

@@ -1,6 +1,7 @@
 //! What can keep a service from being brought up. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY};
+use c5c3_kit::fault::variant;
 use c5c3_kit::{Fault, ReadError, Retry};
 
 use crate::config::ConfigError;
@@ -30,10 +31,18 @@ pub enum Error {
     CacheMissing(String),
     #[error("RabbitmqCluster {0} is missing: create it, or set messaging.hosts")]
     BrokerMissing(String),
+    #[error("RabbitmqCluster {0} tells no address yet (status.defaultUser.serviceReference)")]
+    BrokerUnknown(String),
     #[error(
         "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: go back to one, or move the data into a claim that is ReadWriteMany"
     )]
     ClaimOfOne { claim: String, part: &'static str },
+    #[error("{field}: {value} is not supported yet: {way_out}")]
+    NotSupported {
+        field: &'static str,
+        value: &'static str,
+        way_out: &'static str,
+    },
     #[error("database: neither clusterRef nor host is set")]
     NoDatabase,
     #[error("Secret {secret}: {error}; restore it from a backup, or delete it to start with new keys")]
@@ -48,6 +57,23 @@ pub enum Error {
         part: &'static str,
         reason: String,
     },
+    #[error(
+        "rotation schedule {schedule:?} with {most} keys: a key is gone after {kept} s, and what it encrypted is to be readable for {readable} s: use more keys, a rarer schedule or, for tokens, a shorter [token] expiration"
+    )]
+    KeysTooFew {
+        schedule: String,
+        most: usize,
+        kept: u64,
+        readable: u64,
+        part: &'static str,
+    },
+    /// An error that was told of, while the keys were looked after all the same.
+    #[error("{message}")]
+    Standing {
+        part: Option<&'static str>,
+        reason: String,
+        message: String,
+    },
     #[error(transparent)]
     Unreadable(#[from] ReadError),
 }
@@ -55,12 +81,15 @@ pub enum Error {
 impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
         match self {
+            Error::Standing { part, .. } => *part,
             Error::BadKeys { part, .. }
             | Error::BadSchedule { part, .. }
+            | Error::KeysTooFew { part, .. }
             | Error::ClaimOfOne { part, .. } => Some(part),
             Error::NoDatabase => Some(DATABASE_READY),
-            Error::BrokerMissing(_) => Some(MESSAGING_READY),
+            Error::BrokerMissing(_) | Error::BrokerUnknown(_) => Some(MESSAGING_READY),
             Error::InvalidConfig(_)
+            | Error::NotSupported { .. }
             | Error::PolicyMissing { .. }
             | Error::PolicyInvalid { .. }
             | Error::CacheMissing(_) => Some(DEPLOYMENT_READY),
@@ -77,6 +106,13 @@ impl Fault for Error {
             Error::Unreadable(_) => Retry::Backoff,
             // What is named is watched: its change brings the next pass.
             _ => Retry::OnChange,
+        }
+    }
+
+    fn reason(&self) -> String {
+        match self {
+            Error::Standing { reason, .. } => reason.clone(),
+            other => variant(other),
         }
     }
 }

@@ -46,10 +46,13 @@ pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
             .collect();
         earlier
             .sort_by_key(|(reference, owned)| (std::cmp::Reverse(owned.created), reference.key.name.clone()));
-        let stays = |(position, (reference, _)): (usize, &(Reference, _))| {
-            (position < KEPT - 1 || in_use.contains(reference.key.name.as_str())).then(|| reference.clone())
-        };
-        kept.extend(earlier.into_iter().enumerate().filter_map(stays));
+        let newest = earlier.into_iter().take(KEPT - 1);
+        kept.extend(newest.map(|(reference, _)| reference.clone()));
+        // What is read was seen just now; the watch may not have told of it yet.
+        let read = in_use
+            .iter()
+            .filter(|name| name.starts_with(&prefix) && **name != current.key.name);
+        kept.extend(read.map(|name| kind.named(namespace, name)));
     }
     kept
 }

@@ -17,11 +17,18 @@ mod names;
 mod plan;
 mod reconcile;
 mod report;
+mod rollout;
 mod rotation;
 pub mod subject;
 
 #[cfg(test)]
 mod bad_inputs_tests;
+#[cfg(test)]
+mod lifecycle_tests;
+#[cfg(test)]
+mod nova_tests;
+#[cfg(test)]
+mod rendered_tests;
 #[cfg(test)]
 mod testing;
 

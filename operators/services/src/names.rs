@@ -7,8 +7,10 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::subject::Subject;
 
-/// When a key set was last rotated.
+/// When a key set was last rotated. A person may set it back to have it rotated now.
 pub const ROTATED: &str = "c5c3.io/rotated-at";
+/// Since when its staged key is there.
+pub const STAGED: &str = "c5c3.io/staged-at";
 /// The configuration that a pod runs with.
 pub const CONFIG: &str = "c5c3.io/config";
 

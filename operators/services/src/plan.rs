@@ -1,30 +1,41 @@
 //! Everything that follows from spec and facts. Deciding and reporting only pick from it.
 
+use c5c3_api::common::UpgradePhase;
 use c5c3_kit::Observed;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
 
-use crate::build::{self, Configuration, Outcome, Steps};
-use crate::descriptor::Step;
+use crate::build::{self, Configuration, Outcome, Steps, setup_title};
+use crate::descriptor::{Process, Step};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::names::Names;
 use crate::reconcile::Services;
+use crate::rollout;
 use crate::rotation::{self, Planned};
-use crate::subject::{Extras, KeySet, Subject, Task};
+use crate::subject::{KeySet, Subject, Task};
 
 pub struct Plan {
     pub names: Names,
     pub configuration: Configuration,
     pub keys: Vec<Planned>,
-    /// Re-encryption after a rotation of the key set with this name.
-    pub migrations: Vec<(&'static str, Prepared)>,
+    pub migrations: Vec<Migration>,
     /// Why the database cannot be used yet.
     pub database: Result<(), String>,
     pub messaging: Result<(), String>,
     /// The schema, and the task that follows it.
     pub setup: Prepared,
+    /// The last steps of an upgrade, when one goes on.
+    pub contract: Option<Prepared>,
+    /// Another Job for the database is at work: no second one is started beside it.
+    pub busy: Option<String>,
     pub task: Option<Task>,
     /// No schema was ever in place: nothing is served yet that could be harmed.
     pub first: bool,
+    /// Another version than the wanted one is installed.
+    pub upgrade: bool,
+    /// Every process runs as it should, and no pod of the version before is left.
+    pub rolled_out: bool,
 }
 
 /// A Job and how it stands.
@@ -33,6 +44,15 @@ pub struct Prepared {
     pub job: serde_json::Value,
     pub steps: Vec<Step>,
     pub outcome: Outcome,
+}
+
+/// Re-encryption after a rotation.
+pub struct Migration {
+    /// Name of the key set.
+    pub set: &'static str,
+    pub job: Prepared,
+    /// Not before: until then a pod may still encrypt with the key before.
+    pub from: Timestamp,
 }
 
 /// What keeps the processes from being brought to the wanted state.
@@ -50,11 +70,7 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let names = Names::of(subject);
     names.check()?;
     let configuration = build::configuration(subject, facts)?;
-    let Extras {
-        key_sets,
-        after_schema: task,
-        ..
-    } = subject.extras();
+    let task = subject.extras().after_schema;
     let prepare = |steps: Steps<'_>| Prepared {
         name: steps.name(&names),
         job: steps.job(subject, &configuration),
@@ -64,64 +80,120 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
 
     let mut keys = Vec::new();
     let mut migrations = Vec::new();
-    for (index, set) in key_sets.iter().enumerate() {
-        let migration = migration(&names, set, facts)?.map(prepare);
-        let free = migration
-            .as_ref()
-            .is_none_or(|job| job.outcome == Outcome::Complete);
-        // Two key sets at the most, two random keys each.
-        let random = [facts.random[index * 2 % 4], facts.random[(index * 2 + 1) % 4]];
-        keys.push(rotation::plan(&names, set, facts, random, observed.now, free)?);
-        migrations.extend(migration.map(|job| (set.name, job)));
+    for (planned, migration) in keyring(observed)? {
+        migrations.extend(migration.map(|(steps, from)| Migration {
+            set: planned.name,
+            job: prepare(steps),
+            from,
+        }));
+        keys.push(planned);
     }
-    let setup = prepare(Steps::setup(subject, &configuration, task.as_ref(), facts)?);
     let status = subject.service_status();
-    let installed = status.is_some_and(|status| status.installed_release.is_some());
+    let installed = status.and_then(|status| status.installed_release.as_deref());
+    let upgrade = installed.is_some() && installed != version(subject);
+    let setup = prepare(Steps::setup(
+        subject,
+        &configuration,
+        task.as_ref(),
+        facts,
+        upgrade,
+    )?);
+    let contract = Steps::contract(subject, &configuration).filter(|_| upgrade);
+    let contract = contract.map(prepare);
+    let wanted = [Some(&setup), contract.as_ref()];
+    let wanted: Vec<&str> = wanted
+        .into_iter()
+        .flatten()
+        .map(|job| job.name.as_str())
+        .collect();
+    let titles = [
+        Some(setup_title::<S>()),
+        S::DESCRIPTOR.contract.first().map(|step| step.name),
+    ];
+    let busy = facts.jobs.iter().find(|(name, job)| {
+        let ours = titles.iter().flatten().any(|title| has_title(job, title));
+        ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
+    });
+    let ever = facts
+        .jobs
+        .values()
+        .any(|job| has_title(job, setup_title::<S>()) && build::is_complete(job));
     Ok(Plan {
-        first: !installed && setup.outcome != Outcome::Complete && !ever_set_up(facts, setup_title::<S>()),
+        first: installed.is_none() && setup.outcome != Outcome::Complete && !ever,
         database: build::database_ready(subject, facts),
         messaging: build::messaging_ready(subject, facts),
+        busy: busy.map(|(name, _)| name.clone()),
+        rolled_out: rollout::everywhere(subject, facts, &configuration),
+        upgrade,
         names,
         configuration,
         keys,
         migrations,
         setup,
+        contract,
         task,
     })
 }
 
-fn setup_title<S: Subject>() -> &'static str {
-    S::DESCRIPTOR.schema.first().map_or("setup", |step| step.name)
+/// The version of the image, as far as it tells one.
+pub fn version<S: Subject>(subject: &S) -> Option<&str> {
+    let image = &subject.common().image;
+    image.tag.as_deref().or(image.digest.as_deref())
 }
 
-/// A Job for the schema was finished once, whatever its inputs were.
-fn ever_set_up(facts: &Facts, title: &str) -> bool {
-    facts.jobs.values().any(|job| {
-        let labels = job.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
-        let component = labels.and_then(|meta| meta.labels.as_ref()?.get("app.kubernetes.io/component"));
-        let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
-        component.is_some_and(|component| component == title)
-            && conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Complete" && c.status == "True"))
-    })
+pub fn has_title(job: &Job, title: &str) -> bool {
+    let template = job.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+    let labels = template.and_then(|meta| meta.labels.as_ref());
+    labels
+        .and_then(|labels| labels.get("app.kubernetes.io/component"))
+        .is_some_and(|component| component == title)
 }
 
-/// The Job that follows the last rotation of a set.
-fn migration(names: &Names, set: &KeySet, facts: &Facts) -> Result<Option<Steps<'static>>, Error> {
+/// The key sets, each with the Job that follows its last rotation. Nothing else of the spec matters:
+/// keys are looked after while another input is wrong.
+#[allow(clippy::type_complexity)] // one use
+pub fn keyring<S: Subject>(
+    observed: &Observed<Services<S>>,
+) -> Result<Vec<(Planned, Option<(Steps<'static>, Timestamp)>)>, Error> {
+    let (names, facts) = (Names::of(&observed.object), &observed.facts);
+    let sets = observed.object.extras().key_sets;
+    let mut all = Vec::with_capacity(sets.len());
+    for (index, set) in sets.iter().enumerate() {
+        let migration = migration(&names, set, facts, observed.now)?;
+        let done = |steps: &Steps<'_>| steps.outcome(&names, facts, &[]) == Outcome::Complete;
+        let free = migration.as_ref().is_none_or(|(steps, _)| done(steps));
+        // Two key sets at the most, two random keys each.
+        let random = [facts.random[index * 2 % 4], facts.random[(index * 2 + 1) % 4]];
+        let planned = rotation::plan(&names, set, facts, random, observed.now, free)?;
+        all.push((planned, migration));
+    }
+    Ok(all)
+}
+
+/// The Job that follows the last rotation of a set, and when it may start.
+fn migration(
+    names: &Names,
+    set: &KeySet,
+    facts: &Facts,
+    now: Timestamp,
+) -> Result<Option<(Steps<'static>, Timestamp)>, Error> {
     let Some(step) = set.migrate else {
         return Ok(None);
     };
-    let Some((primary, rotated)) = rotation::mark(names, set, facts)? else {
+    let Some(mark) = rotation::mark(names, set, facts, now)? else {
         return Ok(None);
     };
-    Ok(Some(Steps {
+    let steps = Steps {
         title: step.name,
         steps: vec![step],
+        named_by: vec![step],
         task: None,
         patience: None,
         // The mounted Secret may be older than the rotation.
-        wait_for: Some(format!("{}/{primary}", set.path)),
-        inputs: vec![primary.to_string(), rotated],
-    }))
+        wait_for: Some(format!("{}/{}", set.path, mark.primary)),
+        inputs: vec![mark.primary.to_string(), mark.at],
+    };
+    Ok(Some((steps, mark.settled)))
 }
 
 impl Plan {
@@ -149,11 +221,67 @@ impl Plan {
         }
     }
 
-    /// The schema Job may start before its database answers: it waits there, with its modules loaded.
-    pub fn sets_up<S: Subject>(&self, observed: &Observed<Services<S>>) -> bool {
-        if self.first {
-            return observed.facts.unmet.is_none();
+    /// Each Job with whether it may be made now. One that is there stays, whatever happens meanwhile.
+    pub fn jobs<S: Subject>(&self, observed: &Observed<Services<S>>) -> Vec<(&Prepared, bool)> {
+        // The schema Job may start before its database answers: it waits there, with its modules loaded.
+        let ready = if self.first {
+            observed.facts.unmet.is_none()
+        } else {
+            self.database.is_ok()
+        };
+        let lacks = |job: &Prepared| {
+            job.steps.iter().any(|step| step.credentials) && self.configuration.credentials.is_err()
+        };
+        let migrations = self.migrations.iter();
+        let mut jobs: Vec<(&Prepared, bool)> = migrations
+            .map(|migration| (&migration.job, migration.from <= observed.now))
+            .collect();
+        let free = self.busy.is_none() && ready;
+        jobs.push((&self.setup, free && !lacks(&self.setup)));
+        if let Some(contract) = &self.contract {
+            let last = self.setup.outcome == Outcome::Complete && self.rolled_out;
+            jobs.push((contract, free && last && !lacks(contract)));
         }
-        self.database.is_ok()
+        jobs
+    }
+
+    /// What must be up in its new version before a process is changed.
+    pub fn waits_for<S: Subject>(
+        &self,
+        observed: &Observed<Services<S>>,
+        process: &Process,
+    ) -> Option<&'static str> {
+        let up = |name: &&'static str| {
+            let mut before = S::DESCRIPTOR.processes.iter().filter(|other| other.name == *name);
+            before.all(|other| rollout::is_up(&observed.object, &observed.facts, &self.configuration, other))
+        };
+        process.after.iter().find(|name| !up(name)).copied()
+    }
+
+    pub fn phase(&self) -> UpgradePhase {
+        let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
+        let contract = self.contract.as_ref().map(|job| &job.outcome);
+        match (&self.setup.outcome, contract) {
+            _ if !self.upgrade => UpgradePhase::Idle,
+            (setup, _) if failed(setup) => UpgradePhase::Failed,
+            (Outcome::Complete, Some(contract)) if failed(contract) => UpgradePhase::Failed,
+            (Outcome::Complete, None | Some(Outcome::Complete)) => UpgradePhase::Idle,
+            (Outcome::Complete, Some(_)) if self.rolled_out => UpgradePhase::Contracting,
+            (Outcome::Complete, Some(_)) => UpgradePhase::RollingOut,
+            _ => UpgradePhase::Expanding,
+        }
+    }
+
+    /// The version whose schema is in place: the last one for which all steps are done.
+    pub fn installed<S: Subject>(&self, subject: &S) -> Option<String> {
+        let contracted = self
+            .contract
+            .as_ref()
+            .is_none_or(|job| job.outcome == Outcome::Complete);
+        if self.setup.outcome == Outcome::Complete && contracted {
+            return version(subject).map(str::to_owned);
+        }
+        let status = subject.service_status();
+        status.and_then(|status| status.installed_release.clone())
     }
 }

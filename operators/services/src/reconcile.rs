@@ -1,12 +1,15 @@
 //! One reconciler for all services: database, keys, configuration, schema, bootstrap, processes.
 
-use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use c5c3_api::common::ServiceStatus;
 use c5c3_api::foreign::{mariadb, rabbitmq, rook::CephClient};
-use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, Wanted};
+use c5c3_kit::conditions::{State, Truth};
+use c5c3_kit::{
+    Applied, Controller, Decision, Fault, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::Job;
@@ -15,15 +18,16 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 
-use crate::build::{self, Outcome};
+use crate::build::{self, Outcome, setup_title};
 use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::facts::{self, Facts, dependencies};
 use crate::keep::earlier_configurations;
 use crate::names::Names;
-use crate::plan::{Gate, Plan, plan};
+use crate::plan::{Gate, has_title, keyring, plan};
 use crate::report;
-use crate::subject::Subject;
+use crate::rotation::Planned;
+use crate::subject::{KeySet, Subject};
 
 /// The controller of one kind of service.
 #[derive(Debug)]
@@ -35,10 +39,18 @@ impl<S> Default for Services<S> {
     }
 }
 
+/// Told while keys are looked after: what is wrong with the rest.
+#[derive(Debug)]
+pub struct Complaint {
+    part: Option<&'static str>,
+    reason: String,
+    message: String,
+}
+
 impl<S: Subject> Controller for Services<S> {
     type Kind = S;
     type Facts = Facts;
-    type Action = Infallible;
+    type Action = Complaint;
     type Error = Error;
 
     const NAME: &'static str = S::CONTROLLER;
@@ -87,6 +99,12 @@ impl<S: Subject> Controller for Services<S> {
             .iter()
             .map(|name| Kind::of::<Secret>().named(namespace, name))
             .collect();
+        let names = Names::of(object);
+        let keys = object.extras().key_sets;
+        all.extend(
+            keys.iter()
+                .map(|set| Kind::of::<Secret>().named(namespace, &names.suffixed(set.name))),
+        );
         let common = object.common();
         let policy = common
             .policy_overrides
@@ -119,13 +137,15 @@ impl<S: Subject> Controller for Services<S> {
         Ok(facts::observe(object, reader).await?)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Complaint>, Error> {
         let (subject, facts) = (&observed.object, &observed.facts);
-        let plan = plan(observed)?;
+        let plan = match plan(observed) {
+            Ok(plan) => plan,
+            Err(error) => return keys_alone(observed, error),
+        };
         let configuration = &plan.configuration;
         let mut wanted = build::database_objects(subject, facts)?;
         wanted.extend(build::messaging_objects(subject));
-        wanted.extend(plan.keys.iter().map(|keys| keys.secret.clone()));
         wanted.push(configuration.config_map.clone());
         wanted.push(configuration.connections.clone());
         let credentials = configuration.credentials.as_ref().ok();
@@ -134,80 +154,171 @@ impl<S: Subject> Controller for Services<S> {
         let mut kept = earlier_configurations(&plan, facts);
         let namespace = Some(plan.names.namespace.as_str());
 
-        let migrations = plan.migrations.iter().map(|(_, job)| job);
-        let setup = plan.sets_up(observed).then_some(&plan.setup);
-        for job in migrations.chain(setup) {
+        for (job, may_start) in plan.jobs(observed) {
             // A Job is named by its inputs; one that is there is not written again.
             if facts.jobs.contains_key(&job.name) {
                 kept.push(Kind::of::<Job>().named(namespace, &job.name));
-            } else {
+            } else if may_start {
                 wanted.push(job.job.clone());
             }
         }
-        if plan.gate(observed) == Gate::Open {
-            let processes = S::DESCRIPTOR.processes.iter();
-            wanted.extend(processes.map(|process| build::deployment(subject, configuration, process)));
-        } else {
-            // What runs goes on as it is until all is there for the new state.
-            let running = facts.deployments.keys();
-            kept.extend(running.map(|name| Kind::of::<Deployment>().named(namespace, name)));
+        // A step at work is not ended. The way back from an upgrade needs no step of the old
+        // version, which would not know the new schema: its Job stands for it.
+        let stays = |job: &Job| {
+            let done = build::is_complete(job) && has_title(job, setup_title::<S>());
+            build::runs_now(facts, job) || (plan.upgrade && done)
+        };
+        let staying = facts.jobs.iter().filter(|(_, job)| stays(job));
+        kept.extend(staying.map(|(name, _)| Kind::of::<Job>().named(namespace, name)));
+
+        let open = plan.gate(observed) == Gate::Open;
+        for process in S::DESCRIPTOR.processes {
+            let name = build::deployment_name::<S>(&plan.names, process);
+            let live = facts.deployments.get(&name);
+            if open && plan.waits_for(observed, process).is_none() {
+                wanted.push(build::deployment(subject, configuration, process, live));
+            } else {
+                // What runs goes on as it is until all is there for the new state.
+                kept.push(Kind::of::<Deployment>().named(namespace, &name));
+            }
         }
         let claims = build::claims(subject, facts)?.into_iter();
         let wanted = claims
             .map(|claim| Wanted::raw(claim).lasting())
+            .chain(plan.keys.iter().map(secret_of))
             .chain(wanted.into_iter().map(Wanted::raw));
         Ok(kept.into_iter().fold(Decision::want(wanted), Decision::keep))
     }
 
-    async fn act(&self, action: &Infallible) -> Result<(), Error> {
-        match *action {}
+    async fn act(&self, action: &Complaint) -> Result<(), Error> {
+        Err(Error::Standing {
+            part: action.part,
+            reason: action.reason.clone(),
+            message: action.message.clone(),
+        })
     }
 
-    fn report(observed: &Observed<Self>, _applied: &Applied<Self>) -> Report {
-        // The same inputs planned well a moment ago.
-        let Ok(plan) = plan(observed) else {
-            return Report::default();
+    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+        let plan = match plan(observed) {
+            Ok(plan) => plan,
+            Err(error) => return standing(observed, &error),
         };
         let status = ServiceStatus {
             endpoint: endpoint(S::DESCRIPTOR, &plan.names),
-            installed_release: installed(&observed.object, &plan),
+            installed_release: plan.installed(&observed.object),
+            upgrade_phase: plan.phase(),
             replicas: available(&observed.facts, &plan.names.name),
             selector: Some(format!(
-                "{},app.kubernetes.io/component=api",
-                plan.names.selector()
+                "{},app.kubernetes.io/component={}",
+                plan.names.selector(),
+                S::DESCRIPTOR.api().map_or("api", |process| process.name)
             )),
             ..ServiceStatus::default()
         };
-        let report = Report::new(report::states(observed, &plan)).status(&status);
-        // A rotation that is held goes on when its Job ends, which is watched.
-        let next = plan.keys.iter().filter(|keys| !keys.held).map(|keys| keys.next);
-        match next
-            .min()
-            .and_then(|at| Duration::try_from(at.duration_since(observed.now)).ok())
-        {
-            Some(wait) => report.again_in(wait),
-            None => report,
+        let mut status = serde_json::to_value(status).unwrap_or_default();
+        for (set, keys) in observed.object.extras().key_sets.iter().zip(&plan.keys) {
+            if let (Some(field), Some(rotated)) = (set.status, keys.rotated) {
+                status[field] = rotated.to_string().into();
+            }
         }
+        let report = Report::new(report::states(observed, &plan, applied)).status(&status);
+        let coming = plan
+            .migrations
+            .iter()
+            .filter(|migration| migration.job.outcome == Outcome::Missing && migration.from > observed.now);
+        again(
+            report,
+            observed.now,
+            plan.keys.iter(),
+            coming.map(|migration| migration.from),
+        )
+    }
+}
+
+fn secret_of(keys: &Planned) -> Wanted {
+    let secret = Wanted::raw(keys.secret.clone());
+    if keys.lasting { secret.lasting() } else { secret }
+}
+
+/// A wrong input leaves what runs as it is, but keys that are there go on being rotated.
+fn keys_alone<S: Subject>(
+    observed: &Observed<Services<S>>,
+    error: Error,
+) -> Result<Decision<Complaint>, Error> {
+    let sets = observed.object.extras().key_sets;
+    let stored = |set: &KeySet| observed.facts.key_secrets.contains_key(set.name);
+    if sets.is_empty() || !sets.iter().all(stored) {
+        return Err(error);
+    }
+    let Ok(keys) = keyring(observed) else {
+        return Err(error);
+    };
+    let complaint = Complaint {
+        part: error.part(),
+        reason: error.reason(),
+        message: error.to_string(),
+    };
+    Ok(Decision::only(keys.iter().map(|(keys, _)| secret_of(keys))).act([complaint]))
+}
+
+/// All stays as it was told before, but for the part that the error belongs to.
+fn standing<S: Subject>(observed: &Observed<Services<S>>, error: &Error) -> Report {
+    let before = observed.object.service_status();
+    let before = before
+        .map(|status| status.conditions.as_slice())
+        .unwrap_or_default();
+    let mut states = States::default();
+    for part in S::DESCRIPTOR.parts {
+        if let Some(condition) = before.iter().find(|condition| condition.type_ == part.name) {
+            let truth = match condition.status.as_str() {
+                "True" => Truth::True,
+                "False" => Truth::False,
+                _ => Truth::Unknown,
+            };
+            let (reason, message) = (condition.reason.clone(), condition.message.clone());
+            states = states.with(
+                part.name,
+                State {
+                    truth,
+                    reason,
+                    message,
+                },
+            );
+        }
+    }
+    if let Some(part) = error.part() {
+        states = states.unmet(part, &error.reason(), error.to_string());
+    }
+    let object = serde_json::to_value(&observed.object).unwrap_or_default();
+    let report = Report::new(states).status(&object["status"]);
+    let Ok(keys) = keyring(observed) else {
+        return report;
+    };
+    again(report, observed.now, keys.iter().map(|(keys, _)| keys), None)
+}
+
+/// A rotation that is held goes on when its Job ends, which is watched.
+fn again<'a>(
+    report: Report,
+    now: Timestamp,
+    keys: impl Iterator<Item = &'a Planned>,
+    others: impl IntoIterator<Item = Timestamp>,
+) -> Report {
+    let rotations = keys.filter(|keys| !keys.held).map(|keys| keys.next);
+    let next = rotations.chain(others).min();
+    match next.and_then(|at| Duration::try_from(at.duration_since(now)).ok()) {
+        Some(wait) => report.again_in(wait),
+        None => report,
     }
 }
 
 /// The address of the API inside the cluster.
 fn endpoint(descriptor: &Descriptor, names: &Names) -> Option<String> {
-    let port = descriptor.port()?;
+    let port = descriptor.api()?.port()?.number;
     Some(format!(
         "http://{}.{}.svc:{port}{}",
         names.name, names.namespace, descriptor.endpoint_path
     ))
-}
-
-/// The version whose schema is in place: the last one that a step finished for.
-fn installed<S: Subject>(subject: &S, plan: &Plan) -> Option<String> {
-    if plan.setup.outcome == Outcome::Complete {
-        let image = &subject.common().image;
-        return image.tag.clone().or_else(|| image.digest.clone());
-    }
-    let status = subject.service_status();
-    status.and_then(|status| status.installed_release.clone())
 }
 
 fn available(facts: &Facts, name: &str) -> Option<i32> {

@@ -182,9 +182,23 @@ fn an_autoscaler_decides_the_replicas() {
         (&scaler["spec"]["minReplicas"], &scaler["spec"]["maxReplicas"]),
         (&json!(1), &json!(4))
     );
-    let deployment = object(&seen, "Deployment").expect("wanted");
-    assert_eq!(deployment["spec"].get("replicas"), None);
     assert_eq!(count(&seen, "PodDisruptionBudget"), 1);
+    // The number that runs is sent until somebody else owns it: dropped, it would fall to one.
+    let sent = |seen: &Observed<Services<Keystone>>| {
+        object(seen, "Deployment").expect("wanted")["spec"]
+            .get("replicas")
+            .cloned()
+    };
+    assert_eq!(sent(&seen), Some(json!(1)), "the first time");
+    take_deployments(&mut seen);
+    let live = seen.facts.deployments.get_mut("keystone").expect("there");
+    live.spec.replicas = Some(3);
+    let owner = |manager: &str| json!([{"manager": manager, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]);
+    live.metadata.managed_fields = serde_json::from_value(owner("keystone")).expect("fields");
+    assert_eq!(sent(&seen), Some(json!(3)));
+    let live = seen.facts.deployments.get_mut("keystone").expect("there");
+    live.metadata.managed_fields = serde_json::from_value(owner("autoscaler")).expect("fields");
+    assert_eq!(sent(&seen), None);
 }
 
 #[test]
@@ -226,9 +240,9 @@ fn credentials_are_encrypted_anew_before_the_next_rotation() {
         secret["data"].as_object().expect("keys").len()
     };
     let key = |byte: u8| crate::keys::key([byte; 32]);
-    let keys = secret(&[("0", &key(9)), ("1", &key(8)), ("2", &key(7))]);
-    let long_ago = Some("2025-01-01T00:00:00Z".to_owned());
-    seen.facts.key_secrets.insert("credential-keys", (keys, long_ago));
+    let stored = secret(&[("0", &key(9)), ("1", &key(8)), ("2", &key(7))]);
+    let stored = keys(stored, "2025-01-01T00:00:00Z");
+    seen.facts.key_secrets.insert("credential-keys", stored);
     // A rotation is due and the one before was never finished.
     assert_eq!(
         (rotated(&seen), count(&seen, "Job")),

@@ -1,25 +1,31 @@
 //! How a service is, in conditions: each names what it waits for.
 
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason};
-use c5c3_kit::{Observed, States};
+use c5c3_kit::conditions::Truth;
+use c5c3_kit::{Applied, Observed, States};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::ResourceExt;
 
 use crate::build::{self, Outcome};
 use crate::descriptor::{Process, Step};
-use crate::facts::Facts;
-use crate::names::CONFIG;
-use crate::plan::{Gate, Plan, Prepared};
+use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::reconcile::Services;
+use crate::rollout::{Progress, blocked_pod, progress};
 use crate::subject::{ExtraVolume, Subject, VolumeSource};
 
-pub fn states<S: Subject>(observed: &Observed<Services<S>>, plan: &Plan) -> States {
+pub fn states<S: Subject>(
+    observed: &Observed<Services<S>>,
+    plan: &Plan,
+    applied: &Applied<Services<S>>,
+) -> States {
     let subject = &observed.object;
     let gate = plan.gate(observed);
     let mut states = setup(States::default(), observed, plan, &gate);
     for keys in &plan.keys {
-        let migration = plan.migrations.iter().find(|(name, _)| *name == keys.name);
-        states = self::keys(states, keys, migration.map(|(_, job)| job));
+        let migration = plan
+            .migrations
+            .iter()
+            .find(|migration| migration.set == keys.name);
+        states = self::keys(states, keys, migration);
     }
     if S::MESSAGING {
         states = match &plan.messaging {
@@ -35,7 +41,14 @@ pub fn states<S: Subject>(observed: &Observed<Services<S>>, plan: &Plan) -> Stat
         states = volume(states, observed, plan, extra);
     }
     for running in S::DESCRIPTOR.processes {
-        states = process(states, observed, plan, running, &gate);
+        // Several processes may share a condition: the first that is not up speaks.
+        if states
+            .get(running.part)
+            .is_some_and(|said| said.truth != Truth::True)
+        {
+            continue;
+        }
+        states = process(states, observed, plan, applied, running, &gate);
     }
     states
 }
@@ -43,8 +56,9 @@ pub fn states<S: Subject>(observed: &Observed<Services<S>>, plan: &Plan) -> Stat
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.
 fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Plan, gate: &Gate) -> States {
     let job = &plan.setup;
-    let schema = S::DESCRIPTOR.schema.len();
-    let names: Vec<&str> = S::DESCRIPTOR.schema.iter().map(|step| step.name).collect();
+    let steps = &job.steps[..job.steps.len() - usize::from(plan.task.is_some())];
+    let schema = steps.len();
+    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
     let names = names.join(", ");
     let states = match (gate, &plan.database) {
         (Gate::Dependency(words), _) => {
@@ -52,6 +66,12 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
         }
         (_, Err(why)) => states.unmet(DATABASE_READY, reason::WAITING, why.clone()),
         (_, Ok(())) => match &job.outcome {
+            Outcome::Missing if plan.busy.is_some() => {
+                let other = plan.busy.as_deref().unwrap_or_default();
+                let text = format!("{names} waits until Job {other}, which is at work, has ended");
+                states.unmet(DATABASE_READY, reason::WAITING, text)
+            }
+            Outcome::Complete => contract(states, plan, &names),
             Outcome::Failed { step, .. } if *step >= schema => {
                 states.met(DATABASE_READY, reason::SUCCEEDED, format!("{names} done"))
             }
@@ -66,10 +86,21 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
         Outcome::Failed { step, .. } if *step < schema => {
             states.unmet(task.part, reason::WAITING, format!("waits for {names}"))
         }
-        Outcome::Missing | Outcome::Running if waits => {
+        Outcome::Missing | Outcome::Running | Outcome::Waiting(_) if waits => {
             states.unmet(task.part, reason::WAITING, "waits for the database")
         }
         _ => outcome(states, task.part, task.step.name, job),
+    }
+}
+
+/// The last steps of an upgrade, once its pods run.
+fn contract(states: States, plan: &Plan, done: &str) -> States {
+    match &plan.contract {
+        Some(job) if plan.rolled_out || job.outcome != Outcome::Missing => {
+            let names: Vec<&str> = job.steps.iter().map(|step| step.name).collect();
+            outcome(states, DATABASE_READY, &names.join(", "), job)
+        }
+        _ => states.met(DATABASE_READY, reason::SUCCEEDED, format!("{done} done")),
     }
 }
 
@@ -78,6 +109,7 @@ fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> St
         Outcome::Complete => states.met(part, reason::SUCCEEDED, format!("{name} done")),
         Outcome::Running => states.unmet(part, reason::RUNNING, format!("{name} runs")),
         Outcome::Missing => states.unmet(part, reason::RUNNING, format!("{name} starts")),
+        Outcome::Waiting(words) => states.unmet(part, reason::WAITING, format!("{name} waits: {words}")),
         Outcome::Failed { step, words, again } => {
             let failed = job.steps.get(*step).map_or(name, |step: &Step| step.name);
             let again = if *again { "; it is tried again" } else { "" };
@@ -86,26 +118,31 @@ fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> St
     }
 }
 
-fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Prepared>) -> States {
+fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migration>) -> States {
     let text = format!("{} keys, next rotation {}", keys.count, keys.next);
     match migration {
         None => states.met(keys.part, reason::READY, text),
-        Some(job) => match &job.outcome {
+        Some(Migration { job, from, .. }) => match &job.outcome {
             Outcome::Complete => states.met(keys.part, reason::READY, text),
-            Outcome::Failed { .. } => outcome(states, keys.part, "credential-migrate", job),
+            Outcome::Failed { .. } | Outcome::Waiting(_) => {
+                outcome(states, keys.part, "credential-migrate", job)
+            }
             Outcome::Missing | Outcome::Running if keys.held => states.unmet(
                 keys.part,
                 reason::WAITING,
                 "a rotation is due and waits until what is stored is encrypted with the newest key",
             ),
-            Outcome::Missing | Outcome::Running => states.met(
-                keys.part,
-                reason::READY,
-                format!(
+            Outcome::Missing => {
+                let text = format!("{text}; what is stored is encrypted anew from {from} on");
+                states.met(keys.part, reason::READY, text)
+            }
+            Outcome::Running => {
+                let text = format!(
                     "{} keys; what is stored is being encrypted with the newest",
                     keys.count
-                ),
-            ),
+                );
+                states.met(keys.part, reason::READY, text)
+            }
         },
     }
 }
@@ -185,78 +222,44 @@ fn process<S: Subject>(
     states: States,
     observed: &Observed<Services<S>>,
     plan: &Plan,
+    applied: &Applied<Services<S>>,
     process: &Process,
     gate: &Gate,
 ) -> States {
+    let waiting = |states: States, text: &str| states.unmet(process.part, reason::WAITING, text);
     match gate {
         Gate::Open => {}
-        Gate::Dependency(_) => return states.unmet(process.part, reason::WAITING, "waits for dependsOn"),
+        Gate::Dependency(_) => return waiting(states, "waits for dependsOn"),
         Gate::Credentials { reason, message } => {
             return states.unmet(process.part, reason, message.clone());
         }
-        Gate::Messaging => return states.unmet(process.part, reason::WAITING, "waits for the message bus"),
-        Gate::Schema => {
-            return states.unmet(process.part, reason::WAITING, "waits for the database schema");
-        }
+        Gate::Messaging => return waiting(states, "waits for the message bus"),
+        Gate::Schema => return waiting(states, "waits for the database schema"),
     }
-    let name = build::deployment_name(&plan.names, process);
-    let Some(live) = observed.facts.deployments.get(&name) else {
+    if let Some(before) = plan.waits_for(observed, process) {
+        return waiting(states, &format!("waits until {before} is up"));
+    }
+    let name = build::deployment_name::<S>(&plan.names, process);
+    // As the server has it after this pass: what was read before may be of an earlier generation.
+    let live: Option<Deployment> = applied.get(Some(&plan.names.namespace), &name);
+    let Some(live) = live else {
         let text = format!("Deployment {name} is being made");
         return states.unmet(process.part, reason::PROGRESSING, text);
     };
-    let status = live.status.clone().unwrap_or_default();
-    let scaled = observed.object.common().autoscaling.is_some();
-    let replicas = match live.spec.replicas {
-        Some(number) if scaled => number,
-        _ => observed.object.replicas(process.name),
-    };
-    let updated = status.updated_replicas.unwrap_or(0);
-    let up = status.available_replicas.unwrap_or(0);
-    if is_current(live, plan)
-        && updated >= replicas
-        && up >= replicas
-        && status.replicas.unwrap_or(0) == updated
-    {
-        let text = format!("{up} of {replicas} replicas up");
+    let unchecked = plan.configuration.unchecked.as_ref();
+    let unchecked = unchecked.map(|why| format!("; {why}")).unwrap_or_default();
+    let Progress {
+        wanted,
+        updated,
+        up,
+        done,
+    } = progress(&observed.object, process, &live);
+    if done {
+        let text = format!("{up} of {wanted} replicas up{unchecked}");
         return states.met(process.part, reason::READY, text);
     }
-    let why = blocked_pod(&observed.facts, plan, process.name);
-    let text = format!("{up} of {replicas} replicas up, {updated} with the current configuration{why}");
+    let why = blocked_pod(&observed.facts, process, &plan.configuration.hidden);
+    let text =
+        format!("{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}");
     states.unmet(process.part, reason::PROGRESSING, text)
-}
-
-/// Only a rollout of this very configuration counts.
-fn is_current(live: &Deployment, plan: &Plan) -> bool {
-    let template = live.spec.template.metadata.as_ref();
-    let hash = template
-        .and_then(|meta| meta.annotations.as_ref())
-        .and_then(|all| all.get(CONFIG));
-    let observed = live.status.as_ref().and_then(|status| status.observed_generation);
-    hash == Some(&plan.configuration.hash) && observed == live.metadata.generation
-}
-
-/// The first pod of the process that says why it does not start.
-fn blocked_pod(facts: &Facts, plan: &Plan, process: &str) -> String {
-    let ours = facts.pods.iter().filter(|pod| {
-        pod.labels()
-            .get("app.kubernetes.io/component")
-            .is_some_and(|component| component == process)
-    });
-    for pod in ours {
-        let unplaced = pod
-            .status
-            .iter()
-            .flat_map(|status| status.conditions.iter().flatten())
-            .find(|c| c.type_ == "PodScheduled" && c.status == "False");
-        let unplaced = unplaced.map(|condition| {
-            let message = condition.message.as_deref();
-            message.unwrap_or("not scheduled").to_owned()
-        });
-        let words = build::statuses(pod).find_map(build::not_starting).or(unplaced);
-        if let Some(words) = words {
-            let words = build::mask(&words, &plan.configuration.hidden);
-            return format!("; pod {}: {words}", pod.name_any());
-        }
-    }
-    String::new()
 }

@@ -6,8 +6,10 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use serde::Serialize;
 
+use crate::build::Servers;
 use crate::config::Ini;
 use crate::descriptor::{Descriptor, Step};
+use crate::error::Error;
 
 /// The kinds that the one reconciler serves.
 pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize {
@@ -23,8 +25,8 @@ pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize
     fn service_status(&self) -> Option<&ServiceStatus>;
     /// How many of a process, when no autoscaler decides.
     fn replicas(&self, process: &str) -> i32;
-    /// Each group of the descriptor with its database.
-    fn databases(&self) -> Vec<(&'static str, &Database)>;
+    /// Each database with the group of options that it is configured in.
+    fn databases(&self) -> Vec<(String, Database)>;
     fn cache(&self) -> Option<&Cache> {
         None
     }
@@ -34,8 +36,12 @@ pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize
     fn keystone(&self) -> Option<&KeystoneAuth> {
         None
     }
+    /// What the schema accepts and nothing acts on yet.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
     /// Options that follow from the spec.
-    fn configure(&self, _config: &mut Ini) {}
+    fn configure(&self, _config: &mut Ini, _cache: Option<&Servers>) {}
     /// Groups whose names the user chose.
     fn free_groups(&self) -> Vec<&str> {
         Vec::new()
@@ -53,6 +59,10 @@ pub struct Extras {
     /// Runs after the schema steps.
     pub after_schema: Option<Task>,
     pub volumes: Vec<ExtraVolume>,
+    /// Directories that a process writes to and that go with its pod: name and path.
+    pub scratch: Vec<(&'static str, &'static str)>,
+    /// The option, by group and name, that tells a process under which address the others reach it.
+    pub own_address: Option<(&'static str, &'static str)>,
     /// Options whose values are in Secrets.
     pub secret_options: Vec<SecretOption>,
     /// The CephClient whose keyring is used.
@@ -70,6 +80,12 @@ pub struct KeySet {
     pub part: &'static str,
     pub schedule: String,
     pub most: usize,
+    /// So many seconds must what a key encrypted be readable.
+    pub readable: Option<u64>,
+    /// The keys outlive the service: what they encrypt does too.
+    pub lasting: bool,
+    /// The field of the status that tells of the last rotation.
+    pub status: Option<&'static str>,
     /// Brings what the old primary key encrypted under the new one. The next rotation waits for it.
     pub migrate: Option<Step>,
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::openstack::{Glance, Keystone, Placement};
-use c5c3_kit::{Applied, Controller, Observed, Wanted};
+use c5c3_kit::{Applied, Controller, Decision, Observed, Wanted};
+use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
-use crate::facts::{Facts, SecretData};
+use crate::facts::{Facts, KeySecret, SecretData};
 use crate::reconcile::Services;
 use crate::subject::Subject;
 
@@ -158,10 +159,91 @@ pub fn job_pod(state: &Value, last: &Value) -> k8s_openapi::api::core::v1::Pod {
     .expect("a Pod")
 }
 
+/// A Deployment as the workload controller leaves it: all that is wanted is up.
+pub fn take_deployments<S: Subject>(observed: &mut Observed<Services<S>>) {
+    for mut object in objects(observed) {
+        if object["kind"] != "Deployment" {
+            continue;
+        }
+        let wanted = object["spec"]["replicas"].clone();
+        object["metadata"]["generation"] = 1.into();
+        object["status"] = json!({"observedGeneration": 1, "replicas": wanted, "updatedReplicas": wanted,
+            "availableReplicas": wanted});
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let live = serde_json::from_value(object).expect("a Deployment");
+        observed.facts.deployments.insert(name, live);
+    }
+}
+
+/// What was decided, as the server has it afterwards: a changed Deployment has a new generation.
+pub fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services<S>> {
+    let live = objects(observed).into_iter().map(|mut object| {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let before = observed.facts.deployments.get(name);
+        if let Some(before) = before.filter(|_| object["kind"] == "Deployment") {
+            let same = serde_json::from_value::<Deployment>(object.clone())
+                .is_ok_and(|after| after.spec.template == before.spec.template);
+            let generation = before.metadata.generation.unwrap_or(0) + i64::from(!same);
+            object["metadata"]["generation"] = generation.into();
+            object["status"] = json!(before.status);
+        }
+        Wanted::raw(object)
+    });
+    Applied::rehearse(Decision::want(live))
+}
+
 /// Reason and message of a part.
 pub fn state<S: Subject>(observed: &Observed<Services<S>>, part: &str) -> (String, String) {
-    let decision = Services::<S>::decide(observed).expect("decides");
-    let report = Services::<S>::report(observed, &Applied::rehearse(decision));
+    let report = Services::<S>::report(observed, &applied(observed));
     let state = report.states().get(part).expect("said").clone();
     (state.reason, state.message)
+}
+
+/// A field of the status that is reported.
+pub fn status<S: Subject>(observed: &Observed<Services<S>>, field: &str) -> Value {
+    let report = Services::<S>::report(observed, &applied(observed));
+    report.status_fields()[field].clone()
+}
+
+/// Names of what is neither written nor pruned, of that kind.
+pub fn kept<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Vec<String> {
+    let decision = Services::<S>::decide(observed).expect("decides");
+    let mut names: Vec<String> = decision
+        .kept()
+        .iter()
+        .filter(|reference| reference.kind.split('.').next() == Some(kind))
+        .map(|reference| reference.key.name.clone())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// A key set as it is stored.
+pub fn keys(data: SecretData, since: &str) -> KeySecret {
+    KeySecret {
+        data,
+        rotated: Some(since.to_owned()),
+        staged: Some(since.to_owned()),
+    }
+}
+
+/// The keys that are wanted now come to be.
+pub fn take_keys<S: Subject>(observed: &mut Observed<Services<S>>) {
+    use base64::Engine;
+    let engine = base64::engine::general_purpose::STANDARD;
+    let names = crate::names::Names::of(&observed.object);
+    for set in observed.object.extras().key_sets {
+        let all = objects(observed);
+        let is = |object: &&Value| object["metadata"]["name"] == names.suffixed(set.name).as_str();
+        let secret = all.iter().find(is).expect("wanted");
+        let data = secret["data"].as_object().expect("data").iter();
+        let data = data.map(|(name, value)| {
+            let value = engine.decode(value.as_str().expect("text")).expect("base64");
+            (name.clone(), value)
+        });
+        let since = secret["metadata"]["annotations"]["c5c3.io/rotated-at"].as_str();
+        let stored = keys(data.collect(), since.expect("a time"));
+        observed.facts.key_secrets.insert(set.name, stored);
+    }
 }

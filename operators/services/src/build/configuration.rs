@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use c5c3_catalogue::{Catalogue, Release};
 use serde_json::{Value, json};
 
+use super::cache::cache_servers;
 use super::policy::policy;
 use super::secrets::{self, Values};
+use super::uwsgi::uwsgi;
 use crate::config::{self, Ini};
-use crate::descriptor::Runs;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::kinds;
 use crate::names::Names;
 use crate::subject::Subject;
 
-/// Everything that the pods read. Values of the Secrets appear nowhere else.
-#[derive(Debug)]
+/// Everything that the pods read. Values of the Secrets appear nowhere else, so there is no Debug.
 pub struct Configuration {
     pub config_map: Value,
     /// The databases: all that a step needs.
@@ -27,6 +27,8 @@ pub struct Configuration {
     pub hash: String,
     /// Changes when the database is another or is spoken to in another way.
     pub database_hash: String,
+    /// Why extraConfig could not be checked.
+    pub unchecked: Option<String>,
     /// What must not be shown.
     pub hidden: Vec<String>,
 }
@@ -52,32 +54,14 @@ fn name_of(object: &Value) -> &str {
 pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configuration, Error> {
     let names = Names::of(subject);
     let descriptor = S::DESCRIPTOR;
-    check_options(subject)?;
-
-    let mut ini = Ini::default();
-    for (group, option, value) in descriptor.defaults {
-        ini.set(group, option, *value);
-    }
-    kinds::shared(&mut ini, subject.common());
-    if subject.messaging().is_some() {
-        kinds::messaging(&mut ini);
-    }
-    let servers = cache_servers(subject, facts)?;
-    if let Some(keystone) = subject.keystone() {
-        kinds::authtoken(&mut ini, keystone, servers.as_deref());
-    } else if let Some(servers) = &servers {
-        ini.set("cache", "memcache_servers", servers);
-    }
-    subject.configure(&mut ini);
-    ini.overlay(&subject.common().extra_config);
+    subject.check()?;
+    let unchecked = check_options(subject)?;
+    let ini = options(subject, facts)?;
 
     let mut files = BTreeMap::from([(descriptor.config_file.to_owned(), ini.render())]);
     for process in descriptor.processes {
-        if let Runs::Wsgi {
-            module, port, extra, ..
-        } = &process.runs
-        {
-            files.insert(format!("{}-uwsgi.ini", process.name), uwsgi(module, *port, extra));
+        if let Some(text) = uwsgi(process, subject.common().logging.as_ref()) {
+            files.insert(format!("{}-uwsgi.ini", process.name), text);
         }
     }
     if let Some(overrides) = &subject.common().policy_overrides {
@@ -94,7 +78,8 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
     let connections = secret(&names, "connections", &values);
     let credentials = secrets::credentials(subject, facts)
         .map(|values| (!values.is_empty()).then(|| secret(&names, "credentials", &values)));
-    let groups: Vec<&str> = subject.databases().into_iter().map(|(group, _)| group).collect();
+    let databases = subject.databases();
+    let groups: Vec<&str> = databases.iter().map(|(group, _)| group.as_str()).collect();
     let database_hash = config::hash(&[name_of(&connections), &ini.only(&groups).render()]);
     let others = credentials
         .as_ref()
@@ -108,8 +93,32 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
         credentials,
         hash,
         database_hash,
+        unchecked,
         hidden: secrets::hidden(facts),
     })
+}
+
+/// Every option of the service: the release's, the spec's, those of extraConfig over them.
+pub fn options<S: Subject>(subject: &S, facts: &Facts) -> Result<Ini, Error> {
+    let mut ini = Ini::default();
+    for (group, option, value) in S::DESCRIPTOR.defaults {
+        ini.set(group, option, *value);
+    }
+    kinds::shared(&mut ini, subject.common());
+    if subject.messaging().is_some() {
+        kinds::messaging(&mut ini);
+    }
+    let servers = cache_servers(subject, facts)?;
+    if let Some(keystone) = subject.keystone() {
+        kinds::authtoken(
+            &mut ini,
+            keystone,
+            servers.as_ref().map(|servers| servers.list.as_str()),
+        );
+    }
+    subject.configure(&mut ini, servers.as_ref());
+    ini.overlay(&subject.common().extra_config);
+    Ok(ini)
 }
 
 fn secret(names: &Names, what: &str, values: &Values) -> Value {
@@ -127,69 +136,27 @@ fn secret(names: &Names, what: &str, values: &Values) -> Value {
     })
 }
 
-/// extraConfig against the release that the image belongs to; an unknown image cannot be checked.
-fn check_options<S: Subject>(subject: &S) -> Result<(), Error> {
+/// extraConfig against the release that the image belongs to. The answer says why it was not checked.
+fn check_options<S: Subject>(subject: &S) -> Result<Option<String>, Error> {
     let common = subject.common();
-    let Some(tag) = common
-        .image
-        .tag
-        .as_deref()
-        .filter(|_| !common.extra_config.is_empty())
-    else {
-        return Ok(());
-    };
-    let Some(release) = Release::with_version(S::DESCRIPTOR.name, tag) else {
-        return Ok(());
-    };
-    let Ok(catalogue) = Catalogue::load(&release.name, S::DESCRIPTOR.name) else {
-        return Ok(());
-    };
-    config::check(&common.extra_config, &catalogue, &subject.free_groups()).map_err(Error::InvalidConfig)
-}
-
-fn uwsgi(module: &str, port: u16, extra: &[(&str, &str)]) -> String {
-    let mut lines = vec![
-        "[uwsgi]".to_owned(),
-        format!("module = {module}"),
-        format!("http-socket = 0.0.0.0:{port}"),
-    ];
-    let fixed = [
-        ("processes", "2"),
-        ("threads", "1"),
-        ("master", "true"),
-        ("enable-threads", "true"),
-        ("thunder-lock", "true"),
-        // Workers end what they are at before they go, within the pod's grace period.
-        ("die-on-term", "true"),
-        ("hook-master-start", "unix_signal:15 gracefully_kill_them_all"),
-        ("worker-reload-mercy", "45"),
-        ("need-app", "true"),
-        ("buffer-size", "65535"),
-        // Kept-alive connections of a single-threaded worker would block the others.
-        ("add-header", "Connection: close"),
-    ];
-    lines.extend(
-        fixed
-            .iter()
-            .chain(extra)
-            .map(|(name, value)| format!("{name} = {value}")),
-    );
-    lines.join("\n") + "\n"
-}
-
-fn cache_servers<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<String>, Error> {
-    let Some(cache) = subject.cache() else {
+    if common.extra_config.is_empty() {
         return Ok(None);
-    };
-    match &cache.cluster_ref {
-        None => Ok(Some(cache.servers.join(","))),
-        Some(cluster) => {
-            let namespace = subject.meta().namespace.clone().unwrap_or_default();
-            facts
-                .caches
-                .get(&cluster.name)
-                .map(|_| Some(format!("{}.{namespace}.svc:11211", cluster.name)))
-                .ok_or_else(|| Error::CacheMissing(cluster.name.clone()))
-        }
     }
+    let name = S::DESCRIPTOR.name;
+    let unchecked = |why: String| Ok(Some(format!("extraConfig was not checked: {why}")));
+    let Some(tag) = common.image.tag.as_deref() else {
+        return unchecked("the image has a digest and no tag that tells its release".to_owned());
+    };
+    let Some(release) = Release::with_version(name, tag) else {
+        return unchecked(format!("{name} {tag} belongs to no release that is known here"));
+    };
+    let Ok(catalogue) = Catalogue::load(&release.name, name) else {
+        return unchecked(format!(
+            "the options of {name} in release {} are not known here",
+            release.name
+        ));
+    };
+    config::check(&common.extra_config, &catalogue, &subject.free_groups())
+        .map(|()| None)
+        .map_err(Error::InvalidConfig)
 }

@@ -16,7 +16,7 @@ pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Va
             continue;
         };
         let username = super::secrets::value(facts, &database.secret_ref.name, "username")?;
-        let name = names.database_object(group);
+        let name = names.database_object(&group);
         let server = json!({"name": cluster.name});
         let object = |kind: &str, spec: Value| json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": kind, "metadata": names.metadata(&name), "spec": spec});
         objects.push(object("Database", json!({
@@ -53,7 +53,7 @@ pub fn database_ready<S: Subject>(subject: &S, facts: &Facts) -> Result<(), Stri
         let status = server.status.as_ref().map(|status| status.common.clone());
         readiness(status, "Ready").map_err(|why| format!("MariaDB {}: {why}", cluster.name))?;
         for kind in ["Database", "User", "Grant"] {
-            let name = names.database_object(group);
+            let name = names.database_object(&group);
             if let Some(Err(why)) = facts.backend_objects.get(&(kind, name.clone())) {
                 return Err(format!("{kind} {name}: {why}"));
             }

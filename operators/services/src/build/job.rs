@@ -20,6 +20,8 @@ pub struct Steps<'a> {
     /// Names the Job.
     pub title: &'static str,
     pub steps: Vec<Step>,
+    /// The steps that name the Job: an upgrade gets to the same schema by other steps.
+    pub named_by: Vec<Step>,
     pub task: Option<&'a Task>,
     /// The database is on its way: so many seconds are given to it.
     pub patience: Option<u32>,
@@ -36,6 +38,7 @@ impl<'a> Steps<'a> {
         configuration: &Configuration,
         task: Option<&'a Task>,
         facts: &Facts,
+        upgrade: bool,
     ) -> Result<Self, Error> {
         let mut inputs = vec![
             subject.common().image.reference(),
@@ -52,10 +55,16 @@ impl<'a> Steps<'a> {
                 inputs.push(config::hash(&[name, &value]));
             }
         }
-        let schema = S::DESCRIPTOR.schema;
+        let (schema, expand) = (S::DESCRIPTOR.schema, S::DESCRIPTOR.expand);
+        let with_task = |steps: &[Step]| steps.iter().copied().chain(task.map(|task| task.step)).collect();
         Ok(Steps {
-            title: schema.first().map_or("setup", |step| step.name),
-            steps: schema.iter().copied().chain(task.map(|task| task.step)).collect(),
+            title: setup_title::<S>(),
+            steps: with_task(if upgrade && !expand.is_empty() {
+                expand
+            } else {
+                schema
+            }),
+            named_by: with_task(schema),
             task,
             patience: database_ready(subject, facts).is_err().then_some(120),
             wait_for: None,
@@ -63,9 +72,26 @@ impl<'a> Steps<'a> {
         })
     }
 
+    /// What waits until no pod of the old version is left.
+    pub fn contract<S: Subject>(subject: &S, configuration: &Configuration) -> Option<Self> {
+        let steps = S::DESCRIPTOR.contract.to_vec();
+        Some(Steps {
+            title: steps.first()?.name,
+            named_by: steps.clone(),
+            steps,
+            task: None,
+            patience: None,
+            wait_for: None,
+            inputs: vec![
+                subject.common().image.reference(),
+                configuration.database_hash.clone(),
+            ],
+        })
+    }
+
     /// The Job's name says what it does and with what.
     pub fn name(&self, names: &Names) -> String {
-        let commands = json!(self.steps.iter().map(|step| step.command).collect::<Vec<_>>());
+        let commands = json!(self.named_by.iter().map(|step| step.command).collect::<Vec<_>>());
         let hash = config::hash_value(&json!([commands, self.inputs]));
         names.suffixed(&format!("{}-{hash}", self.title))
     }
@@ -88,7 +114,7 @@ impl<'a> Steps<'a> {
         for (group, _) in subject.databases() {
             // A database that does not answer is a failure to be told, not to be sat out.
             for (option, value) in [("max_retries", "2"), ("retry_interval", "1")] {
-                environment.push(json!({"name": variable(group, option), "value": value}));
+                environment.push(json!({"name": variable(&group, option), "value": value}));
             }
         }
         for (name, value) in self.task.iter().flat_map(|task| &task.environment) {
@@ -103,6 +129,7 @@ impl<'a> Steps<'a> {
             command: json!(command),
             environment,
             process: false,
+            credentials: self.steps.iter().any(|step| step.credentials),
         };
         let mut spec = pod::spec(subject, configuration, shape);
         spec["restartPolicy"] = "OnFailure".into();
@@ -122,21 +149,22 @@ impl<'a> Steps<'a> {
         let Some(job) = facts.jobs.get(&self.name(names)) else {
             return Outcome::Missing;
         };
-        let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
-        let holds = |kind: &str| {
-            conditions.is_some_and(|all| all.iter().any(|c| c.type_ == kind && c.status == "True"))
-        };
-        if holds("Complete") {
+        if is_complete(job) {
             return Outcome::Complete;
         }
-        match trouble(facts, job) {
+        let failed = holds(job, "Failed");
+        let pod = newest_pod(facts, job);
+        if let Some(words) = pod.and_then(unplaced) {
+            return Outcome::Waiting(words);
+        }
+        match pod.and_then(|pod| statuses(pod).find_map(of_container)) {
             Some(Trouble { step, words }) => Outcome::Failed {
                 // Any other number is that of a signal.
                 step: if step < self.steps.len() { step } else { 0 },
                 words: mask(&words, hidden),
-                again: !holds("Failed"),
+                again: !failed,
             },
-            None if holds("Failed") => Outcome::Failed {
+            None if failed => Outcome::Failed {
                 step: 0,
                 words: format!(
                     "it ended without a word; delete Job {} to try again",
@@ -153,6 +181,8 @@ impl<'a> Steps<'a> {
 pub enum Outcome {
     Missing,
     Running,
+    /// No node takes its pod; the words say why.
+    Waiting(String),
     Complete,
     /// The step with this number, from 0.
     Failed {
@@ -167,15 +197,50 @@ struct Trouble {
     words: String,
 }
 
-/// The last lines that a failed container left, or why its pod does not start.
-fn trouble(facts: &Facts, job: &Job) -> Option<Trouble> {
-    let uid = job.uid()?;
-    let pods = facts
-        .pods
+/// Names the Job that brings the database into shape.
+pub fn setup_title<S: Subject>() -> &'static str {
+    S::DESCRIPTOR.schema.first().map_or("setup", |step| step.name)
+}
+
+fn holds(job: &Job, condition: &str) -> bool {
+    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == condition && c.status == "True"))
+}
+
+pub fn is_complete(job: &Job) -> bool {
+    holds(job, "Complete")
+}
+
+fn pods_of<'a>(facts: &'a Facts, job: &Job) -> impl Iterator<Item = &'a Pod> {
+    let uid = job.uid().unwrap_or_default();
+    let ours = move |pod: &&Pod| pod.owner_references().iter().any(|owner| owner.uid == uid);
+    facts.pods.iter().filter(ours)
+}
+
+fn newest_pod<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Pod> {
+    pods_of(facts, job).max_by_key(|pod| pod.creation_timestamp().map(|time| time.0))
+}
+
+/// A step is at work this very moment: to end it might leave half of a change behind. One that
+/// waits for its image, for a node or for the next try is at nothing.
+pub fn runs_now(facts: &Facts, job: &Job) -> bool {
+    let running = |container: &ContainerStatus| {
+        container
+            .state
+            .as_ref()
+            .is_some_and(|state| state.running.is_some())
+    };
+    pods_of(facts, job).any(|pod| statuses(pod).any(running))
+}
+
+/// Why no node takes the pod.
+pub fn unplaced(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let found = conditions
         .iter()
-        .filter(|pod| pod.owner_references().iter().any(|owner| owner.uid == uid));
-    let newest = pods.max_by_key(|pod| pod.creation_timestamp().map(|time| time.0))?;
-    statuses(newest).find_map(of_container)
+        .find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
+    let why = found.message.as_deref().unwrap_or("no reason is told");
+    Some(format!("pod {} is not scheduled: {why}", pod.name_any()))
 }
 
 pub fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
@@ -185,32 +250,38 @@ pub fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
 }
 
 fn of_container(container: &ContainerStatus) -> Option<Trouble> {
+    match last_words(container) {
+        Some((code, words)) => Some(Trouble {
+            // The runner ends with the number of the step that failed.
+            step: usize::try_from(code - 1).unwrap_or(0),
+            words,
+        }),
+        None => not_starting(container).map(|words| Trouble { step: 0, words }),
+    }
+}
+
+/// The exit code of a container that failed, and the last lines that it left.
+pub fn last_words(container: &ContainerStatus) -> Option<(i32, String)> {
     let ended = [container.state.as_ref(), container.last_state.as_ref()];
     let ended = ended
         .into_iter()
         .flatten()
         .find_map(|state| state.terminated.as_ref())
-        .filter(|ended| ended.exit_code != 0);
-    if let Some(ended) = ended {
-        let text = ended.message.as_deref().unwrap_or_default().trim();
-        let lines: Vec<&str> = text
-            .lines()
-            .rev()
-            .filter(|line| !line.trim().is_empty())
-            .take(3)
-            .collect();
-        let words: Vec<&str> = lines.into_iter().rev().collect();
-        return Some(Trouble {
-            // The runner ends with the number of the step that failed.
-            step: usize::try_from(ended.exit_code - 1).unwrap_or(0),
-            words: if words.is_empty() {
-                format!("exit code {}", ended.exit_code)
-            } else {
-                words.join(" | ")
-            },
-        });
-    }
-    not_starting(container).map(|words| Trouble { step: 0, words })
+        .filter(|ended| ended.exit_code != 0)?;
+    let text = ended.message.as_deref().unwrap_or_default().trim();
+    let lines: Vec<&str> = text
+        .lines()
+        .rev()
+        .filter(|line| !line.trim().is_empty())
+        .take(3)
+        .collect();
+    let words: Vec<&str> = lines.into_iter().rev().collect();
+    let words = if words.is_empty() {
+        format!("exit code {}", ended.exit_code)
+    } else {
+        words.join(" | ")
+    };
+    Some((ended.exit_code, words))
 }
 
 /// Why a container does not start, unless it is merely on its way.

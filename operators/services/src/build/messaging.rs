@@ -44,7 +44,7 @@ fn topology(names: &Names, messaging: &Messaging) -> Vec<Value> {
     ]
 }
 
-/// Every broker is named: a client goes on with the next when one is gone.
+/// Brokers of others are all named. A managed cluster tells its Service, which leads to one that is up.
 pub fn transport_url<S: Subject>(subject: &S, messaging: &Messaging, facts: &Facts) -> Result<String, Error> {
     url(&Names::of(subject), messaging, facts)
 }
@@ -60,14 +60,16 @@ fn url(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<String, Er
                 .brokers
                 .get(name)
                 .ok_or_else(|| Error::BrokerMissing(name.clone()))?;
-            // The names that the cluster operator gives its pods.
-            let host = |number| {
-                format!(
-                    "{name}-server-{number}.{name}-nodes.{}.svc:{PORT}",
-                    names.namespace
-                )
-            };
-            (0..broker.spec.replicas.unwrap_or(1).max(1)).map(host).collect()
+            let status = broker
+                .status
+                .as_ref()
+                .and_then(|status| status.default_user.as_ref());
+            let service = status
+                .and_then(|user| user.service_reference.as_ref())
+                .ok_or_else(|| Error::BrokerUnknown(name.clone()))?;
+            let namespace = Some(&service.namespace).filter(|namespace| !namespace.is_empty());
+            let namespace = namespace.unwrap_or(&names.namespace);
+            vec![format!("{}.{namespace}.svc:{PORT}", service.name)]
         }
     };
     let brokers: Vec<String> = hosts
@@ -134,7 +136,8 @@ mod tests {
 
     fn facts(ready: &str) -> Facts {
         let broker = json!({"metadata": {"name": "rabbitmq"}, "spec": {"replicas": 3},
-            "status": {"conditions": [{"type": "AllReplicasReady", "status": ready, "message": "2 of 3 up"}]}});
+            "status": {"conditions": [{"type": "AllReplicasReady", "status": ready, "message": "2 of 3 up"}],
+                "defaultUser": {"serviceReference": {"name": "rabbitmq", "namespace": "bus"}}}});
         let secret = [("username", "nova"), ("password", "p@ss")];
         Facts {
             brokers: BTreeMap::from([(
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_managed_bus_has_its_objects_and_every_broker_in_the_address() {
+    fn a_managed_bus_has_its_objects_and_the_address_that_its_status_tells() {
         let kinds: Vec<Value> = topology(&names(), &managed())
             .into_iter()
             .map(|o| o["kind"].clone())
@@ -160,9 +163,14 @@ mod tests {
         assert_eq!(kinds, ["Vhost", "User", "Permission"]);
         assert_eq!(
             url(&names(), &managed(), &facts("True")).expect("an address"),
-            "rabbit://nova:p%40ss@rabbitmq-server-0.rabbitmq-nodes.openstack.svc:5672,\
-             nova:p%40ss@rabbitmq-server-1.rabbitmq-nodes.openstack.svc:5672,\
-             nova:p%40ss@rabbitmq-server-2.rabbitmq-nodes.openstack.svc:5672/nova"
+            "rabbit://nova:p%40ss@rabbitmq.bus.svc:5672/nova"
+        );
+        let mut young = facts("False");
+        young.brokers.get_mut("rabbitmq").expect("there").status = None;
+        let unknown = url(&names(), &managed(), &young).expect_err("no address yet");
+        assert_eq!(
+            unknown.to_string(),
+            "RabbitmqCluster rabbitmq tells no address yet (status.defaultUser.serviceReference)"
         );
     }
 

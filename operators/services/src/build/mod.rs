@@ -1,5 +1,6 @@
 //! Objects of a service, from its spec and what was observed. Pure.
 
+mod cache;
 mod configuration;
 mod database;
 mod job;
@@ -8,12 +9,16 @@ mod network;
 mod pod;
 mod policy;
 mod secrets;
+mod uwsgi;
 mod workload;
 
-pub use configuration::{Configuration, configuration};
+pub use cache::Servers;
+pub use configuration::{Configuration, configuration, options};
 pub use database::{database_objects, database_ready};
-pub use job::{Outcome, Steps, not_starting, statuses};
+pub use job::{
+    Outcome, Steps, is_complete, last_words, not_starting, runs_now, setup_title, statuses, unplaced,
+};
 pub use messaging::{messaging_objects, messaging_ready};
 pub use network::network_objects;
-pub use secrets::mask;
-pub use workload::{claims, deployment, deployment_name};
+pub use secrets::{hidden, mask};
+pub use workload::{claims, deployment, deployment_name, is_scaled};

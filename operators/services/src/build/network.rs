@@ -3,8 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::workload::deployment_name;
-use crate::descriptor::Runs;
+use super::workload::{deployment_name, is_scaled};
 use crate::names::Names;
 use crate::subject::Subject;
 
@@ -14,15 +13,19 @@ pub fn network_objects<S: Subject>(subject: &S) -> Vec<Value> {
     let mut objects = Vec::new();
     for process in S::DESCRIPTOR.processes {
         let labels = names.process_labels(process.name);
-        let own = deployment_name(&names, process);
+        let own = deployment_name::<S>(&names, process);
         let metadata = names.metadata(&own);
         let mut most = subject.replicas(process.name);
-        if let Runs::Wsgi { port, .. } = process.runs {
+        if let Some(port) = process.port() {
             objects.push(json!({
                 "apiVersion": "v1", "kind": "Service", "metadata": metadata,
-                "spec": {"selector": labels, "ports": [{"name": "api", "port": port, "targetPort": "api"}]},
+                "spec": {"selector": labels, "ports": [{"name": "api", "port": port.number, "targetPort": "api"}]},
             }));
-            if let Some(scaling) = &common.autoscaling {
+            if let Some(scaling) = common
+                .autoscaling
+                .as_ref()
+                .filter(|_| is_scaled(subject, process))
+            {
                 most = scaling.max_replicas;
                 objects.push(json!({
                     "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata,

@@ -12,8 +12,10 @@ pub struct Shape<'a> {
     pub container: &'a str,
     pub command: Value,
     pub environment: Vec<Value>,
-    /// A long-running process has credentials and volumes that a step does without.
+    /// A long-running process has volumes that a step does without.
     pub process: bool,
+    /// It needs what the processes log in with.
+    pub credentials: bool,
 }
 
 pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape<'_>) -> Value {
@@ -37,6 +39,10 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
         volumes.push(source);
         mounts.push(json!({"name": extra.name, "mountPath": extra.path, "readOnly": read_only}));
     }
+    for (name, path) in extras.scratch.iter().filter(|_| shape.process) {
+        volumes.push(json!({"name": name, "emptyDir": {}}));
+        mounts.push(json!({"name": name, "mountPath": path}));
+    }
     let fixed = descriptor
         .environment
         .iter()
@@ -44,7 +50,7 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
     let environment: Vec<Value> = fixed.chain(shape.environment).collect();
     let secrets = [
         Some(configuration.connections_name()),
-        configuration.credentials_name().filter(|_| shape.process),
+        configuration.credentials_name().filter(|_| shape.credentials),
     ];
     let secrets: Vec<Value> = secrets
         .into_iter()
@@ -72,6 +78,8 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
         "enableServiceLinks": false,
         "securityContext": {
             "runAsNonRoot": true, "runAsUser": OPENSTACK_UID, "runAsGroup": OPENSTACK_UID, "fsGroup": OPENSTACK_UID,
+            // A volume with a million images is not gone through at every start.
+            "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container],

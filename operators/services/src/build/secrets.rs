@@ -44,7 +44,7 @@ pub fn connections<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Err
             percent(&password),
             database.database
         );
-        values.insert(variable(group, "connection"), url);
+        values.insert(variable(&group, "connection"), url);
     }
     Ok(values)
 }
@@ -120,10 +120,16 @@ pub fn hidden(facts: &Facts) -> Vec<String> {
         .values()
         .flat_map(BTreeMap::iter)
         .filter(|(key, _)| key.as_str() != "username");
+    let texts = texts.filter_map(|(_, value)| String::from_utf8(value.clone()).ok());
+    // A program may print one line of a key or a keyring alone.
+    let parts = |text: String| {
+        let whole = Some(text.trim().to_owned()).filter(|text| text.len() >= 4);
+        let lines = text.lines().map(str::trim).filter(|line| line.len() >= 8);
+        let lines: Vec<String> = lines.map(str::to_owned).collect();
+        whole.into_iter().chain(lines)
+    };
     let mut all: Vec<String> = texts
-        .filter_map(|(_, value)| String::from_utf8(value.clone()).ok())
-        .map(|text| text.trim().to_owned())
-        .filter(|text| text.len() >= 4)
+        .flat_map(parts)
         .flat_map(|text| [percent(&text), text])
         .collect();
     // The longest first: one may be part of another.
@@ -136,4 +142,21 @@ pub fn mask(text: &str, hidden: &[String]) -> String {
     hidden
         .iter()
         .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_long_line_of_a_secret_is_masked() {
+        let keyring = "[client.glance]\n\tkey = AQBsecretsecret==\n";
+        let data = SecretData::from([("keyring".to_owned(), keyring.as_bytes().to_vec())]);
+        let facts = Facts {
+            secrets: BTreeMap::from([("ceph".to_owned(), data)]),
+            ..Facts::default()
+        };
+        let said = "cannot parse `key = AQBsecretsecret==` in line 2";
+        assert_eq!(mask(said, &hidden(&facts)), "cannot parse `***` in line 2");
+    }
 }

@@ -1,7 +1,9 @@
 //! The running part: Deployments and their volumes.
 
+use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
+use super::secrets::variable;
 use super::{Configuration, pod};
 use crate::descriptor::{Process, Runs};
 use crate::error::Error;
@@ -10,15 +12,20 @@ use crate::names::{CONFIG, Names};
 use crate::subject::{Subject, VolumeSource};
 
 /// The API carries the name of the service: it is what people look for.
-pub fn deployment_name(names: &Names, process: &Process) -> String {
-    if matches!(process.runs, Runs::Wsgi { .. }) {
+pub fn deployment_name<S: Subject>(names: &Names, process: &Process) -> String {
+    if S::DESCRIPTOR.is_api(process) {
         names.name.clone()
     } else {
         names.suffixed(process.name)
     }
 }
 
-pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, process: &Process) -> Value {
+pub fn deployment<S: Subject>(
+    subject: &S,
+    configuration: &Configuration,
+    process: &Process,
+    live: Option<&Deployment>,
+) -> Value {
     let names = Names::of(subject);
     let labels = names.process_labels(process.name);
     let command = match &process.runs {
@@ -27,31 +34,36 @@ pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, proces
             "--ini",
             format!("/etc/{}/{}-uwsgi.ini", S::DESCRIPTOR.name, process.name)
         ]),
-        Runs::Program { command } => json!(command),
+        Runs::Program { command, .. } => json!(command),
     };
     let shape = pod::Shape {
         container: process.name,
         command,
-        environment: Vec::new(),
+        environment: own_address(subject, process),
         process: true,
+        credentials: true,
     };
     let mut spec = pod::spec(subject, configuration, shape);
-    let mut scaled = false;
-    if let Runs::Wsgi { port, path, .. } = &process.runs {
-        scaled = subject.common().autoscaling.is_some();
+    if let Some(port) = process.port() {
         let container = &mut spec["containers"][0];
-        container["ports"] = json!([{"name": "api", "containerPort": port}]);
-        let ask = |period: u32, failures: u32| json!({"httpGet": {"path": path, "port": "api"}, "periodSeconds": period, "timeoutSeconds": 5, "failureThreshold": failures});
-        container["startupProbe"] = ask(1, 120);
-        container["readinessProbe"] = ask(5, 3);
-        container["livenessProbe"] = ask(20, 6);
+        container["ports"] = json!([{"name": "api", "containerPort": port.number}]);
+        let listens = json!({"tcpSocket": {"port": "api"}});
+        let answers = port.path.map_or_else(
+            || listens.clone(),
+            |path| json!({"httpGet": {"path": path, "port": "api"}}),
+        );
+        container["startupProbe"] = probe(&answers, 1, 120);
+        container["readinessProbe"] = probe(&answers, 5, 3);
+        // All workers may be busy for long: that is no reason to end them.
+        container["livenessProbe"] = probe(&listens, 20, 6);
         // Routes to the pod are gone by the time that it is told to end.
         container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 5}}});
     }
-    spec["terminationGracePeriodSeconds"] = 60.into();
+    spec["terminationGracePeriodSeconds"] = process.grace.into();
     spec["topologySpreadConstraints"] = json!([{
         "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels},
+        // Pods of the version before do not count: they go.
+        "labelSelector": {"matchLabels": labels}, "matchLabelKeys": ["pod-template-hash"],
     }]);
     let mut template = names.pod_metadata(process.name);
     template["annotations"][CONFIG] = configuration.hash.clone().into();
@@ -60,14 +72,61 @@ pub fn deployment<S: Subject>(subject: &S, configuration: &Configuration, proces
         "strategy": strategy(subject),
         "template": {"metadata": template, "spec": spec},
     });
-    // An autoscaler writes the number itself.
-    if !scaled {
-        spec["replicas"] = subject.replicas(process.name).into();
+    if let Some(replicas) = replicas(subject, process, live) {
+        spec["replicas"] = replicas.into();
     }
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": names.metadata(&deployment_name(&names, process)), "spec": spec,
+        "metadata": names.metadata(&deployment_name::<S>(&names, process)), "spec": spec,
     })
+}
+
+fn probe(ask: &Value, period: u32, failures: u32) -> Value {
+    let mut probe = ask.clone();
+    probe["periodSeconds"] = period.into();
+    probe["timeoutSeconds"] = 5.into();
+    probe["failureThreshold"] = failures.into();
+    probe
+}
+
+/// Where the others find what this very pod holds.
+fn own_address<S: Subject>(subject: &S, process: &Process) -> Vec<Value> {
+    match (subject.extras().own_address, process.port()) {
+        (Some((group, option)), Some(port)) => vec![
+            json!({"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}),
+            json!({"name": variable(group, option), "value": format!("http://$(POD_IP):{}", port.number)}),
+        ],
+        _ => Vec::new(),
+    }
+}
+
+/// Load decides how many there are of this process.
+pub fn is_scaled<S: Subject>(subject: &S, process: &Process) -> bool {
+    subject.common().autoscaling.is_some() && S::DESCRIPTOR.is_api(process)
+}
+
+/// An autoscaler writes the number itself. Until it has done so once, the number is sent as it is: a
+/// field that nobody owns would fall back to one.
+fn replicas<S: Subject>(subject: &S, process: &Process, live: Option<&Deployment>) -> Option<i32> {
+    let wanted = subject.replicas(process.name);
+    let Some(scaling) = &subject.common().autoscaling else {
+        return Some(wanted);
+    };
+    if !is_scaled(subject, process) {
+        return Some(wanted);
+    }
+    let Some(live) = live else {
+        return Some(wanted.clamp(
+            scaling.min_replicas,
+            scaling.max_replicas.max(scaling.min_replicas),
+        ));
+    };
+    let managers = live.metadata.managed_fields.iter().flatten();
+    let taken = managers
+        .filter(|entry| entry.manager.as_deref() != Some(S::CONTROLLER))
+        .filter_map(|entry| entry.fields_v1.as_ref())
+        .any(|fields| fields.0.pointer("/f:spec/f:replicas").is_some());
+    if taken { None } else { live.spec.replicas }
 }
 
 /// No request finds fewer pods than before, unless a volume can be at one node only.

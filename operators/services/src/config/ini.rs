@@ -31,6 +31,11 @@ impl Ini {
         self.0.get(group)?.get(option).map(String::as_str)
     }
 
+    /// Each group with its options.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &BTreeMap<String, String>)> {
+        self.0.iter()
+    }
+
     /// These groups alone.
     pub fn only(&self, groups: &[&str]) -> Self {
         let chosen = self

@@ -34,7 +34,7 @@ pub async fn read<S: Subject>(
         if let Some(server) = reader.get(namespace, &cluster.name).await? {
             facts.databases.insert(cluster.name.clone(), server);
         }
-        let name = names.database_object(group);
+        let name = names.database_object(&group);
         let name = name.as_str();
         note!(
             facts,

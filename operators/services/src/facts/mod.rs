@@ -20,18 +20,29 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::ResourceExt;
 
-use crate::names::Names;
+use crate::names::{Names, ROTATED, STAGED};
 use crate::subject::{Subject, VolumeSource};
 
 /// The data of a Secret.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
 
-#[derive(Debug, Default, Clone)]
+/// A key set of ours as it is stored.
+#[derive(Default, Clone)]
+pub struct KeySecret {
+    pub data: SecretData,
+    /// When it was last rotated, as annotated.
+    pub rotated: Option<String>,
+    /// Since when its staged key is there, as annotated.
+    pub staged: Option<String>,
+}
+
+/// It holds values of Secrets, so there is no Debug.
+#[derive(Default, Clone)]
 pub struct Facts {
     /// Secrets that the spec names; absent ones have no entry.
     pub secrets: BTreeMap<String, SecretData>,
-    /// Key sets of ours, with the time of their last rotation.
-    pub key_secrets: BTreeMap<&'static str, (SecretData, Option<String>)>,
+    /// Key sets of ours.
+    pub key_secrets: BTreeMap<&'static str, KeySecret>,
     /// policy.yaml of the ConfigMap that policyOverrides names.
     pub policy: Option<String>,
     pub policy_found: bool,
@@ -102,8 +113,14 @@ pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, 
     let extras = subject.extras();
     for set in &extras.key_sets {
         if let Some(secret) = reader.get::<Secret>(namespace, &names.suffixed(set.name)).await? {
-            let rotated = secret.annotations().get(crate::names::ROTATED).cloned();
-            facts.key_secrets.insert(set.name, (data(secret), rotated));
+            let mark = |name: &str| secret.annotations().get(name).cloned();
+            let (rotated, staged) = (mark(ROTATED), mark(STAGED));
+            let stored = KeySecret {
+                data: data(secret),
+                rotated,
+                staged,
+            };
+            facts.key_secrets.insert(set.name, stored);
         }
     }
     let policy = subject.common().policy_overrides.as_ref();

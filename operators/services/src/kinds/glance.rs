@@ -5,8 +5,9 @@ use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, ser
 use c5c3_api::openstack::{Glance, GlanceBackend, port};
 use c5c3_kit::Part;
 
+use crate::build::Servers;
 use crate::config::Ini;
-use crate::descriptor::{Descriptor, Process, Runs, Step};
+use crate::descriptor::{Descriptor, Port, Process, Runs, Step};
 use crate::subject::{ExtraVolume, Extras, SecretOption, Subject, VolumeSource};
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -36,6 +37,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             "filesystem_store_datadir",
             "/var/lib/glance/staging",
         ),
+        ("oslo_middleware", "enable_proxy_headers_parsing", "true"),
         ("paste_deploy", "flavor", "keystone"),
         (
             "paste_deploy",
@@ -46,24 +48,32 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ("database", "connection_recycle_time", "280"),
         ("database", "retry_interval", "1"),
     ],
-    schema: &[Step {
-        name: "db-sync",
-        command: &[
-            "glance-manage",
-            "--config-file",
-            "/etc/glance/glance-api.conf",
-            "db_sync",
-        ],
-    }],
+    schema: &[Step::new("db-sync", &[MANAGE, CONFIG[0], CONFIG[1], "db_sync"])],
+    expand: &[
+        Step::new("db-expand", &[MANAGE, CONFIG[0], CONFIG[1], "db", "expand"]),
+        Step::new("db-migrate", &[MANAGE, CONFIG[0], CONFIG[1], "db", "migrate"]),
+    ],
+    contract: &[Step::new(
+        "db-contract",
+        &[MANAGE, CONFIG[0], CONFIG[1], "db", "contract"],
+    )],
     starts_early: true,
     processes: &[Process {
         name: "api",
         runs: Runs::Wsgi {
             module: "glance.wsgi.api:application",
-            port: port::GLANCE,
-            path: "/healthcheck",
+            port: Port {
+                number: port::GLANCE,
+                path: Some("/healthcheck"),
+            },
+            // A transfer holds its thread for as long as it takes.
+            processes: 2,
+            threads: 16,
             extra: &[("http-auto-chunked", "true"), ("http-chunked-input", "true")],
         },
+        after: &[],
+        // An image on its way is brought to its end.
+        grace: 600,
         part: DEPLOYMENT_READY,
     }],
     parts: &[
@@ -74,6 +84,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     ],
 };
 
+const MANAGE: &str = "glance-manage";
+const CONFIG: [&str; 2] = ["--config-file", "/etc/glance/glance-api.conf"];
 const IMAGES: &str = "/var/lib/glance";
 
 /// Rook names the user after its CephClient.
@@ -90,8 +102,8 @@ impl Subject for Glance {
 
     super::one_process!();
 
-    fn databases(&self) -> Vec<(&'static str, &Database)> {
-        vec![("database", &self.spec.database)]
+    fn databases(&self) -> Vec<(String, Database)> {
+        vec![("database".to_owned(), self.spec.database.clone())]
     }
 
     fn cache(&self) -> Option<&Cache> {
@@ -102,7 +114,7 @@ impl Subject for Glance {
         Some(&self.spec.keystone)
     }
 
-    fn configure(&self, config: &mut Ini) {
+    fn configure(&self, config: &mut Ini, _cache: Option<&Servers>) {
         let storage = &self.spec.storage;
         match storage.backend {
             GlanceBackend::File => {
@@ -131,13 +143,20 @@ impl Subject for Glance {
     }
 
     fn free_groups(&self) -> Vec<&str> {
-        vec!["store"]
+        // The last two are stores that Glance makes by itself.
+        vec!["store", "os_glance_tasks_store", "os_glance_staging_store"]
     }
 
     fn extras(&self) -> Extras {
         let storage = &self.spec.storage;
         let scaling = self.spec.common.autoscaling.as_ref();
         let most = scaling.map_or(self.spec.replicas, |scaling| scaling.max_replicas);
+        // What is staged lies in one pod; the others pass a request on to it.
+        let elsewhere = Extras {
+            scratch: vec![("scratch", IMAGES)],
+            own_address: Some(("DEFAULT", "worker_self_reference_url")),
+            ..Extras::default()
+        };
         let no_ceph = (CEPH_CONNECTED, "no Ceph in this storage backend".to_owned());
         match storage.backend {
             GlanceBackend::File => {
@@ -176,7 +195,7 @@ impl Subject for Glance {
                     .collect(),
                 ceph_client: storage.rbd.as_ref().and_then(|rbd| rbd.ceph_client_ref.clone()),
                 settled: vec![(service::STORAGE_READY, "images are kept in Ceph".to_owned())],
-                ..Extras::default()
+                ..elsewhere
             },
             GlanceBackend::S3 => Extras {
                 secret_options: storage
@@ -202,7 +221,7 @@ impl Subject for Glance {
                         "images are kept in the object store".to_owned(),
                     ),
                 ],
-                ..Extras::default()
+                ..elsewhere
             },
         }
     }

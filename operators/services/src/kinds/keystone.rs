@@ -5,8 +5,10 @@ use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, service};
 use c5c3_api::openstack::{Keystone, RotatedKeys, port};
 use c5c3_kit::Part;
 
+use crate::build::Servers;
 use crate::config::Ini;
-use crate::descriptor::{Descriptor, Process, Runs, Step};
+use crate::descriptor::{Descriptor, Port, Process, Runs, Step};
+use crate::error::Error;
 use crate::subject::{Extras, KeySet, Subject, Task};
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
@@ -25,24 +27,36 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         ("database", "connection_recycle_time", "280"),
         ("database", "retry_interval", "1"),
     ],
-    schema: &[Step {
-        name: "db-sync",
-        command: &[
-            "keystone-manage",
-            "--config-file",
-            "/etc/keystone/keystone.conf",
-            "db_sync",
-        ],
-    }],
+    schema: &[Step::new("db-sync", &[MANAGE, CONFIG[0], CONFIG[1], "db_sync"])],
+    expand: &[
+        Step::new(
+            "db-expand",
+            &[MANAGE, CONFIG[0], CONFIG[1], "db_sync", "--expand"],
+        ),
+        Step::new(
+            "db-migrate",
+            &[MANAGE, CONFIG[0], CONFIG[1], "db_sync", "--migrate"],
+        ),
+    ],
+    contract: &[Step::new(
+        "db-contract",
+        &[MANAGE, CONFIG[0], CONFIG[1], "db_sync", "--contract"],
+    )],
     starts_early: true,
     processes: &[Process {
         name: "api",
         runs: Runs::Wsgi {
             module: "keystone.wsgi.api:application",
-            port: port::KEYSTONE,
-            path: "/v3",
+            port: Port {
+                number: port::KEYSTONE,
+                path: Some("/v3"),
+            },
+            processes: 2,
+            threads: 1,
             extra: &[],
         },
+        after: &[],
+        grace: 60,
         part: DEPLOYMENT_READY,
     }],
     parts: &[
@@ -54,6 +68,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     ],
 };
 
+const MANAGE: &str = "keystone-manage";
+const CONFIG: [&str; 2] = ["--config-file", "/etc/keystone/keystone.conf"];
 const FERNET_PATH: &str = "/var/lib/keystone/fernet-keys";
 const CREDENTIAL_PATH: &str = "/var/lib/keystone/credential-keys";
 
@@ -65,21 +81,29 @@ fn key_set(name: &'static str, path: &'static str, part: &'static str, keys: &Ro
         part,
         schedule: keys.rotation_schedule.clone(),
         most,
+        readable: None,
+        lasting: false,
+        status: None,
         migrate: None,
     }
 }
 
 /// Keystone reads stored credentials with three keys at the most; with a fourth rotation those of
 /// the first key would be lost, were they not brought under the newest key before.
-const CREDENTIAL_MIGRATE: Step = Step {
-    name: "credential-migrate",
-    command: &[
-        "keystone-manage",
-        "--config-file",
-        "/etc/keystone/keystone.conf",
-        "credential_migrate",
-    ],
-};
+const CREDENTIAL_MIGRATE: Step = Step::new(
+    "credential-migrate",
+    &[MANAGE, CONFIG[0], CONFIG[1], "credential_migrate"],
+);
+
+/// Keystone's own default, in seconds.
+const EXPIRATION: u64 = 3600;
+
+/// How long a token is valid.
+fn expiration(keystone: &Keystone) -> u64 {
+    let token = keystone.spec.common.extra_config.get("token");
+    let chosen = token.and_then(|options| options.get("expiration"));
+    chosen.and_then(|text| text.parse().ok()).unwrap_or(EXPIRATION)
+}
 
 impl Subject for Keystone {
     const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
@@ -87,15 +111,26 @@ impl Subject for Keystone {
 
     super::one_process!();
 
-    fn databases(&self) -> Vec<(&'static str, &Database)> {
-        vec![("database", &self.spec.database)]
+    fn databases(&self) -> Vec<(String, Database)> {
+        vec![("database".to_owned(), self.spec.database.clone())]
     }
 
     fn cache(&self) -> Option<&Cache> {
         Some(&self.spec.cache)
     }
 
-    fn configure(&self, config: &mut Ini) {
+    fn check(&self) -> Result<(), Error> {
+        if self.spec.federation.enabled {
+            return Err(Error::NotSupported {
+                field: "federation.enabled",
+                value: "true",
+                way_out: "set it to false; users of other providers cannot log in yet",
+            });
+        }
+        Ok(())
+    }
+
+    fn configure(&self, config: &mut Ini, cache: Option<&Servers>) {
         config.set(
             "fernet_tokens",
             "max_active_keys",
@@ -103,7 +138,17 @@ impl Subject for Keystone {
         );
         config
             .set("cache", "enabled", "true")
-            .set("cache", "backend", &self.spec.cache.backend);
+            .set("cache", "backend", &self.spec.cache.backend)
+            // A server that is gone costs a second, and is asked again soon.
+            .set("cache", "memcache_socket_timeout", "1.0")
+            .set("cache", "memcache_dead_retry", "10");
+        if let Some(servers) = cache {
+            config.set("cache", "memcache_servers", &servers.list);
+            if !servers.each_named {
+                // Two workers may ask two servers: what must hold at once is not cached.
+                config.set("revoke", "caching", "false");
+            }
+        }
         if let Some(url) = &self.spec.common.public_endpoint {
             config.set("DEFAULT", "public_endpoint", url.trim_end_matches("/v3"));
         }
@@ -126,13 +171,18 @@ impl Subject for Keystone {
         let variable = |name: &str, value: &str| (format!("OS_BOOTSTRAP_{name}"), value.to_owned());
         Extras {
             key_sets: vec![
-                key_set(
-                    "fernet-keys",
-                    FERNET_PATH,
-                    service::FERNET_KEYS_READY,
-                    &self.spec.fernet,
-                ),
                 KeySet {
+                    readable: Some(expiration(self)),
+                    status: Some("lastFernetRotation"),
+                    ..key_set(
+                        "fernet-keys",
+                        FERNET_PATH,
+                        service::FERNET_KEYS_READY,
+                        &self.spec.fernet,
+                    )
+                },
+                KeySet {
+                    lasting: true,
                     migrate: Some(CREDENTIAL_MIGRATE),
                     ..key_set(
                         "credential-keys",
@@ -143,15 +193,7 @@ impl Subject for Keystone {
                 },
             ],
             after_schema: Some(Task {
-                step: Step {
-                    name: "bootstrap",
-                    command: &[
-                        "keystone-manage",
-                        "--config-file",
-                        "/etc/keystone/keystone.conf",
-                        "bootstrap",
-                    ],
-                },
+                step: Step::new("bootstrap", &[MANAGE, CONFIG[0], CONFIG[1], "bootstrap"]),
                 part: service::BOOTSTRAP_READY,
                 environment: vec![
                     variable("USERNAME", &bootstrap.admin_user),

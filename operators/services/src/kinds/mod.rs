@@ -23,7 +23,7 @@ pub mod keystone;
 pub mod placement;
 
 use crate::config::Ini;
-use c5c3_api::common::{KeystoneAuth, LogLevel, ServiceCommon};
+use c5c3_api::common::{KeystoneAuth, LogFormat, LogLevel, ServiceCommon};
 
 /// Options that every service shares.
 pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
@@ -31,7 +31,22 @@ pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
         .set("DEFAULT", "use_stderr", "true")
         .set("DEFAULT", "log_dir", "");
     if let Some(logging) = &common.logging {
-        config.set("DEFAULT", "debug", (logging.level == LogLevel::Debug).to_string());
+        config
+            .set("DEFAULT", "debug", (logging.level == LogLevel::Debug).to_string())
+            .set(
+                "DEFAULT",
+                "use_json",
+                (logging.format == LogFormat::Json).to_string(),
+            );
+        // `debug` knows two levels; the root logger knows all.
+        let least = match logging.level {
+            LogLevel::Debug | LogLevel::Info => None,
+            LogLevel::Warning => Some("root=WARNING"),
+            LogLevel::Error => Some("root=ERROR"),
+        };
+        if let Some(least) = least {
+            config.set("DEFAULT", "default_log_levels", least);
+        }
     }
     if common.policy_overrides.is_some() {
         config.set("oslo_policy", "policy_file", "policy.yaml");
@@ -59,6 +74,11 @@ pub(crate) fn authtoken(config: &mut Ini, keystone: &KeystoneAuth, memcached: Op
         .set(group, "service_token_roles", "service")
         .set(group, "service_token_roles_required", "true");
     if let Some(servers) = memcached {
-        config.set(group, "memcached_servers", servers);
+        config
+            .set(group, "memcached_servers", servers)
+            // A server that is gone costs a second, and is asked again soon.
+            .set(group, "memcache_use_advanced_pool", "true")
+            .set(group, "memcache_pool_socket_timeout", "1")
+            .set(group, "memcache_pool_dead_retry", "10");
     }
 }

@@ -1,0 +1,35 @@
+//! Where the cache is.
+
+use crate::error::Error;
+use crate::facts::Facts;
+use crate::subject::Subject;
+
+/// The servers of a cache, as the programs are told of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Servers {
+    /// host:port, with commas between.
+    pub list: String,
+    /// A name leads to one server alone, so all clients find a value at the same one.
+    pub each_named: bool,
+}
+
+/// A Memcached has one headless Service: its status tells no address and its pods have no lasting
+/// names, so several servers share the one name.
+pub fn cache_servers<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<Servers>, Error> {
+    let Some(cache) = subject.cache() else {
+        return Ok(None);
+    };
+    let Some(cluster) = &cache.cluster_ref else {
+        return Ok(Some(Servers {
+            list: cache.servers.join(","),
+            each_named: true,
+        }));
+    };
+    let namespace = subject.meta().namespace.clone().unwrap_or_default();
+    let found = facts.caches.get(&cluster.name);
+    let found = found.ok_or_else(|| Error::CacheMissing(cluster.name.clone()))?;
+    Ok(Some(Servers {
+        list: format!("{}.{namespace}.svc:11211", cluster.name),
+        each_named: found.spec.replicas.unwrap_or(1) <= 1,
+    }))
+}

@@ -1,0 +1,52 @@
+//! How uwsgi serves an application.
+
+use c5c3_api::common::{LogFormat, LogLevel, Logging};
+
+use crate::descriptor::{Process, Runs};
+
+/// The file of a process; none for a program of its own.
+pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
+    let Runs::Wsgi {
+        module,
+        port,
+        processes,
+        threads,
+        extra,
+    } = &process.runs
+    else {
+        return None;
+    };
+    // Its lines about requests are plain text and say that all is well.
+    let quiet = logging.is_some_and(|logging| {
+        logging.format == LogFormat::Json || matches!(logging.level, LogLevel::Warning | LogLevel::Error)
+    });
+    let mut lines = vec![
+        "[uwsgi]".to_owned(),
+        format!("module = {module}"),
+        format!("http-socket = 0.0.0.0:{}", port.number),
+        format!("processes = {processes}"),
+        format!("threads = {threads}"),
+        // Workers end what they are at before they go, within the pod's grace period.
+        format!("worker-reload-mercy = {}", process.grace.saturating_sub(15)),
+    ];
+    let fixed = [
+        ("master", "true"),
+        ("enable-threads", "true"),
+        ("thunder-lock", "true"),
+        ("die-on-term", "true"),
+        ("hook-master-start", "unix_signal:15 gracefully_kill_them_all"),
+        ("need-app", "true"),
+        ("buffer-size", "65535"),
+        // A connection that is kept alive would hold its thread.
+        ("add-header", "Connection: close"),
+    ];
+    let quiet = quiet.then_some(("disable-logging", "true"));
+    lines.extend(
+        fixed
+            .iter()
+            .chain(*extra)
+            .chain(&quiet)
+            .map(|(name, value)| format!("{name} = {value}")),
+    );
+    Some(lines.join("\n") + "\n")
+}

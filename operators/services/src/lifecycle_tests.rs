@@ -1,0 +1,372 @@
+//! What happens to something that runs: Jobs, rollouts, upgrades, keys.
+
+use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, service};
+use c5c3_api::openstack::{Glance, Keystone};
+use c5c3_kit::owned::Owned;
+use c5c3_kit::{Controller, Fault, Kind, Observed};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use serde_json::{Value, json};
+
+use crate::reconcile::Services;
+use crate::testing::*;
+
+/// A Keystone that is up and has said so.
+fn running() -> Observed<Services<Keystone>> {
+    let mut seen = observed(keystone(), facts());
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    take_keys(&mut seen);
+    take_deployments(&mut seen);
+    seen.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0"})).expect("a status");
+    seen
+}
+
+fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
+    let jobs = objects(seen).into_iter().filter(|object| object["kind"] == "Job");
+    jobs.map(|job| job["metadata"]["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+fn process_pod(status: &Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "keystone-1", "labels": {"app.kubernetes.io/component": "api"}},
+        "spec": {"containers": [{"name": "api", "image": "ghcr.io/c5c3/keystone:28.1.0"}]},
+        "status": status,
+    }))
+    .expect("a Pod")
+}
+
+#[test]
+fn a_job_outlives_a_database_that_is_away() {
+    for condition in [None, Some("Complete")] {
+        let mut seen = observed(keystone(), facts());
+        take_job(&mut seen, "keystone-db-sync", condition);
+        seen.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0"})).expect("a status");
+        let down = json!({"metadata": {"name": "mariadb"}, "spec": {},
+            "status": {"conditions": [{"type": "Ready", "status": "False", "message": "down"}]}});
+        seen.facts
+            .databases
+            .insert("mariadb".into(), serde_json::from_value(down).expect("a MariaDB"));
+        let job = seen.facts.jobs.keys().next().expect("a Job").clone();
+        assert_eq!((kept(&seen, "Job"), job_names(&seen)), (vec![job], vec![]));
+        // Another one is not started meanwhile.
+        seen.object.spec.common.image.tag = Some("28.1.0-p1".into());
+        assert_eq!(job_names(&seen), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_step_at_work_is_ended_by_nobody_and_one_that_never_started_is() {
+    let mut seen = observed(keystone(), facts());
+    take_job(&mut seen, "keystone-db-sync", None);
+    let old = seen.facts.jobs.keys().next().expect("a Job").clone();
+    seen.facts.pods = vec![job_pod(
+        &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
+        &json!({}),
+    )];
+    seen.object.spec.common.image.tag = Some("29.1.0".into());
+    assert_eq!(
+        (kept(&seen, "Job"), job_names(&seen)),
+        (vec![old.clone()], vec![])
+    );
+    assert_eq!(
+        state(&seen, DATABASE_READY),
+        (
+            "Waiting".into(),
+            format!("db-sync waits until Job {old}, which is at work, has ended")
+        )
+    );
+    // An image that is missing, and a try that failed and is repeated for ever, hold nobody.
+    let pulling = json!({"waiting": {"reason": "ImagePullBackOff"}});
+    let failed = json!({"terminated": {"exitCode": 1}});
+    for (now, last) in [(&pulling, &json!({})), (&pulling, &failed)] {
+        seen.facts.pods = vec![job_pod(now, last)];
+        assert_eq!(kept(&seen, "Job"), Vec::<String>::new());
+        assert_eq!(job_names(&seen).len(), 1, "the next one starts");
+    }
+}
+
+#[test]
+fn a_job_without_a_node_says_so() {
+    let mut seen = observed(keystone(), facts());
+    take_job(&mut seen, "keystone-db-sync", None);
+    let mut pod = job_pod(&json!({}), &json!({}));
+    let unplaced = json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes: too little memory"}]});
+    pod.status = serde_json::from_value(unplaced).ok();
+    seen.facts.pods = vec![pod];
+    assert_eq!(
+        state(&seen, DATABASE_READY),
+        (
+            "Waiting".into(),
+            "db-sync waits: pod p is not scheduled: 0/1 nodes: too little memory".into()
+        )
+    );
+}
+
+#[test]
+fn ready_is_of_what_was_applied_and_not_of_what_was_there() {
+    let mut seen = running();
+    assert_eq!(
+        state(&seen, DEPLOYMENT_READY),
+        ("Ready".into(), "3 of 3 replicas up".into())
+    );
+    seen.object.spec.common.resources =
+        serde_json::from_value(json!({"requests": {"cpu": "1"}})).expect("resources");
+    let (reason, message) = state(&seen, DEPLOYMENT_READY);
+    assert_eq!(reason, "Progressing", "{message}");
+}
+
+#[test]
+fn the_pod_that_is_not_well_is_named_with_its_last_words() {
+    let mut seen = running();
+    let live = seen.facts.deployments.get_mut("keystone").expect("there");
+    live.status.as_mut().expect("a status").available_replicas = Some(2);
+    let container = |ready: bool, state: Value, last: Value| {
+        json!({"conditions": [{"type": "Ready", "status": "False", "message": "containers with unready status: [api]"}],
+            "containerStatuses": [{"name": "api", "image": "", "imageID": "", "ready": ready, "restartCount": 3,
+                "state": state, "lastState": last}]})
+    };
+    let cases = [
+        (
+            container(
+                false,
+                json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}),
+                json!({"terminated": {"exitCode": 1, "message": "no access with pass/word"}}),
+            ),
+            "; pod keystone-1: no access with ***",
+        ),
+        (
+            container(false, json!({"running": {}}), json!({})),
+            "; pod keystone-1 runs and is not ready: containers with unready status: [api]",
+        ),
+        (
+            json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]}),
+            "; pod keystone-1 is not scheduled: 0/3 nodes",
+        ),
+    ];
+    for (status, words) in cases {
+        seen.facts.pods = vec![process_pod(&status)];
+        let (_, message) = state(&seen, DEPLOYMENT_READY);
+        assert_eq!(
+            message,
+            format!("2 of 3 replicas up, 3 with the current configuration{words}")
+        );
+    }
+}
+
+#[test]
+fn an_upgrade_expands_rolls_out_and_contracts() {
+    let mut seen = running();
+    let before = seen.facts.jobs.keys().next().expect("a Job").clone();
+    seen.object.spec.common.image.tag = Some("29.1.0".into());
+    let expand = object(&seen, "Job").expect("wanted");
+    let text = expand.to_string();
+    assert!(
+        text.contains("--expand") && text.contains("--migrate") && !text.contains("--contract"),
+        "{text}"
+    );
+    assert_eq!(status(&seen, "upgradePhase"), "Expanding");
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    assert!(kept(&seen, "Job").contains(&before), "the way back needs no step");
+    assert_eq!(
+        (
+            status(&seen, "upgradePhase"),
+            status(&seen, "installedRelease"),
+            job_names(&seen).len()
+        ),
+        (json!("RollingOut"), json!("28.1.0"), 0)
+    );
+    take_deployments(&mut seen);
+    seen.facts.pods = vec![process_pod(&json!({}))];
+    assert_eq!(
+        job_names(&seen).len(),
+        0,
+        "a pod of the old version is on its way out"
+    );
+    seen.facts.pods.clear();
+    let contract = object(&seen, "Job").expect("wanted").to_string();
+    assert!(contract.contains("--contract"), "{contract}");
+    assert_eq!(status(&seen, "upgradePhase"), "Contracting");
+    assert_eq!(state(&seen, DATABASE_READY).1, "db-contract starts");
+    take_job(&mut seen, "keystone-db-contract", Some("Complete"));
+    assert_eq!(
+        (status(&seen, "upgradePhase"), status(&seen, "installedRelease")),
+        (Value::Null, json!("29.1.0"))
+    );
+    seen.object.status = serde_json::from_value(json!({"installedRelease": "29.1.0"})).expect("a status");
+    assert_eq!(job_names(&seen).len(), 0, "nothing is left to do");
+    assert_eq!(state(&seen, DATABASE_READY).1, "db-sync done");
+}
+
+#[test]
+fn an_upgrade_that_was_not_contracted_can_be_taken_back() {
+    let mut seen = running();
+    seen.object.spec.common.image.tag = Some("29.1.0".into());
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    seen.object.spec.common.image.tag = Some("28.1.0".into());
+    assert_eq!((job_names(&seen).len(), count(&seen, "Deployment")), (0, 1));
+    assert_eq!(status(&seen, "upgradePhase"), Value::Null);
+}
+
+#[test]
+fn what_is_stored_is_encrypted_anew_when_no_pod_uses_the_key_before() {
+    let mut seen = running();
+    let key = |byte: u8| crate::keys::key([byte; 32]);
+    let stored = secret(&[("0", &key(9)), ("1", &key(8)), ("2", &key(7))]);
+    seen.facts
+        .key_secrets
+        .insert("credential-keys", keys(stored, "2026-01-01T11:55:01Z"));
+    assert_eq!(job_names(&seen).len(), 0);
+    assert!(
+        state(&seen, service::CREDENTIAL_KEYS_READY)
+            .1
+            .ends_with("what is stored is encrypted anew from 2026-01-01T12:00:01Z on")
+    );
+    seen.now = "2026-01-01T12:00:01Z".parse().expect("a time");
+    assert!(job_names(&seen)[0].starts_with("keystone-credential-migrate-"));
+}
+
+#[test]
+fn keys_are_rotated_while_another_input_is_wrong() {
+    let mut seen = running();
+    seen.object.spec.federation.enabled = true;
+    seen.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0", "conditions": [
+        {"type": "DatabaseReady", "status": "True", "reason": "Succeeded", "message": "db-sync done",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]}))
+    .expect("a status");
+    seen.now = "2026-02-01T00:00:00Z".parse().expect("a time");
+    seen.facts.random = [[5; 32], [6; 32], [7; 32], [8; 32]];
+    let decision = Services::<Keystone>::decide(&seen).expect("decides");
+    let names: Vec<&Value> = decision
+        .wanted()
+        .iter()
+        .map(|wanted| &wanted.object()["metadata"]["name"])
+        .collect();
+    assert_eq!(names, ["keystone-fernet-keys", "keystone-credential-keys"]);
+    assert_eq!(
+        decision.wanted()[0].object()["data"]
+            .as_object()
+            .map(serde_json::Map::len),
+        Some(3)
+    );
+    // The error is told as ever, and what was known stays.
+    assert_eq!(decision.actions().len(), 1);
+    let report = Services::<Keystone>::report(&seen, &applied(&seen));
+    assert_eq!(
+        report.states().get(DATABASE_READY).expect("said").message,
+        "db-sync done"
+    );
+    let blamed = report.states().get(DEPLOYMENT_READY).expect("said");
+    assert_eq!(blamed.reason, "NotSupported");
+    assert_eq!(report.status_fields()["installedRelease"], "28.1.0");
+}
+
+#[test]
+fn keys_to_what_stays_stay() {
+    let decision = Services::<Keystone>::decide(&running()).expect("decides");
+    let lasting: Vec<&str> = decision
+        .wanted()
+        .iter()
+        .filter(|wanted| wanted.is_lasting())
+        .filter_map(|wanted| wanted.object()["metadata"]["name"].as_str())
+        .collect();
+    assert_eq!(lasting, ["keystone-credential-keys"]);
+    let shown = format!("{decision:?}");
+    assert!(
+        shown.contains("Secret keystone-fernet-keys") && !shown.contains("data"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn the_newest_three_configurations_stay_and_whatever_is_read() {
+    let mut seen = running();
+    let map = |name: &str| Kind::of::<ConfigMap>().named(Some("openstack"), name);
+    for number in 1..=5 {
+        let owned = Owned {
+            uid: String::new(),
+            created: format!("2026-01-01T00:00:0{number}Z").parse().ok(),
+            deleting: false,
+        };
+        let reference = map(&format!("keystone-config-{number}"));
+        seen.facts.owned.push((reference, owned));
+    }
+    let reads = |name: &str| {
+        let mut pod = process_pod(&json!({}));
+        let spec = pod.spec.as_mut().expect("a spec");
+        let volumes = json!([{"name": "config", "configMap": {"name": name}}]);
+        spec.volumes = serde_json::from_value(volumes).expect("volumes");
+        pod
+    };
+    // The watch knows of the first and has not told of the last yet.
+    seen.facts.pods = vec![reads("keystone-config-1"), reads("keystone-config-unknown")];
+    let names = kept(&seen, "ConfigMap");
+    let expected = ["1", "4", "5", "unknown"].map(|end| format!("keystone-config-{end}"));
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn options_that_could_not_be_checked_are_said() {
+    let cases = [
+        (
+            json!({"tag": "32.0.0"}),
+            "the options of glance in release 2026.1 are not known here",
+        ),
+        (
+            json!({"tag": "latest"}),
+            "glance latest belongs to no release that is known here",
+        ),
+        (
+            json!({"digest": "sha256:00"}),
+            "the image has a digest and no tag that tells its release",
+        ),
+    ];
+    for (image, why) in cases {
+        let mut glance: Glance = glance(json!({"backend": "file"}));
+        let mut with = image;
+        with["repository"] = "glance".into();
+        glance.spec.common.image = serde_json::from_value(with).expect("an image");
+        glance.spec.common.extra_config =
+            serde_json::from_value(json!({"DEFAULT": {"nonsense": "1"}})).expect("options");
+        let mut seen = observed(glance, facts());
+        take_job(&mut seen, "glance-db-sync", Some("Complete"));
+        take_deployments(&mut seen);
+        let (reason, message) = state(&seen, DEPLOYMENT_READY);
+        assert_eq!(reason, "Ready");
+        assert_eq!(
+            message,
+            format!("1 of 1 replicas up; extraConfig was not checked: {why}")
+        );
+    }
+}
+
+#[test]
+fn logging_is_as_asked_for() {
+    let mut seen = running();
+    let config =
+        |seen: &Observed<Services<Keystone>>| object(seen, "ConfigMap").expect("there")["data"].clone();
+    seen.object.spec.common.logging =
+        serde_json::from_value(json!({"level": "ERROR", "format": "json"})).expect("logging");
+    let files = config(&seen);
+    let (options, server) = (
+        files["keystone.conf"].to_string(),
+        files["api-uwsgi.ini"].to_string(),
+    );
+    assert!(
+        options.contains("use_json = true") && options.contains("default_log_levels = root=ERROR"),
+        "{options}"
+    );
+    assert!(server.contains("disable-logging = true"), "{server}");
+}
+
+#[test]
+fn an_error_that_stands_keeps_its_reason() {
+    let error = crate::Error::Standing {
+        part: Some(DEPLOYMENT_READY),
+        reason: "InvalidConfig".into(),
+        message: "m".into(),
+    };
+    assert_eq!(
+        (error.reason(), error.part()),
+        ("InvalidConfig".into(), Some(DEPLOYMENT_READY))
+    );
+}
