@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings::{DOMAIN, Settings};
 use super::supervise::{self, Site};
+use super::tasks::keep;
 use super::{bootstrap, machine, pods};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -101,6 +102,7 @@ pub struct Running {
 impl Running {
     pub async fn start(options: &Options, say: Say<'_>) -> Result<Self> {
         crate::limits::raise_files();
+        crate::limits::raise_watches();
         let layout = Layout::new(&options.state)?;
         let held = lock(&layout).await?;
         let mut settings =
@@ -130,11 +132,12 @@ impl Running {
         let stop = CancellationToken::new();
         let mut tasks = Vec::new();
         for name in &settings.clusters {
-            let stopped = stop.clone().cancelled_owned();
-            let config = workloads::Config {
-                volumes: layout.volumes(),
-            };
-            tasks.push(tokio::spawn(workloads::run(server.client(name), config, stopped)));
+            let (client, volumes, end) = (server.client(name), layout.volumes(), stop.clone());
+            tasks.push(keep("the workload controllers", stop.clone(), move || {
+                let volumes = volumes.clone();
+                let config = workloads::Config { volumes };
+                workloads::run(client.clone(), config, end.clone().cancelled_owned())
+            }));
         }
         say("prepares the network");
         let fabric = Fabric::open(&layout, addresses).await?;
@@ -143,11 +146,17 @@ impl Running {
             domain: DOMAIN.into(),
             api: address,
         });
-        tasks.push(tokio::spawn(network.clone().run(client.clone(), stop.clone())));
+        let (follow, user, end) = (network.clone(), client.clone(), stop.clone());
+        tasks.push(keep("the network", stop.clone(), move || {
+            follow.clone().run(user.clone(), end.clone())
+        }));
         let builtin = layout.state().join("builtin");
         write_pause(&builtin)?;
         let mut stores = vec![builtin];
-        stores.extend(options.image_stores.clone());
+        for store in &options.image_stores {
+            // Relative to where the user was: the daemon goes elsewhere later.
+            stores.push(std::path::absolute(store).map_err(Error::file("resolve", store))?);
+        }
         let streams = Arc::new(pods::Streams::default());
         server.set_pods(&cluster, streams.clone());
         let site = Arc::new(Site {
@@ -168,8 +177,10 @@ impl Running {
             routes: Mutex::new(()),
         });
         for entry in &settings.nodes {
-            let node = supervise::node(site.clone(), entry.clone(), stop.clone());
-            tasks.push(tokio::spawn(node));
+            let (site, entry, end) = (site.clone(), entry.clone(), stop.clone());
+            tasks.push(keep("a node's supervisor", stop.clone(), move || {
+                supervise::node(site.clone(), entry.clone(), end.clone())
+            }));
         }
         Ok(Self {
             server,
@@ -194,7 +205,8 @@ impl Running {
         self.server.kubeconfig_path()
     }
 
-    /// Waits until every node that is switched on is Ready.
+    /// Waits until every node that is switched on is Ready. When some are not in time, that
+    /// is said and the others are used; none at all is an error.
     pub async fn ready(&self, patience: Duration, say: Say<'_>) -> Result<()> {
         let deadline = tokio::time::Instant::now() + patience;
         let nodes: Api<NodeObject> = Api::all(self.client());
@@ -218,11 +230,18 @@ impl Running {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                return Err(Error::said(format!(
+                let log = self.layout.state().join("c5c3.log");
+                let why = format!(
                     "{} did not become Ready: see {}",
                     waiting.join(", "),
-                    self.layout.state().join("c5c3.log").display()
-                )));
+                    log.display()
+                );
+                if told.is_empty() {
+                    return Err(Error::said(why));
+                }
+                tracing::warn!("{why}");
+                say(&why);
+                return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -281,14 +300,15 @@ pub async fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Tells `up` that all is well, and lets go of its terminal.
+/// Tells `up` that all is well, and lets go of its terminal and its directory.
 pub fn ready() -> Result<()> {
     println!("ready");
     let null = File::options()
         .write(true)
         .open("/dev/null")
         .map_err(Error::file("open", "/dev/null"))?;
-    nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))
+    nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))?;
+    std::env::set_current_dir("/").map_err(Error::file("enter", "/"))
 }
 
 #[cfg(test)]
