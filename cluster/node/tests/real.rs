@@ -13,6 +13,7 @@ mod real {
     mod registry;
     mod rights;
     mod session;
+    mod takeover;
     mod terminals;
     pub mod town;
     mod volumes;
