@@ -7,6 +7,7 @@ mod real {
     pub mod desk;
     mod nodes;
     pub mod outside;
+    mod placing;
     mod pods;
     mod ports;
     mod probes;
@@ -17,4 +18,5 @@ mod real {
     mod terminals;
     pub mod town;
     mod volumes;
+    mod workloads;
 }
