@@ -82,6 +82,17 @@ impl Town {
         text
     }
 
+    /// As a person does who is in the directory above: names that are not whole paths.
+    pub fn up_from_beside(&self) {
+        let done = Command::new(PROGRAM)
+            .args(["up", "state", &self.nodes.to_string(), "store"])
+            .current_dir(self.state.parent().unwrap())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", both(&done));
+    }
+
     pub fn down(&self, purge: bool) {
         let state = self.state.to_string_lossy().into_owned();
         let mut args = vec!["down", &state];

@@ -23,6 +23,7 @@ fn workloads() {
     placing::api_from_inside(&town);
     placing::pod_names(&town);
     placing::secret_at_once(&town);
+    placing::node_blinks(&town);
     placing::node_returns(&town);
     cron_job_ran(&town, t);
     town.down(false);
@@ -81,7 +82,7 @@ fn cron_job_ran(town: &Town, since: Instant) {
     town.kubectl(&["delete", "cronjob", "minute"]);
 }
 
-const DAEMONS: &str = r#"
+pub const DAEMONS: &str = r#"
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: { name: agent }
