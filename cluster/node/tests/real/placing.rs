@@ -298,6 +298,36 @@ pub fn secret_at_once(town: &Town) {
     town.kubectl(&["delete", "pod/reader", "secret/twins"]);
 }
 
+/// An hour to end becomes none: nothing of the pod runs seconds later.
+pub fn forced_away(town: &Town) {
+    let script = "trap '' TERM; while true; do sleep 0.1; done";
+    town.kubectl(&[
+        "run",
+        "deaf",
+        "--image=c5c3.local/busybox:1",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    ready_pod(town, "deaf");
+    let node = field(town, &["pod", "deaf"], "{.spec.nodeName}");
+    let index = node.trim_start_matches("node-").parse().unwrap();
+    town.kubectl(&["delete", "pod", "deaf", "--grace-period=3600", "--wait=false"]);
+    std::thread::sleep(Duration::from_secs(1));
+    let t = Instant::now();
+    town.kubectl(&["delete", "pod", "deaf", "--grace-period=0", "--force"]);
+    town.until("gone from its node", 20, || {
+        let left = town.runtime(index, async |runtime| runtime.containers(&[]).await.unwrap());
+        !left.iter().any(|c| {
+            c.labels
+                .get("io.kubernetes.pod.name")
+                .is_some_and(|n| n == "deaf")
+        })
+    });
+    eprintln!("forced away in {:?}", t.elapsed());
+}
+
 /// A node is taken for lost for a moment: its pods leave their Services, and both come back.
 pub fn node_blinks(town: &Town) {
     let ready = "{.status.conditions[?(@.type=='Ready')].status}";

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use super::placing;
 use super::town::Town;
 
+type Section = (&'static str, fn(&Town));
+
 #[test]
 fn workloads() {
     let town = Town::new(2);
@@ -12,20 +14,27 @@ fn workloads() {
     // Its minute comes while the others run.
     let t = Instant::now();
     cron_job(&town);
-    daemon_set(&town);
-    jobs(&town);
-    rolling_update(&town);
-    history_and_deadline(&town);
-    ordered(&town);
-    parallel(&town);
-    placing::budgets(&town);
-    placing::scheduler(&town);
-    placing::api_from_inside(&town);
-    placing::pod_names(&town);
-    placing::secret_at_once(&town);
-    placing::node_blinks(&town);
-    placing::node_returns(&town);
-    cron_job_ran(&town, t);
+    let sections: [Section; 15] = [
+        ("DaemonSet", daemon_set),
+        ("Jobs", jobs),
+        ("rolling update", rolling_update),
+        ("history and deadline", history_and_deadline),
+        ("StatefulSet in order", ordered),
+        ("StatefulSet in parallel", parallel),
+        ("budgets", placing::budgets),
+        ("scheduler", placing::scheduler),
+        ("the API from inside", placing::api_from_inside),
+        ("names of pods", placing::pod_names),
+        ("a Secret at once", placing::secret_at_once),
+        ("forced away", placing::forced_away),
+        ("a node blinks", placing::node_blinks),
+        ("a node returns", placing::node_returns),
+        ("CronJob", cron_job_ran),
+    ];
+    for (name, section) in sections {
+        section(&town);
+        eprintln!("{:5.1} s  {name}", t.elapsed().as_secs_f32());
+    }
     town.down(false);
     town.left_nothing();
 }
@@ -71,14 +80,10 @@ fn cron_job(town: &Town) {
     town.apply(&CRON.replace("SCHEDULE", &schedule));
 }
 
-fn cron_job_ran(town: &Town, since: Instant) {
+fn cron_job_ran(town: &Town) {
     town.until("run by its schedule", 80, || {
         !field(town, &["cronjob", "minute"], "{.status.lastSuccessfulTime}").is_empty()
     });
-    eprintln!(
-        "the CronJob's first run ended {:?} after it was made",
-        since.elapsed()
-    );
     town.kubectl(&["delete", "cronjob", "minute"]);
 }
 
