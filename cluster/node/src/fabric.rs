@@ -188,3 +188,25 @@ pub(crate) fn reset_run(node: &NodeLayout) -> Result<()> {
     let inner = node.inner_run();
     std::fs::create_dir_all(&inner).map_err(Error::file("make directory", &inner))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_may_clear_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("run");
+        for _ in 0..20 {
+            for n in 0..50 {
+                std::fs::create_dir_all(at.join(format!("{n}/deep"))).unwrap();
+            }
+            let (one, other) = (at.clone(), at.clone());
+            let threads = [one, other].map(|at| std::thread::spawn(move || clear_away(&at)));
+            for thread in threads {
+                thread.join().unwrap().unwrap();
+            }
+            assert!(!at.exists());
+        }
+    }
+}

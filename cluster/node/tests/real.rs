@@ -17,6 +17,7 @@ mod real {
     mod takeover;
     mod terminals;
     pub mod town;
+    mod traffic;
     mod volumes;
     mod workloads;
 }

@@ -230,15 +230,7 @@ impl Running {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                let log = self.layout.state().join("c5c3.log");
-                let why = format!(
-                    "{} did not become Ready: see {}",
-                    waiting.join(", "),
-                    log.display()
-                );
-                if told.is_empty() {
-                    return Err(Error::said(why));
-                }
+                let why = late(!told.is_empty(), &waiting, self.layout.state())?;
                 tracing::warn!("{why}");
                 say(&why);
                 return Ok(());
@@ -255,6 +247,20 @@ impl Running {
         }
         self.server.shutdown().await;
         let _ = std::fs::remove_file(identity(&self.layout));
+    }
+}
+
+/// What is said of nodes that are not ready in time; an error when there is no other.
+fn late(others: bool, waiting: &[String], state: &Path) -> Result<String> {
+    let log = state.join("c5c3.log");
+    let why = format!(
+        "{} did not become Ready: see {}",
+        waiting.join(", "),
+        log.display()
+    );
+    match others {
+        true => Ok(format!("{why}; the others are used")),
+        false => Err(Error::said(why)),
     }
 }
 
@@ -322,5 +328,19 @@ mod tests {
         assert_eq!(holder(locks, 77), Some(1234));
         assert_eq!(holder(locks, 78), None);
         assert_eq!(holder("nonsense\n\n", 77), None);
+    }
+
+    #[test]
+    fn some_nodes_are_enough() {
+        let waiting = ["node-2".to_owned()];
+        let said = late(true, &waiting, Path::new("/s")).unwrap();
+        assert_eq!(
+            said,
+            "node-2 did not become Ready: see /s/c5c3.log; the others are used"
+        );
+        assert!(
+            late(false, &waiting, Path::new("/s")).is_err(),
+            "nothing could run"
+        );
     }
 }
