@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal;
+use nix::unistd::Pid;
+
 use crate::error::{Error, Result};
 
 /// One hierarchy as this process sees it.
@@ -108,12 +111,27 @@ pub fn join(path: &str) -> Result<()> {
 /// the caller to the leaf `system` and hands the controllers on. `root` is the node's own
 /// cgroup, seen from inside its cgroup namespace.
 pub fn settle(root: &Path) -> Result<()> {
+    make_room(root)?;
+    delegate(root);
+    Ok(())
+}
+
+/// Moves the caller out of a node's cgroup, into the leaf `system`.
+fn make_room(root: &Path) -> Result<()> {
     let leaf = root.join("system");
     make(&leaf)?;
     let procs = leaf.join("cgroup.procs");
-    fs::write(&procs, "0").map_err(Error::file("join cgroup", &procs))?;
-    delegate(root);
-    Ok(())
+    fs::write(&procs, "0").map_err(Error::file("join cgroup", &procs))
+}
+
+/// Where version 2 is the only one, whoever starts a node must not stay in its cgroup
+/// either: the kernel would refuse to hand controllers on.
+pub fn step_aside(path: &str) -> Result<()> {
+    let all = hierarchies()?;
+    match all.iter().find(|h| h.unified()) {
+        Some(hierarchy) if only_unified(&all) => make_room(&hierarchy.mount.join(path)),
+        _ => Ok(()),
+    }
 }
 
 /// Hands every controller on to the children. One that is refused is missing for pods
@@ -144,6 +162,23 @@ fn inherit_cpuset(parent: &Path, child: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Kills every process in a directory of a hierarchy and below it.
+pub fn kill(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            kill(&entry.path());
+        }
+    }
+    let list = fs::read_to_string(directory.join("cgroup.procs")).unwrap_or_default();
+    let own = std::process::id().cast_signed();
+    // A zero stands for a process that this one cannot see.
+    for pid in list.lines().filter_map(|l| l.parse::<i32>().ok()) {
+        if pid > 1 && pid != own {
+            let _ = signal::kill(Pid::from_raw(pid), signal::Signal::SIGKILL);
+        }
+    }
 }
 
 /// Removes `path` and what is below it in every hierarchy, once its processes are gone.

@@ -165,11 +165,48 @@ pub fn remove(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
+/// Removes a tree that another process may be removing or filling at the same time.
+fn clear_away(path: &Path) -> std::io::Result<()> {
+    use std::io::ErrorKind::{DirectoryNotEmpty, NotFound};
+    const TRIES: usize = 10;
+    let mut last = Ok(());
+    for _ in 0..TRIES {
+        last = std::fs::remove_dir_all(path);
+        match &last {
+            Err(e) if e.kind() == NotFound && path.exists() => {}
+            Err(e) if e.kind() == DirectoryNotEmpty => {}
+            Err(e) if e.kind() == NotFound => return Ok(()),
+            _ => break,
+        }
+    }
+    last
+}
+
 /// Empties a node's run directory: stale sockets and namespace files of a dead node.
 pub(crate) fn reset_run(node: &NodeLayout) -> Result<()> {
-    if node.run().exists() {
-        std::fs::remove_dir_all(node.run()).map_err(Error::file("remove", node.run()))?;
-    }
+    clear_away(node.run()).map_err(Error::file("remove", node.run()))?;
     let inner = node.inner_run();
     std::fs::create_dir_all(&inner).map_err(Error::file("make directory", &inner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_may_clear_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("run");
+        for _ in 0..20 {
+            for n in 0..50 {
+                std::fs::create_dir_all(at.join(format!("{n}/deep"))).unwrap();
+            }
+            let (one, other) = (at.clone(), at.clone());
+            let threads = [one, other].map(|at| std::thread::spawn(move || clear_away(&at)));
+            for thread in threads {
+                thread.join().unwrap().unwrap();
+            }
+            assert!(!at.exists());
+        }
+    }
 }

@@ -158,8 +158,11 @@ async fn clear(layout: &NodeLayout) -> Result<()> {
 /// Belt and braces: a start that broke off may have left processes in the cgroup.
 fn kill_leftovers(cgroup: &str) {
     for hierarchy in cgroups::hierarchies().unwrap_or_default() {
-        if hierarchy.unified() {
-            let _ = std::fs::write(hierarchy.mount.join(cgroup).join("cgroup.kill"), "1");
+        let directory = hierarchy.mount.join(cgroup);
+        // Only version 2 kills by itself.
+        let killed = hierarchy.unified() && std::fs::write(directory.join("cgroup.kill"), "1").is_ok();
+        if !killed {
+            cgroups::kill(&directory);
         }
     }
 }

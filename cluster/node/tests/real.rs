@@ -5,15 +5,20 @@ mod real {
     mod accidents;
     pub mod bed;
     pub mod desk;
+    mod exceptions;
     mod nodes;
     pub mod outside;
+    mod placing;
     mod pods;
     mod ports;
     mod probes;
     mod registry;
     mod rights;
     mod session;
+    mod takeover;
     mod terminals;
     pub mod town;
+    mod traffic;
     mod volumes;
+    mod workloads;
 }

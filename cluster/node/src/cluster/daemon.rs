@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::settings::{DOMAIN, Settings};
 use super::supervise::{self, Site};
+use super::tasks::keep;
 use super::{bootstrap, machine, pods};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
@@ -142,6 +143,7 @@ pub struct Running {
 impl Running {
     pub async fn start(options: &Options, say: Say<'_>) -> Result<Self> {
         crate::limits::raise_files();
+        crate::limits::raise_watches();
         let layout = Layout::new(&options.state)?;
         let held = lock(&layout).await?;
         let mut settings =
@@ -174,11 +176,12 @@ impl Running {
         let stop = CancellationToken::new();
         let mut tasks = Vec::new();
         for name in &settings.clusters {
-            let stopped = stop.clone().cancelled_owned();
-            let config = workloads::Config {
-                volumes: layout.volumes(),
-            };
-            tasks.push(tokio::spawn(workloads::run(server.client(name), config, stopped)));
+            let (client, volumes, end) = (server.client(name), layout.volumes(), stop.clone());
+            tasks.push(keep("the workload controllers", stop.clone(), move || {
+                let volumes = volumes.clone();
+                let config = workloads::Config { volumes };
+                workloads::run(client.clone(), config, end.clone().cancelled_owned())
+            }));
         }
         say("prepares the network");
         let fabric = Fabric::open(&layout, addresses).await?;
@@ -187,11 +190,17 @@ impl Running {
             domain: DOMAIN.into(),
             api: address,
         });
-        tasks.push(tokio::spawn(network.clone().run(client.clone(), stop.clone())));
+        let (follow, user, end) = (network.clone(), client.clone(), stop.clone());
+        tasks.push(keep("the network", stop.clone(), move || {
+            follow.clone().run(user.clone(), end.clone())
+        }));
         let builtin = layout.state().join("builtin");
         write_pause(&builtin)?;
         let mut stores = vec![builtin];
-        stores.extend(options.image_stores.clone());
+        for store in &options.image_stores {
+            // Relative to where the user was: the daemon goes elsewhere later.
+            stores.push(std::path::absolute(store).map_err(Error::file("resolve", store))?);
+        }
         let streams = Arc::new(pods::Streams::default());
         server.set_pods(&cluster, streams.clone());
         let site = Arc::new(Site {
@@ -212,8 +221,10 @@ impl Running {
             routes: Mutex::new(()),
         });
         for entry in &settings.nodes {
-            let node = supervise::node(site.clone(), entry.clone(), stop.clone());
-            tasks.push(tokio::spawn(node));
+            let (site, entry, end) = (site.clone(), entry.clone(), stop.clone());
+            tasks.push(keep("a node's supervisor", stop.clone(), move || {
+                supervise::node(site.clone(), entry.clone(), end.clone())
+            }));
         }
         Ok(Self {
             server,
@@ -245,7 +256,8 @@ impl Running {
         self.server.kubeconfig_path()
     }
 
-    /// Waits until every node that is switched on is Ready.
+    /// Waits until every node that is switched on is Ready. When some are not in time, that
+    /// is said and the others are used; none at all is an error.
     pub async fn ready(&self, patience: Duration, say: Say<'_>) -> Result<()> {
         let deadline = tokio::time::Instant::now() + patience;
         let nodes: Api<NodeObject> = Api::all(self.client());
@@ -269,17 +281,16 @@ impl Running {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                return Err(Error::said(format!(
-                    "{} did not become Ready: see {}",
-                    waiting.join(", "),
-                    self.layout.state().join("c5c3.log").display()
-                )));
+                let why = late(!told.is_empty(), &waiting, self.layout.state())?;
+                tracing::warn!("{why}");
+                say(&why);
+                return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Tells `up` that all is well, and lets go of its terminal.
+    /// Tells `up` that all is well, and lets go of its terminal and its directory.
     pub fn announce(&mut self) -> Result<()> {
         self.identity.ready = true;
         self.identity.store(&self.layout)?;
@@ -288,7 +299,8 @@ impl Running {
             .write(true)
             .open("/dev/null")
             .map_err(Error::file("open", "/dev/null"))?;
-        nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))
+        nix::unistd::dup2_stdout(&null).map_err(Error::system("let go of the terminal"))?;
+        std::env::set_current_dir("/").map_err(Error::file("enter", "/"))
     }
 
     /// Ends this process' part. Nodes and pods run on.
@@ -299,6 +311,20 @@ impl Running {
         }
         self.server.shutdown().await;
         let _ = std::fs::remove_file(Identity::file(&self.layout));
+    }
+}
+
+/// What is said of nodes that are not ready in time; an error when there is no other.
+fn late(others: bool, waiting: &[String], state: &Path) -> Result<String> {
+    let log = state.join("c5c3.log");
+    let why = format!(
+        "{} did not become Ready: see {}",
+        waiting.join(", "),
+        log.display()
+    );
+    match others {
+        true => Ok(format!("{why}; the others are used")),
+        false => Err(Error::said(why)),
     }
 }
 
@@ -377,5 +403,19 @@ mod tests {
         assert_eq!(holder(locks, 77), Some(1234));
         assert_eq!(holder(locks, 78), None);
         assert_eq!(holder("nonsense\n\n", 77), None);
+    }
+
+    #[test]
+    fn some_nodes_are_enough() {
+        let waiting = ["node-2".to_owned()];
+        let said = late(true, &waiting, Path::new("/s")).unwrap();
+        assert_eq!(
+            said,
+            "node-2 did not become Ready: see /s/c5c3.log; the others are used"
+        );
+        assert!(
+            late(false, &waiting, Path::new("/s")).is_err(),
+            "nothing could run"
+        );
     }
 }

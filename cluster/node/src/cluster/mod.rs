@@ -12,6 +12,7 @@ mod power;
 pub mod preflight;
 pub mod settings;
 mod supervise;
+mod tasks;
 pub mod up;
 
 pub use settings::{NodeEntry, Settings};

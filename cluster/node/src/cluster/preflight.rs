@@ -74,7 +74,10 @@ fn remedy(missing: &[&str], apt: bool, archives: &Path) -> Remedy {
 /// Installs what is missing with one run of apt; says what to do where there is none.
 pub fn install(state: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     let missing = missing(|name| program(name).is_some(), plugin_directory().is_some());
-    let archives = state.join(".packages");
+    // apt takes other paths for parts of its own.
+    let archives = std::path::absolute(state)
+        .map_err(Error::file("resolve", state))?
+        .join(".packages");
     let command = match remedy(&missing, program("apt-get").is_some(), &archives) {
         Remedy::Nothing => return Ok(()),
         Remedy::Refuse(why) => return Err(Error::said(why)),

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::{Mutex, watch};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::power;
 use super::settings::{DOMAIN, NodeEntry, Settings};
+use super::tasks;
 use super::{machine, pods};
 use crate::containerd::Machine;
 use crate::cri::{self, Cri};
@@ -97,7 +98,7 @@ pub async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
         match bring_up(&site, &entry).await {
             Ok((node, agent)) => {
                 live(&site, &node, &stop).await;
-                agent.cancel();
+                drop(agent);
                 if stop.is_cancelled() {
                     return;
                 }
@@ -119,7 +120,8 @@ async fn wait_for(stop: &CancellationToken, test: impl Fn() -> bool) {
     }
 }
 
-async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, CancellationToken)> {
+/// The agent ends with its guard.
+async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuard)> {
     let blueprint = site.blueprint(entry);
     let node = match Node::find(&blueprint.layout) {
         Some(node) => node,
@@ -172,8 +174,11 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, Cancella
     };
     site.streams.add(&entry.name, node.clone(), runtime).await;
     let agent = CancellationToken::new();
-    tokio::spawn(kubelet::run(setup, agent.clone()));
-    Ok((node, agent))
+    let stop = agent.clone();
+    tasks::keep("a node's agent", agent.clone(), move || {
+        kubelet::run(setup.clone(), stop.clone())
+    });
+    Ok((node, agent.drop_guard()))
 }
 
 /// Returns when the node is dead or the program stops.
@@ -203,13 +208,15 @@ async fn live(site: &Site, node: &Node, stop: &CancellationToken) {
 async fn take_down(site: &Site, entry: &NodeEntry) {
     let name = &entry.name;
     tracing::warn!(node = name, "is down");
-    site.streams.remove(name).await;
-    site.images.remove_node(name).await;
+    // First of all: everything else may wait for something.
     site.network.leave(name).await;
     site.up.send_modify(|up| {
         up.remove(name);
     });
     let marked = kubelet::mark_down(&site.client, name).await;
+    site.streams.remove(name).await;
+    // Waits for an import that runs, perhaps into this node.
+    site.images.remove_node(name).await;
     let cleared = node::kill(&site.layout.node(name, entry.index)).await;
     let unplugged = site.fabric.unplug(entry.index).await;
     let routed = site.route_all().await;

@@ -112,7 +112,6 @@ async fn start(options: &Options, layout: &Layout, say: &mut dyn FnMut(&str)) ->
     let mut child = tokio::process::Command::new("setsid")
         .arg(program)
         .args(args)
-        .current_dir("/")
         // One heap for each thread would hold several times what is in use.
         .env("MALLOC_ARENA_MAX", "2")
         .stdin(Stdio::null())

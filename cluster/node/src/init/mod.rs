@@ -83,6 +83,8 @@ fn first(file: &str, spec: &Spec) -> Result<()> {
             | CloneFlags::CLONE_NEWCGROUP,
     )
     .map_err(Error::system("make the node's namespaces"))?;
+    // Only now: the namespace's root is where its maker was.
+    cgroups::step_aside(&spec.cgroup)?;
     let own = std::env::current_exe().map_err(Error::system("find the own program"))?;
     let subcommand: Vec<String> = std::env::args().skip(1).take_while(|a| a != file).collect();
     let mut child = Command::new(own)

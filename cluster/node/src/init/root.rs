@@ -13,14 +13,15 @@ use crate::cgroups;
 use crate::error::{Error, Result};
 
 /// Files of the machine's /etc that programs of a node need; none names users' secrets.
-const ETC: [&str; 10] = [
+const ETC: [&str; 11] = [
     "passwd",
     "group",
     "nsswitch.conf",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
-    "ssl",
+    "ssl/certs",
+    "ssl/openssl.cnf",
     "alternatives",
     "protocols",
     "services",
@@ -133,11 +134,19 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
         ("conf/default/rp_filter", "0"),
     ] {
         let file = Path::new("/proc/sys/net/ipv4").join(name);
-        if fs::read_to_string(&file).is_ok_and(|now| now.trim() != value) {
-            fs::write(&file, value).map_err(Error::file("set", &file))?;
+        if let Err(e) = set(&file, value) {
+            // The node's pods work without; what they lack is said.
+            eprintln!("node init: {e}: traffic between pods may be lost");
         }
     }
     Ok(())
+}
+
+fn set(file: &Path, value: &str) -> Result<()> {
+    match fs::read_to_string(file).is_ok_and(|now| now.trim() != value) {
+        true => fs::write(file, value).map_err(Error::file("set", file)),
+        false => Ok(()),
+    }
 }
 
 /// The node's /etc and /var, in its data directory.
@@ -150,6 +159,9 @@ fn own_files(spec: &Spec) -> Result<()> {
     if fs::symlink_metadata(&run).is_err() {
         symlink("/run", &run).map_err(Error::file("link", &run))?;
     }
+    // Earlier versions copied the machine's keys too.
+    let _ = fs::remove_dir_all(etc.join("ssl/private"));
+    make(&etc.join("ssl"))?;
     for name in ETC {
         copy(&Path::new("/etc").join(name), &etc.join(name))?;
     }
@@ -275,4 +287,32 @@ fn attach(
     data: Option<&str>,
 ) -> Result<()> {
     mount(source, target, kind, flags, data).map_err(|e| Error::file("mount", target)(e.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_key_of_the_machine_is_taken() {
+        for name in ETC {
+            let path = Path::new("/etc").join(name);
+            assert!(!Path::new("/etc/ssl/private").starts_with(path), "{name}");
+        }
+    }
+
+    #[test]
+    fn settings_that_are_right_are_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("s");
+        fs::write(&file, "0\n").unwrap();
+        set(&file, "1").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1");
+        // What cannot be read is not there to be set.
+        set(dir.path(), "1").unwrap();
+        assert!(
+            set(Path::new("/proc/sys/kernel/version"), "1").is_err(),
+            "read-only"
+        );
+    }
 }

@@ -18,7 +18,7 @@ use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use disk::remove_unused;
@@ -36,6 +36,7 @@ use crate::pods::sandbox::Dns;
 use crate::pods::{Host, Worker, names, view};
 
 /// What a node's agent works with.
+#[derive(Clone)]
 pub struct Setup {
     pub client: Client,
     pub node: Node,
@@ -49,6 +50,9 @@ pub struct Setup {
 
 /// Safety net behind the runtime's events.
 const RELIST: Duration = Duration::from_secs(10);
+
+/// How often is looked for tokens that are due.
+const RENEWAL: Duration = Duration::from_secs(60);
 
 /// Runs the agent until `stop`, for one life of the node. Pods run on afterwards.
 pub async fn run(setup: Setup, stop: CancellationToken) {
@@ -69,6 +73,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) {
         reporter,
         cpus: setup.description.cpus,
         memory: setup.description.memory,
+        ready: watch::Sender::new(true),
     });
     let agent = Agent {
         host: host.clone(),
@@ -82,7 +87,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) {
         () = node_object::keep(setup.client, host.clone(), setup.description) => {}
         () = logs::rotate(host.cri.clone()) => {}
         () = disk::watch(&host) => {}
-        () = objects.renew_tokens() => {}
+        () = objects.renew_tokens(RENEWAL) => {}
     }
 }
 

@@ -1,11 +1,11 @@
 //! The Node object and its lease.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, NodeCondition};
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -15,6 +15,8 @@ use crate::pods::Host;
 
 /// Well below the time after which a silent node counts as lost.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How long the runtime may fail before the node is not ready, as Kubernetes has it.
+const PATIENCE: Duration = Duration::from_secs(30);
 const LEASES: &str = "kube-node-lease";
 /// Set while the node is known to be off: its pods may start elsewhere at once.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -37,13 +39,13 @@ pub async fn keep(client: Client, host: Arc<Host>, description: Description) {
         tracing::warn!(node = name, "{e}");
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let mut ready = true;
+    let mut health = Health::default();
     loop {
         if let Err(e) = renew(&client, name).await {
             tracing::warn!(node = name, "{e}");
         }
         tokio::time::sleep(HEARTBEAT).await;
-        // The runtime's own word; only a change is written.
+        // The runtime's own word.
         let missing = match host.cri.conditions().await {
             Ok(list) => list
                 .into_iter()
@@ -51,25 +53,56 @@ pub async fn keep(client: Client, host: Arc<Host>, description: Description) {
                 .map(|c| format!("{}: {}", c.r#type, c.message)),
             Err(e) => Some(e.to_string()),
         };
-        if missing.is_none() != ready {
-            let written = match &missing {
-                None => {
-                    set_ready(
-                        &client,
-                        name,
-                        "True",
-                        "KubeletReady",
-                        "kubelet is posting ready status",
-                    )
-                    .await
+        let written = match health.judge(missing, Instant::now()) {
+            None => say_ready(&client, &host, &description).await,
+            Some(why) => set_ready(&client, name, "False", "KubeletNotReady", why).await,
+        };
+        match written {
+            Ok(()) => {
+                let ready = health.bad.is_none();
+                host.ready
+                    .send_if_modified(|now| std::mem::replace(now, ready) != ready);
+            }
+            Err(e) => tracing::warn!(node = name, "{e}"),
+        }
+    }
+}
+
+/// One answer that is late or bad says nothing; only a runtime that stays so is down.
+#[derive(Debug, Default)]
+struct Health {
+    since: Option<Instant>,
+    bad: Option<String>,
+}
+
+impl Health {
+    /// What keeps the node from being ready.
+    fn judge(&mut self, missing: Option<String>, now: Instant) -> Option<&str> {
+        match missing {
+            None => *self = Self::default(),
+            Some(why) => {
+                let since = *self.since.get_or_insert(now);
+                if now.duration_since(since) >= PATIENCE {
+                    self.bad = Some(why);
                 }
-                Some(why) => set_ready(&client, name, "False", "KubeletNotReady", why).await,
-            };
-            match written {
-                Ok(()) => ready = missing.is_none(),
-                Err(e) => tracing::warn!(node = name, "{e}"),
             }
         }
+        self.bad.as_deref()
+    }
+}
+
+/// Others may have said that the node is lost, of all its conditions.
+async fn say_ready(client: &Client, host: &Host, description: &Description) -> Result<()> {
+    let name = &host.node.layout.name;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let found = nodes.get_opt(name).await;
+    let status = found
+        .map_err(Error::api(format!("get node {name}")))?
+        .and_then(|n| n.status);
+    let all = status.iter().flat_map(|s| s.conditions.iter().flatten());
+    match all.filter(|c| c.type_ == "Ready").any(|c| c.status != "True") {
+        true => register(client, host, description).await,
+        false => Ok(()),
     }
 }
 
@@ -148,13 +181,18 @@ fn os_name() -> String {
     line.unwrap_or("Linux").trim_matches('"').to_owned()
 }
 
-/// Writes the Ready condition of a node that is there; any other has none.
+/// Writes the Ready condition of a node that is there, unless it says so already; another may have changed it.
 pub async fn set_ready(client: &Client, name: &str, status: &str, reason: &str, message: &str) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let what = || format!("condition of node {name}");
     let Some(node) = nodes.get_opt(name).await.map_err(Error::api(what()))? else {
         return Ok(());
     };
+    let mut known = node.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    let same = |c: &NodeCondition| c.status == status && c.reason.as_deref() == Some(reason);
+    if known.any(|c| c.type_ == "Ready" && same(c)) {
+        return Ok(());
+    }
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let mut list: Vec<Value> = node
         .status
@@ -248,5 +286,32 @@ async fn renew(client: &Client, name: &str) -> Result<()> {
                 .map_err(Error::api(what()))
         }
         other => other.map(drop).map_err(Error::api(what())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blip_is_no_failure() {
+        let mut health = Health::default();
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let late = || Some("late".to_owned());
+        for (seconds, missing, ready) in [
+            (0, None, true),
+            (10, late(), true),
+            (20, None, true),
+            (30, late(), true),
+            (40, late(), true),
+            (59, late(), true),
+            (60, late(), false),
+            (70, late(), false),
+            (80, None, true),
+            (90, late(), true),
+        ] {
+            assert_eq!(health.judge(missing, at(seconds)).is_none(), ready, "{seconds}");
+        }
     }
 }

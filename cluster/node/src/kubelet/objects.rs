@@ -194,9 +194,9 @@ impl KubeObjects {
     }
 
     /// Tokens are replaced before they expire.
-    pub async fn renew_tokens(&self) {
+    pub async fn renew_tokens(&self, period: Duration) {
         loop {
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(period).await;
             let now = Timestamp::now();
             let due: BTreeSet<String> = {
                 let mut tokens = lock(&self.tokens);
@@ -283,7 +283,9 @@ impl Objects for KubeObjects {
         let life = expiry.0.duration_since(now).as_secs();
         let token = Token {
             value,
-            renew_at: now + SignedDuration::from_secs(life / 5 * 4),
+            renew_at: now
+                .checked_add(SignedDuration::from_secs(life / 5 * 4))
+                .unwrap_or(now),
         };
         lock(&self.tokens).insert(key, token.clone());
         Ok(token)
@@ -344,5 +346,35 @@ mod tests {
             ]
         );
         assert!(catalogue.variables("other").is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_due_token_is_forgotten_and_its_pod_told() {
+        let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody answers"))
+        });
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let objects = KubeObjects::new(Client::new(nobody, "default"), Arc::default(), tell);
+        let request = TokenRequest {
+            audience: String::new(),
+            seconds: 600,
+        };
+        for (uid, renew_at) in [("due", Timestamp::UNIX_EPOCH), ("fresh", Timestamp::MAX)] {
+            let value = uid.to_owned();
+            let token = Token { value, renew_at };
+            lock(&objects.tokens).insert((uid.to_owned(), request.clone()), token);
+        }
+        let renewal = objects.renew_tokens(Duration::from_millis(10));
+        let _ = tokio::time::timeout(Duration::from_millis(200), renewal).await;
+        assert_eq!(told.try_recv().unwrap(), "due");
+        assert!(told.try_recv().is_err(), "once, and nobody else");
+        let left: Vec<String> = lock(&objects.tokens).keys().map(|(uid, _)| uid.clone()).collect();
+        assert_eq!(left, ["fresh"]);
+        // A new one cannot be had now: the pod's worker hears of it and tries again.
+        let pod = Pod {
+            metadata: serde_json::from_value(json!({ "name": "p", "uid": "due" })).unwrap(),
+            ..Pod::default()
+        };
+        assert!(objects.token(&pod, &request).await.is_err());
     }
 }

@@ -76,13 +76,13 @@ fn difference(old: &Value, new: &Value) -> Option<Value> {
 
 #[async_trait]
 impl Reporter for KubeReporter {
-    async fn status(&self, pod: &Pod, status: &PodStatus) -> Result<()> {
+    async fn status(&self, pod: &Pod, status: &PodStatus) -> Result<Option<String>> {
         let value = |status: &PodStatus| {
             serde_json::to_value(status).map_err(|e| Error::said(format!("pod status: {e}")))
         };
         let old = pod.status.as_ref().map(value).transpose()?.unwrap_or(json!({}));
         let Some(change) = difference(&old, &value(status)?) else {
-            return Ok(());
+            return Ok(pod.metadata.resource_version.clone());
         };
         // Bound to this pod, not to another of the same name. Lists are replaced whole: the
         // version guards the conditions that others write.
@@ -97,8 +97,9 @@ impl Reporter for KubeReporter {
             .patch_status(name, &PatchParams::default(), &Patch::Merge(&patch))
             .await;
         match written {
-            Err(e) if !gone(&e) => Err(Error::api(format!("status of pod {name}"))(e)),
-            _ => Ok(()),
+            Ok(stored) => Ok(stored.metadata.resource_version),
+            Err(e) if gone(&e) => Ok(None),
+            Err(e) => Err(Error::api(format!("status of pod {name}"))(e)),
         }
     }
 

@@ -79,12 +79,16 @@ pub(super) fn conditions(
         .map(|g| g.condition_type.as_str())
         .filter(|t| !stored.iter().any(|c| c.type_ == *t && c.status == "True"))
         .collect();
-    let ready: Verdict = match containers.0 && !gates.is_empty() {
-        true => why(
+    let ready: Verdict = if containers.0 && !input.node_ready {
+        // In the words of whoever marks the pods of such a node: two writers that agree.
+        why("NodeNotReady", "The node stopped answering.".into())
+    } else if containers.0 && !gates.is_empty() {
+        why(
             "ReadinessGatesNotReady",
             format!("corresponding conditions of pod readiness gates do not hold: {gates:?}"),
-        ),
-        false => containers.clone(),
+        )
+    } else {
+        containers.clone()
     };
     let verdicts = [(sandbox && !ended, None, None), initial, ready, containers];
 

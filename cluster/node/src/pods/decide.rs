@@ -16,6 +16,8 @@ pub struct Input<'a> {
     pub memory: &'a Memory,
     /// The node's own address.
     pub node_address: &'a str,
+    /// Whether the node counts as ready; pods of one that does not never are.
+    pub node_ready: bool,
     pub now: Timestamp,
 }
 
@@ -42,6 +44,11 @@ pub enum Action {
         grace: i64,
         why: String,
     },
+    /// A stop that is under way gets less time.
+    Hurry {
+        id: String,
+        grace: i64,
+    },
     /// An instance that nothing needs any more.
     Remove {
         id: String,
@@ -57,6 +64,7 @@ impl Action {
             Self::StopSandbox { id } | Self::RemoveSandbox { id } => Task::EndSandbox(id.clone()),
             Self::Start { name, .. } => Task::Start(name.clone()),
             Self::Stop { id, .. } | Self::Remove { id } => Task::End(id.clone()),
+            Self::Hurry { id, .. } => Task::Hurry(id.clone()),
             Self::Finish => Task::Finish,
         }
     }
@@ -137,7 +145,9 @@ impl<'a> Plan<'a> {
             return None;
         }
         let start = self.input.pod.status.as_ref()?.start_time.as_ref()?.0;
-        let at = start + SignedDuration::from_secs(limit);
+        let at = start
+            .checked_add(SignedDuration::from_secs(limit))
+            .unwrap_or(Timestamp::MAX);
         if self.input.now >= at {
             let message = "Pod was active on the node longer than the specified deadline";
             return Some(("DeadlineExceeded".into(), message.into()));
@@ -197,10 +207,18 @@ impl<'a> Plan<'a> {
     }
 
     fn stop(&mut self, container: &Container, why: &str) {
+        let grace = view::grace(self.input.pod);
+        if let Some(due) = self.memory().stopping.get(&container.id) {
+            if due_after(self.input.now, grace) < *due {
+                let id = container.id.clone();
+                self.actions.push(Action::Hurry { id, grace });
+            }
+            return;
+        }
         self.actions.push(Action::Stop {
             id: container.id.clone(),
             name: container.name.clone(),
-            grace: view::grace(self.input.pod),
+            grace,
             why: why.into(),
         });
     }
@@ -373,6 +391,12 @@ impl<'a> Plan<'a> {
             .iter()
             .any(|t| matches!(t, Task::Start(_) | Task::End(_)))
     }
+}
+
+/// When a stop with this grace has killed at the latest.
+pub(super) fn due_after(now: Timestamp, grace: i64) -> Timestamp {
+    now.checked_add(SignedDuration::from_secs(grace.max(0)))
+        .unwrap_or(Timestamp::MAX)
 }
 
 enum Progress {

@@ -1,5 +1,6 @@
 //! Carries out one action. Every action can be repeated.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use super::handlers::{self, Subject};
 use super::host::{Event, Host};
 use super::sandbox;
 use super::start::{self, Trouble};
+use super::traces;
 use super::view;
 use super::volumes::{place, pod_directory};
 use crate::cgroups;
@@ -43,6 +45,10 @@ impl Context {
                 sandbox,
             } => self.start(name, *attempt, sandbox).await,
             Action::Stop { id, name, grace, why } => self.stop(id, name, *grace, why).await.map_err(other),
+            Action::Hurry { id, grace } => {
+                let grace = Duration::from_secs(u64::try_from(*grace).unwrap_or(0));
+                self.host.cri.stop_container(id, grace).await.map_err(other)
+            }
             Action::Finish => self.finish().await.map_err(other),
         }
     }
@@ -102,6 +108,9 @@ impl Context {
             host.event(pod, Event::warning("Failed", format!("Error: {e}")).about(name));
             Trouble::new(reason, e.to_string())
         };
+        traces::prune(&Path::new(&around.log_directory).join(name), attempt);
+        let last_words = pod_directory(&host.node.layout.pods(), pod).join("containers");
+        traces::prune(&last_words.join(name), attempt);
         let id = match host.cri.create_container(sandbox, config, around).await {
             Ok(id) => id,
             Err(e) => {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
+use tokio::sync::watch;
 
 use super::fields::Place;
 use super::sandbox::Dns;
@@ -41,8 +42,8 @@ pub trait Objects: Send + Sync {
 /// Where reports go.
 #[async_trait]
 pub trait Reporter: Send + Sync {
-    /// Stores the status; nothing when the pod is gone.
-    async fn status(&self, pod: &Pod, status: &PodStatus) -> Result<()>;
+    /// Stores the status and says which version of the pod has it; none when the pod is gone.
+    async fn status(&self, pod: &Pod, status: &PodStatus) -> Result<Option<String>>;
     /// The pod is gone from the node: the object may go too.
     async fn finish(&self, pod: &Pod) -> Result<()>;
     fn event(&self, pod: &Pod, event: Event);
@@ -94,6 +95,8 @@ pub struct Host {
     pub reporter: std::sync::Arc<dyn Reporter>,
     pub cpus: i64,
     pub memory: i64,
+    /// Whether the API was told that the node is ready.
+    pub ready: watch::Sender<bool>,
 }
 
 impl Host {

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::decide::{Action, Input, decide};
-use super::memory::Memory;
+use super::decide::{Action, Decision, Input, decide};
+use super::memory::{Memory, Task};
 use super::observed::{Container, Observed, Sandbox, State};
 use super::steps::next_streak;
 use super::view;
@@ -35,6 +35,7 @@ struct World {
     now: Timestamp,
     next: u32,
     finished: bool,
+    node_ready: bool,
 }
 
 impl World {
@@ -53,18 +54,24 @@ impl World {
             now: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_000_000),
             next: 0,
             finished: false,
+            node_ready: true,
         }
     }
 
-    fn step(&mut self, accident: &Accident) {
-        self.happen(accident);
-        let decision = decide(&Input {
+    fn decide(&self) -> Decision {
+        decide(&Input {
             pod: &self.pod,
             observed: &self.observed,
             memory: &self.memory,
             node_address: "10.0.0.1",
+            node_ready: self.node_ready,
             now: self.now,
-        });
+        })
+    }
+
+    fn step(&mut self, accident: &Accident) {
+        self.happen(accident);
+        let decision = self.decide();
         let final_before = view::is_final(view::phase(&self.pod));
         if final_before {
             assert_eq!(
@@ -183,7 +190,7 @@ impl World {
                     image_id: String::new(),
                 });
             }
-            Action::Stop { id, .. } => {
+            Action::Stop { id, .. } | Action::Hurry { id, .. } => {
                 let now = self.now;
                 self.observed
                     .containers
@@ -312,4 +319,55 @@ fn deadlines_end_pods() {
         (Some("Failed"), Some("DeadlineExceeded"))
     );
     assert!(world.observed.containers.iter().all(|c| !c.lives()));
+}
+
+#[test]
+fn absurd_deadlines_never_come() {
+    let mut world = World::new("Always", 1);
+    world.pod.spec.as_mut().unwrap().active_deadline_seconds = Some(i64::MAX);
+    run(&mut world, 20);
+    let status = world.pod.status.clone().unwrap();
+    assert_eq!(status.phase.as_deref(), Some("Running"));
+}
+
+#[test]
+fn a_shorter_grace_hurries_a_stop_that_runs() {
+    let mut world = World::new("Always", 1);
+    run(&mut world, 10);
+    let main = world.observed.last("c0").unwrap().id.clone();
+    // The stop with an hour's grace is under way.
+    world.memory.running.insert(Task::End(main.clone()));
+    let due = world.now + SignedDuration::from_hours(1);
+    world.memory.stopping.insert(main.clone(), due);
+    world.pod.metadata.deletion_timestamp = Some(Time(world.now));
+    for (grace, expected) in [
+        (3600, vec![]),
+        (i64::MAX, vec![]),
+        (
+            2,
+            vec![Action::Hurry {
+                id: main.clone(),
+                grace: 2,
+            }],
+        ),
+    ] {
+        world.pod.metadata.deletion_grace_period_seconds = Some(grace);
+        assert_eq!(world.decide().actions, expected, "{grace}");
+    }
+    world.memory.stopping.insert(main.clone(), world.now);
+    assert_eq!(world.decide().actions, [], "it is as fast as asked for");
+}
+
+#[test]
+fn pods_of_a_node_that_does_not_answer_are_not_ready() {
+    let mut world = World::new("Always", 1);
+    run(&mut world, 10);
+    let ready = |world: &World| {
+        let conditions = world.decide().status.conditions.unwrap();
+        let ready = conditions.into_iter().find(|c| c.type_ == "Ready").unwrap();
+        (ready.status, ready.reason)
+    };
+    assert_eq!(ready(&world), ("True".into(), None));
+    world.node_ready = false;
+    assert_eq!(ready(&world), ("False".into(), Some("NodeNotReady".into())));
 }

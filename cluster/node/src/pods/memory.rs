@@ -13,6 +13,8 @@ pub enum Task {
     Start(String),
     /// Ending or removing a container, by id.
     End(String),
+    /// Giving a stop that runs less time, by container id.
+    Hurry(String),
     /// Ending or removing a sandbox, by id.
     EndSandbox(String),
     Finish,
@@ -43,6 +45,8 @@ pub struct Memory {
     pub failures: BTreeMap<String, Failure>,
     /// By container id.
     pub probes: BTreeMap<String, Probed>,
+    /// When a stop that runs has killed at the latest, by container id.
+    pub stopping: BTreeMap<String, Timestamp>,
     /// Consecutive short runs by container name.
     pub streaks: BTreeMap<String, u32>,
     /// Sandboxes that were stopped: their processes are gone, their address is free.

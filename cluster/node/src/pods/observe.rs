@@ -1,6 +1,8 @@
 //! Reads what the runtime shows of one pod.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -14,6 +16,8 @@ use crate::error::Result;
 const MESSAGE_LIMIT: usize = 4096;
 const LOG_LINES: usize = 80;
 const LOG_LIMIT: usize = 2048;
+/// Time, stream and flag before each line of a log.
+const PREFIX: usize = 64;
 
 /// What never changes any more is asked for once.
 #[derive(Default)]
@@ -119,10 +123,10 @@ fn message(status: &ContainerStatus) -> String {
         .mounts
         .iter()
         .find(|m| Some(&m.container_path) == path)
-        .and_then(|m| std::fs::read(&m.host_path).ok())
+        .and_then(|m| end_of(Path::new(&m.host_path), MESSAGE_LIMIT).ok())
         .unwrap_or_default();
     if !file.is_empty() {
-        return tail(&String::from_utf8_lossy(&file), MESSAGE_LIMIT).into();
+        return tail(&file, MESSAGE_LIMIT).into();
     }
     let fall_back =
         status.annotations.get(names::MESSAGE_POLICY).map(String::as_str) == Some("FallbackToLogsOnError");
@@ -137,8 +141,8 @@ fn message(status: &ContainerStatus) -> String {
 }
 
 fn log_end(path: &Path) -> String {
-    let text = std::fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    // What the runtime adds to each line comes on top.
+    let text = end_of(path, LOG_LIMIT + LOG_LINES * PREFIX).unwrap_or_default();
     let lines: Vec<&str> = text
         .lines()
         .rev()
@@ -147,6 +151,24 @@ fn log_end(path: &Path) -> String {
         .collect();
     let joined: String = lines.iter().rev().flat_map(|l| [*l, "\n"]).collect();
     tail(&joined, LOG_LIMIT).into()
+}
+
+/// The end of a file, which may be larger than memory. Bytes that are no text are replaced;
+/// pipes and devices, which a container may have put there, are not read.
+fn end_of(path: &Path, limit: usize) -> std::io::Result<String> {
+    let mut file = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW)
+        .open(path)?;
+    let meta = file.metadata()?;
+    if !meta.is_file() {
+        return Ok(String::new());
+    }
+    let limit = limit as u64;
+    file.seek(SeekFrom::Start(meta.len().saturating_sub(limit)))?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The last bytes of a text, at a character's border.
@@ -179,5 +201,22 @@ mod tests {
         )
         .unwrap();
         assert_eq!(log_end(&file), "one\ntwo words\n");
+    }
+
+    #[test]
+    fn only_the_end_of_a_huge_file_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("l");
+        // Sparse: a terabyte on no disk at all.
+        let huge = std::fs::File::create(&file).unwrap();
+        huge.set_len(1 << 40).unwrap();
+        let mut end = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
+        std::io::Write::write_all(&mut end, b"\n2026-01-01T00:00:00Z stdout F last\n").unwrap();
+        assert!(log_end(&file).ends_with("last\n"));
+        assert_eq!(end_of(&file, 5).unwrap(), "last\n");
+        assert_eq!(end_of(dir.path(), 5).unwrap(), "");
+        let pipe = dir.path().join("p");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(end_of(&pipe, 5).unwrap(), "");
     }
 }

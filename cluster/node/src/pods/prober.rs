@@ -1,9 +1,11 @@
 //! Probes of one container instance. Each has a task that asks, counts and tells; the
 //! tasks end when the instance does.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, Pod, Probe};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -12,6 +14,8 @@ use tokio::time::{Instant, sleep_until};
 use super::handlers::{self, Subject};
 use super::host::{Event, Host};
 use super::memory::Probed;
+use super::observed::{Observed, State};
+use super::status;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -94,6 +98,34 @@ impl Count {
     }
 }
 
+/// What is known of an instance before its first probe here.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Past {
+    pub since: Option<Timestamp>,
+    /// Its startup probe has succeeded.
+    pub started: bool,
+}
+
+/// After a restart of this program, what was reported of an instance that still runs holds
+/// until its probes say otherwise.
+pub(super) fn remember(pod: &Pod, observed: &Observed, probes: &mut BTreeMap<String, Probed>) {
+    let running = observed.containers.iter().filter(|c| c.state == State::Running);
+    for container in running
+        .filter(|c| !probes.contains_key(&c.id))
+        .collect::<Vec<_>>()
+    {
+        let id = status::id(container);
+        let known = status::reported(pod, &container.name)
+            .filter(|s| s.container_id.as_deref() == Some(id.as_str()))
+            .map(|s| Probed {
+                started: s.started == Some(true),
+                ready: s.ready,
+                unhealthy: None,
+            });
+        probes.insert(container.id.clone(), known.unwrap_or_default());
+    }
+}
+
 /// Tasks of one instance.
 pub(super) struct Probes {
     tasks: JoinSet<()>,
@@ -107,10 +139,11 @@ impl Probes {
         pod: &Arc<Pod>,
         container: &Container,
         subject: Subject,
+        past: Past,
         verdicts: &mpsc::Sender<Verdict>,
     ) -> Self {
         let mut tasks = JoinSet::new();
-        let (open, gate) = tokio::sync::watch::channel(container.startup_probe.is_none());
+        let (open, gate) = tokio::sync::watch::channel(container.startup_probe.is_none() || past.started);
         let list = [
             (Kind::Startup, &container.startup_probe),
             (Kind::Liveness, &container.liveness_probe),
@@ -119,12 +152,16 @@ impl Probes {
         let open = Arc::new(open);
         for (kind, probe) in list {
             let Some(probe) = probe.clone() else { continue };
+            if kind == Kind::Startup && past.started {
+                continue;
+            }
             let run = Run {
                 host: host.clone(),
                 pod: pod.clone(),
                 name: container.name.clone(),
                 subject: subject.clone(),
                 kind,
+                since: past.since,
                 probe,
                 verdicts: verdicts.clone(),
             };
@@ -158,6 +195,7 @@ struct Run {
     subject: Subject,
     kind: Kind,
     probe: Probe,
+    since: Option<Timestamp>,
     verdicts: mpsc::Sender<Verdict>,
 }
 
@@ -166,9 +204,16 @@ impl Run {
         seconds(self.probe.period_seconds, 10)
     }
 
+    /// Counts from the start of the container, not from that of this program.
+    fn delay(&self) -> Duration {
+        let lived = self.since.map(|at| Timestamp::now().duration_since(at));
+        let lived = lived.and_then(|d| Duration::try_from(d).ok());
+        seconds(self.probe.initial_delay_seconds, 0).saturating_sub(lived.unwrap_or_default())
+    }
+
     async fn until_started(&self, open: &tokio::sync::watch::Sender<bool>) {
         let mut count = Count::new(&self.probe);
-        let mut next = Instant::now() + seconds(self.probe.initial_delay_seconds, 0);
+        let mut next = Instant::now() + self.delay();
         loop {
             sleep_until(next).await;
             next = Instant::now() + self.period();
@@ -185,7 +230,7 @@ impl Run {
 
     async fn for_ever(&self) {
         let mut count = Count::new(&self.probe);
-        let mut next = Instant::now() + seconds(self.probe.initial_delay_seconds, 0);
+        let mut next = Instant::now() + self.delay();
         loop {
             sleep_until(next).await;
             next = Instant::now() + self.period();
@@ -270,5 +315,53 @@ mod tests {
         expected[8] = Some(false);
         expected[11] = Some(true);
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn what_was_reported_of_the_same_instance_holds() {
+        let pod: Pod = serde_json::from_value(serde_json::json!({ "status": { "containerStatuses": [
+            { "name": "a", "containerID": "containerd://1", "started": true, "ready": true,
+                "image": "", "imageID": "", "restartCount": 0 },
+            { "name": "b", "containerID": "containerd://old", "started": true, "ready": true,
+                "image": "", "imageID": "", "restartCount": 0 }] } }))
+        .unwrap();
+        let container = |id: &str, name: &str, state| super::super::observed::Container {
+            id: id.into(),
+            name: name.into(),
+            attempt: 0,
+            sandbox: String::new(),
+            state,
+            created: Timestamp::UNIX_EPOCH,
+            started: None,
+            finished: None,
+            exit_code: 0,
+            reason: String::new(),
+            message: String::new(),
+            image: String::new(),
+            image_id: String::new(),
+        };
+        let observed = Observed {
+            sandboxes: Vec::new(),
+            containers: vec![
+                container("1", "a", State::Running),
+                container("2", "b", State::Running),
+                container("3", "c", State::Exited),
+            ],
+        };
+        let mut probes = BTreeMap::new();
+        remember(&pod, &observed, &mut probes);
+        let good = Probed {
+            started: true,
+            ready: true,
+            unhealthy: None,
+        };
+        assert_eq!(
+            probes,
+            BTreeMap::from([("1".into(), good), ("2".into(), Probed::default())])
+        );
+        // A probe's own word is newer.
+        probes.get_mut("1").unwrap().ready = false;
+        remember(&pod, &observed, &mut probes);
+        assert!(!probes["1"].ready);
     }
 }

@@ -237,7 +237,8 @@ fn earlier(known: Option<&ContainerStatus>, instance: &Container) -> Option<Cont
     None
 }
 
-fn id(instance: &Container) -> String {
+/// The id as a pod's status has it.
+pub(super) fn id(instance: &Container) -> String {
     format!("containerd://{}", instance.id)
 }
 

@@ -1,27 +1,31 @@
 //! One task for each pod: look, decide, report, act, wait.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::backoff;
-use super::decide::{Action, Decision, Input, decide};
+use super::decide::{Action, Decision, Input, decide, due_after};
 use super::execute::Context;
 use super::handlers::Subject;
 use super::host::{Event, Host};
 use super::memory::{Failure, Memory, Task};
 use super::observe::{Cache, observe};
 use super::observed::{Observed, State};
-use super::prober::{Probes, Verdict};
+use super::prober::{Past, Probes, Verdict, remember};
+use super::report::Report;
 use super::start::{self, Trouble};
 use super::steps::next_streak;
 use super::view;
-use super::volumes::needs;
+use super::volumes::{self, needs};
 
 /// After an error of the runtime or the API.
 const RETRY: Duration = Duration::from_secs(1);
@@ -44,12 +48,12 @@ impl Worker {
     pub fn start(host: Arc<Host>, pod: Pod) -> Self {
         let (tell, told) = watch::channel(Arc::new(pod));
         let (poke, refresh) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let work = Work::new(host, told, poke.clone(), refresh.clone());
+        let task = tokio::spawn(watch_over(host, told, poke.clone(), refresh.clone()));
         Self {
             pod: tell,
             poke,
             refresh,
-            task: tokio::spawn(work.run()),
+            task,
         }
     }
 
@@ -74,6 +78,25 @@ impl Worker {
     }
 }
 
+/// A worker that panicked is said and begins anew: its pod must not be taken for one that
+/// nobody knows.
+async fn watch_over(
+    host: Arc<Host>,
+    pods: watch::Receiver<Arc<Pod>>,
+    poke: Arc<Notify>,
+    refresh: Arc<Notify>,
+) {
+    loop {
+        let work = Work::new(host.clone(), pods.clone(), poke.clone(), refresh.clone());
+        if AssertUnwindSafe(work.run()).catch_unwind().await.is_ok() {
+            return;
+        }
+        let name = view::name(&pods.borrow()).to_owned();
+        tracing::error!(pod = name, "the pod's worker panicked; another takes over");
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
 struct Work {
     host: Arc<Host>,
     pods: watch::Receiver<Arc<Pod>>,
@@ -82,7 +105,10 @@ struct Work {
     memory: Memory,
     cache: Cache,
     probes: BTreeMap<String, Probes>,
-    reported: Option<PodStatus>,
+    reported: Option<Report>,
+    node_ready: watch::Receiver<bool>,
+    /// Failures to bring the volumes up to date, and when to try again.
+    behind: Option<(u32, Instant)>,
     verdicts: (mpsc::Sender<Verdict>, mpsc::Receiver<Verdict>),
     news: (mpsc::Sender<News>, mpsc::Receiver<News>),
 }
@@ -106,6 +132,8 @@ impl Work {
         refresh: Arc<Notify>,
     ) -> Self {
         Self {
+            node_ready: host.ready.subscribe(),
+            behind: None,
             host,
             pods,
             poke,
@@ -124,8 +152,13 @@ impl Work {
         if let Some(spec) = &pod.spec {
             self.host.objects.used(&pod, &needs(spec));
         }
+        let mut before = pod;
         loop {
             let pod = self.pods.borrow_and_update().clone();
+            if volumes::shows_otherwise(&before, &pod) {
+                self.bring_up_to_date().await;
+            }
+            before = pod.clone();
             let wake = match self.turn(&pod).await {
                 Ok(decision) => decision.wake.map(|at| {
                     let left = at.duration_since(Timestamp::now());
@@ -145,48 +178,52 @@ impl Work {
 
     async fn turn(&mut self, pod: &Arc<Pod>) -> crate::Result<Decision> {
         let observed = observe(&self.host, view::uid(pod), &mut self.cache).await?;
+        remember(pod, &observed, &mut self.memory.probes);
+        let node_ready = *self.node_ready.borrow_and_update();
         let seen = self.with_own_report(pod);
-        let decision = decide(&Input {
+        let mut decision = decide(&Input {
             pod: &seen,
             observed: &observed,
             memory: &self.memory,
             node_address: &self.host.address,
+            node_ready,
             now: Timestamp::now(),
         });
         self.probe(pod, &observed);
         for action in &decision.actions {
             self.begin(pod, &observed, action.clone());
         }
-        self.report(pod, &decision).await?;
+        self.report(pod, &mut decision).await?;
         Ok(decision)
     }
 
     /// The pod as it will be stored: the watch may not have brought the last report yet.
     fn with_own_report(&self, pod: &Arc<Pod>) -> Arc<Pod> {
-        let Some(reported) = &self.reported else {
-            return pod.clone();
-        };
-        let mut seen = Pod::clone(pod);
-        let status = seen.status.get_or_insert_default();
-        status.phase.clone_from(&reported.phase);
-        status.start_time.clone_from(&reported.start_time);
-        status.pod_ip.clone_from(&reported.pod_ip);
-        status.container_statuses.clone_from(&reported.container_statuses);
-        status
-            .init_container_statuses
-            .clone_from(&reported.init_container_statuses);
-        Arc::new(seen)
+        match &self.reported {
+            Some(report) if !report.is_shown(pod) => Arc::new(report.over(pod)),
+            _ => pod.clone(),
+        }
     }
 
-    /// Writes what is new; an unchanged status is not written.
-    async fn report(&mut self, pod: &Pod, decision: &Decision) -> crate::Result<()> {
-        let same = |known: &PodStatus| *known == decision.status;
-        let stored = pod.status.as_ref().is_some_and(same);
-        if self.reported.as_ref().is_some_and(same) || stored {
+    /// Writes what is new; an unchanged status is not written, one that somebody else
+    /// changed is said again.
+    async fn report(&mut self, pod: &Pod, decision: &mut Decision) -> crate::Result<()> {
+        if pod.status.as_ref() == Some(&decision.status) {
             return Ok(());
         }
-        self.host.reporter.status(pod, &decision.status).await?;
-        self.reported = Some(decision.status.clone());
+        if let Some(last) = self.reported.as_ref().filter(|r| r.status == decision.status) {
+            if !last.is_shown(pod) {
+                return Ok(());
+            }
+            // Not without a pause: whoever changed it may insist.
+            let now = Timestamp::now();
+            if let Some(at) = last.again_at().filter(|at| *at > now) {
+                decision.wake = Some(decision.wake.map_or(at, |w| w.min(at)));
+                return Ok(());
+            }
+        }
+        let version = self.host.reporter.status(pod, &decision.status).await?;
+        self.reported = Some(Report::new(decision.status.clone(), version));
         Ok(())
     }
 
@@ -202,6 +239,10 @@ impl Work {
                 let streak = next_streak(ended, &self.memory);
                 self.memory.streaks.insert(name.clone(), streak);
             }
+        }
+        if let Action::Stop { id, grace, .. } | Action::Hurry { id, grace } = &action {
+            let due = due_after(Timestamp::now(), *grace);
+            self.memory.stopping.insert(id.clone(), due);
         }
         let context = Context {
             host: self.host.clone(),
@@ -229,6 +270,9 @@ impl Work {
     fn end(&mut self, outcome: Outcome) {
         let Outcome { action, result } = outcome;
         self.memory.running.remove(&action.task());
+        if let Action::Stop { id, .. } = &action {
+            self.memory.stopping.remove(id);
+        }
         let key = match &action {
             Action::RunSandbox { .. } => Some(String::new()),
             Action::Start { name, .. } => Some(name.clone()),
@@ -284,16 +328,18 @@ impl Work {
 
     /// Waits for a reason to look again; false when nobody can give one any more.
     async fn wait(&mut self, wake: Option<Duration>) -> bool {
-        let alarm = async {
-            match wake {
-                Some(after) => tokio::time::sleep(after).await,
-                None => std::future::pending().await,
-            }
+        let alarm = async |at: Option<Instant>| match at {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
         };
+        let wake = wake.and_then(|after| Instant::now().checked_add(after));
+        let catch_up = self.behind.map(|(_, at)| at);
         tokio::select! {
             changed = self.pods.changed() => return changed.is_ok(),
+            Ok(()) = self.node_ready.changed() => {}
             () = self.poke.notified() => {}
-            () = alarm => {}
+            () = alarm(wake) => {}
+            () = alarm(catch_up) => self.bring_up_to_date().await,
             () = self.refresh.notified() => self.bring_up_to_date().await,
             Some(news) = self.news.1.recv() => self.hear(news),
             Some(verdict) = self.verdicts.1.recv() => self.judge(verdict),
@@ -319,6 +365,7 @@ impl Work {
     /// Mounted Secrets, ConfigMaps and tokens follow their objects. Before the pod has a
     /// sandbox there is nothing to follow, but something it waits for may exist now.
     async fn bring_up_to_date(&mut self) {
+        let failed = self.behind.take().map_or(0, |(count, _)| count);
         for failure in self.memory.failures.values_mut() {
             failure.retry_at = Timestamp::now();
         }
@@ -336,6 +383,8 @@ impl Work {
         };
         if let Err(message) = done {
             self.host.event(&pod, Event::warning("FailedMount", message));
+            let pause = Duration::try_from(backoff::retry(failed.saturating_add(1))).unwrap_or(RETRY);
+            self.behind = Some((failed.saturating_add(1), Instant::now() + pause));
         }
     }
 
@@ -373,7 +422,12 @@ impl Work {
                 continue;
             };
             let subject = Subject::new(wanted, &container.id, &address);
-            let probes = Probes::start(&self.host, pod, wanted, subject, &self.verdicts.0);
+            let started = self.memory.probes.get(&container.id).is_some_and(|p| p.started);
+            let past = Past {
+                since: container.started,
+                started,
+            };
+            let probes = Probes::start(&self.host, pod, wanted, subject, past, &self.verdicts.0);
             self.probes.insert(container.id.clone(), probes);
         }
     }

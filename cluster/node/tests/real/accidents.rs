@@ -13,7 +13,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::outside::Machine;
-use super::town::{Town, both, free_port, get};
+use super::town::{Town, both, get, hold_port};
+use super::traffic;
 
 const WEB: &str = r#"
 apiVersion: v1
@@ -88,8 +89,9 @@ fn accidents() {
     let before = Machine::look();
     let town = Town::new(2);
     town.up();
-    let port = free_port();
+    let (held, port) = hold_port();
     town.apply(&WEB.replace("EXPOSED", &port.to_string()));
+    drop(held);
     let case = Case { town, port };
     case.all_well();
 
@@ -336,7 +338,8 @@ impl Case {
         eprintln!("two ready replicas on the other node after {:?}", t.elapsed());
         assert!(town.node(&["list"]).contains("node-2\t10.190.0.2\tOff"));
         std::thread::sleep(Duration::from_secs(3));
-        self.judge_traffic(pulled, lost);
+        let log = town.kubectl(&["logs", "client", "--timestamps"]);
+        traffic::judge(&log, pulled, lost);
 
         let t = Instant::now();
         town.node(&["start", "node-2"]);
@@ -358,37 +361,6 @@ impl Case {
         town.kubectl(&["rollout", "restart", "deployment/web"]);
         town.kubectl(&["rollout", "status", "deployment/web", "--timeout=60s"]);
         self.all_well();
-    }
-
-    /// Requests failed for a moment only, and none was answered by the lost pod afterwards.
-    fn judge_traffic(&self, pulled: jiff::Timestamp, lost: &str) {
-        let log = self.town.kubectl(&["logs", "client", "--timestamps"]);
-        let lines: Vec<(jiff::Timestamp, &str)> = log
-            .lines()
-            .filter_map(|l| l.split_once(' '))
-            .filter_map(|(at, said)| Some((at.parse().ok()?, said)))
-            .filter(|(at, _)| *at >= pulled)
-            .collect();
-        let failed: Vec<_> = lines.iter().filter(|(_, said)| *said == "failed").collect();
-        let after = |at: &jiff::Timestamp| Duration::try_from(at.duration_since(pulled)).unwrap();
-        let last = failed.last().map_or(Duration::ZERO, |(at, _)| after(at));
-        eprintln!(
-            "{} requests after the plug was pulled, {} failed, the last one {last:?} after it",
-            lines.len(),
-            failed.len()
-        );
-        assert!(lines.len() > 50, "{}", lines.len());
-        // A request that hung in the dead node gives up after a second.
-        assert!(last < Duration::from_secs(4), "{last:?}: {failed:?}");
-        let answered = lines
-            .iter()
-            .filter(|(_, said)| *said == lost)
-            .map(|(at, _)| after(at))
-            .max();
-        assert!(
-            answered.is_none_or(|last| last < Duration::from_secs(1)),
-            "{answered:?}"
-        );
     }
 
     /// The fabric's namespace is gone, and every cable with it, while nobody looks.

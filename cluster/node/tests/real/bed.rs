@@ -1,7 +1,7 @@
 //! A test bed: nodes in a temporary state directory, gone when dropped.
 
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Condvar, Mutex, Once, PoisonError};
 use std::time::Duration;
 
 use embedded_node::containerd::{Machine, plugin_directory};
@@ -35,16 +35,45 @@ pub fn require() {
     });
 }
 
+/// A few clusters at a time: more would only wait for each other's processors.
+const AT_ONCE: usize = 2;
+static TAKEN: Mutex<usize> = Mutex::new(0);
+static FREED: Condvar = Condvar::new();
+
+/// The right to run a cluster, until dropped.
+pub struct Turn(());
+
+impl Turn {
+    pub fn wait() -> Self {
+        let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let full = |taken: &mut usize| *taken >= AT_ONCE;
+        let mut taken = FREED
+            .wait_while(taken, full)
+            .unwrap_or_else(PoisonError::into_inner);
+        *taken += 1;
+        Self(())
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        FREED.notify_one();
+    }
+}
+
 pub struct Bed {
     pub layout: Layout,
     pub images: Images,
     nodes: Vec<(String, u8)>,
     directory: Option<tempfile::TempDir>,
+    _turn: Turn,
 }
 
 impl Bed {
     pub fn new(nodes: &[&str]) -> Self {
         require();
+        let turn = Turn::wait();
         let directory = tempfile::Builder::new()
             .prefix("c5c3-node-")
             .tempdir_in("/var/tmp")
@@ -66,6 +95,7 @@ impl Bed {
                 .map(|(name, index)| ((*name).to_owned(), index))
                 .collect(),
             directory: Some(directory),
+            _turn: turn,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,11 @@ pub struct Desk {
     pub history: Mutex<Vec<(String, PodStatus)>>,
     pub events: Mutex<Vec<(String, Event)>>,
     pub finished: Mutex<Vec<String>>,
+    version: AtomicU64,
+    /// So many requests for a token fail.
+    pub refused: AtomicU64,
+    /// Tokens that were given out.
+    pub tokens: AtomicU64,
 }
 
 #[async_trait]
@@ -44,8 +50,20 @@ impl Objects for Desk {
     }
 
     async fn token(&self, _: &Pod, request: &TokenRequest) -> Result<Token> {
+        let left = |n: u64| n.checked_sub(1);
+        let refused = self
+            .refused
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left);
+        if refused.is_ok() {
+            return Err(embedded_node::Error::said("no token now"));
+        }
+        let number = match self.tokens.fetch_add(1, Ordering::SeqCst) {
+            0 => String::new(),
+            _ if request.audience != "counted" => String::new(),
+            n => format!(" {n}"),
+        };
         Ok(Token {
-            value: format!("token for {}", request.audience),
+            value: format!("token for {}{number}", request.audience),
             renew_at: jiff::Timestamp::MAX,
         })
     }
@@ -61,11 +79,11 @@ impl Objects for Desk {
 
 #[async_trait]
 impl Reporter for Desk {
-    async fn status(&self, pod: &Pod, status: &PodStatus) -> Result<()> {
+    async fn status(&self, pod: &Pod, status: &PodStatus) -> Result<Option<String>> {
         let name = pod.metadata.name.clone().unwrap();
         self.history.lock().unwrap().push((name.clone(), status.clone()));
         self.statuses.lock().unwrap().insert(name, status.clone());
-        Ok(())
+        Ok(Some(self.next_version()))
     }
 
     async fn finish(&self, pod: &Pod) -> Result<()> {
@@ -85,6 +103,17 @@ impl Reporter for Desk {
 }
 
 impl Desk {
+    /// The number of the next change.
+    pub fn next_version(&self) -> String {
+        (self.version.fetch_add(1, Ordering::SeqCst) + 1).to_string()
+    }
+
+    /// How many reports about a pod were written.
+    pub fn reports(&self, name: &str) -> usize {
+        let all = self.history.lock().unwrap();
+        all.iter().filter(|(pod, _)| pod == name).count()
+    }
+
     /// Everything that was said about a pod.
     pub fn events_of(&self, name: &str) -> String {
         let all = self.events.lock().unwrap();
@@ -118,6 +147,7 @@ pub fn host(bed: &Bed, node: &Node, cri: &Cri, desk: &Arc<Desk>) -> Arc<Host> {
         reporter: desk.clone(),
         cpus: 2,
         memory: 1 << 30,
+        ready: tokio::sync::watch::Sender::new(true),
     })
 }
 
@@ -165,7 +195,7 @@ impl Case {
             }
             if self.pod.status.as_ref() != Some(&status) && status != PodStatus::default() {
                 self.pod.status = Some(status);
-                self.worker.update(self.pod.clone());
+                self.update();
             }
             polls += 1;
             if polls % 5 == 0 {
@@ -173,6 +203,19 @@ impl Case {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// The object as it is now, with a version of its own, as a watch would bring it.
+    pub fn update(&mut self) {
+        self.pod.metadata.resource_version = Some(self.desk.next_version());
+        self.worker.update(self.pod.clone());
+    }
+
+    /// This program starts anew: another worker takes over.
+    pub fn restart(&mut self) {
+        self.pod.status = Some(self.status());
+        self.pod.metadata.resource_version = Some(self.desk.next_version());
+        self.worker = Worker::start(self.host.clone(), self.pod.clone());
     }
 
     pub async fn until_phase(&mut self, phase: &str) -> PodStatus {
@@ -238,7 +281,7 @@ impl Case {
         self.pod.metadata.deletion_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
         self.pod.metadata.deletion_grace_period_seconds = Some(grace);
-        self.worker.update(self.pod.clone());
+        self.update();
         let deadline = Instant::now() + Duration::from_secs(40);
         while !self
             .desk

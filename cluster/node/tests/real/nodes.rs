@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use embedded_node::cgroups;
 use embedded_node::node::{self, Node};
 use k8s_cri::v1 as cri;
 
@@ -124,4 +125,31 @@ async fn two_nodes_run_bare_containers() {
     runtime.remove_sandbox(&left[0].id).await.unwrap();
     assert!(again.alive());
     before.is_untouched();
+}
+
+/// What a start that broke off left is killed, whatever versions of control groups there are.
+#[test]
+fn leftovers_are_killed_in_every_hierarchy() {
+    use std::os::unix::process::ExitStatusExt;
+    super::bed::require();
+    let mut tried = 0;
+    for hierarchy in cgroups::hierarchies().unwrap() {
+        let group = hierarchy.mount.join(format!("c5c3-test-{}", std::process::id()));
+        let inner = group.join("inner");
+        std::fs::create_dir_all(&inner).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        // A new cpuset takes no process.
+        let joined = std::fs::write(inner.join("cgroup.procs"), child.id().to_string());
+        if joined.is_ok() {
+            cgroups::kill(&group);
+            assert_eq!(child.wait().unwrap().signal(), Some(9), "{hierarchy:?}");
+            tried += 1;
+        } else {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        std::fs::remove_dir(&inner).unwrap();
+        std::fs::remove_dir(&group).unwrap();
+    }
+    assert!(tried > 0);
 }

@@ -24,12 +24,8 @@ impl Machine {
             let mut words = line.split(' ');
             let done = Command::new(words.next().unwrap()).args(words).output().unwrap();
             assert!(done.status.success(), "{line}: {}", both(&done));
-            // Lifetimes of leased addresses count down by themselves.
             let text = both(&done);
-            let kept: Vec<&str> = text
-                .lines()
-                .map(|l| l.split(" valid_lft").next().unwrap_or(l))
-                .collect();
+            let kept: Vec<String> = text.lines().map(without_clocks).collect();
             (line, kept.join("\n"))
         };
         Self(LOOKS.map(run).into())
@@ -38,6 +34,36 @@ impl Machine {
     /// Interfaces, addresses, routes, rules, firewall and named namespaces are as they were.
     pub fn is_untouched(&self) {
         assert_eq!(*self, Self::look(), "the machine's own network is untouched");
+    }
+}
+
+/// Lifetimes of leased addresses and announced routes count down by themselves.
+fn without_clocks(line: &str) -> String {
+    let line = line.split(" valid_lft").next().unwrap_or(line);
+    match line.split_once(" expires ") {
+        Some((head, tail)) => {
+            let rest = tail.split_once(' ').map_or("", |(_, rest)| rest);
+            format!("{head} {rest}").trim_end().to_owned()
+        }
+        None => line.to_owned(),
+    }
+}
+
+#[test]
+fn clocks_are_left_out() {
+    for (line, kept) in [
+        (
+            "default via fe80::1 proto ra expires 1798sec hoplimit 64",
+            "default via fe80::1 proto ra hoplimit 64",
+        ),
+        ("default via fe80::1 expires 3sec", "default via fe80::1"),
+        (
+            "2: eth0 inet6 fd00::1/64 scope global valid_lft 86sec preferred_lft 14sec",
+            "2: eth0 inet6 fd00::1/64 scope global",
+        ),
+        ("10.0.0.0/8 dev eth0", "10.0.0.0/8 dev eth0"),
+    ] {
+        assert_eq!(without_clocks(line), kept);
     }
 }
 

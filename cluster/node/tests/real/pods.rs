@@ -29,7 +29,7 @@ async fn life_of_pods() {
     let t = Instant::now();
     // Output and errors go two ways: a pause keeps them in order.
     let script =
-        "echo hello; sleep 0.1; echo oops >&2; trap 'echo bye; exit 3' TERM; while true; do sleep 0.1; done";
+        "trap 'echo bye; exit 3' TERM; echo hello; sleep 0.1; echo oops >&2; while true; do sleep 0.1; done";
     let mut plain = Case::start(
         &host,
         &desk,
@@ -42,8 +42,11 @@ async fn life_of_pods() {
     let main = first(&status.container_statuses);
     assert!(main.ready && main.restart_count == 0 && main.image_id.contains("sha256:"));
     assert_eq!(condition(&status, "Initialized"), Some("True"));
-    tokio::time::sleep(Duration::from_millis(700)).await;
-    assert_eq!(plain.log("main", 0), "hello\noops\n");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while plain.log("main", 0) != "hello\noops\n" {
+        assert!(Instant::now() < deadline, "{}", plain.log("main", 0));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let t = Instant::now();
     plain.delete(10).await;
     assert!(t.elapsed() < Duration::from_secs(5), "SIGTERM was enough");

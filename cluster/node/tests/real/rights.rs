@@ -1,6 +1,10 @@
 //! What a machine or its owner does not allow is said plainly; low limits are lived with.
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use embedded_node::cluster::preflight;
+use embedded_node::containerd::plugin_directory;
 
 use super::bed::require;
 use super::town::{PROGRAM, Town, both};
@@ -66,4 +70,160 @@ fn few_open_files_are_enough() {
     town.kubectl(&["delete", "deployment", "many"]);
     town.down(true);
     assert!(!town.state.exists());
+}
+
+#[test]
+fn names_that_are_not_whole_paths() {
+    let town = Town::new(1);
+    town.up_from_beside();
+    town.kubectl(&["run", "p", "--image=c5c3.local/busybox:1", "--", "sleep", "1000"]);
+    town.kubectl(&["wait", "--for=condition=Ready", "pod/p", "--timeout=60s"]);
+    let home = std::fs::read_link(format!("/proc/{}/cwd", town.daemon())).unwrap();
+    assert_eq!(home, Path::new("/"), "the daemon holds nobody's directory");
+    town.down(true);
+    assert!(!town.state.exists());
+}
+
+/// A mount namespace in which the machine is another one; ends with its process.
+struct Elsewhere(Child);
+
+impl Elsewhere {
+    fn new(script: &str) -> Self {
+        let mut child = Command::new("unshare")
+            .args([
+                "-m",
+                "sh",
+                "-ec",
+                &format!("{script}\necho ready\nexec sleep 1000"),
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let stdout = child.stdout.take().unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut said).unwrap();
+        assert_eq!(said, "ready\n");
+        Self(child)
+    }
+
+    /// What runs a program there.
+    fn way(&self) -> Vec<String> {
+        let namespace = format!("--mount=/proc/{}/ns/mnt", self.0.id());
+        vec!["nsenter".into(), namespace, "--".into()]
+    }
+}
+
+impl Drop for Elsewhere {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Only version 2 of control groups, and settings that nobody may change.
+#[test]
+fn another_machine() {
+    require();
+    let elsewhere = Elsewhere::new(
+        "umount -R -l /sys/fs/cgroup\n\
+         mount -t cgroup2 none /sys/fs/cgroup\n\
+         mount --bind /proc/sys /proc/sys\n\
+         mount -o remount,bind,ro /proc/sys",
+    );
+    let mut town = Town::new(1);
+    town.wrapper = elsewhere.way();
+    town.up();
+    let ready = "jsonpath={.items[*].status.conditions[?(@.type=='Ready')].status}";
+    assert_eq!(town.kubectl(&["get", "nodes", "-o", ready]), "True");
+    // Whatever the kernel offers reaches the pods: nobody sits in the node's own group.
+    let show = |file: &str| {
+        let path = format!("/sys/fs/cgroup/{}/{file}", town.node_layout(1).cgroup);
+        let mut command = town.wrapper.clone();
+        command.extend(["cat".to_owned(), path]);
+        let done = Command::new(&command[0]).args(&command[1..]).output().unwrap();
+        assert!(done.status.success(), "{}", both(&done));
+        String::from_utf8(done.stdout).unwrap()
+    };
+    assert_eq!(show("cgroup.procs"), "");
+    assert_ne!(show("system/cgroup.procs"), "");
+    assert_eq!(show("cgroup.subtree_control"), show("cgroup.controllers"));
+    town.down(true);
+    assert!(!town.state.exists());
+    drop(town);
+}
+
+/// What `preflight::install` does on a machine that [`missing_programs_are_installed`] makes.
+#[test]
+#[ignore = "part of another test"]
+fn install_here() {
+    let state = std::env::var("STATE").unwrap();
+    let mut said = Vec::new();
+    preflight::install(Path::new(&state), &mut |line| said.push(line.to_owned())).unwrap();
+    println!("said: {}", said.join("; "));
+}
+
+/// apt-get here is a script that finds its list too old at first, and then brings the programs.
+const APT: &str = r#"#!/bin/sh
+echo "$@" >> "$STATE/calls"
+case "$*" in
+*" update") touch "$STATE/fresh" ;;
+*) test -e "$STATE/fresh" || { echo "no such package" >&2; exit 100; }
+   umount "$HIDDEN" && umount "$PLUGINS" ;;
+esac
+"#;
+
+#[test]
+fn missing_programs_are_installed() {
+    use std::os::unix::fs::PermissionsExt;
+    require();
+    let directory = tempfile::tempdir().unwrap();
+    let (state, tools) = (directory.path().join("state"), directory.path().join("tools"));
+    std::fs::create_dir_all(&state).unwrap();
+    std::fs::create_dir_all(&tools).unwrap();
+    std::fs::write(tools.join("apt-get"), APT).unwrap();
+    std::fs::set_permissions(tools.join("apt-get"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let hidden = super::bed::machine().runc;
+    let plugins = plugin_directory().unwrap();
+    // A device in the place of a program is no program, an empty directory has no plugins.
+    let elsewhere = Elsewhere::new(&format!(
+        "mount --bind /dev/null {hidden}\nmount -t tmpfs none {plugins}"
+    ));
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let run = || {
+        let way = elsewhere.way();
+        Command::new(&way[0])
+            .args(&way[1..])
+            .arg(std::env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "real::rights::install_here",
+                "--nocapture",
+            ])
+            .env("PATH", &path)
+            .env("STATE", &state)
+            .env("HIDDEN", &hidden)
+            .env("PLUGINS", plugins)
+            .output()
+            .unwrap()
+    };
+    let done = run();
+    let text = both(&done);
+    assert!(done.status.success(), "{text}");
+    let wanted = "runc containernetworking-plugins";
+    let said = format!("said: installs {wanted}; fetches the list of packages");
+    assert!(text.contains(&said), "{text}");
+    let calls = std::fs::read_to_string(state.join("calls")).unwrap();
+    let calls: Vec<&str> = calls.lines().collect();
+    assert_eq!(calls.len(), 3, "{calls:?}");
+    assert!(calls[0].ends_with(&format!("install {wanted}")), "{calls:?}");
+    assert!(calls[1].ends_with("update"), "{calls:?}");
+    assert_eq!(calls[0], calls[2]);
+    assert!(!state.join(".packages").exists(), "no archives stay");
+    // Nothing is missing any more: nothing is said or called.
+    let again = run();
+    assert!(both(&again).contains("said: \n"), "{}", both(&again));
+    let calls = std::fs::read_to_string(state.join("calls")).unwrap();
+    assert_eq!(calls.lines().count(), 3);
 }

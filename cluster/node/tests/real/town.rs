@@ -10,7 +10,7 @@ use embedded_node::layout::NodeLayout;
 use embedded_node::process::Process;
 use embedded_node::{Layout, cgroups};
 
-use super::bed::{BUSYBOX, require};
+use super::bed::{BUSYBOX, Turn, require};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-node");
 
@@ -21,6 +21,7 @@ pub struct Town {
     /// Program and arguments that start ours, for other limits.
     pub wrapper: Vec<String>,
     directory: Option<tempfile::TempDir>,
+    _turn: Turn,
 }
 
 fn kubectl_program() -> PathBuf {
@@ -36,6 +37,7 @@ fn kubectl_program() -> PathBuf {
 impl Town {
     pub fn new(nodes: u8) -> Self {
         require();
+        let turn = Turn::wait();
         let directory = tempfile::Builder::new()
             .prefix("c5c3-town-")
             .tempdir_in("/var/tmp")
@@ -48,6 +50,7 @@ impl Town {
             nodes,
             wrapper: Vec::new(),
             directory: Some(directory),
+            _turn: turn,
         }
     }
 
@@ -77,6 +80,17 @@ impl Town {
             panic!("up: {text}\n{log}");
         }
         text
+    }
+
+    /// As a person does who is in the directory above: names that are not whole paths.
+    pub fn up_from_beside(&self) {
+        let done = Command::new(PROGRAM)
+            .args(["up", "state", &self.nodes.to_string(), "store"])
+            .current_dir(self.state.parent().unwrap())
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", both(&done));
     }
 
     pub fn down(&self, purge: bool) {
@@ -262,10 +276,12 @@ impl Drop for Town {
     }
 }
 
-/// A port of loopback that is free now.
-pub fn free_port() -> u16 {
+/// A port of loopback, held until it is given up: nobody else gets it in between. A cluster
+/// that finds it taken tries again.
+pub fn hold_port() -> (std::net::TcpListener, u16) {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
+    let port = socket.local_addr().unwrap().port();
+    (socket, port)
 }
 
 pub fn get(port: u16, path: &str) -> std::io::Result<String> {

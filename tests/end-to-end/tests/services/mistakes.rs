@@ -26,7 +26,7 @@ pub fn a_running_service_does_not_notice_them(world: &World) -> anyhow::Result<(
         (
             json!({"bootstrap": {"adminPasswordSecretRef": {"key": "pasword"}}}),
             json!({"bootstrap": {"adminPasswordSecretRef": {"key": "password"}}}),
-            "Secret keystone-admin-credentials has no key pasword",
+            "Secret keystone-admin-credentials has no value under pasword",
         ),
         (
             json!({"image": {"tag": "0.0.1"}}),

@@ -73,6 +73,16 @@ pub(super) fn token_request(
     }
 }
 
+/// Whether a volume shows labels or annotations, and they are others now.
+pub fn shows_otherwise(before: &Pod, now: &Pod) -> bool {
+    let (old, new) = (&before.metadata, &now.metadata);
+    if old.labels == new.labels && old.annotations == new.annotations {
+        return false;
+    }
+    let mut volumes = now.spec.iter().flat_map(|s| s.volumes.iter().flatten());
+    volumes.any(|v| v.downward_api.is_some() || projections(v).any(|p| p.downward_api.is_some()))
+}
+
 /// Directory of everything that belongs to one pod.
 pub fn pod_directory(pods: &Path, pod: &Pod) -> PathBuf {
     pods.join(view::uid(pod))
@@ -80,4 +90,27 @@ pub fn pod_directory(pods: &Path, pod: &Pod) -> PathBuf {
 
 pub fn directory(pods: &Path, pod: &Pod, volume: &str) -> PathBuf {
     pod_directory(pods, pod).join("volumes").join(volume)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_volumes_with_fields_follow_labels() {
+        let pod = |label: &str, volume: serde_json::Value| -> Pod {
+            serde_json::from_value(json!({ "metadata": { "labels": { "a": label } },
+                "spec": { "containers": [], "volumes": [volume] } }))
+            .unwrap()
+        };
+        let plain = json!({ "name": "v", "emptyDir": {} });
+        let direct = json!({ "name": "v", "downwardAPI": { "items": [] } });
+        let projected = json!({ "name": "v", "projected": { "sources": [{ "downwardAPI": {} }] } });
+        for (volume, follows) in [(plain, false), (direct, true), (projected, true)] {
+            let first = pod("1", volume.clone());
+            assert!(!shows_otherwise(&first, &first));
+            assert_eq!(shows_otherwise(&first, &pod("2", volume)), follows);
+        }
+    }
 }

@@ -34,12 +34,16 @@ pub fn put(job: &Job) -> Result<PathBuf> {
             Ok(at.clone())
         }
         Content::Empty { memory, limit } => {
-            make(at)?;
-            if *memory && !is_mount_point(at) {
-                let size = limit.map(|l| format!(",size={l}")).unwrap_or_default();
-                tmpfs(at, &format!("mode=1777{size}"))?;
+            match memory {
+                false => open_to_all(at, job.group)?,
+                true if is_mount_point(at) => {}
+                true => {
+                    make(at)?;
+                    let size = limit.map(|l| format!(",size={l}")).unwrap_or_default();
+                    let owner = job.group.map(|g| format!(",gid={g}")).unwrap_or_default();
+                    tmpfs(at, &format!("mode={:o}{owner}{size}", open_mode(job.group)))?;
+                }
             }
-            open_to_all(at, job.group)?;
             Ok(at.clone())
         }
         Content::Host { path, kind } => {
@@ -47,7 +51,8 @@ pub fn put(job: &Job) -> Result<PathBuf> {
             Ok(path.clone())
         }
         Content::Persistent { path, .. } => {
-            make(path)?;
+            // A pod that is not root must be able to use it.
+            open_to_all(path, None)?;
             if let Some(group) = job.group {
                 own(path, group).map_err(Error::file("give volume to its group", path))?;
             }
@@ -71,11 +76,23 @@ fn tmpfs(at: &Path, options: &str) -> Result<()> {
     .map_err(|e| Error::file("mount tmpfs on", at)(e.into()))
 }
 
+/// With a group, new files belong to it too.
+fn open_mode(group: Option<u32>) -> u32 {
+    if group.is_some() { 0o2777 } else { 0o777 }
+}
+
+/// Makes a directory that everybody may use. One that is there already is left as its users
+/// made it; it appears complete, so a crash leaves no half.
 fn open_to_all(at: &Path, group: Option<u32>) -> Result<()> {
-    // With a group, new files belong to it too.
-    let mode = if group.is_some() { 0o2777 } else { 0o777 };
-    chown(at, None, group)
-        .and_then(|()| fs::set_permissions(at, fs::Permissions::from_mode(mode)))
+    if at.exists() {
+        return Ok(());
+    }
+    // No volume has a dot in its name.
+    let new = at.with_added_extension("new");
+    make(&new)?;
+    chown(&new, None, group)
+        .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(open_mode(group))))
+        .and_then(|()| fs::rename(&new, at))
         .map_err(Error::file("open directory", at))
 }
 
@@ -204,5 +221,38 @@ mod tests {
         assert!(host(&file, "Directory").is_err());
         assert!(host(&file, "File").is_ok());
         assert!(host(&file, "Socket").is_err());
+    }
+
+    #[test]
+    fn a_volume_is_opened_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("volumes/v");
+        let mode = || fs::metadata(&at).unwrap().mode() & 0o7777;
+        open_to_all(&at, Some(7)).unwrap();
+        assert_eq!((mode(), fs::metadata(&at).unwrap().gid()), (0o2777, 7));
+        fs::set_permissions(&at, fs::Permissions::from_mode(0o700)).unwrap();
+        open_to_all(&at, Some(7)).unwrap();
+        assert_eq!(mode(), 0o700, "as its user made it");
+        assert_eq!(fs::read_dir(at.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_claim_is_open_to_pods_that_are_not_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("pv");
+        let job = |group| Job {
+            name: "v".into(),
+            directory: dir.path().join("unused"),
+            content: Content::Persistent {
+                path: path.clone(),
+                read_only: false,
+            },
+            group,
+        };
+        let mode = || fs::metadata(&path).unwrap().mode() & 0o7777;
+        put(&job(None)).unwrap();
+        assert_eq!(mode(), 0o777);
+        put(&job(Some(9))).unwrap();
+        assert_eq!((mode(), fs::metadata(&path).unwrap().gid()), (0o2777, 9));
     }
 }

@@ -1,0 +1,375 @@
+//! Where pods may run and who may send them away, and what they see of the cluster.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::town::{Town, both};
+use super::workloads::{field, pods, rolled_out};
+
+const PAIR: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: { name: pair }
+spec:
+  replicas: 2
+  selector: { matchLabels: { app: pair } }
+  template:
+    metadata: { labels: { app: pair } }
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers: [{ name: main, image: 'c5c3.local/busybox:1', command: [sleep, '1000'] }]
+      affinity:
+        podAntiAffinity:
+          requiredDuringSchedulingIgnoredDuringExecution:
+          - { topologyKey: kubernetes.io/hostname, labelSelector: { matchLabels: { app: pair } } }
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: { name: pair }
+spec: { minAvailable: 2, selector: { matchLabels: { app: pair } } }
+"#;
+
+/// Success and what the API said.
+pub fn evict(town: &Town, pod: &str) -> (bool, String) {
+    let url = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
+    let body = format!(
+        r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{pod}","namespace":"default"}}}}"#
+    );
+    let mut child = town
+        .command(&["create", "--raw", &url, "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    (done.status.success(), both(&done))
+}
+
+fn ready(town: &Town) -> usize {
+    let all = pods(
+        town,
+        "app=pair",
+        "{.metadata.deletionTimestamp},{.status.conditions[?(@.type=='Ready')].status}",
+    );
+    all.iter().filter(|l| *l == ",True").count()
+}
+
+/// A budget refuses evictions until there is one to spare; `drain` waits for it.
+pub fn budgets(town: &Town) {
+    town.apply(PAIR);
+    rolled_out(town, "deployment/pair");
+    let allow = |count: u8| {
+        let patch = format!(r#"{{"spec":{{"minAvailable":{count}}}}}"#);
+        town.kubectl(&["patch", "pdb", "pair", "--type=merge", "-p", &patch]);
+        let expected = (2 - count).to_string();
+        town.until("counted", 20, || {
+            field(town, &["pdb", "pair"], "{.status.disruptionsAllowed}") == expected && ready(town) == 2
+        });
+    };
+    allow(2);
+    let victim = pods(town, "app=pair", "{.metadata.name}").remove(0);
+    let (good, text) = evict(town, &victim);
+    assert!(
+        !good && text.contains("violate the pod's disruption budget"),
+        "{text}"
+    );
+    assert_eq!(ready(town), 2);
+    let (good, text) = town.try_kubectl(&["drain", "node-1", "--ignore-daemonsets", "--timeout=3s"]);
+    assert!(
+        !good && text.contains("violate the pod's disruption budget"),
+        "{text}"
+    );
+    assert_eq!(ready(town), 2);
+    town.kubectl(&["uncordon", "node-1"]);
+
+    allow(1);
+    let (good, text) = evict(town, &victim);
+    assert!(good, "{text}");
+    town.until("replaced", 40, || {
+        let names = pods(town, "app=pair", "{.metadata.name}");
+        ready(town) == 2 && !names.contains(&victim)
+    });
+    allow(1);
+    town.kubectl(&["drain", "node-1", "--ignore-daemonsets", "--timeout=60s"]);
+    let left = pods(town, "app=pair", "{.spec.nodeName}");
+    assert!(!left.contains(&"node-1".to_owned()), "{left:?}");
+    assert_eq!(ready(town), 1, "the other was kept");
+    let path = "{.spec.nodeName}{.status.conditions[?(@.type=='PodScheduled')].message}";
+    town.until("no place for the second", 20, || {
+        let said = pods(town, "app=pair", path);
+        said.iter().any(|l| l.starts_with("0/2 nodes are available"))
+    });
+    town.kubectl(&["uncordon", "node-1"]);
+    town.until("apart again", 40, || ready(town) == 2);
+    let mut nodes = pods(town, "app=pair", "{.spec.nodeName}");
+    nodes.sort();
+    assert_eq!(nodes, ["node-1", "node-2"], "never two on one node");
+    town.kubectl(&["delete", "deployment/pair", "pdb/pair"]);
+}
+
+const POD: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: { name: NAME, labels: { app: placed } }
+spec:
+  terminationGracePeriodSeconds: 0
+  MORE
+  containers: [{ name: main, image: 'c5c3.local/busybox:1', command: [sleep, '1000'] OPTIONS }]
+"#;
+
+fn pod(town: &Town, name: &str, more: &str, options: &str) {
+    let text = POD.replace("NAME", name).replace("MORE", more);
+    town.apply(&text.replace("OPTIONS", options));
+}
+
+pub fn scheduler(town: &Town) {
+    let node = |name: &str| field(town, &["pod", name], "{.spec.nodeName}");
+    let placed = |name: &str| {
+        town.until("placed", 20, || !node(name).is_empty());
+        node(name)
+    };
+    town.kubectl(&["label", "node", "node-2", "disk=fast"]);
+    pod(town, "fast", "nodeSelector: { disk: fast }", "");
+    assert_eq!(placed("fast"), "node-2");
+
+    town.kubectl(&["taint", "node", "node-2", "only=some:NoSchedule"]);
+    for name in ["plain-1", "plain-2"] {
+        pod(town, name, "", "");
+        assert_eq!(placed(name), "node-1", "{name}");
+    }
+    let tolerant = "nodeSelector: { disk: fast }\n  tolerations: [{ key: only, operator: Exists }]";
+    pod(town, "tolerant", tolerant, "");
+    assert_eq!(placed("tolerant"), "node-2");
+    assert_eq!(node("fast"), "node-2", "what runs stays");
+
+    let message = |name: &str| {
+        let path = "{.status.phase} {.status.conditions[?(@.type=='PodScheduled')].message}";
+        field(town, &["pod", name], path)
+    };
+    pod(town, "huge", "", ", resources: { requests: { cpu: '1000' } }");
+    town.until("told why it waits", 20, || {
+        let said = message("huge");
+        said.starts_with("Pending 0/2 nodes are available: ") && said.contains("Insufficient cpu")
+    });
+    town.until("an event", 20, || {
+        let events = town.kubectl(&["get", "events", "--field-selector=involvedObject.name=huge"]);
+        events.contains("FailedScheduling") && events.contains("Insufficient cpu")
+    });
+    pod(town, "nowhere", "nodeSelector: { disk: none }", "");
+    town.until("told why it waits", 20, || {
+        message("nowhere").contains("node affinity/selector")
+    });
+    // A node that fits appears: it is used.
+    town.kubectl(&["label", "node", "node-1", "disk=none"]);
+    assert_eq!(placed("nowhere"), "node-1");
+    town.kubectl(&["taint", "node", "node-2", "only-"]);
+    town.kubectl(&["label", "node", "node-1", "node-2", "disk-"]);
+    town.kubectl(&["delete", "pods", "-l", "app=placed"]);
+}
+
+const CALLER: &str = r#"
+apiVersion: v1
+kind: ServiceAccount
+metadata: { name: caller }
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: { name: caller }
+rules: [{ apiGroups: [''], resources: [pods], verbs: [get] }]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: { name: caller }
+roleRef: { apiGroup: rbac.authorization.k8s.io, kind: Role, name: caller }
+subjects: [{ kind: ServiceAccount, name: caller, namespace: default }]
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: caller }
+spec:
+  serviceAccountName: caller
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: main
+    image: c5c3.local/busybox:1
+    command: [sleep, '1000']
+    volumeMounts:
+    - { name: usr, mountPath: /usr, readOnly: true }
+    - { name: lib, mountPath: /lib, readOnly: true }
+    - { name: lib64, mountPath: /lib64, readOnly: true }
+  volumes:
+  - { name: usr, hostPath: { path: /usr } }
+  - { name: lib, hostPath: { path: /usr/lib } }
+  - { name: lib64, hostPath: { path: /usr/lib64 } }
+"#;
+
+fn ready_pod(town: &Town, name: &str) {
+    let pod = format!("pod/{name}");
+    town.kubectl(&["wait", "--for=condition=Ready", &pod, "--timeout=60s"]);
+}
+
+/// With its token and the cluster's certificate a pod may do what its role allows.
+pub fn api_from_inside(town: &Town) {
+    town.apply(CALLER);
+    ready_pod(town, "caller");
+    let call = |path: &str| {
+        let script = format!(
+            "d=/var/run/secrets/kubernetes.io/serviceaccount; \
+             /usr/bin/curl -s --cacert $d/ca.crt -H \"Authorization: Bearer $(cat $d/token)\" \
+             -w ' %{{http_code}}' https://kubernetes.default.svc/api/v1/namespaces/$(cat $d/namespace)/{path}"
+        );
+        town.kubectl(&["exec", "caller", "--", "sh", "-c", &script])
+    };
+    let text = call("pods/caller");
+    assert!(
+        text.ends_with(" 200") && text.contains("\"serviceAccountName\""),
+        "{text}"
+    );
+    let text = call("secrets");
+    assert!(text.ends_with(" 403"), "{text}");
+    assert!(text.contains("system:serviceaccount:default:caller"), "{text}");
+}
+
+/// Uses the pod of the section before.
+pub fn pod_names(town: &Town) {
+    let ip = field(town, &["pod", "caller"], "{.status.podIP}");
+    let name = format!("{}.default.pod.cluster.local", ip.replace('.', "-"));
+    let text = town.kubectl(&["exec", "caller", "--", "nslookup", &name]);
+    let answer = text
+        .lines()
+        .rev()
+        .find(|l| l.contains("Address"))
+        .unwrap_or_default();
+    assert!(answer.ends_with(&ip), "{text}");
+    town.kubectl(&["delete", "pod", "caller"]);
+}
+
+const READER: &str = r#"
+apiVersion: v1
+kind: Secret
+metadata: { name: twins }
+stringData: { one: '0', two: '0' }
+---
+apiVersion: v1
+kind: Pod
+metadata: { name: reader }
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: main
+    image: c5c3.local/busybox:1
+    command:
+    - sh
+    - -c
+    - |
+      last=
+      while true; do
+        cd /twins/..data/ && one=$(cat one) && two=$(cat two) || continue
+        test "$one" = "$two" || echo apart $one $two
+        test "$one" = "$last" || echo now $one
+        last=$one
+        busybox usleep 2000
+      done
+    volumeMounts: [{ name: twins, mountPath: /twins }]
+  volumes: [{ name: twins, secret: { secretName: twins } }]
+"#;
+
+/// Two keys that change together are never seen apart.
+pub fn secret_at_once(town: &Town) {
+    town.apply(READER);
+    ready_pod(town, "reader");
+    let log = || town.kubectl(&["logs", "reader"]);
+    town.until("read", 10, || log().contains("now 0"));
+    let t = Instant::now();
+    for n in 1..=5 {
+        let patch = format!(r#"{{"stringData":{{"one":"{n}","two":"{n}"}}}}"#);
+        town.kubectl(&["patch", "secret", "twins", "-p", &patch]);
+        town.until("read", 20, || log().contains(&format!("now {n}")));
+    }
+    eprintln!("five changes of a mounted Secret seen in {:?}", t.elapsed());
+    let text = log();
+    assert!(!text.contains("apart"), "{text}");
+    town.kubectl(&["delete", "pod/reader", "secret/twins"]);
+}
+
+/// An hour to end becomes none: nothing of the pod runs seconds later.
+pub fn forced_away(town: &Town) {
+    let script = "trap '' TERM; while true; do sleep 0.1; done";
+    town.kubectl(&[
+        "run",
+        "deaf",
+        "--image=c5c3.local/busybox:1",
+        "--",
+        "sh",
+        "-c",
+        script,
+    ]);
+    ready_pod(town, "deaf");
+    let node = field(town, &["pod", "deaf"], "{.spec.nodeName}");
+    let index = node.trim_start_matches("node-").parse().unwrap();
+    town.kubectl(&["delete", "pod", "deaf", "--grace-period=3600", "--wait=false"]);
+    std::thread::sleep(Duration::from_secs(1));
+    let t = Instant::now();
+    town.kubectl(&["delete", "pod", "deaf", "--grace-period=0", "--force"]);
+    town.until("gone from its node", 20, || {
+        let left = town.runtime(index, async |runtime| runtime.containers(&[]).await.unwrap());
+        !left.iter().any(|c| {
+            c.labels
+                .get("io.kubernetes.pod.name")
+                .is_some_and(|n| n == "deaf")
+        })
+    });
+    eprintln!("forced away in {:?}", t.elapsed());
+}
+
+/// A node is taken for lost for a moment: its pods leave their Services, and both come back.
+pub fn node_blinks(town: &Town) {
+    let ready = "{.status.conditions[?(@.type=='Ready')].status}";
+    let pod = || pods(town, "app=agent", &format!("{{.spec.nodeName}} {ready}"));
+    let lost =
+        r#"{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}"#;
+    town.kubectl(&["patch", "node", "node-2", "--subresource=status", "-p", lost]);
+    let t = Instant::now();
+    town.until("marked", 10, || pod().contains(&"node-2 False".to_owned()));
+    town.until("Ready", 30, || field(town, &["node", "node-2"], ready) == "True");
+    town.until("its pod too", 10, || pod().contains(&"node-2 True".to_owned()));
+    eprintln!(
+        "node and pod ready again {:?} after the node was taken for lost",
+        t.elapsed()
+    );
+    let writes = || pods(town, "app=agent", "{.metadata.resourceVersion}");
+    let before = writes();
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(writes(), before, "nothing changed, nothing written");
+}
+
+/// A node whose process 1 is killed by anybody comes back by itself, with its pods.
+pub fn node_returns(town: &Town) {
+    let before = town.init(2);
+    kill(Pid::from_raw(before), Signal::SIGKILL).unwrap();
+    let t = Instant::now();
+    town.until("another process 1", 60, || {
+        let node = embedded_node::node::Node::running(&town.node_layout(2));
+        node.is_some_and(|p| p.pid != before)
+    });
+    let ready = "{.status.conditions[?(@.type=='Ready')].status}";
+    town.until("Ready", 60, || field(town, &["node", "node-2"], ready) == "True");
+    eprintln!("node back by itself after {:?}", t.elapsed());
+    let on = || {
+        let path = format!("{{.spec.nodeName}} {ready}");
+        let mut all = pods(town, "app=agent", &path);
+        all.sort();
+        all
+    };
+    town.until("its pod too", 60, || on() == ["node-1 True", "node-2 True"]);
+    let taints = field(town, &["node", "node-2"], "{.spec.taints[*].key}");
+    assert_eq!(taints, "", "nothing keeps pods away");
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(on(), ["node-1 True", "node-2 True"]);
+}
