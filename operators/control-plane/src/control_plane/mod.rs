@@ -151,7 +151,7 @@ impl Controller for ControlPlanes {
     fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
         let Observed { object, facts, .. } = observed;
         if observed.deleting() {
-            return report::teardown(facts, applied);
+            return report::teardown(object, facts, applied);
         }
         let seen = after(&facts.seen, applied);
         report::of(&plan::plan(object, &seen), applied)

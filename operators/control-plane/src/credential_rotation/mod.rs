@@ -339,6 +339,16 @@ fn stable(observed: &Observed<CredentialRotations>, current: Current) -> Option<
     Some(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}))
 }
 
+/// Another one than that of an earlier rotation of this name: K-ORC would take over what that left
+/// behind in Keystone, and its secret is not ours.
+fn in_keystone(object: &CredentialRotation, number: u64) -> String {
+    let own = credential_name(&object.name_any(), number);
+    match object.uid().as_deref().and_then(|uid| uid.split('-').next()) {
+        Some(mark) => format!("{own}-{mark}"),
+        None => own,
+    }
+}
+
 fn application_credential(
     object: &CredentialRotation,
     user: &User,
@@ -369,7 +379,7 @@ fn application_credential(
             "cloudCredentialsRef": user.spec.cloud_credentials_ref,
             "managementPolicy": "managed",
             "resource": {
-                "name": own,
+                "name": in_keystone(object, number),
                 "description": format!("Made by CredentialRotation {name}"),
                 "userRef": object.spec.target_service_user,
                 "roleRefs": roles,

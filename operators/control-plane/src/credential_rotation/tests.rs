@@ -21,6 +21,7 @@ fn rotation() -> CredentialRotation {
         },
     );
     object.metadata.namespace = Some("ns".into());
+    object.metadata.uid = Some("3f2a9c1d-0000-4000-8000-000000000000".into());
     object
 }
 
@@ -125,6 +126,7 @@ fn the_first_credential_has_the_roles_of_the_user() {
     assert_eq!(made["metadata"]["name"], "glance-1");
     let resource = &made["spec"]["resource"];
     assert_eq!(resource["roleRefs"], json!(["admin", "service"]));
+    assert_eq!(resource["name"], "glance-1-3f2a9c1d");
     assert_eq!(resource["secretRef"], "glance-app-credential-1");
     assert_eq!(resource["expiresAt"], "1970-04-01T00:00:00Z");
     assert_eq!(made["spec"]["cloudCredentialsRef"]["secretName"], "clouds");

@@ -6,7 +6,7 @@ use c5c3_control_plane::{Settings, run};
 use c5c3_kit::stop::Stopper;
 use c5c3_kit::{Clusters, Metrics, Stop};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually};

@@ -1,7 +1,6 @@
 //! CredentialRotation, with K-ORC in the hands of the test.
 
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_harness::eventually;
@@ -157,7 +156,6 @@ async fn a_rotation_on_request_takes_nothing_away_from_who_still_uses_it() {
     annotate(&world, "first").await;
     world.until_there("ApplicationCredential", "nova-2").await;
     until_credential(&world, "nova-1").await;
-    // Keystone is away for the old one too: consumers stay.
     world.credential_made("nova-2").await;
     until_credential(&world, "nova-2").await;
     let message = async |part: &str| {
