@@ -164,10 +164,6 @@ impl Wanted {
         &self.object
     }
 
-    pub fn is_lasting(&self) -> bool {
-        self.lasting
-    }
-
     pub(crate) fn key(&self) -> Key {
         let text = |path: &str| self.object.pointer(path).and_then(Value::as_str);
         Key::new(

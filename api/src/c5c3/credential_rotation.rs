@@ -44,7 +44,7 @@ pub struct CredentialRotationSpec {
     pub rotation_type: RotationType,
     /// When it is rotated.
     pub schedule: RotationSchedule,
-    /// Days that an expired credential is kept before it is deleted.
+    /// Days that a credential is kept after it expired, or after one made on request replaced it.
     #[serde(default = "CredentialRotationSpec::one_day")]
     #[schemars(range(min = 0, max = 30))]
     pub grace_period_days: i32,
@@ -101,4 +101,7 @@ pub struct CredentialRotationStatus {
     pub next_rotation: Option<Time>,
     /// The K-ORC ApplicationCredential in use.
     pub current_credential_ref: Option<LocalRef>,
+    /// The last value of the annotation c5c3.io/rotate-now that was acted on.
+    #[schemars(length(max = 253))]
+    pub rotate_now: Option<String>,
 }

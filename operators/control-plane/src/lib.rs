@@ -1,5 +1,6 @@
 //! The operator of `c5c3.io`: secrets, credentials and the control plane itself.
 
+mod clouds_yaml;
 pub mod control_plane;
 pub mod credential_rotation;
 pub mod plan;
@@ -28,8 +29,14 @@ pub async fn run(
                 .run(stop.clone())
         };
     }
+    let freed = control_plane::freed(clusters.home().clone(), settings.namespace.as_deref());
+    let control_planes = control_plane::ControlPlanes::new(&clusters);
+    let control_planes = Loop::new(control_planes, clusters.clone(), metrics.clone())
+        .in_namespace(settings.namespace.clone())
+        .triggered_by(freed)
+        .run(stop.clone());
     futures::try_join!(
-        controller!(control_plane::ControlPlanes::new(&clusters)),
+        control_planes,
         controller!(credential_rotation::CredentialRotations),
         controller!(secret_aggregate::SecretAggregates),
     )?;

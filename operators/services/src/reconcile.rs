@@ -185,7 +185,7 @@ impl<S: Subject> Controller for Services<S> {
         let claims = build::claims(subject, facts)?.into_iter();
         let wanted = claims
             .map(|claim| Wanted::raw(claim).lasting())
-            .chain(plan.keys.iter().map(secret_of))
+            .chain(plan.keys.iter().map(|keys| Wanted::raw(keys.secret.clone())))
             .chain(wanted.into_iter().map(Wanted::raw));
         Ok(kept.into_iter().fold(Decision::want(wanted), Decision::keep))
     }
@@ -235,11 +235,6 @@ impl<S: Subject> Controller for Services<S> {
     }
 }
 
-fn secret_of(keys: &Planned) -> Wanted {
-    let secret = Wanted::raw(keys.secret.clone());
-    if keys.lasting { secret.lasting() } else { secret }
-}
-
 /// A wrong input leaves what runs as it is, but keys that are there go on being rotated.
 fn keys_alone<S: Subject>(
     observed: &Observed<Services<S>>,
@@ -258,7 +253,7 @@ fn keys_alone<S: Subject>(
         reason: error.reason(),
         message: error.to_string(),
     };
-    Ok(Decision::only(keys.iter().map(|(keys, _)| secret_of(keys))).act([complaint]))
+    Ok(Decision::only(keys.iter().map(|(keys, _)| Wanted::raw(keys.secret.clone()))).act([complaint]))
 }
 
 /// All stays as it was told before, but for the part that the error belongs to.

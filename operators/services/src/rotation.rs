@@ -29,7 +29,6 @@ pub struct Planned {
     pub name: &'static str,
     pub part: &'static str,
     pub secret: Value,
-    pub lasting: bool,
     pub count: usize,
     /// When the last rotation was; none when the first key still encrypts.
     pub rotated: Option<Timestamp>,
@@ -147,7 +146,6 @@ pub fn plan(
         name: set.name,
         part: set.part,
         secret: secret(names, &name, &keys, rotated, staged),
-        lasting: set.lasting,
         count: keys.len(),
         rotated: (primary(&keys) > 1).then_some(staged),
         next: due(set, rotated, staged)?,
@@ -232,7 +230,6 @@ mod tests {
             schedule: "0 0 * * *".into(),
             most: 3,
             readable: None,
-            lasting: false,
             status: None,
             migrate: None,
         }

@@ -82,8 +82,6 @@ pub struct KeySet {
     pub most: usize,
     /// So many seconds must what a key encrypted be readable.
     pub readable: Option<u64>,
-    /// The keys outlive the service: what they encrypt does too.
-    pub lasting: bool,
     /// The field of the status that tells of the last rotation.
     pub status: Option<&'static str>,
     /// Brings what the old primary key encrypted under the new one. The next rotation waits for it.

@@ -43,7 +43,7 @@ pub struct Proof {
     pub version: String,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Call {
     Create {
         kind: Kind,
@@ -63,6 +63,21 @@ pub enum Call {
         id: String,
     },
     Assign(Assignment),
+}
+
+/// Fields by name only: a password is one of them.
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |fields: &Fields| fields.0.keys().cloned().collect::<Vec<_>>().join(", ");
+        match self {
+            Call::Create { kind, fields, .. } => write!(f, "Create {} ({})", kind.thing(), names(fields)),
+            Call::Update {
+                kind, id, changes, ..
+            } => write!(f, "Update {} {id} ({})", kind.thing(), names(changes)),
+            Call::Delete { kind, id } => write!(f, "Delete {} {id}", kind.thing()),
+            Call::Assign(assignment) => write!(f, "{assignment:?}"),
+        }
+    }
 }
 
 /// A call and as whom it is made.
@@ -244,6 +259,18 @@ mod tests {
             text.starts_with("spec.resource.domainRef cannot be changed"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_call_shows_no_value() {
+        let call = Call::Create {
+            kind: Kind::User,
+            fields: Fields::new().with("name", "glance").with("password", "hush"),
+            proof: None,
+            made: Made::default(),
+        };
+        let told = format!("{call:?}");
+        assert!(told.contains("password") && !told.contains("hush"), "{told}");
     }
 
     #[test]

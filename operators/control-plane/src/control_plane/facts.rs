@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::plan::{Child, DELETE_VOLUMES, Seen, SeenSecret, Volume, reference, secret_names};
 
 /// What [`super::ControlPlanes`] knows when it decides.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Facts {
     pub seen: Seen,
     /// Another ControlPlane that was in this namespace before.
@@ -111,7 +111,8 @@ pub async fn observe(
     let secrets = try_join_all(names.iter().map(|name| reader.get::<Secret>(&namespace, name)));
     let neighbours = reader.list::<ControlPlane>(&namespace, "");
     let (children, secrets, neighbours) = futures::try_join!(children, secrets, neighbours)?;
-    let volumes = if volumes_wanted(object) {
+    let elder = elder(object, &neighbours);
+    let volumes = if elder.is_none() && volumes_wanted(object) {
         let claims = reader.list::<PersistentVolumeClaim>(&namespace, "").await?;
         claims.into_iter().map(volume).collect()
     } else {
@@ -133,27 +134,32 @@ pub async fn observe(
         releases: releases.to_vec(),
         random: names.into_iter().map(|name| (name, rand::random())).collect(),
     };
-    Ok(Facts {
-        seen,
-        elder: elder(object, &neighbours),
-        volumes,
-    })
+    Ok(Facts { seen, elder, volumes })
 }
 
-/// The cloud is to go, and its volumes with it.
-pub fn volumes_wanted(object: &ControlPlane) -> bool {
+/// The cloud is to go, and its volumes with it. One that never had the namespace has none.
+fn volumes_wanted(object: &ControlPlane) -> bool {
     object.metadata.deletion_timestamp.is_some()
+        && has_started(object)
         && object
             .annotations()
             .get(DELETE_VOLUMES)
             .is_some_and(|value| value == "true")
 }
 
-/// The first of a namespace has it; of two of the same second, the first by name.
+/// A plan was carried out for it once.
+fn has_started(object: &ControlPlane) -> bool {
+    let status = object.status.as_ref();
+    status.is_some_and(|status| status.update_phase.is_some())
+}
+
+/// The first of a namespace has it; of two of the same second, the one that started, or the first
+/// by name.
 fn elder(object: &ControlPlane, all: &[ControlPlane]) -> Option<String> {
     let age = |one: &ControlPlane| {
         (
             one.metadata.creation_timestamp.clone().map(|t| t.0),
+            !has_started(one),
             one.name_any(),
         )
     };
@@ -172,5 +178,55 @@ fn volume(claim: PersistentVolumeClaim) -> Volume {
     Volume {
         name: claim.name_any(),
         labels: claim.metadata.labels.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn cloud(name: &str, created: &str, started: bool) -> ControlPlane {
+        let mut object = json!({
+            "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": name, "uid": name, "creationTimestamp": created, "deletionTimestamp": created,
+                "annotations": {DELETE_VOLUMES: "true"}},
+            "spec": {"openStackRelease": "2025.2"},
+        });
+        if started {
+            object["status"] = json!({"updatePhase": "Idle"});
+        }
+        serde_json::from_value(object).expect("a ControlPlane")
+    }
+
+    const FIRST: &str = "2026-01-01T00:00:00Z";
+    const LATER: &str = "2026-01-01T00:00:01Z";
+
+    #[test]
+    fn the_first_has_the_namespace() {
+        let all = [cloud("z", FIRST, true), cloud("a", LATER, false)];
+        assert_eq!(elder(&all[0], &all), None);
+        assert_eq!(elder(&all[1], &all).as_deref(), Some("z"));
+        // Within one second: who runs already, else by name.
+        let all = [cloud("z", FIRST, true), cloud("a", FIRST, false)];
+        assert_eq!(elder(&all[1], &all).as_deref(), Some("z"));
+        let all = [cloud("z", FIRST, false), cloud("a", FIRST, false)];
+        assert_eq!(elder(&all[0], &all).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn only_one_that_started_has_volumes() {
+        assert!(volumes_wanted(&cloud("a", FIRST, true)) && !volumes_wanted(&cloud("a", FIRST, false)));
+    }
+
+    #[test]
+    fn every_service_that_runs_is_looked_at() {
+        let kinds: Vec<String> = kinds().iter().map(|kind| kind.resource.kind.clone()).collect();
+        for service in crate::plan::SERVICES
+            .iter()
+            .filter(|service| service.own.is_some())
+        {
+            assert!(kinds.iter().any(|kind| kind == service.kind), "{}", service.kind);
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! All choices are made by [`crate::plan`]; this turns a plan into writes and conditions.
 
 mod facts;
+mod neighbours;
 mod report;
 
 use std::time::Duration;
@@ -20,6 +21,7 @@ use kube::{Client, ResourceExt};
 
 use crate::plan::{self, Child, Seen, reference};
 pub use facts::Facts;
+pub(crate) use neighbours::freed;
 
 /// The controller.
 #[derive(Clone)]
@@ -154,7 +156,7 @@ impl Controller for ControlPlanes {
     fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
         let Observed { object, facts, .. } = observed;
         if observed.deleting() {
-            return report::teardown(facts, applied);
+            return report::teardown(object, facts, applied);
         }
         let seen = after(&facts.seen, applied);
         report::of(&plan::plan(object, &seen), applied)
@@ -176,6 +178,10 @@ fn after(seen: &Seen, applied: &Applied<ControlPlanes>) -> Seen {
 fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
     let removal = plan::teardown(&facts.seen);
     if removal.is_empty() {
+        // The volumes of this namespace are those of the other one.
+        if facts.elder.is_some() {
+            return Decision::hold();
+        }
         let namespace = object.namespace().unwrap_or_default();
         let volumes = plan::volumes_go(&facts.volumes).into_iter();
         return Decision::hold().act(volumes.map(|volume| Action::DeleteVolume {
@@ -184,4 +190,39 @@ fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
         }));
     }
     removal.later.into_iter().fold(Decision::want([]), Decision::keep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{DELETE_VOLUMES, Volume};
+    use serde_json::json;
+
+    #[test]
+    fn one_that_was_refused_deletes_no_volume_of_the_other() {
+        let object = json!({
+            "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": "late", "namespace": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "annotations": {DELETE_VOLUMES: "true"}},
+            "spec": {"openStackRelease": "2025.2"},
+        });
+        let mut observed = Observed::<ControlPlanes> {
+            object: serde_json::from_value(object).expect("a ControlPlane"),
+            facts: Facts {
+                elder: Some("cloud".to_owned()),
+                volumes: vec![Volume {
+                    name: "storage-mariadb-0".to_owned(),
+                    labels: [("app.kubernetes.io/instance".to_owned(), "mariadb".to_owned())].into(),
+                }],
+                ..Facts::default()
+            },
+            now: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let actions = |observed: &Observed<ControlPlanes>| {
+            ControlPlanes::decide(observed).expect("decides").actions().len()
+        };
+        assert_eq!(actions(&observed), 0);
+        observed.facts.elder = None;
+        assert_eq!(actions(&observed), 1);
+    }
 }

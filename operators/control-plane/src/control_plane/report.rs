@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use c5c3_api::c5c3::ControlPlaneStatus;
+use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus};
 use c5c3_api::conditions::control_plane as part;
 use c5c3_api::conditions::reason;
 use c5c3_kit::{Applied, Controller, Note, Report, States};
@@ -67,7 +67,7 @@ fn of_part(states: States, plan: &Plan, part: &'static str) -> States {
 }
 
 /// What is still there of a cloud on its way out.
-pub(super) fn teardown(facts: &Facts, applied: &Applied<ControlPlanes>) -> Report {
+pub(super) fn teardown(object: &ControlPlane, facts: &Facts, applied: &Applied<ControlPlanes>) -> Report {
     let removal = plan::teardown(&facts.seen);
     let objects = removal.now.iter().chain(&removal.later).map(ToString::to_string);
     let volumes = plan::volumes_go(&facts.volumes);
@@ -75,7 +75,13 @@ pub(super) fn teardown(facts: &Facts, applied: &Applied<ControlPlanes>) -> Repor
         .iter()
         .map(|volume| format!("PersistentVolumeClaim {}", volume.name));
     let left: Vec<String> = objects.chain(volumes).collect();
-    let report = Report::default().left(left);
+    // That it had the namespace is not forgotten: its volumes depend on it.
+    let status = object.status.as_ref();
+    let report = Report::default().left(left).status(&ControlPlaneStatus {
+        update_phase: status.and_then(|status| status.update_phase),
+        installed_release: status.and_then(|status| status.installed_release.clone()),
+        ..ControlPlaneStatus::default()
+    });
     if applied.outcomes().is_empty() {
         report
     } else {

@@ -8,24 +8,28 @@ use c5c3_api::foreign::is_true;
 use c5c3_api::foreign::korc::{ApplicationCredential, User};
 use c5c3_kit::ownership::OWNER_UID;
 use c5c3_kit::{ReadError, Reader};
-use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 
-use super::schedule::{Credential, Current};
+use super::schedule::{Credential, Current, replaced_on_request};
+use crate::clouds_yaml::{self, Cloud};
 
 /// Annotation of the consumers' Secret: the ApplicationCredential that it holds.
 pub const CREDENTIAL: &str = "c5c3.io/credential";
 /// Annotation: since when.
 pub const SWITCHED: &str = "c5c3.io/switched-at";
-/// What K-ORC writes of a credential.
-const KEYS: [&str; 3] = [
-    "application_credential_id",
-    "application_credential_secret",
-    "clouds.yaml",
-];
+/// Annotation of a CredentialRotation: a new value asks for a rotation now. The credential that was
+/// made for it has the same one.
+pub const ROTATE_NOW: &str = "c5c3.io/rotate-now";
+/// The key under which K-ORC reads the secret of a credential.
+pub const VALUE: &str = "value";
+pub const ID_KEY: &str = "application_credential_id";
+pub const SECRET_KEY: &str = "application_credential_secret";
+/// The label of a service's pods that has the name of its rotation.
+const INSTANCE: &str = "app.kubernetes.io/instance";
+const SECRET_BYTES: usize = 24;
 
 pub fn credential_name(rotation: &str, number: u64) -> String {
     format!("{rotation}-{number}")
@@ -36,7 +40,7 @@ pub fn number(rotation: &str, credential: &str) -> Option<u64> {
     credential.strip_prefix(rotation)?.strip_prefix('-')?.parse().ok()
 }
 
-/// The Secret into which K-ORC writes one credential.
+/// The Secret from which K-ORC takes the secret of one credential.
 pub fn own_secret(rotation: &str, number: u64) -> String {
     format!("{rotation}-app-credential-{number}")
 }
@@ -46,11 +50,20 @@ pub fn stable_secret(rotation: &str) -> String {
     format!("{rotation}-app-credential")
 }
 
-/// A credential with what its Secret holds.
+/// A secret: it is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Hidden(pub String);
+
+/// A credential with what is known of it.
 #[derive(Clone)]
 pub struct Stored {
     pub seen: Credential,
-    pub data: BTreeMap<String, ByteString>,
+    pub id: Option<String>,
+    pub secret: Option<Hidden>,
+    /// The Secret that K-ORC reads is there.
+    pub has_secret: bool,
+    /// The request for which it was made.
+    pub request: Option<String>,
     /// What K-ORC says about it.
     pub words: String,
 }
@@ -59,43 +72,131 @@ pub struct Stored {
 pub struct Facts {
     pub user: Option<User>,
     pub credentials: Vec<Stored>,
+    /// Secrets that were chosen, by number; their credentials may not be there yet.
+    pub chosen: BTreeMap<u64, Hidden>,
     pub current: Option<Current>,
+    /// Where the user's Keystone is, or why that is not known.
+    pub cloud: Option<Result<Cloud, String>>,
+    /// Pods that started before they could have read the current credential.
+    pub behind: Vec<String>,
     pub owned: Vec<String>,
+    /// For the secret of a new credential.
+    pub random: [u8; SECRET_BYTES],
 }
 
 pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Facts, ReadError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let labels = format!("{OWNER_UID}={}", object.uid().unwrap_or_default());
     let stable_name = stable_secret(&name);
-    let (user, found, stable) = futures::try_join!(
+    let (user, found, secrets, stable) = futures::try_join!(
         reader.get::<User>(&namespace, &object.spec.target_service_user),
         reader.list::<ApplicationCredential>(&namespace, &labels),
+        reader.list::<Secret>(&namespace, &labels),
         reader.get::<Secret>(&namespace, &stable_name),
     )?;
-    let numbered: Vec<(u64, ApplicationCredential)> = found
-        .into_iter()
-        .filter_map(|credential| Some((number(&name, &credential.name_any())?, credential)))
-        .collect();
-    let secrets = numbered.iter().map(|(number, _)| {
-        let secret = own_secret(&name, *number);
-        let namespace = &namespace;
-        async move { reader.get::<Secret>(namespace, &secret).await }
-    });
-    let secrets = try_join_all(secrets).await?;
+    let cloud = match &user {
+        Some(user) => Some(cloud(user, &namespace, reader).await?),
+        None => None,
+    };
+    let current = stable.as_ref().and_then(|secret| current(&name, secret));
+    let mut chosen = chosen(&name, &secrets);
+    // The consumers' Secret still knows the secret of the current one.
+    if let (Some(current), Some(stable)) = (current, &stable)
+        && let Some(secret) = value(stable, SECRET_KEY)
+    {
+        chosen.entry(current.number).or_insert(secret);
+    }
+    let known = matches!(cloud, Some(Ok(_)));
+    let mut credentials = Vec::new();
+    for credential in &found {
+        let Some(number) = number(&name, &credential.name_any()) else {
+            continue;
+        };
+        let own = own_secret(&name, number);
+        let has_secret = secrets.iter().any(|secret| secret.name_any() == own)
+            || reader.get::<Secret>(&namespace, &own).await?.is_some();
+        let secret = chosen.get(&number).cloned();
+        credentials.push(Stored {
+            secret,
+            has_secret,
+            ..stored(number, credential, chosen.contains_key(&number), known)
+        });
+    }
+    let behind = match current {
+        Some(current) if may_go_early(&credentials, current) => {
+            let pods = reader
+                .list::<Pod>(&namespace, &format!("{INSTANCE}={name}"))
+                .await?;
+            behind(&pods, current.since)
+        }
+        _ => Vec::new(),
+    };
     Ok(Facts {
         user,
-        credentials: numbered
-            .into_iter()
-            .zip(secrets)
-            .map(|((number, credential), secret)| stored(number, &credential, secret))
-            .collect(),
-        current: stable.as_ref().and_then(|secret| current(&name, secret)),
+        credentials,
+        chosen,
+        current,
+        cloud,
+        behind,
         owned: reader
             .owned()
             .iter()
             .map(|(reference, _)| reference.to_string())
             .collect(),
+        random: rand::random(),
     })
+}
+
+/// An older one was replaced on request: whoever still uses it has to be known.
+fn may_go_early(credentials: &[Stored], current: Current) -> bool {
+    let seen: Vec<Credential> = credentials.iter().map(|stored| stored.seen.clone()).collect();
+    seen.iter()
+        .filter(|old| old.number < current.number)
+        .any(|old| replaced_on_request(&seen, old.number, current.number))
+}
+
+fn behind(pods: &[Pod], since: Timestamp) -> Vec<String> {
+    let running = |pod: &&Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        !matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    let older = |pod: &&Pod| {
+        let created = pod.metadata.creation_timestamp.as_ref();
+        created.is_none_or(|created| created.0 < since)
+    };
+    pods.iter()
+        .filter(running)
+        .filter(older)
+        .map(ResourceExt::name_any)
+        .collect()
+}
+
+/// Only where it is: the login of K-ORC is not for consumers.
+async fn cloud(user: &User, namespace: &str, reader: &Reader) -> Result<Result<Cloud, String>, ReadError> {
+    let wanted = &user.spec.cloud_credentials_ref;
+    let name = &wanted.secret_name;
+    let secret = reader.get::<Secret>(namespace, name).await?;
+    let text = secret.as_ref().and_then(|secret| value(secret, clouds_yaml::KEY));
+    let Some(Hidden(text)) = text else {
+        return Ok(Err(format!(
+            "Secret {name} has no clouds.yaml: create it, or correct cloudCredentialsRef of User {}",
+            user.name_any()
+        )));
+    };
+    let found = clouds_yaml::find(&text, &wanted.cloud_name);
+    Ok(found.map_err(|problem| format!("Secret {name}: {problem}")))
+}
+
+fn value(secret: &Secret, key: &str) -> Option<Hidden> {
+    let bytes = secret.data.as_ref()?.get(key)?;
+    let text = String::from_utf8(bytes.0.clone()).ok()?;
+    (!text.is_empty()).then_some(Hidden(text))
+}
+
+fn chosen(rotation: &str, secrets: &[Secret]) -> BTreeMap<u64, Hidden> {
+    let prefix = stable_secret(rotation);
+    let one = |secret: &Secret| Some((number(&prefix, &secret.name_any())?, value(secret, VALUE)?));
+    secrets.iter().filter_map(one).collect()
 }
 
 fn current(rotation: &str, secret: &Secret) -> Option<Current> {
@@ -106,45 +207,90 @@ fn current(rotation: &str, secret: &Secret) -> Option<Current> {
     })
 }
 
-fn stored(number: u64, credential: &ApplicationCredential, secret: Option<Secret>) -> Stored {
-    let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-    let data: BTreeMap<String, ByteString> = data
-        .into_iter()
-        .filter(|(key, _)| KEYS.contains(&key.as_str()))
-        .collect();
-    let conditions = credential
-        .status
-        .as_ref()
-        .map(|status| status.conditions.as_slice());
+fn stored(number: u64, credential: &ApplicationCredential, secret_known: bool, cloud_known: bool) -> Stored {
+    let status = credential.status.as_ref();
+    let conditions = status.map(|status| status.conditions.as_slice());
     let conditions = conditions.unwrap_or_default();
-    let whole = KEYS
-        .iter()
-        .all(|key| data.get(*key).is_some_and(|value| !value.0.is_empty()));
-    let available = is_true(conditions, AVAILABLE);
-    let words = conditions
+    let id = status
+        .and_then(|status| status.id.clone())
+        .filter(|id| !id.is_empty());
+    let available = is_true(conditions, AVAILABLE) && id.is_some();
+    let said = conditions
         .iter()
         .find(|condition| condition.type_ == PROGRESSING)
         .and_then(|condition| condition.message.clone())
         .filter(|words| !words.is_empty() && !available);
-    let words = words.unwrap_or_else(|| {
-        if available {
-            "K-ORC has made it, its Secret is not complete".to_owned()
-        } else {
-            "K-ORC has not made it yet".to_owned()
-        }
-    });
     let created = credential.metadata.creation_timestamp.as_ref();
     let resource = credential.spec.resource.as_ref();
     let expires = resource.and_then(|resource| resource.expires_at.as_ref());
+    let request = credential.annotations().get(ROTATE_NOW).cloned();
     Stored {
         seen: Credential {
             number,
             created: created.map_or(Timestamp::UNIX_EPOCH, |time| time.0),
             expires: expires.map_or(Timestamp::MAX, |time| time.0),
-            complete: available && whole,
+            complete: available && secret_known && cloud_known,
             deleting: credential.metadata.deletion_timestamp.is_some(),
+            lost: !secret_known,
+            on_request: request.is_some(),
         },
-        data,
-        words,
+        id,
+        secret: None,
+        has_secret: false,
+        request,
+        words: said.unwrap_or_else(|| "K-ORC has not made it yet".to_owned()),
+    }
+}
+
+/// As it stands in a Secret.
+pub fn encoded(text: &str) -> ByteString {
+    ByteString(text.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pod(name: &str, created: i64, phase: &str) -> Pod {
+        let at = Timestamp::from_second(created).expect("a time").to_string();
+        let pod = json!({"metadata": {"name": name, "creationTimestamp": at}, "status": {"phase": phase}});
+        serde_json::from_value(pod).expect("a Pod")
+    }
+
+    #[test]
+    fn a_pod_that_started_before_the_switch_is_behind() {
+        let pods = [
+            pod("old", 99, "Running"),
+            pod("going", 98, "Pending"),
+            pod("new", 100, "Running"),
+            pod("job", 1, "Succeeded"),
+        ];
+        let since = Timestamp::from_second(100).expect("a time");
+        assert_eq!(behind(&pods, since), ["old", "going"]);
+    }
+
+    #[test]
+    fn only_what_has_all_of_it_is_complete() {
+        let credential = |id: Option<&str>, available: &str| -> ApplicationCredential {
+            let object = json!({
+                "metadata": {"name": "glance-1"},
+                "spec": {"cloudCredentialsRef": {"cloudName": "a", "secretName": "b"},
+                    "resource": {"userRef": "glance", "secretRef": "s", "expiresAt": "2026-01-01T00:00:00Z"}},
+                "status": {"id": id, "conditions": [
+                    {"type": "Available", "status": available, "message": ""},
+                    {"type": "Progressing", "status": "True", "message": "Keystone does not answer"},
+                ]},
+            });
+            serde_json::from_value(object).expect("an ApplicationCredential")
+        };
+        let complete =
+            |id, available, secret, cloud| stored(1, &credential(id, available), secret, cloud).seen.complete;
+        assert!(complete(Some("7"), "True", true, true));
+        assert!(!complete(None, "True", true, true) && !complete(Some("7"), "False", true, true));
+        assert!(!complete(Some("7"), "True", false, true) && !complete(Some("7"), "True", true, false));
+        let away = stored(1, &credential(Some("7"), "False"), true, true);
+        assert_eq!(away.words, "Keystone does not answer");
+        assert!(!away.seen.lost && stored(1, &credential(None, "False"), false, true).seen.lost);
     }
 }

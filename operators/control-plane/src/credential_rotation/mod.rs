@@ -1,7 +1,8 @@
 //! CredentialRotation: the application credential of a service user is replaced before it expires.
 //!
-//! K-ORC makes credentials and writes each into a Secret of its own. Consumers read one Secret with a
-//! name that never changes; this controller copies the credential to use into it.
+//! The secret of a credential is chosen here and given to K-ORC in a Secret of its own; K-ORC makes
+//! the credential and tells its id. Consumers read one Secret with a name that never changes, which
+//! has the credential to use.
 
 mod facts;
 pub mod schedule;
@@ -15,19 +16,28 @@ use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
 use c5c3_api::foreign::korc::{ApplicationCredential, User};
 use c5c3_kit::{
     Applied, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError, Reader, Reference,
-    Report, Retry, States, Wanted,
+    Report, Retry, States, Touch, Wanted,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use facts::{CREDENTIAL, SWITCHED, credential_name, own_secret, stable_secret};
-pub use facts::{Facts, Stored};
-use schedule::{Current, Terms, Verdict, decide};
+use facts::{
+    CREDENTIAL, ID_KEY, ROTATE_NOW, SECRET_KEY, SWITCHED, VALUE, credential_name, encoded, own_secret,
+    stable_secret,
+};
+pub use facts::{Facts, Hidden, Stored};
+use schedule::{Current, Seen, Terms, Verdict, decide};
+
+use crate::clouds_yaml;
 
 /// The clock of the machine may jump, so it is looked at now and then.
 const LOOK: Duration = Duration::from_secs(900);
+/// The Secret of the user's login is not watched: its name is the User's to say.
+const CLOUD_LOOK: Duration = Duration::from_secs(10);
+/// Characters of a request that are remembered.
+const MAX_REQUEST: usize = 253;
 /// The roles of a service user that names none.
 const DEFAULT_ROLES: &str = "service";
 
@@ -56,6 +66,26 @@ impl Fault for Error {
     }
 }
 
+/// The annotation's value when it is one that nothing was done about yet.
+fn request(observed: &Observed<CredentialRotations>) -> Option<String> {
+    let asked = asked(&observed.object)?;
+    let honoured = |stored: &Stored| stored.request.as_ref() == Some(&asked);
+    let known =
+        rotate_now(&observed.object) == Some(&asked) || observed.facts.credentials.iter().any(honoured);
+    (!known).then_some(asked)
+}
+
+/// As long as the status takes it.
+fn asked(object: &CredentialRotation) -> Option<String> {
+    let value = object.annotations().get(ROTATE_NOW)?;
+    let value: String = value.chars().take(MAX_REQUEST).collect();
+    (!value.is_empty()).then_some(value)
+}
+
+fn rotate_now(object: &CredentialRotation) -> Option<&String> {
+    object.status.as_ref()?.rotate_now.as_ref()
+}
+
 fn verdict(observed: &Observed<CredentialRotations>) -> Verdict {
     let Observed { object, facts, now } = observed;
     let credentials: Vec<_> = facts
@@ -67,13 +97,14 @@ fn verdict(observed: &Observed<CredentialRotations>) -> Verdict {
     let last = status
         .and_then(|status| status.current_credential_ref.as_ref())
         .and_then(|reference| facts::number(&object.name_any(), &reference.name));
-    decide(
-        Terms::of(&object.spec),
-        &credentials,
-        facts.current,
-        last.unwrap_or(0),
-        *now,
-    )
+    let seen = Seen {
+        credentials: &credentials,
+        current: facts.current,
+        last: last.unwrap_or(0),
+        asked: request(observed).is_some(),
+        behind: !facts.behind.is_empty(),
+    };
+    decide(Terms::of(&object.spec), &seen, *now)
 }
 
 impl Controller for CredentialRotations {
@@ -94,19 +125,18 @@ impl Controller for CredentialRotations {
     }
 
     fn watches() -> Vec<Kind> {
-        vec![Kind::of::<User>(), Kind::of::<Secret>()]
+        vec![Kind::of::<User>()]
+    }
+
+    /// Pods that may still use an older credential.
+    fn touches() -> Vec<Touch> {
+        vec![Touch::of::<Pod>(&["list"])]
     }
 
     fn references(object: &CredentialRotation) -> Vec<Reference> {
-        let (namespace, name) = (object.namespace(), object.name_any());
+        let namespace = object.namespace();
         let namespace = namespace.as_deref();
-        let status = object.status.as_ref();
-        let current = status
-            .and_then(|status| status.current_credential_ref.as_ref())
-            .and_then(|reference| facts::number(&name, &reference.name))
-            .map(|number| Kind::of::<Secret>().named(namespace, &own_secret(&name, number)));
-        let user = Kind::of::<User>().named(namespace, &object.spec.target_service_user);
-        [user].into_iter().chain(current).collect()
+        vec![Kind::of::<User>().named(namespace, &object.spec.target_service_user)]
     }
 
     async fn observe(&self, object: &CredentialRotation, reader: &Reader) -> Result<Facts, Error> {
@@ -119,25 +149,34 @@ impl Controller for CredentialRotations {
             return Ok(Decision::want([]));
         }
         let (name, namespace) = (object.name_any(), object.namespace());
+        let secret = |name: &str| Kind::of::<Secret>().named(namespace.as_deref(), name);
         let verdict = verdict(observed);
         let mut wanted = Vec::new();
-        let mut kept: Vec<Reference> = facts
-            .credentials
-            .iter()
-            .filter(|stored| !verdict.delete.contains(&stored.seen.number))
-            .map(|stored| {
-                let name = credential_name(&name, stored.seen.number);
-                Kind::of::<ApplicationCredential>().named(namespace.as_deref(), &name)
-            })
-            .collect();
-        match verdict.using {
-            Some(current) => wanted.extend(stable(observed, current)),
-            None => kept.push(Kind::of::<Secret>().named(namespace.as_deref(), &stable_secret(&name))),
+        let mut kept = Vec::new();
+        let stay = |stored: &&Stored| !verdict.delete.contains(&stored.seen.number);
+        for stored in facts.credentials.iter().filter(stay) {
+            let number = stored.seen.number;
+            let own = credential_name(&name, number);
+            kept.push(Kind::of::<ApplicationCredential>().named(namespace.as_deref(), &own));
+            match &stored.secret {
+                // K-ORC needs it to make the credential again.
+                Some(value) if !stored.has_secret => wanted.push(chosen(object, number, value)),
+                _ => kept.push(secret(&own_secret(&name, number))),
+            }
+        }
+        match verdict.using.and_then(|current| stable(observed, current)) {
+            Some(body) => wanted.push(body),
+            None => kept.push(secret(&stable_secret(&name))),
         }
         if let Some((number, expires)) = verdict.make {
             let missing = || Error::UserMissing(object.spec.target_service_user.clone());
             let user = facts.user.as_ref().ok_or_else(missing)?;
-            wanted.push(application_credential(object, user, number, expires));
+            // One that was chosen before a crash may be in use already.
+            let fresh = || Hidden(facts.random.iter().map(|byte| format!("{byte:02x}")).collect());
+            let value = facts.chosen.get(&number).cloned().unwrap_or_else(fresh);
+            wanted.push(chosen(object, number, &value));
+            let request = request(observed);
+            wanted.push(application_credential(object, user, number, expires, request));
         }
         let decision = Decision::want(wanted.into_iter().map(Wanted::raw));
         Ok(kept.into_iter().fold(decision, Decision::keep))
@@ -154,39 +193,28 @@ impl Controller for CredentialRotations {
         }
         let verdict = verdict(observed);
         let name = object.name_any();
-        let find = |number: u64| {
-            facts
-                .credentials
-                .iter()
-                .find(|stored| stored.seen.number == number)
-        };
-        let current = verdict.using.and_then(|current| find(current.number));
-        let newest = facts.credentials.iter().max_by_key(|stored| stored.seen.number);
-        let making = match (verdict.make, newest) {
-            (Some((number, _)), _) => Some(format!("{} is being made", credential_name(&name, number))),
-            (None, Some(newest)) if !newest.seen.complete => Some(format!(
-                "{}: {}",
-                credential_name(&name, newest.seen.number),
-                newest.words
-            )),
-            _ => None,
-        };
+        let current = verdict.using.and_then(|current| facts.find(current.number));
         let states = States::default();
-        let states = match (current, making) {
-            (Some(current), None) => {
-                let text = format!(
-                    "{} is valid until {}",
-                    credential_name(&name, current.seen.number),
-                    current.seen.expires
-                );
-                states.met(ROTATION_SCHEDULED, reason::CREDENTIAL_VALID, text)
-            }
-            (Some(current), Some(making)) => {
-                let text = format!(
-                    "{making}; until then the one that expires {} is used",
-                    current.seen.expires
-                );
-                states.met(ROTATION_SCHEDULED, reason::ROTATING, text)
+        let states = match (current, making(observed, &verdict)) {
+            (Some(current), making) => {
+                let own = credential_name(&name, current.seen.number);
+                let valid = format!("{own} is valid until {}", current.seen.expires);
+                let old = retiring(observed, &verdict).map(|text| format!("; {text}"));
+                match making {
+                    None if current.seen.complete => {
+                        let text = format!("{valid}{}", old.unwrap_or_default());
+                        states.met(ROTATION_SCHEDULED, reason::CREDENTIAL_VALID, text)
+                    }
+                    None => {
+                        let text = format!("{own}: {}; consumers keep it", trouble(facts, current));
+                        states.unmet(ROTATION_SCHEDULED, reason::PROGRESSING, text)
+                    }
+                    Some(making) => states.met(
+                        ROTATION_SCHEDULED,
+                        reason::ROTATING,
+                        format!("{making}; {valid} and is used"),
+                    ),
+                }
             }
             (None, making) => {
                 let text = making.unwrap_or_else(|| "no credential can be used".to_owned());
@@ -198,14 +226,83 @@ impl Controller for CredentialRotations {
             next_rotation: Some(Time(whole_second(verdict.next))),
             current_credential_ref: current
                 .map(|current| LocalRef::new(credential_name(&name, current.seen.number))),
+            // By now what was asked for is made.
+            rotate_now: asked(object).or_else(|| rotate_now(object).cloned()),
             ..CredentialRotationStatus::default()
         });
         let at = verdict
             .next_deletion
             .map_or(verdict.next, |deletion| deletion.min(verdict.next));
         let wait = Duration::try_from(at.duration_since(*now)).unwrap_or(Duration::ZERO);
-        report.again_in(wait.clamp(Duration::from_secs(1), LOOK))
+        let longest = match facts.cloud {
+            Some(Err(_)) => CLOUD_LOOK,
+            _ => LOOK,
+        };
+        report.again_in(wait.clamp(Duration::from_secs(1), longest))
     }
+}
+
+impl Facts {
+    fn find(&self, number: u64) -> Option<&Stored> {
+        self.credentials
+            .iter()
+            .find(|stored| stored.seen.number == number)
+    }
+}
+
+/// Why one is not complete.
+fn trouble<'a>(facts: &'a Facts, stored: &'a Stored) -> &'a str {
+    match &facts.cloud {
+        Some(Err(problem)) => problem,
+        _ => &stored.words,
+    }
+}
+
+/// What becomes of a newer one than that in use.
+fn making(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<String> {
+    let Observed { object, facts, .. } = observed;
+    let name = object.name_any();
+    if let Some((number, _)) = verdict.make {
+        return Some(format!("{} is being made", credential_name(&name, number)));
+    }
+    let used = verdict.using.map_or(0, |current| current.number);
+    let newest = facts.credentials.iter().max_by_key(|stored| stored.seen.number)?;
+    (newest.seen.number > used && !newest.seen.complete).then(|| {
+        format!(
+            "{}: {}",
+            credential_name(&name, newest.seen.number),
+            trouble(facts, newest)
+        )
+    })
+}
+
+/// What becomes of older ones that were replaced on request.
+fn retiring(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<String> {
+    let Observed { object, facts, .. } = observed;
+    let current = verdict.using?;
+    let seen: Vec<_> = facts
+        .credentials
+        .iter()
+        .map(|stored| stored.seen.clone())
+        .collect();
+    let old: Vec<String> = seen
+        .iter()
+        .filter(|old| old.number < current.number && !verdict.delete.contains(&old.number))
+        .filter(|old| schedule::replaced_on_request(&seen, old.number, current.number))
+        .map(|old| credential_name(&object.name_any(), old.number))
+        .collect();
+    if old.is_empty() {
+        return None;
+    }
+    let old = old.join(", ");
+    if facts.current != Some(current) {
+        return Some(format!("consumers move on from {old}"));
+    }
+    Some(match (facts.behind.as_slice(), verdict.next_deletion) {
+        ([], Some(at)) => format!("no pod uses {old} any more, deleted at {}", whole_second(at)),
+        ([], None) => format!("no pod uses {old} any more"),
+        (pods, _) => format!("{old} is still used by {}", pods.join(", ")),
+    })
 }
 
 /// Kubernetes keeps whole seconds; a fraction would look like a change in every pass.
@@ -217,23 +314,44 @@ fn metadata(object: &CredentialRotation, name: &str) -> Value {
     json!({"namespace": object.namespace(), "name": name})
 }
 
-/// The Secret that consumers read.
+/// The Secret from which K-ORC takes the secret of a credential.
+fn chosen(object: &CredentialRotation, number: u64, value: &Hidden) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": metadata(object, &own_secret(&object.name_any(), number)),
+        "data": {VALUE: encoded(&value.0)},
+    })
+}
+
+/// The Secret that consumers read; `None` while not all of it is known.
 fn stable(observed: &Observed<CredentialRotations>, current: Current) -> Option<Value> {
-    let object = &observed.object;
+    let Observed { object, facts, .. } = observed;
     let name = object.name_any();
-    let stored = observed
-        .facts
-        .credentials
-        .iter()
-        .find(|stored| stored.seen.number == current.number)?;
+    let stored = facts.find(current.number).filter(|stored| stored.seen.complete)?;
+    let (Some(id), Some(Hidden(secret)), Some(Ok(cloud))) = (&stored.id, &stored.secret, &facts.cloud) else {
+        return None;
+    };
     let mut metadata = metadata(object, &stable_secret(&name));
     metadata["annotations"] = json!({
         CREDENTIAL: credential_name(&name, current.number),
         SWITCHED: whole_second(current.since).to_string(),
     });
-    Some(
-        json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": stored.data}),
-    )
+    let data = json!({
+        ID_KEY: encoded(id),
+        SECRET_KEY: encoded(secret),
+        clouds_yaml::KEY: encoded(&clouds_yaml::of_credential(cloud, id, secret)),
+    });
+    Some(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}))
+}
+
+/// Another one than that of an earlier rotation of this name: K-ORC would take over what that left
+/// behind in Keystone, and its secret is not ours.
+fn in_keystone(object: &CredentialRotation, number: u64) -> String {
+    let own = credential_name(&object.name_any(), number);
+    match object.uid().as_deref().and_then(|uid| uid.split('-').next()) {
+        Some(mark) => format!("{own}-{mark}"),
+        None => own,
+    }
 }
 
 fn application_credential(
@@ -241,6 +359,7 @@ fn application_credential(
     user: &User,
     number: u64,
     expires: Timestamp,
+    request: Option<String>,
 ) -> Value {
     let name = object.name_any();
     let roles = user
@@ -253,15 +372,19 @@ fn application_credential(
         .filter(|role| !role.is_empty())
         .collect();
     let own = credential_name(&name, number);
+    let mut metadata = metadata(object, &own);
+    if let Some(request) = request {
+        metadata["annotations"] = json!({ROTATE_NOW: request});
+    }
     json!({
         "apiVersion": "openstack.k-orc.cloud/v1alpha1",
         "kind": "ApplicationCredential",
-        "metadata": metadata(object, &own),
+        "metadata": metadata,
         "spec": {
             "cloudCredentialsRef": user.spec.cloud_credentials_ref,
             "managementPolicy": "managed",
             "resource": {
-                "name": own,
+                "name": in_keystone(object, number),
                 "description": format!("Made by CredentialRotation {name}"),
                 "userRef": object.spec.target_service_user,
                 "roleRefs": roles,

@@ -1,14 +1,18 @@
 //! When a credential is made, used and deleted: no cluster, no clock of its own.
 //!
-//! What the consumers read names one credential. It moves on only to one that is complete, and a
-//! credential is deleted only when it expired, a newer one is in use, and that for as long as the
-//! grace period: a clock that jumps cannot take away what is in use.
+//! What the consumers read names one credential. It moves on only to a newer one that is complete,
+//! and stays with what it has as long as that lives: a Keystone that is away for a while moves nobody.
+//! A credential is deleted only when a newer one was in use for the grace period, and not before it
+//! expired or, when somebody asked for the rotation, before the last consumer moved: a clock that
+//! jumps cannot take away what is in use.
 
 use c5c3_api::c5c3::CredentialRotationSpec;
 use jiff::{SignedDuration, Timestamp};
 
 /// The next one is made at least this long before the old one expires.
 const LEAST_OVERLAP: SignedDuration = SignedDuration::from_hours(1);
+/// Between looks at consumers that have not moved: nobody tells when they do.
+const CONSUMERS_LOOK: SignedDuration = SignedDuration::from_secs(5);
 
 /// A credential as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,9 +20,19 @@ pub struct Credential {
     pub number: u64,
     pub created: Timestamp,
     pub expires: Timestamp,
-    /// K-ORC has made it and its Secret is complete.
+    /// K-ORC has made it and its secret is known.
     pub complete: bool,
     pub deleting: bool,
+    /// Nobody knows its secret any more.
+    pub lost: bool,
+    /// Made because somebody asked for it, not because it was time.
+    pub on_request: bool,
+}
+
+impl Credential {
+    fn is_alive(&self) -> bool {
+        !self.deleting && !self.lost
+    }
 }
 
 /// What the consumers' Secret names.
@@ -26,6 +40,19 @@ pub struct Credential {
 pub struct Current {
     pub number: u64,
     pub since: Timestamp,
+}
+
+/// What was seen of a rotation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen<'a> {
+    pub credentials: &'a [Credential],
+    pub current: Option<Current>,
+    /// The highest number that was ever given out, as far as anybody remembers.
+    pub last: u64,
+    /// Somebody wants a new one now.
+    pub asked: bool,
+    /// Consumers run that started before they could have read the current one.
+    pub behind: bool,
 }
 
 /// All days of a spec as spans of time.
@@ -57,51 +84,29 @@ pub struct Verdict {
     pub delete: Vec<u64>,
     /// When the next one is due.
     pub next: Timestamp,
-    /// When the next one can be deleted.
+    /// When to look again at what is to be deleted.
     pub next_deletion: Option<Timestamp>,
 }
 
-/// `last`: the highest number that was ever given out, as far as anybody remembers.
-pub fn decide(
-    terms: Terms,
-    credentials: &[Credential],
-    current: Option<Current>,
-    last: u64,
-    now: Timestamp,
-) -> Verdict {
-    let alive = |c: &&Credential| !c.deleting;
-    let newest = credentials.iter().filter(alive).max_by_key(|c| c.number);
-    let make = newest
-        .is_none_or(|newest| due(terms, newest) <= now)
-        .then(|| (next_number(credentials, current, last), after(now, terms.valid)));
+pub fn decide(terms: Terms, seen: &Seen<'_>, now: Timestamp) -> Verdict {
+    let alive = || seen.credentials.iter().filter(|c| c.is_alive());
+    let newest = alive().max_by_key(|c| c.number);
+    let make = (seen.asked || newest.is_none_or(|newest| due(terms, newest) <= now))
+        .then(|| (next_number(seen), after(now, terms.valid)));
     let next = match (make, newest) {
         (Some((_, expires)), _) => before(expires, terms.overlap),
         (None, Some(newest)) => due(terms, newest),
         (None, None) => now,
     };
 
-    let usable = credentials
-        .iter()
-        .filter(alive)
-        .filter(|c| c.complete && c.expires > now)
-        .max_by_key(|c| c.number);
-    let using = usable.map(|best| match current {
-        Some(current) if current.number == best.number => current,
-        _ => Current {
-            number: best.number,
-            since: now,
-        },
-    });
-
-    let mut delete = Vec::new();
+    let using = using(seen, now);
+    // Nobody can use one whose secret is lost.
+    let lost = seen.credentials.iter().filter(|c| c.lost && !c.deleting);
+    let mut delete: Vec<u64> = lost.map(|c| c.number).collect();
     let mut next_deletion: Option<Timestamp> = None;
-    if let Some(in_use) = using {
-        for old in credentials
-            .iter()
-            .filter(alive)
-            .filter(|c| c.number < in_use.number)
-        {
-            let at = after(old.expires, terms.grace).max(after(in_use.since, terms.grace));
+    if let Some(using) = using {
+        for old in alive().filter(|c| c.number < using.number) {
+            let at = deletion(terms, seen, old, using, now);
             if at <= now {
                 delete.push(old.number);
             } else {
@@ -118,6 +123,47 @@ pub fn decide(
     }
 }
 
+/// A newer one that is complete, else the one in use, else any that is complete.
+fn using(seen: &Seen<'_>, now: Timestamp) -> Option<Current> {
+    let valid = || {
+        seen.credentials
+            .iter()
+            .filter(|c| c.is_alive() && c.expires > now)
+    };
+    let kept = seen
+        .current
+        .filter(|current| valid().any(|c| c.number == current.number));
+    let newest = valid().filter(|c| c.complete).max_by_key(|c| c.number);
+    match (kept, newest) {
+        (Some(current), Some(newest)) if newest.number <= current.number => Some(current),
+        (kept, None) => kept,
+        (_, Some(newest)) => Some(Current {
+            number: newest.number,
+            since: now,
+        }),
+    }
+}
+
+/// When an old one can go; a time to look again while that is not known.
+fn deletion(terms: Terms, seen: &Seen<'_>, old: &Credential, using: Current, now: Timestamp) -> Timestamp {
+    let disused = after(using.since, terms.grace);
+    let expired = after(old.expires, terms.grace).max(disused);
+    if !replaced_on_request(seen.credentials, old.number, using.number) || expired <= now {
+        return expired;
+    }
+    // Who is behind is known of the current one only, not of one that becomes it in this pass.
+    if seen.behind || seen.current != Some(using) {
+        return after(now, CONSUMERS_LOOK);
+    }
+    disused
+}
+
+/// Somebody wanted the old one replaced: it need not live until it expires.
+pub fn replaced_on_request(credentials: &[Credential], old: u64, using: u64) -> bool {
+    let between = |c: &&Credential| c.number > old && c.number <= using;
+    credentials.iter().filter(between).any(|c| c.on_request)
+}
+
 /// A shorter interval in the spec holds for a credential that was made with a longer one.
 fn due(terms: Terms, credential: &Credential) -> Timestamp {
     let ends = credential.expires.min(after(credential.created, terms.valid));
@@ -125,10 +171,10 @@ fn due(terms: Terms, credential: &Credential) -> Timestamp {
 }
 
 /// Names are not used twice.
-fn next_number(credentials: &[Credential], current: Option<Current>, last: u64) -> u64 {
-    let seen = credentials.iter().map(|c| c.number).max().unwrap_or(0);
-    let used = current.map_or(0, |current| current.number);
-    seen.max(used).max(last).saturating_add(1)
+fn next_number(seen: &Seen<'_>) -> u64 {
+    let known = seen.credentials.iter().map(|c| c.number).max().unwrap_or(0);
+    let used = seen.current.map_or(0, |current| current.number);
+    known.max(used).max(seen.last).saturating_add(1)
 }
 
 fn after(time: Timestamp, span: SignedDuration) -> Timestamp {

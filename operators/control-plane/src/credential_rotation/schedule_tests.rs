@@ -27,7 +27,25 @@ fn credential(number: u64, made: i64, complete: bool) -> Credential {
         expires: day(made + 90),
         complete,
         deleting: false,
+        lost: false,
+        on_request: false,
     }
+}
+
+fn decide(
+    terms: Terms,
+    credentials: &[Credential],
+    current: Option<Current>,
+    last: u64,
+    now: Timestamp,
+) -> Verdict {
+    let seen = Seen {
+        credentials,
+        current,
+        last,
+        ..Seen::default()
+    };
+    super::decide(terms, &seen, now)
 }
 
 const USUAL: (i64, i64, i64) = (90, 7, 1);
@@ -122,6 +140,69 @@ fn one_that_was_deleted_by_hand_is_replaced_under_a_new_name() {
 }
 
 #[test]
+fn consumers_stay_while_keystone_is_away() {
+    // In the overlap K-ORC looks at one after the other: the new one is not there first.
+    let both = |first, second| [credential(1, 0, first), credential(2, 83, second)];
+    for (first, second) in [(true, false), (false, false), (false, true), (true, true)] {
+        let verdict = decide(usual(), &both(first, second), using(2, 83), 0, day(84));
+        assert_eq!(verdict.using, using(2, 83), "{first} {second}");
+    }
+    // But one that expired serves nobody, and one that is not there either.
+    let expired = decide(usual(), &both(true, true), using(1, 0), 0, day(91));
+    assert_eq!(expired.using, using(2, 91));
+    let verdict = decide(usual(), &both(true, false)[..1], using(2, 83), 0, day(84));
+    assert_eq!(verdict.using, using(1, 84));
+}
+
+#[test]
+fn one_whose_secret_is_lost_is_replaced() {
+    let mut lost = credential(2, 83, false);
+    lost.lost = true;
+    let verdict = decide(usual(), &[credential(1, 0, true), lost], using(1, 0), 0, day(84));
+    assert_eq!((verdict.make, verdict.using), (Some((3, day(174))), using(1, 0)));
+    assert_eq!(verdict.delete, [2]);
+}
+
+#[test]
+fn a_rotation_on_request_overlaps_and_ends_when_the_last_consumer_moved() {
+    let first = credential(1, 0, true);
+    let mut seen = Seen {
+        credentials: std::slice::from_ref(&first),
+        current: using(1, 0),
+        asked: true,
+        ..Seen::default()
+    };
+    let verdict = super::decide(usual(), &seen, day(10));
+    assert_eq!((verdict.make, verdict.using), (Some((2, day(100))), using(1, 0)));
+    assert!(verdict.delete.is_empty());
+    let second = Credential {
+        on_request: true,
+        ..credential(2, 10, true)
+    };
+    let both = [first.clone(), second];
+    seen = Seen {
+        credentials: &both,
+        asked: false,
+        ..seen
+    };
+    // Even without a grace period nothing goes in the pass that moves the consumers.
+    for grace in [0, 1] {
+        let verdict = super::decide(terms(90, 7, grace), &seen, day(10));
+        assert_eq!((verdict.using, verdict.delete), (using(2, 10), vec![]));
+    }
+    seen.current = using(2, 10);
+    seen.behind = true;
+    let verdict = super::decide(terms(90, 7, 0), &seen, day(12));
+    assert_eq!(verdict.delete, Vec::<u64>::new(), "somebody uses it");
+    assert_eq!(verdict.next_deletion, Some(after(day(12), CONSUMERS_LOOK)));
+    seen.behind = false;
+    let verdict = super::decide(usual(), &seen, after(day(10), SignedDuration::from_hours(1)));
+    assert_eq!((verdict.delete, verdict.next_deletion), (vec![], Some(day(11))));
+    assert_eq!(super::decide(usual(), &seen, day(11)).delete, [1]);
+    assert_eq!(super::decide(terms(90, 7, 0), &seen, day(10)).delete, [1]);
+}
+
+#[test]
 fn a_shorter_interval_holds_for_what_was_made_before() {
     let verdict = decide(
         terms(30, 7, 1),
@@ -146,29 +227,50 @@ fn without_an_overlap_there_is_still_a_small_one() {
     assert!(verdict.make.is_some());
 }
 
-/// K-ORC and the consumers' Secret, played: K-ORC finishes what it is asked for within `delay` looks.
+/// K-ORC and the consumers' Secret, played: K-ORC finishes what it is asked for within `delay` looks
+/// and may lose sight of any of them (`away`, by bits) at any look.
 #[derive(Debug, Default)]
 struct World {
     credentials: Vec<(Credential, u8)>,
     stable: Option<Current>,
     last: u64,
+    /// Consumers that did not follow yet.
+    behind: bool,
 }
 
 impl World {
-    fn look(&mut self, terms: Terms, now: Timestamp, delay: u8) {
+    fn look(&mut self, terms: Terms, now: Timestamp, delay: u8, away: u8, asked: bool) {
         for (credential, wait) in &mut self.credentials {
             *wait = wait.saturating_sub(1);
-            credential.complete = *wait == 0;
+            credential.complete = *wait == 0 && away >> (credential.number % 8) & 1 == 0;
         }
-        let seen: Vec<Credential> = self.credentials.iter().map(|(c, _)| c.clone()).collect();
-        let verdict = decide(terms, &seen, self.stable, self.last, now);
-        assert!(
-            verdict
-                .delete
+        let credentials: Vec<Credential> = self.credentials.iter().map(|(c, _)| c.clone()).collect();
+        let seen = Seen {
+            credentials: &credentials,
+            current: self.stable,
+            last: self.last,
+            asked,
+            behind: self.behind,
+        };
+        let verdict = super::decide(terms, &seen, now);
+        let using = verdict.using.map(|c| c.number);
+        assert!(verdict.delete.iter().all(|n| Some(*n) != using), "in use");
+        if let (Some(before), Some(after)) = (self.stable, using) {
+            let lives = credentials
                 .iter()
-                .all(|n| Some(*n) != verdict.using.map(|c| c.number)),
-            "in use"
-        );
+                .any(|c| c.number == before.number && c.expires > now);
+            assert!(after >= before.number || !lives, "back to {after}: {self:?}");
+        }
+        if self.behind {
+            let valid = |n: &u64| credentials.iter().any(|c| c.number == *n && c.expires > now);
+            assert!(
+                !verdict.delete.iter().any(valid),
+                "consumers still use it: {self:?}"
+            );
+        }
+        if verdict.using.is_some() {
+            self.behind = verdict.using != self.stable;
+        }
         self.stable = verdict.using.or(self.stable);
         self.credentials
             .retain(|(c, _)| !verdict.delete.contains(&c.number));
@@ -184,45 +286,56 @@ impl World {
                 expires,
                 complete: delay == 0,
                 deleting: false,
+                lost: false,
+                on_request: asked,
             };
             self.credentials.push((fresh, delay));
         }
     }
 
+    /// The credential is in Keystone, whether K-ORC sees it or not.
     fn serves(&self, now: Timestamp) -> bool {
         let Some(current) = self.stable else { return false };
         self.credentials
             .iter()
-            .any(|(c, _)| c.number == current.number && c.complete && c.expires > now)
+            .any(|(c, wait)| c.number == current.number && *wait == 0 && c.expires > now)
     }
 }
 
 proptest! {
     /// With looks less than the overlap apart, and a K-ORC that answers before the overlap ends,
-    /// the consumers' Secret names a living credential at every instant, wherever the clock goes.
+    /// the consumers' Secret names a living credential at every instant, wherever the clock goes,
+    /// whoever asks for rotations; and it never goes back to an older one.
     #[test]
     fn there_is_no_moment_without_a_valid_credential(
         valid in 2i64..120, overlap in 1i64..60, grace in 0i64..3, delay in 0u8..3,
-        steps in prop::collection::vec(prop_oneof![8 => 0i64..100, 1 => -400i64..0], 1..200),
+        steps in prop::collection::vec(
+            (prop_oneof![8 => 0i64..100, 1 => -400i64..0], prop_oneof![3 => Just(0u8), 1 => any::<u8>()], 0u8..10),
+            1..200,
+        ),
     ) {
         let overlap = overlap.min(valid - 1);
         let terms = terms(valid, overlap, grace);
         let mut now = DAY * 1000;
         let mut world = World::default();
         for _ in 0..4 {
-            world.look(terms, second(now), delay);
+            world.look(terms, second(now), delay, 0, false);
             now += 1;
         }
         prop_assert!(world.serves(second(now)));
-        // Four looks fit into the overlap: one to notice, `delay` for K-ORC, one to switch.
-        let longest = overlap * DAY / 5;
-        for step in steps {
-            // Back as far as it likes; forward by at most a fifth of the overlap.
+        // Eight looks fit into the overlap: one to notice, `delay` for K-ORC, one to switch, and
+        // as many again for a K-ORC that was away in between.
+        let longest = overlap * DAY / 9;
+        let mut dark = 0;
+        for (step, away, whim) in steps {
+            // Back as far as it likes; forward by at most a ninth of the overlap.
             now += if step < 0 { step * DAY / 10 } else { step * longest / 100 };
             prop_assert!(world.serves(second(now)), "before the look at {now}: {world:?}");
-            world.look(terms, second(now), delay);
+            let away = if dark < 3 { away } else { 0 };
+            dark = if away == 0 { 0 } else { dark + 1 };
+            world.look(terms, second(now), delay, away, whim == 0);
             prop_assert!(world.serves(second(now)), "after the look at {now}: {world:?}");
-            prop_assert!(world.credentials.len() <= 4 + 90, "{world:?}");
+            prop_assert!(world.credentials.len() <= 4 + 200, "{world:?}");
         }
     }
 
@@ -239,13 +352,13 @@ proptest! {
             if lose_one { world.credentials.pop(); }
             if lose_secret { world.stable = None; }
             for _ in 0..5 {
-                world.look(terms, second(now), delay);
+                world.look(terms, second(now), delay, 0, false);
                 now += 60;
             }
             prop_assert!(world.serves(second(now)), "{world:?}");
             let made = world.last;
             for _ in 0..3 {
-                world.look(terms, second(now), delay);
+                world.look(terms, second(now), delay, 0, false);
             }
             prop_assert_eq!(made, world.last, "nothing is made again");
         }

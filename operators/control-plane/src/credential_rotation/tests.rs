@@ -1,7 +1,7 @@
 use super::*;
+use crate::clouds_yaml::Cloud;
 use c5c3_api::c5c3::{CredentialRotationSpec, RotationSchedule, RotationType};
 use c5c3_api::foreign::korc::{CloudCredentialsRef, UserSpec};
-use k8s_openapi::ByteString;
 
 fn at(day: i64) -> Timestamp {
     Timestamp::from_second(day * 86_400).expect("a time")
@@ -21,6 +21,7 @@ fn rotation() -> CredentialRotation {
         },
     );
     object.metadata.namespace = Some("ns".into());
+    object.metadata.uid = Some("3f2a9c1d-0000-4000-8000-000000000000".into());
     object
 }
 
@@ -47,14 +48,50 @@ fn stored(number: u64, made: i64, complete: bool) -> Stored {
             expires: at(made + 90),
             complete,
             deleting: false,
+            lost: false,
+            on_request: false,
         },
-        data: [(
-            "application_credential_id".to_owned(),
-            ByteString(format!("id-{number}").into_bytes()),
-        )]
-        .into(),
+        id: Some(format!("id-{number}")),
+        secret: Some(Hidden(format!("hush-{number}"))),
+        has_secret: true,
+        request: None,
         words: "Keystone does not answer".to_owned(),
     }
+}
+
+fn known() -> Facts {
+    let cloud = Cloud {
+        auth_url: "http://keystone/v3".to_owned(),
+        region: Some("RegionOne".to_owned()),
+    };
+    Facts {
+        user: Some(user(None)),
+        cloud: Some(Ok(cloud)),
+        random: [7; 24],
+        ..Facts::default()
+    }
+}
+
+fn since(number: u64, day: i64) -> Option<Current> {
+    Some(Current {
+        number,
+        since: at(day),
+    })
+}
+
+fn text(secret: &Value, key: &str) -> String {
+    let bytes: k8s_openapi::ByteString = serde_json::from_value(secret["data"][key].clone()).expect("bytes");
+    String::from_utf8(bytes.0).expect("text")
+}
+
+fn message(observed: &Observed<CredentialRotations>) -> String {
+    let report = CredentialRotations::report(observed, &Applied::rehearse(Decision::hold()));
+    report
+        .states()
+        .get(ROTATION_SCHEDULED)
+        .expect("reported")
+        .message
+        .clone()
 }
 
 fn observed(facts: Facts, day: i64) -> Observed<CredentialRotations> {
@@ -78,19 +115,124 @@ fn objects(observed: &Observed<CredentialRotations>) -> Vec<Value> {
 fn the_first_credential_has_the_roles_of_the_user() {
     let facts = |roles| Facts {
         user: Some(user(roles)),
-        ..Facts::default()
+        ..known()
     };
-    let [made] = objects(&observed(facts(Some("admin, service")), 0))
+    let [secret, made] = objects(&observed(facts(Some("admin, service")), 0))
         .try_into()
-        .expect("one object");
+        .expect("two objects");
+    // K-ORC reads the secret, so it is there first.
+    assert_eq!(secret["metadata"]["name"], "glance-app-credential-1");
+    assert_eq!(text(&secret, "value"), "07".repeat(24));
     assert_eq!(made["metadata"]["name"], "glance-1");
     let resource = &made["spec"]["resource"];
     assert_eq!(resource["roleRefs"], json!(["admin", "service"]));
+    assert_eq!(resource["name"], "glance-1-3f2a9c1d");
     assert_eq!(resource["secretRef"], "glance-app-credential-1");
     assert_eq!(resource["expiresAt"], "1970-04-01T00:00:00Z");
     assert_eq!(made["spec"]["cloudCredentialsRef"]["secretName"], "clouds");
-    let [made] = objects(&observed(facts(None), 0)).try_into().expect("one object");
+    let [_, made] = objects(&observed(facts(None), 0))
+        .try_into()
+        .expect("two objects");
     assert_eq!(made["spec"]["resource"]["roleRefs"], json!(["service"]));
+}
+
+#[test]
+fn a_secret_that_was_chosen_before_a_crash_is_used() {
+    let facts = Facts {
+        chosen: [(1, Hidden("before".to_owned()))].into(),
+        ..known()
+    };
+    let [secret, _] = objects(&observed(facts, 0)).try_into().expect("two objects");
+    assert_eq!(text(&secret, "value"), "before");
+}
+
+#[test]
+fn a_secret_that_was_deleted_is_put_back() {
+    let mut lost = stored(1, 0, true);
+    lost.has_secret = false;
+    let facts = Facts {
+        credentials: vec![lost],
+        current: since(1, 0),
+        ..known()
+    };
+    let [secret, stable] = objects(&observed(facts, 1)).try_into().expect("two objects");
+    assert_eq!(secret["metadata"]["name"], "glance-app-credential-1");
+    assert_eq!(text(&secret, "value"), "hush-1");
+    assert_eq!(stable["metadata"]["name"], "glance-app-credential");
+}
+
+#[test]
+fn a_request_is_honoured_once() {
+    let mut facts = Facts {
+        credentials: vec![stored(1, 0, true)],
+        current: since(1, 0),
+        ..known()
+    };
+    let ask = |facts: &Facts, status: Option<&str>| {
+        let mut observed = observed(facts.clone(), 1);
+        observed.object.metadata.annotations = Some([(ROTATE_NOW.to_owned(), "leak".to_owned())].into());
+        observed.object.status = Some(CredentialRotationStatus {
+            rotate_now: status.map(str::to_owned),
+            ..CredentialRotationStatus::default()
+        });
+        observed
+    };
+    let asked = ask(&facts, Some("before"));
+    let made = objects(&asked).pop().expect("an object");
+    assert_eq!(made["metadata"]["name"], "glance-2");
+    assert_eq!(made["metadata"]["annotations"][ROTATE_NOW], "leak");
+    let report = CredentialRotations::report(&asked, &Applied::rehearse(Decision::hold()));
+    assert_eq!(report.status_fields()["rotateNow"], "leak");
+    assert_eq!(objects(&ask(&facts, Some("leak"))).len(), 1, "the status knows");
+    // The status was not written, but the credential is there.
+    let mut second = stored(2, 1, true);
+    second.request = Some("leak".to_owned());
+    second.seen.on_request = true;
+    facts.credentials.push(second);
+    let asked = ask(&facts, None);
+    let [stable] = objects(&asked).try_into().expect("one object");
+    assert_eq!(text(&stable, "application_credential_id"), "id-2");
+    assert!(
+        message(&asked).contains("consumers move on from glance-1"),
+        "{}",
+        message(&asked)
+    );
+    facts.current = since(2, 1);
+    facts.behind = vec!["glance-abc".to_owned()];
+    let words = message(&ask(&facts, None));
+    assert!(words.contains("glance-1 is still used by glance-abc"), "{words}");
+    facts.behind.clear();
+    let words = message(&ask(&facts, None));
+    assert!(
+        words.ends_with("no pod uses glance-1 any more, deleted at 1970-01-03T00:00:00Z"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_keystone_that_is_away_changes_no_secret() {
+    let facts = Facts {
+        credentials: vec![stored(1, 0, true), stored(2, 83, false)],
+        current: since(2, 83),
+        ..known()
+    };
+    let observed = observed(facts, 84);
+    assert_eq!(objects(&observed), Vec::<Value>::new());
+    assert_eq!(
+        message(&observed),
+        "glance-2: Keystone does not answer; consumers keep it"
+    );
+}
+
+#[test]
+fn a_login_that_cannot_be_read_is_told() {
+    let facts = Facts {
+        credentials: vec![stored(1, 0, false)],
+        cloud: Some(Err("Secret clouds has no clouds.yaml: create it".to_owned())),
+        ..known()
+    };
+    let words = message(&observed(facts, 1));
+    assert_eq!(words, "glance-1: Secret clouds has no clouds.yaml: create it");
 }
 
 #[test]
@@ -101,20 +243,19 @@ fn without_its_user_it_says_so() {
 }
 
 #[test]
-fn consumers_get_a_copy_of_the_newest_complete_credential() {
+fn consumers_get_the_newest_complete_credential() {
     let facts = Facts {
-        user: Some(user(None)),
         credentials: vec![stored(1, 0, true), stored(2, 83, true)],
-        current: Some(Current {
-            number: 1,
-            since: at(0),
-        }),
-        ..Facts::default()
+        current: since(1, 0),
+        ..known()
     };
     let observed = observed(facts, 84);
     let [secret] = objects(&observed).try_into().expect("one object");
     assert_eq!(secret["metadata"]["name"], "glance-app-credential");
     assert_eq!(secret["metadata"]["annotations"][CREDENTIAL], "glance-2");
+    assert_eq!(text(&secret, "application_credential_secret"), "hush-2");
+    let clouds = text(&secret, "clouds.yaml");
+    assert!(clouds.contains("\"http://keystone/v3\"") && clouds.contains("\"hush-2\""));
     assert_eq!(
         secret["metadata"]["annotations"][SWITCHED],
         "1970-03-26T00:00:00Z"
@@ -130,13 +271,9 @@ fn consumers_get_a_copy_of_the_newest_complete_credential() {
 #[test]
 fn a_credential_that_is_not_complete_changes_nothing_for_consumers() {
     let facts = Facts {
-        user: Some(user(None)),
         credentials: vec![stored(1, 0, true), stored(2, 83, false)],
-        current: Some(Current {
-            number: 1,
-            since: at(0),
-        }),
-        ..Facts::default()
+        current: since(1, 0),
+        ..known()
     };
     let observed = observed(facts, 84);
     let [secret] = objects(&observed).try_into().expect("one object");
@@ -154,10 +291,10 @@ fn a_credential_that_is_not_complete_changes_nothing_for_consumers() {
 fn no_value_of_a_secret_is_told() {
     let facts = Facts {
         credentials: vec![stored(1, 0, true)],
-        user: Some(user(None)),
-        ..Facts::default()
+        ..known()
     };
     let observed = observed(facts, 1);
     let report = CredentialRotations::report(&observed, &Applied::rehearse(Decision::hold()));
-    assert!(!format!("{report:?}").contains("id-1"));
+    let told = format!("{report:?}");
+    assert!(!told.contains("id-1") && !told.contains("hush-1"));
 }

@@ -10,7 +10,7 @@ use super::{projection, secrets};
 pub struct Service {
     pub name: &'static str,
     pub title: &'static str,
-    /// Its kind, and the group of it.
+    /// Its kind, and the group of that.
     pub kind: &'static str,
     pub group: &'static str,
     /// Type in the catalogue of Keystone, and what it is.
@@ -34,6 +34,10 @@ impl Service {
     pub fn runs(&self, spec: &ControlPlaneSpec) -> bool {
         (self.enabled)(spec) && self.own.is_some()
     }
+
+    pub(super) fn api_version(&self) -> String {
+        format!("{}/v1alpha1", self.group)
+    }
 }
 
 impl std::fmt::Debug for Service {
@@ -46,162 +50,117 @@ pub const KEYSTONE: &str = "keystone";
 
 macro_rules! plain {
     ($field:ident) => {
-        (
-            |spec| spec.services.$field.common.enabled,
-            |spec| Some(&spec.services.$field.common),
-        )
+        Service {
+            enabled: |spec| spec.services.$field.common.enabled,
+            toggle: |spec| Some(&spec.services.$field.common),
+            name: stringify!($field),
+            group: concat!(stringify!($field), ".openstack.c5c3.io"),
+            switch: concat!("services.", stringify!($field), ".enabled"),
+            ..NONE
+        }
     };
 }
 
+/// What an entry does not say.
+const NONE: Service = Service {
+    name: "",
+    title: "",
+    kind: "",
+    group: "",
+    catalogue: ("", ""),
+    port: 0,
+    path: "",
+    messaging: false,
+    tier: 0,
+    switch: "",
+    enabled: |_| false,
+    toggle: |_| None,
+    own: None,
+};
+
 /// In the order of dependence. A new service is one more entry.
 pub static SERVICES: &[Service] = &[
-    entry(
-        "keystone",
-        "Keystone",
-        ("identity", "Identity"),
-        port::KEYSTONE,
-        "/v3",
-        0,
-        plain!(keystone),
-        Some(keystone_fields),
-    ),
-    entry(
-        "glance",
-        "Glance",
-        ("image", "Images"),
-        port::GLANCE,
-        "",
-        1,
-        plain!(glance),
-        Some(glance_fields),
-    ),
-    entry(
-        "placement",
-        "Placement",
-        ("placement", "Resource tracking"),
-        port::PLACEMENT,
-        "",
-        1,
-        plain!(placement),
-        Some(placement_fields),
-    ),
-    entry(
-        "nova",
-        "Nova",
-        ("compute", "Compute"),
-        port::NOVA,
-        "/v2.1",
-        2,
-        plain!(nova),
-        None,
-    )
-    .with_messages(),
-    entry(
-        "neutron",
-        "Neutron",
-        ("network", "Networks"),
-        port::NEUTRON,
-        "",
-        3,
-        plain!(neutron),
-        None,
-    )
-    .with_messages(),
-    entry(
-        "cinder",
-        "Cinder",
-        ("block-storage", "Volumes"),
-        port::CINDER,
-        "/v3",
-        4,
-        plain!(cinder),
-        None,
-    )
-    .with_messages(),
     Service {
-        switch: "cortex.enabled",
-        group: "cortex.c5c3.io",
-        ..entry(
-            "cortex",
-            "Cortex",
-            ("cortex", "Placement of instances"),
-            port::CORTEX,
-            "",
-            5,
-            (|spec| spec.cortex.enabled, |_| None),
-            None,
-        )
+        title: "Keystone",
+        kind: "Keystone",
+        catalogue: ("identity", "Identity"),
+        port: port::KEYSTONE,
+        path: "/v3",
+        tier: 0,
+        own: Some(keystone_fields),
+        ..plain!(keystone)
     },
     Service {
+        title: "Glance",
+        kind: "Glance",
+        catalogue: ("image", "Images"),
+        port: port::GLANCE,
+        tier: 1,
+        own: Some(glance_fields),
+        ..plain!(glance)
+    },
+    Service {
+        title: "Placement",
+        kind: "Placement",
+        catalogue: ("placement", "Resource tracking"),
+        port: port::PLACEMENT,
+        tier: 1,
+        own: Some(placement_fields),
+        ..plain!(placement)
+    },
+    Service {
+        title: "Nova",
+        kind: "Nova",
+        catalogue: ("compute", "Compute"),
+        port: port::NOVA,
+        path: "/v2.1",
+        messaging: true,
+        tier: 2,
+        ..plain!(nova)
+    },
+    Service {
+        title: "Neutron",
+        kind: "Neutron",
+        catalogue: ("network", "Networks"),
+        port: port::NEUTRON,
+        messaging: true,
+        tier: 3,
+        ..plain!(neutron)
+    },
+    Service {
+        title: "Cinder",
+        kind: "Cinder",
+        catalogue: ("block-storage", "Volumes"),
+        port: port::CINDER,
+        path: "/v3",
+        messaging: true,
+        tier: 4,
+        ..plain!(cinder)
+    },
+    Service {
+        name: "cortex",
+        title: "Cortex",
+        kind: "Cortex",
+        group: "cortex.c5c3.io",
+        catalogue: ("cortex", "Placement of instances"),
+        port: port::CORTEX,
+        tier: 5,
+        switch: "cortex.enabled",
+        enabled: |spec| spec.cortex.enabled,
+        ..NONE
+    },
+    Service {
+        name: "tempest",
+        title: "Tempest",
+        kind: "Tempest",
+        group: "tempest.openstack.c5c3.io",
+        catalogue: ("tempest", "Integration tests"),
+        tier: 6,
         switch: "tempest.enabled",
-        ..entry(
-            "tempest",
-            "Tempest",
-            ("tempest", "Integration tests"),
-            0,
-            "",
-            6,
-            (|spec| spec.tempest.enabled, |_| None),
-            None,
-        )
+        enabled: |spec| spec.tempest.enabled,
+        ..NONE
     },
 ];
-
-type Switch = (
-    fn(&ControlPlaneSpec) -> bool,
-    fn(&ControlPlaneSpec) -> Option<&ServiceToggle>,
-);
-
-#[allow(clippy::too_many_arguments)] // one line for each service reads like the table that it is
-const fn entry(
-    name: &'static str,
-    title: &'static str,
-    catalogue: (&'static str, &'static str),
-    port: u16,
-    path: &'static str,
-    tier: u8,
-    switch: Switch,
-    own: Option<fn(&ControlPlaneSpec) -> Value>,
-) -> Service {
-    Service {
-        name,
-        title,
-        kind: title,
-        group: "",
-        catalogue,
-        port,
-        path,
-        messaging: false,
-        tier,
-        switch: "",
-        enabled: switch.0,
-        toggle: switch.1,
-        own,
-    }
-}
-
-impl Service {
-    const fn with_messages(self) -> Self {
-        Service {
-            messaging: true,
-            ..self
-        }
-    }
-
-    pub(super) fn switch(&self) -> String {
-        match self.switch {
-            "" => format!("services.{}.enabled", self.name),
-            other => other.to_owned(),
-        }
-    }
-
-    pub(super) fn api_version(&self) -> String {
-        match self.group {
-            "" => format!("{}.openstack.c5c3.io/v1alpha1", self.name),
-            other => format!("{other}/v1alpha1"),
-        }
-    }
-}
 
 pub(super) fn keystone() -> &'static Service {
     // The first entry of the table above.

@@ -179,9 +179,14 @@ fn stale(live: &Value, condition: &Value) -> bool {
     )
 }
 
+/// Our kinds always say which generation they mean; those of others need not.
 fn behind(live: &Value, observed: Option<i64>) -> bool {
     let generation = live.pointer("/metadata/generation").and_then(Value::as_i64);
-    matches!((observed, generation), (Some(seen), Some(now)) if seen < now)
+    match (observed, generation) {
+        (Some(seen), Some(now)) => seen < now,
+        (None, Some(_)) => is_ours(live),
+        _ => false,
+    }
 }
 
 /// The message without the name of the condition that it was taken from.
@@ -270,6 +275,9 @@ mod tests {
             Child::of(&keystone(3, "True", "Ready", "", 3)).health,
             Health::Ready
         );
+        let mut silent = keystone(3, "True", "Ready", "", 3);
+        silent["status"]["conditions"][0]["observedGeneration"] = Value::Null;
+        assert_eq!(Child::of(&silent).health, not_processed());
     }
 
     #[test]

@@ -124,9 +124,9 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
     let internal = services::internal_url(draft, service);
     let public = services::public_url(draft, service);
     for (interface, url) in [("public", &public), ("internal", &internal), ("admin", &internal)] {
-        let endpoint = json!({
-            "serviceRef": service.name, "interface": interface, "url": url, "region": draft.spec.region, "enabled": true,
-        });
+        // An Endpoint of K-ORC has no region.
+        let endpoint =
+            json!({"serviceRef": service.name, "interface": interface, "url": url, "enabled": true});
         all.push(managed(
             draft,
             "Endpoint",
@@ -137,7 +137,7 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
     let user = json!({
         "name": service.name,
         "defaultProjectRef": "service",
-        "passwordRef": {"name": secrets::service_user(service.name), "key": "password"},
+        "passwordRef": secrets::service_user(service.name),
         "enabled": true,
     });
     let mut user = managed(draft, "User", service.name, &in_domain(draft, user));

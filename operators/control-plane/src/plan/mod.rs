@@ -33,8 +33,8 @@ pub use release::Refusal;
 pub use removal::{DELETE_VOLUMES, Removal, Volume, volumes_go};
 pub use secrets::{PASSWORD_BYTES, SeenSecret, names as secret_names};
 
-/// What was read before planning.
-#[derive(Clone, Debug, Default)]
+/// What was read before planning. It holds secrets, so it is never shown.
+#[derive(Clone, Default)]
 pub struct Seen {
     /// The objects of an earlier pass.
     pub children: BTreeMap<Reference, Child>,
@@ -77,11 +77,21 @@ impl State {
 }
 
 /// An object of a step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub enum Object {
     Apply(Value),
-    /// It stays as it is: what it would look like is not known at the moment.
+    /// It stays as it is: what it would look like is not known, or nothing is to be changed.
     Keep(Reference),
+}
+
+/// Without the fields: those of a Secret are secret.
+impl std::fmt::Debug for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Object::Apply(value) => write!(f, "Apply({})", reference(value)),
+            Object::Keep(reference) => write!(f, "Keep({reference})"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -171,6 +181,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
     services::plan_keystone(&mut draft, &rollout);
     korc::plan(&mut draft);
     services::plan_others(&mut draft, &rollout);
+    services::plan_global(&mut draft);
     let removal = match rollout.refusal {
         Some(_) => Removal::default(),
         None => Removal::of(&seen.owned, &draft.steps),

@@ -119,7 +119,13 @@ impl Rollout {
         let Some(child) = draft.seen.children.get(&reference(&draft.namespace, service)) else {
             return false;
         };
-        child.health == Health::Ready && wanted.is_some() && same_image(child.image.as_ref(), wanted.as_ref())
+        // Ready is of its newest generation, and of pods of this image; the schema has to be too.
+        child.health == Health::Ready
+            && wanted.is_some()
+            && same_image(child.image.as_ref(), wanted.as_ref())
+            && wanted
+                .as_ref()
+                .is_some_and(|image| child.installed.as_deref() == version(image))
     }
 
     /// The phase of an update, and the release that runs completely.
@@ -158,6 +164,12 @@ impl Rollout {
 fn own_image(spec: &c5c3_api::c5c3::ControlPlaneSpec, service: &Service) -> Option<Value> {
     let image = (service.toggle)(spec)?.image.as_ref()?;
     Some(json!(image))
+}
+
+/// What a service calls the version of an image.
+fn version(image: &Value) -> Option<&str> {
+    let field = |name: &str| image.get(name).and_then(Value::as_str);
+    field("tag").or_else(|| field("digest"))
 }
 
 fn same_image(a: Option<&Value>, b: Option<&Value>) -> bool {

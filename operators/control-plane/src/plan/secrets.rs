@@ -8,8 +8,9 @@ use c5c3_api::c5c3::{CloudCredentialsRef, ControlPlaneSpec};
 use c5c3_api::conditions::control_plane::CREDENTIALS_READY;
 use c5c3_api::conditions::reason;
 use k8s_openapi::ByteString;
-use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::clouds_yaml::{self, Cloud};
 
 use super::catalogue::{KEYSTONE, SERVICES, keystone};
 use super::{Draft, Object, State, Step, reference, services};
@@ -18,7 +19,6 @@ pub const PASSWORD_BYTES: usize = 24;
 
 pub const ADMIN: &str = "keystone-admin-credentials";
 const CLOUDS: &str = "k-orc-clouds-yaml";
-const CLOUDS_KEY: &str = "clouds.yaml";
 const APP_CREDENTIAL_KEYS: [&str; 2] = ["application_credential_id", "application_credential_secret"];
 
 pub fn database(service: &str) -> String {
@@ -143,12 +143,15 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
     let mut admin = None;
     for need in needs(draft.spec) {
         match settle(draft, &need) {
-            Ok((data, ours)) => {
+            Ok((data, write)) => {
                 if need.name == ADMIN {
                     admin = data.get("password").cloned();
                 }
-                if ours {
-                    objects.push(Object::Apply(secret(draft, &need.name, data)));
+                let body = |data| secret(draft, &need.name, data);
+                match write {
+                    Write::All => objects.push(Object::Apply(body(data))),
+                    Write::Nothing => objects.push(Object::Keep(reference(&body(Data::new())))),
+                    Write::NotOurs => {}
                 }
             }
             Err(state) => problem = problem.or(Some(state)),
@@ -159,15 +162,15 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
         let body = secret(draft, CLOUDS, BTreeMap::new());
         objects.push(match admin {
             Some(password) => {
-                let text = clouds_yaml(
-                    &services::internal_url(draft, keystone()),
-                    &draft.spec.region,
-                    &password,
-                );
+                let cloud = Cloud {
+                    auth_url: services::internal_url(draft, keystone()),
+                    region: Some(draft.spec.region.clone()),
+                };
+                let text = clouds_yaml::of_admin(&cloud, &String::from_utf8_lossy(&password));
                 Object::Apply(secret(
                     draft,
                     CLOUDS,
-                    [(CLOUDS_KEY.to_owned(), text.into_bytes())].into(),
+                    [(clouds_yaml::KEY.to_owned(), text.into_bytes())].into(),
                 ))
             }
             None => Object::Keep(reference(&body)),
@@ -185,8 +188,16 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
 
 type Data = BTreeMap<String, Vec<u8>>;
 
-/// What the Secret holds or will hold, and whether it is ours to write.
-fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, bool), State> {
+/// What is to be sent of a Secret.
+enum Write {
+    All,
+    /// It is complete: what was read may be older than what somebody just wrote.
+    Nothing,
+    NotOurs,
+}
+
+/// What the Secret holds or will hold.
+fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, Write), State> {
     let seen = draft.seen.secrets.get(&need.name);
     let ours = seen.is_none_or(|secret| secret.ours);
     let mut data = seen.map(|secret| secret.data.clone()).unwrap_or_default();
@@ -196,7 +207,8 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, bool), State> {
         .filter(|(key, _)| data.get(*key).is_none_or(Vec::is_empty))
         .collect();
     if lacking.is_empty() {
-        return Ok((data, ours));
+        let write = if ours { Write::Nothing } else { Write::NotOurs };
+        return Ok((data, write));
     }
     let keys: Vec<&str> = lacking.iter().map(|(key, _)| *key).collect();
     if let (None, Some(why)) = (seen, need.given) {
@@ -234,7 +246,7 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, bool), State> {
             })
             .or_insert_with(|| value.clone().into_bytes());
     }
-    Ok((data, ours))
+    Ok((data, Write::All))
 }
 
 fn secret(draft: &Draft<'_>, name: &str, data: Data) -> Value {
@@ -249,71 +261,15 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn clouds_yaml(auth_url: &str, region: &str, password: &[u8]) -> String {
-    // Text in JSON's quotes is text in YAML.
-    let quoted = |text: &str| Value::from(text).to_string();
-    let password = String::from_utf8_lossy(password);
-    format!(
-        "clouds:\n  admin:\n    auth:\n      auth_url: {}\n      username: admin\n      password: {}\n      \
-         project_name: admin\n      user_domain_name: Default\n      project_domain_name: Default\n    \
-         region_name: {}\n    identity_api_version: 3\n",
-        quoted(auth_url),
-        quoted(&password),
-        quoted(region),
-    )
-}
-
 /// Where an existing Keystone answers: `auth_url` of the cloud that korc.cloudCredentialsRef names.
 pub(super) fn existing_keystone(draft: &Draft<'_>) -> Result<String, State> {
-    #[derive(Deserialize)]
-    struct File {
-        #[serde(default)]
-        clouds: BTreeMap<String, Cloud>,
-    }
-    #[derive(Deserialize)]
-    struct Cloud {
-        auth: Option<Auth>,
-    }
-    #[derive(Deserialize)]
-    struct Auth {
-        auth_url: Option<String>,
-    }
     let wanted = clouds(draft.spec);
     let text = given_clouds(draft)?;
-    let name = &wanted.secret_name;
-    // The parser's message may quote the text, and that holds a password.
-    let file: File = serde_saphyr::from_str(&text).map_err(|_| {
-        State::failed(
-            reason::INVALID,
-            format!("Secret {name}: clouds.yaml is not the YAML that OpenStack clients read"),
-        )
-    })?;
-    let known: Vec<&str> = file.clouds.keys().map(String::as_str).collect();
-    let cloud = file.clouds.get(&wanted.cloud_name).ok_or_else(|| {
-        let text = format!(
-            "Secret {name}: clouds.yaml has no cloud {:?}, only {}; correct korc.cloudCredentialsRef.cloudName",
-            wanted.cloud_name,
-            known.join(", ")
-        );
+    let cloud = clouds_yaml::find(&text, &wanted.cloud_name).map_err(|problem| {
+        let text = format!("Secret {}: {problem}", wanted.secret_name);
         State::failed(reason::INVALID, text)
     })?;
-    let url = cloud
-        .auth
-        .as_ref()
-        .and_then(|auth| auth.auth_url.as_deref())
-        .ok_or_else(|| {
-            let text = format!(
-                "Secret {name}: cloud {:?} of clouds.yaml has no auth.auth_url",
-                wanted.cloud_name
-            );
-            State::failed(reason::INVALID, text)
-        })?;
-    let url = url.trim_end_matches('/');
-    Ok(if url.ends_with("/v3") {
-        url.to_owned()
-    } else {
-        format!("{url}/v3")
-    })
+    Ok(cloud.auth_url)
 }
 
 /// clouds.yaml of a Secret that korc.cloudCredentialsRef names.
@@ -321,14 +277,14 @@ pub(super) fn given_clouds(draft: &Draft<'_>) -> Result<String, State> {
     let name = clouds(draft.spec).secret_name;
     let secret = draft.seen.secrets.get(&name).ok_or_else(|| {
         let text = format!(
-            "Secret {name} is missing: create it with {CLOUDS_KEY}, or correct korc.cloudCredentialsRef"
+            "Secret {name} is missing: create it with clouds.yaml, or correct korc.cloudCredentialsRef"
         );
         State::failed(reason::SECRET_MISSING, text)
     })?;
-    let bytes = secret.data.get(CLOUDS_KEY).ok_or_else(|| {
+    let bytes = secret.data.get(clouds_yaml::KEY).ok_or_else(|| {
         State::failed(
             reason::KEY_MISSING,
-            format!("Secret {name} has no value under {CLOUDS_KEY}: add it"),
+            format!("Secret {name} has no value under clouds.yaml: add it"),
         )
     })?;
     Ok(String::from_utf8_lossy(bytes).into_owned())

@@ -81,22 +81,38 @@ pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
         } else if (service.enabled)(draft.spec) {
             let text = format!(
                 "{} is not supported yet: set {}: false",
-                service.title,
-                service.switch()
+                service.title, service.switch
             );
-            draft.push(Step {
-                name: service.name.to_owned(),
-                title: service.title.to_owned(),
-                part: SERVICES_READY,
-                needs: Vec::new(),
-                state: State::failed(reason::NOT_SUPPORTED, text),
-                objects: Vec::new(),
-            });
+            not_supported(draft, service.name, service.title, text);
         } else {
             let text = format!("{} is off", service.title);
             draft.add_not_required(service.name, service.title, SERVICES_READY, text);
         }
     }
+}
+
+/// What is asked for and not there yet is told: a cloud without the TLS that it should have is not Ready.
+pub(super) fn plan_global(draft: &mut Draft<'_>) {
+    let global = &draft.spec.global;
+    let asked = [
+        ("tls", "TLS", global.tls.as_ref().is_some_and(|tls| tls.enabled)),
+        ("monitoring", "Monitoring", global.monitoring.enabled),
+    ];
+    for (name, title, _) in asked.into_iter().filter(|(_, _, asked)| *asked) {
+        let text = format!("{title} is not supported yet: set global.{name}.enabled: false");
+        not_supported(draft, name, title, text);
+    }
+}
+
+fn not_supported(draft: &mut Draft<'_>, name: &str, title: &str, text: String) {
+    draft.push(Step {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        part: SERVICES_READY,
+        needs: Vec::new(),
+        state: State::failed(reason::NOT_SUPPORTED, text),
+        objects: Vec::new(),
+    });
 }
 
 pub(super) fn credential_step(service: &Service) -> String {

@@ -82,7 +82,6 @@ fn key_set(name: &'static str, path: &'static str, part: &'static str, keys: &Ro
         schedule: keys.rotation_schedule.clone(),
         most,
         readable: None,
-        lasting: false,
         status: None,
         migrate: None,
     }
@@ -182,7 +181,6 @@ impl Subject for Keystone {
                     )
                 },
                 KeySet {
-                    lasting: true,
                     migrate: Some(CREDENTIAL_MIGRATE),
                     ..key_set(
                         "credential-keys",

@@ -7,10 +7,18 @@ use serde_json::{Value, json};
 
 use crate::world::{PASSWORD, World};
 
-/// Makes a set look as if its last rotation were long ago.
+/// Makes a set look as if its last rotation, and the last new key, were long ago.
+fn age(world: &World, secret: &str) -> anyhow::Result<()> {
+    let ago = "2020-01-01T00:00:00Z";
+    let marks = json!({"c5c3.io/rotated-at": ago, "c5c3.io/staged-at": ago});
+    world.patch(
+        &format!("secret/{secret}"),
+        &json!({"metadata": {"annotations": marks}}),
+    )
+}
+
 fn rotate(world: &World, secret: &str, primary: u32) -> anyhow::Result<()> {
-    let long_ago = json!({"metadata": {"annotations": {"c5c3.io/rotated-at": "2020-01-01T00:00:00Z"}}});
-    world.patch(&format!("secret/{secret}"), &long_ago)?;
+    age(world, secret)?;
     world.until(&format!("key {primary} of {secret}"), || {
         let keys = world.get(&format!("secret/{secret}"))?;
         Ok(keys["data"].get(primary.to_string()).map(drop))

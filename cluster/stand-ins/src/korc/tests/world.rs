@@ -166,7 +166,7 @@ impl World {
             .await;
         self.secret("glance-service-user", "password", "one").await;
         let user = json!({"domainRef": "default", "defaultProjectRef": "service",
-            "passwordRef": {"name": "glance-service-user", "key": "password"}});
+            "passwordRef": "glance-service-user"});
         self.managed::<User>("glance", user).await;
         let credential = json!({"userRef": "glance", "roleRefs": ["service"], "secretRef": "glance-1",
             "expiresAt": "2099-01-01T00:00:00Z"});

@@ -173,6 +173,98 @@ async fn secrets_of_others_are_used_and_ours_never_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_password_that_somebody_changes_is_not_changed_back() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.until_there("Keystone", "keystone").await;
+    let patch = json!({"stringData": {"password": "by hand"}});
+    let name = "glance-db-credentials";
+    let params = kube::api::PatchParams::default();
+    let patch = kube::api::Patch::Merge(&patch);
+    world
+        .secrets
+        .patch(name, &params, &patch)
+        .await
+        .expect("accepted");
+    world.bring_up().await;
+    let kept = world
+        .secrets
+        .get(name)
+        .await
+        .expect("there")
+        .data
+        .unwrap_or_default();
+    assert_eq!(kept["password"].0, b"by hand");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ready_has_the_words_of_the_program_that_fails() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.ready("MariaDB", "mariadb").await;
+    world.ready("Memcached", "memcached").await;
+    let words = "db-sync failed: (1045, \"Access denied for user 'keystone'@'10.0.0.7' (using password: YES)\"); \
+                 pod keystone-setup-x7k2p: exit code 1";
+    world
+        .fail(
+            "Keystone",
+            "keystone",
+            "Failed",
+            &format!("DatabaseReady: {words}"),
+        )
+        .await;
+    let ready = world.until("Ready", "False", "Failed").await;
+    assert_eq!(ready.message, format!("Keystone: {words}"));
+    let keystone = world.until("KeystoneReady", "False", "Failed").await;
+    assert_eq!(keystone.message, ready.message);
+    let service = world.status().await.services.remove("keystone").expect("listed");
+    assert_eq!(service.message.as_deref(), Some(ready.message.as_str()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cloud_on_servers_of_others_becomes_ready() {
+    let world = World::start().await;
+    world
+        .apply(
+            "cloud",
+            &json!({"spec": {"infrastructure": {
+                "database": {"replicas": null, "host": "db.example.com", "port": 3307},
+                "cache": {"replicas": null, "servers": ["cache.example.com:11211"]},
+                "messaging": {"hosts": ["rabbit.example.com:5672"]},
+            }}}),
+        )
+        .await;
+    let missing = world.until("Ready", "False", "SecretMissing").await;
+    assert!(
+        missing.message.contains("-db-credentials is missing"),
+        "{}",
+        missing.message
+    );
+    for service in ["keystone", "glance", "placement"] {
+        let secret = json!({"metadata": {"name": format!("{service}-db-credentials")},
+            "stringData": {"username": service, "password": "theirs"}});
+        let secret = serde_json::from_value(secret).expect("a Secret");
+        let params = kube::api::PostParams::default();
+        world.secrets.create(&params, &secret).await.expect("created");
+    }
+    world.until("InfrastructureReady", "True", "NotRequired").await;
+    world.bring_up_services().await;
+    let keystone = world.until_there("Keystone", "keystone").await;
+    assert_eq!(keystone["spec"]["database"]["host"], "db.example.com");
+    assert_eq!(
+        keystone["spec"]["cache"]["servers"],
+        json!(["cache.example.com:11211"])
+    );
+    for (kind, name) in [
+        ("MariaDB", "mariadb"),
+        ("Memcached", "memcached"),
+        ("RabbitmqCluster", "rabbitmq"),
+    ] {
+        assert!(world.get(kind, name).await.is_none(), "{kind}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn bad_input_is_told_and_what_runs_is_left_alone() {
     let world = World::start().await;
     world.apply("cloud", &json!({})).await;

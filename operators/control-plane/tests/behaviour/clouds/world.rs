@@ -6,7 +6,7 @@ use c5c3_control_plane::{Settings, run};
 use c5c3_kit::stop::Stopper;
 use c5c3_kit::{Clusters, Metrics, Stop};
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually};
@@ -134,7 +134,7 @@ impl World {
         .await;
     }
 
-    async fn say(&self, kind: &str, name: &str, status: Value) {
+    pub async fn say(&self, kind: &str, name: &str, status: Value) {
         let patch = json!({"status": status});
         let params = PatchParams::default();
         self.api(kind)
@@ -143,26 +143,19 @@ impl World {
             .expect("accepted");
     }
 
-    /// K-ORC made the credential and wrote its Secret.
+    /// K-ORC made the credential, with the secret that it was given.
     pub async fn credential_made(&self, name: &str) {
         let live = self.until_there("ApplicationCredential", name).await;
-        let secret = live["spec"]["resource"]["secretRef"]
-            .as_str()
-            .expect("named")
-            .to_owned();
-        let body = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
-            "stringData": {
-                "application_credential_id": format!("id of {name}"),
-                "application_credential_secret": format!("secret of {name}"), "clouds.yaml": "clouds: {}",
-            },
-        });
-        let secret: Secret = serde_json::from_value(body).expect("a Secret");
-        self.secrets
-            .create(&PostParams::default(), &secret)
+        let secret = live["spec"]["resource"]["secretRef"].as_str().expect("named");
+        let secret = self
+            .secrets
+            .get(secret)
             .await
-            .expect("created");
-        self.ready("ApplicationCredential", name).await;
+            .expect("there before the credential");
+        assert!(secret.data.unwrap_or_default()["value"].0.len() >= 32);
+        let mut status = well("ApplicationCredential", &live);
+        status["id"] = json!(format!("id of {name}"));
+        self.say("ApplicationCredential", name, status).await;
     }
 
     pub async fn korc_ready(&self) {
@@ -187,6 +180,11 @@ impl World {
     pub async fn bring_up(&self) {
         self.ready("MariaDB", "mariadb").await;
         self.ready("Memcached", "memcached").await;
+        self.bring_up_services().await;
+    }
+
+    /// The same with infrastructure that is up already.
+    pub async fn bring_up_services(&self) {
         self.ready("Keystone", "keystone").await;
         self.until_there("User", "placement").await;
         self.until_there("CredentialRotation", "placement").await;

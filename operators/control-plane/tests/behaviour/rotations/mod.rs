@@ -1,7 +1,7 @@
 //! CredentialRotation, with K-ORC in the hands of the test.
 
-use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_harness::eventually;
 
@@ -25,6 +25,11 @@ async fn rotation(world: &World) {
 }
 
 async fn user(world: &World) {
+    let clouds = "clouds: {admin: {auth: {auth_url: 'http://keystone/v3'}}}";
+    let secret = json!({"metadata": {"name": "clouds"}, "stringData": {"clouds.yaml": clouds}});
+    let secret: Secret = serde_json::from_value(secret).expect("a Secret");
+    let params = PostParams::default();
+    world.secrets.create(&params, &secret).await.expect("created");
     let spec = json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "clouds"}, "managementPolicy": "managed",
         "resource": {"name": "nova"}});
     apply(world, "User", "nova", &spec).await;
@@ -120,4 +125,61 @@ async fn a_credential_is_made_used_and_replaced_when_it_is_lost() {
     ] {
         world.until_gone(kind, name).await;
     }
+}
+
+async fn annotate(world: &World, value: &str) {
+    let patch = json!({"metadata": {"annotations": {"c5c3.io/rotate-now": value}}});
+    let params = PatchParams::default();
+    let rotations = world.api("CredentialRotation");
+    rotations
+        .patch("nova", &params, &Patch::Merge(&patch))
+        .await
+        .expect("accepted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rotation_on_request_takes_nothing_away_from_who_still_uses_it() {
+    let world = World::start().await;
+    user(&world).await;
+    let spec = json!({"targetServiceUser": "nova", "schedule": {"intervalDays": 90, "preRotationDays": 7}, "gracePeriodDays": 0});
+    apply(&world, "CredentialRotation", "nova", &spec).await;
+    world.credential_made("nova-1").await;
+    until_credential(&world, "nova-1").await;
+    let pods: Api<Pod> = Api::namespaced(world.cluster.client(), &world.namespace);
+    let pod = json!({"metadata": {"name": "nova-api", "labels": {"app.kubernetes.io/instance": "nova"}},
+        "spec": {"containers": [{"name": "api", "image": "x"}]}});
+    let pod: Pod = serde_json::from_value(pod).expect("a Pod");
+    pods.create(&PostParams::default(), &pod).await.expect("created");
+    // Times are whole seconds.
+    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+
+    annotate(&world, "first").await;
+    world.until_there("ApplicationCredential", "nova-2").await;
+    until_credential(&world, "nova-1").await;
+    world.credential_made("nova-2").await;
+    until_credential(&world, "nova-2").await;
+    let message = async |part: &str| {
+        eventually(&format!("the message has {part:?}"), async || {
+            let live = world.get("CredentialRotation", "nova").await?;
+            live["status"]["conditions"]
+                .to_string()
+                .contains(part)
+                .then_some(live)
+        })
+        .await
+    };
+    let live = message("nova-1 is still used by nova-api").await;
+    assert_eq!(live["status"]["rotateNow"], "first");
+    assert!(world.get("ApplicationCredential", "nova-1").await.is_some());
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete("nova-api", &now).await.expect("deleted");
+    world.until_gone("ApplicationCredential", "nova-1").await;
+    world.until_gone("Secret", "nova-app-credential-1").await;
+    until_credential(&world, "nova-2").await;
+    assert!(
+        world.get("ApplicationCredential", "nova-3").await.is_none(),
+        "once"
+    );
+    annotate(&world, "second").await;
+    world.until_there("ApplicationCredential", "nova-3").await;
 }

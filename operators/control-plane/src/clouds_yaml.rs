@@ -1,0 +1,136 @@
+//! `clouds.yaml`, as OpenStack clients read it. What is said about one never quotes it: it holds secrets.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The key of a Secret that holds one.
+pub const KEY: &str = "clouds.yaml";
+
+/// Where a cloud is; not how to log in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cloud {
+    /// With its version.
+    pub auth_url: String,
+    pub region: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    #[error("clouds.yaml is not the YAML that OpenStack clients read")]
+    NotYaml,
+    #[error("clouds.yaml has no cloud {name:?}, only {}; correct cloudCredentialsRef.cloudName", known.join(", "))]
+    NoCloud { name: String, known: Vec<String> },
+    #[error("cloud {0:?} of clouds.yaml has no auth.auth_url")]
+    NoAddress(String),
+}
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(default)]
+    clouds: BTreeMap<String, Entry>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    auth: Option<Auth>,
+    region_name: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Auth {
+    auth_url: Option<String>,
+}
+
+pub fn find(text: &str, name: &str) -> Result<Cloud, Unreadable> {
+    // The parser's message may quote the text.
+    let mut file: File = serde_saphyr::from_str(text).map_err(|_| Unreadable::NotYaml)?;
+    let Some(entry) = file.clouds.remove(name) else {
+        return Err(Unreadable::NoCloud {
+            name: name.to_owned(),
+            known: file.clouds.into_keys().collect(),
+        });
+    };
+    let url = entry.auth.and_then(|auth| auth.auth_url);
+    let url = url.ok_or_else(|| Unreadable::NoAddress(name.to_owned()))?;
+    let url = url.trim_end_matches('/');
+    Ok(Cloud {
+        auth_url: if url.ends_with("/v3") {
+            url.to_owned()
+        } else {
+            format!("{url}/v3")
+        },
+        region: entry.region_name,
+    })
+}
+
+/// Text in JSON's quotes is text in YAML.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// A login with a password, as cloud `admin`.
+pub fn of_admin(cloud: &Cloud, password: &str) -> String {
+    let auth = format!(
+        "      username: admin\n      password: {}\n      project_name: admin\n      \
+         user_domain_name: Default\n      project_domain_name: Default\n",
+        quoted(password)
+    );
+    written("admin", "", cloud, &auth)
+}
+
+/// A login with an application credential, as cloud `openstack`.
+pub fn of_credential(cloud: &Cloud, id: &str, secret: &str) -> String {
+    let auth = format!(
+        "      application_credential_id: {}\n      application_credential_secret: {}\n",
+        quoted(id),
+        quoted(secret)
+    );
+    written(
+        "openstack",
+        "    auth_type: v3applicationcredential\n",
+        cloud,
+        &auth,
+    )
+}
+
+fn written(name: &str, type_: &str, cloud: &Cloud, auth: &str) -> String {
+    let region = cloud.region.as_deref().map(quoted);
+    let region = region.map(|region| format!("    region_name: {region}\n"));
+    format!(
+        "clouds:\n  {name}:\n{type_}    auth:\n      auth_url: {}\n{auth}{}    identity_api_version: 3\n",
+        quoted(&cloud.auth_url),
+        region.unwrap_or_default(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let cloud = Cloud {
+            auth_url: "http://keystone.ns.svc:5000/v3".to_owned(),
+            region: Some("no: rth".to_owned()),
+        };
+        assert_eq!(find(&of_admin(&cloud, "p\"w: #"), "admin"), Ok(cloud.clone()));
+        let text = of_credential(&cloud, "id", "s'\"");
+        assert_eq!(find(&text, "openstack"), Ok(cloud));
+        let read: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let auth = &read["clouds"]["openstack"]["auth"];
+        assert_eq!(auth["application_credential_secret"], "s'\"");
+    }
+
+    #[test]
+    fn addresses_get_their_version() {
+        let find = |url: &str| find(&format!("clouds: {{a: {{auth: {{auth_url: '{url}'}}}}}}"), "a");
+        for url in ["https://x", "https://x/", "https://x/v3", "https://x/v3/"] {
+            assert_eq!(
+                find(url).map(|cloud| cloud.auth_url).as_deref(),
+                Ok("https://x/v3")
+            );
+        }
+    }
+}
