@@ -138,9 +138,13 @@ impl<'a> Run<'a> {
             conditions: before.conditions.clone(),
             ..before
         };
+        let suspended = is_true(&status, "Suspended");
         if self.spec.suspend.unwrap_or(false) {
             self.stop(&self.active, decision);
             status.start_time = None;
+            if !suspended {
+                self.tell(false, "Suspended", "Job suspended", decision);
+            }
             set_condition(
                 &mut status,
                 "Suspended",
@@ -151,7 +155,8 @@ impl<'a> Run<'a> {
             );
             return status;
         }
-        if is_true(&status, "Suspended") {
+        if suspended {
+            self.tell(false, "Resumed", "Job resumed", decision);
             set_condition(
                 &mut status,
                 "Suspended",
@@ -166,6 +171,7 @@ impl<'a> Run<'a> {
             self.stop(&self.active, decision);
             set_condition(&mut status, "FailureTarget", true, reason, message, self.now);
             if tally.is_settled() {
+                self.tell(true, reason, message, decision);
                 set_condition(&mut status, "Failed", true, reason, message, self.now);
             }
             status.active = None;
@@ -183,6 +189,7 @@ impl<'a> Run<'a> {
             set_condition(&mut status, "SuccessCriteriaMet", true, reason, text, self.now);
             // Done is what has been counted, not what is still to be.
             if tally.is_settled() {
+                self.tell(false, "Completed", "Job completed", decision);
                 set_condition(&mut status, "Complete", true, reason, text, self.now);
                 status.completion_time = Some(Time(self.now));
             }
@@ -191,6 +198,15 @@ impl<'a> Run<'a> {
         }
         self.start_missing(done, &tally.indexes, decision);
         status
+    }
+
+    fn tell(&self, warning: bool, reason: &'static str, message: &str, decision: &mut Decision) {
+        decision.push(Action::Event {
+            target: Target::of(self.job),
+            warning,
+            reason,
+            message: message.into(),
+        });
     }
 
     fn is_indexed(&self) -> bool {

@@ -63,8 +63,7 @@ pub fn decide(world: &World, name: &str, now: Timestamp) -> Decision {
         _ => Some(NOT_READY),
     };
     let here: Vec<&Pod> = on_it().collect();
-    let counted = here.iter().any(|pod| counts_seconds(pod));
-    taint(node, wanted, counted, now, &mut decision);
+    taint(node, wanted, &here, now, &mut decision);
     for pod in here {
         if wanted.is_some() {
             mark_not_ready(node, pod, now, &mut decision);
@@ -84,12 +83,13 @@ pub fn evicts(node: &Node) -> bool {
             .any(|taint| taint.effect == "NoExecute")
 }
 
-fn counts_seconds(pod: &Pod) -> bool {
+/// Whether the pod bears the taint for some seconds only.
+fn counts_seconds(pod: &Pod, taint: &Taint) -> bool {
     let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref());
     tolerations
         .into_iter()
         .flatten()
-        .any(|toleration| toleration.toleration_seconds.is_some())
+        .any(|toleration| toleration.toleration_seconds.is_some() && tolerates(toleration, taint))
 }
 
 fn ready_condition(node: &Node) -> Option<&NodeCondition> {
@@ -130,8 +130,8 @@ fn mark_unknown(node: &Node, now: Timestamp, decision: &mut Decision) {
     decision.push(replace(node, Some("status"), body));
 }
 
-/// The taints of health and cordon. `counted`: a pod tolerates for seconds, so it must be known since when.
-fn taint(node: &Node, wanted: Option<&str>, counted: bool, now: Timestamp, decision: &mut Decision) {
+/// The taints of health and cordon; and since when there is one that a pod bears for seconds.
+fn taint(node: &Node, wanted: Option<&str>, here: &[&Pod], now: Timestamp, decision: &mut Decision) {
     let old = node
         .spec
         .as_ref()
@@ -171,11 +171,10 @@ fn taint(node: &Node, wanted: Option<&str>, counted: bool, now: Timestamp, decis
         add(key, "NoSchedule");
         add(key, "NoExecute");
     }
-    for taint in taints
-        .iter_mut()
-        .filter(|taint| counted && taint.effect == "NoExecute")
-    {
-        taint.time_added.get_or_insert(Time(now));
+    for taint in taints.iter_mut().filter(|taint| taint.effect == "NoExecute") {
+        if taint.time_added.is_none() && here.iter().any(|pod| counts_seconds(pod, taint)) {
+            taint.time_added = Some(Time(now));
+        }
     }
     if taints != old {
         let body = json!({"spec": {"taints": to_value(&taints)}});
