@@ -151,7 +151,12 @@ impl Server {
             .into_iter()
             .flatten()
             .collect();
-        tasks.extend(clusters.map(|cluster| tokio::spawn(crds::run(service.clone(), cluster.clone()))));
+        tasks.extend(clusters.map(|cluster| {
+            let (service, cluster) = (service.clone(), cluster.clone());
+            controllers::keep("custom resource definitions", move || {
+                crds::run(service.clone(), cluster.clone())
+            })
+        }));
         let mut address = None;
         if let Some((listener, bound, tls)) = socket {
             let stopping = core.stopping.clone();

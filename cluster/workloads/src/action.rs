@@ -51,8 +51,11 @@ pub enum Action {
         reason: &'static str,
         message: String,
     },
-    /// The directory of a released volume.
-    RemoveDirectory(PathBuf),
+    /// The directory of a released volume; what follows waits until it is gone.
+    RemoveDirectory {
+        path: PathBuf,
+        then: Box<Action>,
+    },
 }
 
 /// What to do now, and when to look again though nothing changed.

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use croner::Cron;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, CronJobStatus, Job};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -56,38 +56,60 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     decision
 }
 
-/// The times that a schedule names, in its zone.
-struct Times {
-    cron: Cron,
-    zone: TimeZone,
+/// The times that a schedule names: by the clock of a zone, or so many seconds after each other.
+enum Times {
+    Clock { cron: Box<Cron>, zone: TimeZone },
+    Every(i64),
 }
 
 impl Times {
     fn of(spec: &CronJobSpec) -> Result<Self, String> {
-        let cron = Cron::from_str(&spec.schedule)
-            .map_err(|error| format!("spec.schedule {:?}: {error}", spec.schedule))?;
+        let wrong = |why: &dyn std::fmt::Display| format!("spec.schedule {:?}: {why}", spec.schedule);
+        let schedule = match spec.schedule.trim() {
+            "@midnight" => "@daily",
+            other => other,
+        };
+        if let Some(pause) = schedule.strip_prefix("@every ") {
+            let pause: SignedDuration = pause.trim().parse().map_err(|error| wrong(&error))?;
+            return Ok(Self::Every(pause.as_secs().max(1)));
+        }
+        let cron = Cron::from_str(schedule).map_err(|error| wrong(&error))?;
         let zone = match spec.time_zone.as_deref() {
             None | Some("" | "Etc/UTC" | "UTC") => TimeZone::UTC,
             Some(name) => TimeZone::get(name).map_err(|error| format!("spec.timeZone {name:?}: {error}"))?,
         };
-        Ok(Self { cron, zone })
+        Ok(Self::Clock {
+            cron: Box::new(cron),
+            zone,
+        })
     }
 
-    fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        let next = self
-            .cron
-            .find_next_occurrence(&after.to_zoned(self.zone.clone()), false)
-            .ok()?;
-        Some(next.timestamp())
+    /// The next time after `now`; `last` is the one before.
+    fn next(&self, last: Timestamp, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Clock { cron, zone } => {
+                let next = cron.find_next_occurrence(&now.to_zoned(zone.clone()), false);
+                next.ok().map(|time| time.timestamp())
+            }
+            Self::Every(pause) => {
+                let whole = now.duration_since(last).as_secs().max(0) / pause;
+                Some(pods::later(last, whole.saturating_add(1).saturating_mul(*pause)))
+            }
+        }
     }
 
-    /// The last time in `(after, now]`; earlier ones in it are missed for good.
+    /// The last time in `(after, now]`, if there is one. Earlier ones that were missed stay missed.
     fn last_due(&self, after: Timestamp, now: Timestamp) -> Option<Timestamp> {
-        let last = self
-            .cron
-            .find_previous_occurrence(&now.to_zoned(self.zone.clone()), true)
-            .ok()?
-            .timestamp();
+        let last = match self {
+            Self::Clock { cron, zone } => {
+                let last = cron.find_previous_occurrence(&now.to_zoned(zone.clone()), true);
+                last.ok()?.timestamp()
+            }
+            Self::Every(pause) => {
+                let whole = now.duration_since(after).as_secs().max(0) / pause;
+                pods::later(after, whole.saturating_mul(*pause))
+            }
+        };
         (last > after && last <= now).then_some(last)
     }
 }
@@ -106,13 +128,22 @@ fn start(
     let last = status.last_schedule_time.as_ref().map_or(created, |time| time.0);
     let oldest = spec
         .starting_deadline_seconds
-        .map(|deadline| pods::later(now, -deadline));
-    if let Some(next) = times.next(now) {
+        .map(|deadline| pods::later(now, deadline.saturating_neg()));
+    if let Some(next) = times.next(last, now) {
         decision.again(next);
     }
     let Some(due) = times.last_due(last, now) else {
         return;
     };
+    let job = job_at(cron, due);
+    // The name carries the time, so the same start is never made twice; and it counts only when
+    // it is there, so a start that was refused is tried again.
+    let name = job["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let key = (cron.namespace().unwrap_or_default(), name);
+    if world.jobs.get(&key).is_some() {
+        status.last_schedule_time = Some(Time(due));
+        return;
+    }
     if oldest.is_some_and(|oldest| due < oldest) {
         return;
     }
@@ -126,17 +157,7 @@ fn start(
         }
         _ => {}
     }
-    let job = job_at(cron, due);
-    // The name carries the time, so the same start is never made twice.
-    let name = job["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    if world
-        .jobs
-        .get(&(cron.namespace().unwrap_or_default(), name))
-        .is_none()
-    {
-        decision.push(Action::Create(job));
-    }
-    status.last_schedule_time = Some(Time(due));
+    decision.push(Action::Create(job));
 }
 
 fn job_at(cron: &CronJob, due: Timestamp) -> Value {
@@ -266,5 +287,103 @@ mod tests {
             serde_json::from_value(json!({"schedule": "61 * * * *", "jobTemplate": {}})).expect("a spec");
         let error = Times::of(&spec).err().expect("refused");
         assert!(error.contains("spec.schedule \"61 * * * *\""), "{error}");
+    }
+
+    fn times(schedule: &str, zone: Option<&str>) -> Times {
+        let spec = json!({"schedule": schedule, "timeZone": zone, "jobTemplate": {}});
+        Times::of(&serde_json::from_value(spec).expect("a spec")).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The next `count` times, as they follow each other.
+    fn following(times: &Times, from: &str, count: usize) -> Vec<String> {
+        let mut at: Timestamp = from.parse().expect("a time");
+        let mut all = Vec::new();
+        for _ in 0..count {
+            at = times.next(at, at).expect("a next time");
+            all.push(at.to_string());
+        }
+        all
+    }
+
+    #[test]
+    fn a_zone_decides_what_the_clock_says() {
+        let berlin = times("30 9 * * *", Some("Europe/Berlin"));
+        assert_eq!(
+            following(&berlin, "2026-01-10T00:00:00Z", 1),
+            ["2026-01-10T08:30:00Z"]
+        );
+        assert_eq!(
+            following(&berlin, "2026-07-10T00:00:00Z", 1),
+            ["2026-07-10T07:30:00Z"]
+        );
+        let kolkata = times("0 0 * * *", Some("Asia/Kolkata"));
+        assert_eq!(
+            following(&kolkata, "2026-01-10T00:00:00Z", 1),
+            ["2026-01-10T18:30:00Z"]
+        );
+    }
+
+    #[test]
+    fn an_hour_that_is_left_out_or_comes_twice_makes_one_start_a_day() {
+        let berlin = times("30 2 * * *", Some("Europe/Berlin"));
+        // On March 29 the clock goes from 2 to 3: the start is as soon as the hour is over.
+        assert_eq!(
+            following(&berlin, "2026-03-28T00:00:00Z", 3),
+            [
+                "2026-03-28T01:30:00Z",
+                "2026-03-29T01:00:00Z",
+                "2026-03-30T00:30:00Z"
+            ]
+        );
+        // On October 25 the clock goes from 3 back to 2.
+        assert_eq!(
+            following(&berlin, "2026-10-24T12:00:00Z", 2),
+            ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]
+        );
+        let hourly = times("0 * * * *", Some("Europe/Berlin"));
+        assert_eq!(
+            following(&hourly, "2026-10-24T23:30:00Z", 3),
+            [
+                "2026-10-25T00:00:00Z",
+                "2026-10-25T01:00:00Z",
+                "2026-10-25T02:00:00Z"
+            ],
+            "each hour that passes counts"
+        );
+    }
+
+    #[test]
+    fn every_counts_from_the_last_start() {
+        let every = times("@every 1h30m", None);
+        assert_eq!(
+            following(&every, "2026-01-01T00:10:00Z", 2),
+            ["2026-01-01T01:40:00Z", "2026-01-01T03:10:00Z"]
+        );
+        let mut sim = Sim::default();
+        sim.learn(cron(json!({"schedule": "@every 2m"})));
+        sim.settle();
+        sim.pass(241);
+        assert_eq!(sim.world.jobs.iter().count(), 2);
+    }
+
+    #[test]
+    fn a_start_that_was_refused_is_not_written_down() {
+        let mut sim = Sim::default();
+        sim.learn(cron(json!({})));
+        let at = pods::later(now(), 301);
+        let key = ("n".to_owned(), "rotate".to_owned());
+        let decision = decide(&sim.world, &key, at);
+        assert!(
+            matches!(decision.actions.as_slice(), [Action::Create(_)]),
+            "{decision:?}"
+        );
+        sim.pass(301);
+        let status = sim
+            .world
+            .cron_jobs
+            .get(&key)
+            .and_then(|cron| cron.status.clone())
+            .expect("a status");
+        assert_eq!(status.last_schedule_time, Some(Time(pods::later(now(), 300))));
     }
 }

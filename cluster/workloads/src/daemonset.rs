@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetStatus};
-use k8s_openapi::api::core::v1::{Node, Pod, PodTemplateSpec, Toleration};
+use k8s_openapi::api::core::v1::{Node, Pod, PodSpec, PodTemplateSpec, Toleration};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
@@ -41,7 +41,11 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
         decision.push(first);
         return decision;
     }
-    let Some(update) = known.last().map(|revision| revision.name_any()) else {
+    decision.actions = pods::claims::<Pod, _>(world, set.as_ref(), &spec.selector, |_| true);
+    let (Some(update), true) = (
+        known.last().map(|revision| revision.name_any()),
+        decision.actions.is_empty(),
+    ) else {
         return decision;
     };
     let template = daemon_template(&spec.template, &update);
@@ -52,11 +56,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
             by_node.entry(node).or_default().push(pod);
         }
     }
-    let probe = Pod {
-        spec: template.spec.clone(),
-        ..Default::default()
-    };
-    let suits = |node: &Node| filter::node_suits(&probe, node).is_ok();
+    let pod_spec = template.spec.clone().unwrap_or_default();
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
     let mut status = DaemonSetStatus {
         observed_generation: set.metadata.generation,
@@ -78,29 +78,27 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
             target: Target::of(pod),
             grace: None,
         }));
-        match (suits(node), kept) {
-            (true, None) => {
-                status.desired_number_scheduled += 1;
-                // The last pod still ends: two at once on one node would fight.
-                if there.iter().all(|pod| pods::is_finished(pod)) {
-                    decision.push(Action::Create(pod_on(set, &template, &name)));
-                }
+        let (starts, stays) = verdict(&pod_spec, node);
+        status.desired_number_scheduled += i32::from(starts);
+        let Some(pod) = kept else {
+            // The last pod still ends: two at once on one node would fight.
+            if starts && there.iter().all(|pod| pods::is_finished(pod)) {
+                decision.push(Action::Create(pod_on(set, &template, &name)));
             }
-            (true, Some(pod)) => {
-                status.desired_number_scheduled += 1;
-                count(&mut status, pod, &update, min_ready, now, &mut decision);
-                if pod.labels().get(REVISION_HASH) != Some(&update) {
-                    outdated.push(pod);
-                }
-            }
-            (false, Some(pod)) => {
-                status.number_misscheduled += 1;
-                decision.push(Action::Delete {
-                    target: Target::of(pod),
-                    grace: None,
-                });
-            }
-            (false, None) => {}
+            continue;
+        };
+        if starts {
+            count(&mut status, pod, &update, min_ready, now, &mut decision);
+        } else {
+            status.number_misscheduled += 1;
+        }
+        if !stays {
+            decision.push(Action::Delete {
+                target: Target::of(pod),
+                grace: None,
+            });
+        } else if starts && pod.labels().get(REVISION_HASH) != Some(&update) {
+            outdated.push(pod);
         }
     }
     for pod in by_node
@@ -123,6 +121,16 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
         .extend(revision::surplus(&known, spec.revision_history_limit, &[&update]));
     decision.status(set.as_ref(), set.status.as_ref(), &status);
     decision
+}
+
+/// Whether a pod starts on the node, and whether one that is there stays.
+fn verdict(spec: &PodSpec, node: &Node) -> (bool, bool) {
+    if !filter::selects_node(spec, node) {
+        return (false, false);
+    }
+    let stays = filter::untolerated(spec, node, &["NoExecute"]).is_none();
+    let starts = stays && filter::untolerated(spec, node, &["NoSchedule"]).is_none();
+    (starts, stays)
 }
 
 fn count(
@@ -186,12 +194,13 @@ fn daemon_template(template: &PodTemplateSpec, revision: &str) -> PodTemplateSpe
         .labels
         .get_or_insert_default();
     labels.insert(REVISION_HASH.into(), revision.into());
-    let tolerations = template
-        .spec
-        .get_or_insert_default()
-        .tolerations
-        .get_or_insert_default();
-    for (key, effect) in TOLERATED {
+    let spec = template.spec.get_or_insert_default();
+    let network = spec
+        .host_network
+        .unwrap_or(false)
+        .then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
+    let tolerations = spec.tolerations.get_or_insert_default();
+    for (key, effect) in TOLERATED.into_iter().chain(network) {
         tolerations.push(Toleration {
             key: Some(key.into()),
             operator: Some("Exists".into()),
@@ -207,3 +216,7 @@ fn pod_on(set: &DaemonSet, template: &PodTemplateSpec, node: &str) -> serde_json
     pod["spec"]["nodeName"] = node.into();
     pod
 }
+
+#[cfg(test)]
+#[path = "daemonset_tests.rs"]
+mod tests;

@@ -1,5 +1,7 @@
 //! Deployment: one ReplicaSet for each template it ever had, the newest of them scaled up.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -27,7 +29,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     if pods::is_terminating(deployment.as_ref()) {
         return decision;
     }
-    decision.actions = pods::adoptions::<ReplicaSet, _>(world, deployment.as_ref(), &spec.selector);
+    decision.actions = pods::claims::<ReplicaSet, _>(world, deployment.as_ref(), &spec.selector, |_| true);
     if !decision.actions.is_empty() {
         return decision;
     }
@@ -106,27 +108,44 @@ fn same_template(set: &ReplicaSet, template: &PodTemplateSpec) -> bool {
         .is_some_and(|own| bare(own) == bare(template))
 }
 
+/// The annotations that a Deployment hands on to its current ReplicaSet.
+fn told(deployment: &Deployment) -> BTreeMap<String, String> {
+    let mut annotations = deployment.annotations().clone();
+    for own in [
+        "kubectl.kubernetes.io/last-applied-configuration",
+        REVISION,
+        REVISION_HISTORY,
+    ] {
+        annotations.remove(own);
+    }
+    annotations
+}
+
 /// The current ReplicaSet has the highest revision; a rollback makes an old one current again.
 fn keep_revision(deployment: &Deployment, set: &ReplicaSet, revision: i64, decision: &mut Decision) {
     let own = revision_of(set);
     let shown = if own < revision { revision } else { own };
-    let mut metadata = json!({});
+    // What is said of the Deployment later, such as the cause of the change, is said of its set too.
+    let mut annotations = told(deployment);
+    annotations.retain(|name, value| set.annotations().get(name) != Some(value));
     if own < revision {
-        metadata["annotations"] = json!({REVISION: revision.to_string()});
+        annotations.insert(REVISION.into(), revision.to_string());
         if own > 0 {
             let history = set
                 .annotations()
                 .get(REVISION_HISTORY)
                 .map(|past| format!("{past},{own}"));
-            metadata["annotations"][REVISION_HISTORY] = json!(history.unwrap_or_else(|| own.to_string()));
+            annotations.insert(
+                REVISION_HISTORY.into(),
+                history.unwrap_or_else(|| own.to_string()),
+            );
         }
-        if let Some(cause) = deployment.annotations().get("kubernetes.io/change-cause") {
-            metadata["annotations"]["kubernetes.io/change-cause"] = json!(cause);
-        }
+    }
+    if !annotations.is_empty() {
         decision.push(Action::Patch {
             target: Target::of(set),
             subresource: None,
-            body: json!({"metadata": metadata}),
+            body: json!({"metadata": {"annotations": annotations}}),
         });
     }
     let min_ready = |seconds: Option<i32>| seconds.unwrap_or(0);
@@ -196,8 +215,7 @@ fn create(
         .match_labels
         .get_or_insert_default()
         .insert(TEMPLATE_HASH.into(), hash);
-    let mut annotations = deployment.annotations().clone();
-    annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    let mut annotations = told(deployment);
     annotations.insert(REVISION.into(), revision.to_string());
     decision.push(Action::Create(json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",

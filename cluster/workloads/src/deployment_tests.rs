@@ -179,3 +179,62 @@ fn a_settled_deployment_asks_for_nothing() {
     let decision = decide(&sim.world, &("n".into(), "web".into()), crate::testing::now());
     assert_eq!(decision.actions, []);
 }
+
+#[test]
+fn a_pod_lost_after_the_rollout_does_not_start_its_clock() {
+    let mut sim = Sim::default();
+    sim.learn(deployment(2, json!({})));
+    sim.run_all();
+    let name = sim.world.pods.iter().next().unwrap().name_any();
+    sim.remove("Pod", &name);
+    sim.settle();
+    sim.jump(700);
+    assert_eq!(
+        progressing(&sim),
+        ("True".into(), "NewReplicaSetAvailable".into())
+    );
+    set_image(&mut sim, "two");
+    sim.settle();
+    assert_eq!(
+        progressing(&sim).1,
+        "ReplicaSetUpdated",
+        "the next one counts again"
+    );
+}
+
+#[test]
+fn the_cause_of_a_change_reaches_the_current_set_when_it_is_told_later() {
+    let mut sim = Sim::default();
+    sim.learn(deployment(1, json!({})));
+    sim.run_all();
+    sim.change::<Deployment>("web", |deployment| {
+        let cause = (
+            "kubernetes.io/change-cause".to_owned(),
+            "a better image".to_owned(),
+        );
+        deployment.annotations_mut().extend([cause]);
+    });
+    sim.settle();
+    let set = sim.world.replica_sets.iter().next().unwrap();
+    assert_eq!(set.annotations()["kubernetes.io/change-cause"], "a better image");
+    assert_eq!(set.annotations()[REVISION], "1");
+}
+
+#[test]
+fn a_refused_pod_shows_on_the_deployment() {
+    let mut sim = Sim::default();
+    sim.learn(deployment(1, json!({})));
+    sim.settle();
+    let set = sim.world.replica_sets.iter().next().unwrap().name_any();
+    sim.change::<ReplicaSet>(&set, |set| {
+        set.status = serde_json::from_value(json!({"replicas": 0, "conditions": [
+            {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "no such account"}]}))
+        .unwrap();
+    });
+    let decision = decide(&sim.world, &("n".into(), "web".into()), crate::testing::now());
+    let text = format!("{:?}", decision.actions);
+    assert!(
+        text.contains("ReplicaFailure") && text.contains("no such account"),
+        "{text}"
+    );
+}

@@ -4,22 +4,24 @@
 //! does not know the last one. That is what keeps a pod from being made twice.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::stream::{self, BoxStream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::Client;
+use kube::api::Api;
 use kube::runtime::watcher;
-use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
 
-use crate::action::{Action, Target};
+use crate::act::{Failure, Learned, carry_out};
+use crate::action::Action;
+use crate::events::{Tale, Writer, source};
 use crate::table::{Key, key_of};
 use crate::task::{Task, tasks};
-use crate::world::{Cached, Changed, World, for_each_kind, resource};
+use crate::world::{Cached, Changed, World, for_each_kind};
 
 /// How the controllers run.
 #[derive(Debug, Clone)]
@@ -30,6 +32,7 @@ pub struct Config {
 
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
+const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// Puts an object of some kind into its table.
 type Put = Box<dyn FnOnce(&mut World) -> Option<Changed> + Send>;
@@ -96,11 +99,26 @@ mod k8s {
     pub use k8s_openapi::api::storage::v1::*;
 }
 
-/// Runs the controllers until `stop` resolves.
+/// Runs the controllers until `stop` resolves. All they know is in the API, so after a fault they
+/// begin anew.
 pub async fn run(client: Client, config: Config, stop: impl Future<Output = ()>) {
-    let (mut inputs, mut unlisted) = watches(&client);
-    let mut engine = Engine::new(client, config);
     tokio::pin!(stop);
+    loop {
+        let turn = AssertUnwindSafe(watch_and_work(&client, &config, stop.as_mut()));
+        if turn.catch_unwind().await.is_ok() {
+            return;
+        }
+        tracing::error!("the workload controllers panicked and start anew");
+        tokio::select! {
+            () = &mut stop => return,
+            () = tokio::time::sleep(AFTER_PANIC) => {}
+        }
+    }
+}
+
+async fn watch_and_work(client: &Client, config: &Config, mut stop: Pin<&mut impl Future<Output = ()>>) {
+    let (mut inputs, mut unlisted) = watches(client);
+    let mut engine = Engine::new(client.clone(), config.clone());
     loop {
         let wake = engine.next_wake();
         tokio::select! {
@@ -127,7 +145,7 @@ pub async fn run(client: Client, config: Config, stop: impl Future<Output = ()>)
 struct Engine {
     client: Client,
     config: Config,
-    events: Recorder,
+    events: Writer,
     world: World,
     queue: BTreeSet<Task>,
     timers: BTreeMap<Timestamp, BTreeSet<Task>>,
@@ -139,18 +157,14 @@ struct Engine {
 
 impl Engine {
     fn new(client: Client, config: Config) -> Self {
-        let events = Recorder::new(
-            client.clone(),
-            Reporter {
-                controller: "workloads".into(),
-                instance: None,
-            },
-        );
         Self {
+            events: Writer::start(client.clone()),
             client,
             config,
-            events,
-            world: World::default(),
+            world: World {
+                started: Timestamp::now(),
+                ..World::default()
+            },
             queue: BTreeSet::new(),
             timers: BTreeMap::new(),
             due: HashMap::new(),
@@ -234,31 +248,7 @@ impl Engine {
                 self.failures.remove(&task);
                 continue;
             }
-            let done = futures::future::join_all(
-                decision
-                    .actions
-                    .into_iter()
-                    .map(|action| carry_out(&self.client, &self.events, action)),
-            )
-            .await;
-            let mut failed = false;
-            for outcome in done {
-                match outcome {
-                    Ok(Learned::Object(object)) => {
-                        let changed = self.world.learn(object);
-                        self.enqueue(changed);
-                    }
-                    Ok(Learned::Gone(target)) => {
-                        let changed = self.world.forget(&target.kind, &target.key);
-                        self.enqueue(changed);
-                    }
-                    Ok(Learned::Nothing) => {}
-                    Err(error) => {
-                        tracing::warn!(?task, %error, "not carried out, trying again");
-                        failed = true;
-                    }
-                }
-            }
+            let failed = self.carry_out_all(&task, decision.actions).await;
             if failed {
                 let tries = self.failures.entry(task.clone()).or_default();
                 *tries = tries.saturating_add(1);
@@ -268,6 +258,74 @@ impl Engine {
             } else {
                 self.failures.remove(&task);
             }
+        }
+    }
+
+    /// Does what a task decided, takes in what the server answered, and tells of it. True: something failed.
+    async fn carry_out_all(&mut self, task: &Task, actions: Vec<Action>) -> bool {
+        let mut todo = Vec::new();
+        for action in actions {
+            match action {
+                Action::Event {
+                    target,
+                    warning,
+                    reason,
+                    message,
+                } => self.events.write(target, source(task), warning, reason, message),
+                action => todo.push((Tale::of(&self.world, task, &action), action)),
+            }
+        }
+        let done = todo
+            .into_iter()
+            .map(|(tale, action)| carry_out(&self.client, action).map(|outcome| (tale, outcome)));
+        let mut failed = false;
+        for (tale, outcome) in futures::future::join_all(done).await {
+            if let Some(tale) = &tale {
+                self.tell(task, tale, &outcome);
+            }
+            match outcome {
+                Ok(Learned::Object(object)) => {
+                    let changed = self.world.learn(object);
+                    self.enqueue(changed);
+                }
+                Ok(Learned::Gone(target)) => {
+                    let changed = self.world.forget(&target.kind, &target.key);
+                    self.enqueue(changed);
+                }
+                Ok(Learned::Nothing) => {}
+                Err(error) => {
+                    // What is known is outdated: the watch will tell, and then it is decided again.
+                    if error.is_conflict() {
+                        tracing::debug!(?task, %error, "somebody else was faster, trying again");
+                    } else {
+                        tracing::warn!(?task, %error, "not carried out, trying again");
+                    }
+                    failed = true;
+                }
+            }
+        }
+        failed
+    }
+
+    fn tell(&mut self, task: &Task, tale: &Tale, outcome: &Result<Learned, Failure>) {
+        let told = match outcome {
+            Ok(Learned::Nothing) => None,
+            Ok(Learned::Object(object)) => {
+                self.world.refused.remove(tale.owner());
+                tale.done(object.pointer("/metadata/name").and_then(|name| name.as_str()))
+            }
+            Ok(Learned::Gone(_)) => tale.done(None),
+            Err(error) => {
+                let why = error.message();
+                if tale.is_creation() {
+                    self.world.refused.insert(tale.owner().to_owned(), why.clone());
+                }
+                tale.failed(&why)
+            }
+        };
+        if let Some((warning, reason, message)) = told {
+            self.events
+                .write(tale.about().clone(), source(task), warning, reason, message);
         }
     }
 }
@@ -285,150 +343,4 @@ fn keys(world: &World, kind: &str) -> BTreeSet<Key> {
     }
     for_each_kind!(each);
     BTreeSet::new()
-}
-
-enum Learned {
-    Object(Value),
-    Gone(Target),
-    Nothing,
-}
-
-fn api(client: &Client, kind: &str, namespace: &str) -> Result<Api<DynamicObject>, kube::Error> {
-    // Actions name only kinds of the table.
-    let resource = resource(kind).ok_or(kube::Error::LinesCodecMaxLineLengthExceeded)?;
-    Ok(match namespace {
-        "" => Api::all_with(client.clone(), &resource),
-        _ => Api::namespaced_with(client.clone(), namespace, &resource),
-    })
-}
-
-async fn carry_out(client: &Client, events: &Recorder, action: Action) -> Result<Learned, kube::Error> {
-    let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
-    match action {
-        Action::Create(object) => {
-            let text = |pointer: &str| {
-                object
-                    .pointer(pointer)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            let api = api(client, &text("/kind"), &text("/metadata/namespace"))?;
-            let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
-            match api.create(&PostParams::default(), &object).await {
-                Ok(made) => Ok(learned(made)),
-                // Named objects are made once: somebody was faster, and the watch will tell.
-                Err(kube::Error::Api(status)) if status.code == 409 && object.metadata.name.is_some() => {
-                    Ok(Learned::Nothing)
-                }
-                Err(error) => Err(error),
-            }
-        }
-        Action::Patch {
-            target,
-            subresource,
-            body,
-        } => {
-            let api = api(client, &target.kind, &target.key.0)?;
-            let (params, patch) = (PatchParams::default(), Patch::Merge(&body));
-            let answer = match subresource {
-                Some(sub) => api.patch_subresource(sub, &target.key.1, &params, &patch).await,
-                None => api.patch(&target.key.1, &params, &patch).await,
-            };
-            match answer {
-                Ok(object) => Ok(learned(object)),
-                Err(error) if gone(&error) => Ok(Learned::Nothing),
-                Err(error) => Err(error),
-            }
-        }
-        Action::Delete { target, grace } => {
-            let api = api(client, &target.kind, &target.key.0)?;
-            let params = DeleteParams {
-                grace_period_seconds: grace,
-                propagation_policy: Some(kube::api::PropagationPolicy::Background),
-                preconditions: Some(Preconditions {
-                    uid: Some(target.uid.clone()).filter(|uid| !uid.is_empty()),
-                    resource_version: None,
-                }),
-                ..DeleteParams::default()
-            };
-            match api.delete(&target.key.1, &params).await {
-                Ok(answer) => Ok(
-                    match answer
-                        .left()
-                        .filter(|object| object.metadata.deletion_timestamp.is_some())
-                    {
-                        Some(object) => learned(object),
-                        None => Learned::Gone(target),
-                    },
-                ),
-                Err(error) if gone(&error) => Ok(Learned::Gone(target)),
-                // Another object has the name by now.
-                Err(kube::Error::Api(status)) if status.code == 409 => Ok(Learned::Nothing),
-                Err(error) => Err(error),
-            }
-        }
-        Action::Bind { target, node } => {
-            let api = api(client, "Pod", &target.key.0)?;
-            let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": target.key.1, "namespace": target.key.0, "uid": target.uid},
-                "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
-            let _: Value = match api
-                .create_subresource("binding", &target.key.1, &PostParams::default(), &binding)
-                .await
-            {
-                Ok(answer) => answer,
-                Err(error) if gone(&error) => return Ok(Learned::Nothing),
-                Err(error) => return Err(error),
-            };
-            // Read back, so that the next pod is placed with this one in sight.
-            Ok(api
-                .get_opt(&target.key.1)
-                .await?
-                .map_or(Learned::Nothing, learned))
-        }
-        Action::Event {
-            target,
-            warning,
-            reason,
-            message,
-        } => {
-            let event = Event {
-                type_: if warning {
-                    EventType::Warning
-                } else {
-                    EventType::Normal
-                },
-                reason: reason.into(),
-                note: Some(message),
-                action: reason.into(),
-                secondary: None,
-            };
-            let about = ObjectReference {
-                api_version: resource(&target.kind).map(|resource| resource.api_version),
-                kind: Some(target.kind.clone()),
-                namespace: Some(target.key.0.clone()).filter(|namespace| !namespace.is_empty()),
-                name: Some(target.key.1.clone()),
-                uid: Some(target.uid.clone()),
-                ..Default::default()
-            };
-            // An event that is lost harms nobody.
-            if let Err(error) = events.publish(&event, &about).await {
-                tracing::debug!(%error, "event not written");
-            }
-            Ok(Learned::Nothing)
-        }
-        Action::RemoveDirectory(path) => {
-            if let Err(error) = tokio::fs::remove_dir_all(&path).await
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                tracing::warn!(path = %path.display(), %error, "volume directory not removed");
-            }
-            Ok(Learned::Nothing)
-        }
-    }
-}
-
-fn learned(mut object: DynamicObject) -> Learned {
-    object.managed_fields_mut().clear();
-    serde_json::to_value(object).map_or(Learned::Nothing, Learned::Object)
 }

@@ -12,9 +12,10 @@ use serde_json::Value;
 use crate::action::{Action, Decision, Target};
 use crate::pods::{self, PodName};
 use crate::table::Key;
+use crate::tracking::{self, TRACKED, Tally};
 use crate::world::World;
 
-const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// Delay after the first failure; each further one doubles it.
 const FIRST_DELAY: i64 = 10;
 const LONGEST_DELAY: i64 = 360;
@@ -29,6 +30,13 @@ pub fn finished_as(job: &Job) -> Option<&str> {
 
 pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
+    let live = world
+        .jobs
+        .get(key)
+        .filter(|job| !pods::is_terminating(job.as_ref()) && finished_as(job).is_none());
+    // Pods that nobody counts any more must not be kept.
+    let counting = live.and_then(|job| job.uid());
+    decision.actions = tracking::let_go(world, key, counting.as_deref());
     let Some(job) = world.jobs.get(key) else {
         return decision;
     };
@@ -43,7 +51,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
         return decision;
     }
     let owned: Vec<&Pod> = world.pods.owned_by(&uid).map(AsRef::as_ref).collect();
-    let run = Run::new(job, spec, &owned, now);
+    let run = Run::new(job, spec, owned, now);
     let status = run.turn(&mut decision);
     decision.status(job.as_ref(), job.status.as_ref(), &status);
     decision
@@ -77,6 +85,7 @@ struct Run<'a> {
     job: &'a Job,
     spec: &'a JobSpec,
     now: Timestamp,
+    owned: Vec<&'a Pod>,
     active: Vec<&'a Pod>,
     terminating: i32,
     failed: Vec<&'a Pod>,
@@ -84,7 +93,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(job: &'a Job, spec: &'a JobSpec, owned: &[&'a Pod], now: Timestamp) -> Self {
+    fn new(job: &'a Job, spec: &'a JobSpec, owned: Vec<&'a Pod>, now: Timestamp) -> Self {
         let phase = |wanted: &str| {
             owned
                 .iter()
@@ -94,7 +103,7 @@ impl<'a> Run<'a> {
         };
         let terminating = owned
             .iter()
-            .filter(|pod| !pods::is_finished(pod) && pods::is_terminating(**pod))
+            .filter(|pod| !tracking::has_ended(pod) && pods::is_terminating(**pod))
             .count();
         Self {
             job,
@@ -104,22 +113,19 @@ impl<'a> Run<'a> {
             terminating: number(terminating),
             failed: phase("Failed"),
             succeeded: phase("Succeeded"),
+            owned,
         }
     }
 
     fn turn(&self, decision: &mut Decision) -> JobStatus {
         let before = self.job.status.clone().unwrap_or_default();
-        let indexes: BTreeSet<i32> = self.succeeded.iter().filter_map(|pod| index_of(pod)).collect();
-        let succeeded = if self.is_indexed() {
-            indexes.len()
-        } else {
-            self.succeeded.len()
-        };
+        let tally = Tally::of(&before, &self.owned, self.is_indexed());
+        decision.actions.extend(tally.counted(&before, &self.owned));
         let mut status = JobStatus {
             start_time: before.start_time.clone(),
-            // Pods may be removed by hand; what was counted stays counted.
-            succeeded: Some(number(succeeded).max(before.succeeded.unwrap_or(0))).filter(|n| *n > 0),
-            failed: Some(number(self.failed.len()).max(before.failed.unwrap_or(0))).filter(|n| *n > 0),
+            succeeded: Some(tally.succeeded).filter(|n| *n > 0),
+            failed: Some(tally.failed).filter(|n| *n > 0),
+            uncounted_terminated_pods: tally.uncounted(),
             ready: Some(number(
                 self.active.iter().filter(|pod| pods::is_ready(pod)).count(),
             )),
@@ -127,61 +133,92 @@ impl<'a> Run<'a> {
             active: Some(number(self.active.len())).filter(|n| *n > 0),
             completed_indexes: self
                 .is_indexed()
-                .then(|| ranges(&indexes))
+                .then(|| tracking::ranges(&tally.indexes))
                 .filter(|text| !text.is_empty()),
             conditions: before.conditions.clone(),
             ..before
         };
+        let suspended = is_true(&status, "Suspended");
         if self.spec.suspend.unwrap_or(false) {
-            self.stop_active(decision);
+            self.stop(&self.active, decision);
             status.start_time = None;
+            if !suspended {
+                self.tell(false, "Suspended", "Job suspended", decision);
+            }
             set_condition(
                 &mut status,
                 "Suspended",
+                true,
                 "JobSuspended",
-                "Job suspended".into(),
+                "Job suspended",
                 self.now,
             );
             return status;
         }
+        if suspended {
+            self.tell(false, "Resumed", "Job resumed", decision);
+            set_condition(
+                &mut status,
+                "Suspended",
+                false,
+                "JobResumed",
+                "Job resumed",
+                self.now,
+            );
+        }
         status.start_time = status.start_time.or(Some(Time(self.now)));
-        if let Some((reason, message)) = self.failure(&status, decision) {
-            self.stop_active(decision);
-            set_condition(&mut status, "FailureTarget", reason, message.clone(), self.now);
-            set_condition(&mut status, "Failed", reason, message, self.now);
+        if let Some((reason, message)) = self.failure(&status, tally.all_failed(), decision) {
+            self.stop(&self.active, decision);
+            set_condition(&mut status, "FailureTarget", true, reason, message, self.now);
+            if tally.is_settled() {
+                self.tell(true, reason, message, decision);
+                set_condition(&mut status, "Failed", true, reason, message, self.now);
+            }
             status.active = None;
             return status;
         }
-        let done = status.succeeded.unwrap_or(0);
+        let done = tally.all_succeeded();
         let complete = match self.spec.completions {
             Some(wanted) => done >= wanted,
             // A work queue is done when one pod succeeded and none runs any more.
             None => done > 0 && self.active.is_empty() || done >= self.spec.parallelism.unwrap_or(1).max(1),
         };
         if complete {
-            self.stop_active(decision);
-            let text = "Reached expected number of succeeded pods".to_owned();
-            set_condition(
-                &mut status,
-                "SuccessCriteriaMet",
-                "CompletionsReached",
-                text.clone(),
-                self.now,
-            );
-            set_condition(&mut status, "Complete", "CompletionsReached", text, self.now);
-            status.completion_time = Some(Time(self.now));
+            self.stop(&self.active, decision);
+            let (reason, text) = ("CompletionsReached", "Reached expected number of succeeded pods");
+            set_condition(&mut status, "SuccessCriteriaMet", true, reason, text, self.now);
+            // Done is what has been counted, not what is still to be.
+            if tally.is_settled() {
+                self.tell(false, "Completed", "Job completed", decision);
+                set_condition(&mut status, "Complete", true, reason, text, self.now);
+                status.completion_time = Some(Time(self.now));
+            }
             status.active = None;
             return status;
         }
-        self.start_missing(done, &indexes, decision);
+        self.start_missing(done, &tally.indexes, decision);
         status
+    }
+
+    fn tell(&self, warning: bool, reason: &'static str, message: &str, decision: &mut Decision) {
+        decision.push(Action::Event {
+            target: Target::of(self.job),
+            warning,
+            reason,
+            message: message.into(),
+        });
     }
 
     fn is_indexed(&self) -> bool {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
 
-    fn failure(&self, status: &JobStatus, decision: &mut Decision) -> Option<(&'static str, String)> {
+    fn failure(
+        &self,
+        status: &JobStatus,
+        failed: i32,
+        decision: &mut Decision,
+    ) -> Option<(&'static str, &'static str)> {
         let retries = self.spec.backoff_limit.unwrap_or(6);
         // With restartPolicy OnFailure the container restarts in its pod: those count too.
         let restarts: i32 = self
@@ -204,10 +241,11 @@ impl<'a> Run<'a> {
             .as_ref()
             .and_then(|spec| spec.restart_policy.as_deref())
             == Some("OnFailure");
-        if status.failed.unwrap_or(0) > retries || on_failure && restarts > retries {
+        let restarted = on_failure && restarts > 0 && restarts >= retries;
+        if failed > retries || restarted {
             return Some((
                 "BackoffLimitExceeded",
-                "Job has reached the specified backoff limit".into(),
+                "Job has reached the specified backoff limit",
             ));
         }
         let deadline = self.spec.active_deadline_seconds?;
@@ -215,20 +253,22 @@ impl<'a> Run<'a> {
         if until <= self.now {
             return Some((
                 "DeadlineExceeded",
-                "Job was active longer than specified deadline".into(),
+                "Job was active longer than specified deadline",
             ));
         }
         decision.again(until);
         None
     }
 
-    fn stop_active(&self, decision: &mut Decision) {
-        decision
-            .actions
-            .extend(self.active.iter().map(|pod| Action::Delete {
+    /// Ends pods that are not to be counted.
+    fn stop(&self, active: &[&Pod], decision: &mut Decision) {
+        for pod in active {
+            decision.actions.extend(pods::without_finalizer(*pod, TRACKED));
+            decision.push(Action::Delete {
                 target: Target::of(*pod),
                 grace: None,
-            }));
+            });
+        }
     }
 
     fn start_missing(&self, done: i32, completed: &BTreeSet<i32>, decision: &mut Decision) {
@@ -243,12 +283,7 @@ impl<'a> Run<'a> {
             let mut active = self.active.clone();
             pods::by_deletion_rank(&mut active, self.now);
             let surplus = usize::try_from(running - wanted).unwrap_or(0);
-            decision
-                .actions
-                .extend(active.into_iter().take(surplus).map(|pod| Action::Delete {
-                    target: Target::of(pod),
-                    grace: None,
-                }));
+            self.stop(&active[..surplus.min(active.len())], decision);
             return;
         }
         let missing = wanted - running - self.terminating;
@@ -292,6 +327,8 @@ impl<'a> Run<'a> {
         let mut template = self.spec.template.clone();
         let name = self.job.name_any();
         let meta = template.metadata.get_or_insert_default();
+        let finalizers = meta.finalizers.get_or_insert_default();
+        finalizers.push(TRACKED.into());
         let labels = meta.labels.get_or_insert_default();
         for (key, value) in [
             ("job-name", &name),
@@ -334,11 +371,11 @@ impl<'a> Run<'a> {
     }
 }
 
-fn number(count: usize) -> i32 {
+pub fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-fn index_of(pod: &Pod) -> Option<i32> {
+pub fn index_of(pod: &Pod) -> Option<i32> {
     pod.annotations().get(INDEX)?.parse().ok()
 }
 
@@ -361,128 +398,38 @@ fn ended_at(pod: &Pod) -> Option<Timestamp> {
         .or_else(|| pod.creation_timestamp().map(|time| time.0))
 }
 
-/// `0,2-4`, as Kubernetes writes completed indexes.
-fn ranges(indexes: &BTreeSet<i32>) -> String {
-    let mut runs: Vec<(i32, i32)> = Vec::new();
-    for index in indexes {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == *index => *last = *index,
-            _ => runs.push((*index, *index)),
-        }
-    }
-    let text = runs.into_iter().map(|(first, last)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
-    });
-    text.collect::<Vec<_>>().join(",")
+fn is_true(status: &JobStatus, kind: &str) -> bool {
+    let mut conditions = status.conditions.iter().flatten();
+    conditions.any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
-fn set_condition(status: &mut JobStatus, kind: &str, reason: &str, message: String, now: Timestamp) {
+fn set_condition(
+    status: &mut JobStatus,
+    kind: &str,
+    holds: bool,
+    reason: &str,
+    message: &str,
+    now: Timestamp,
+) {
+    let wanted = if holds { "True" } else { "False" };
     let conditions = status.conditions.get_or_insert_default();
     if conditions
         .iter()
-        .any(|condition| condition.type_ == kind && condition.status == "True")
+        .any(|condition| condition.type_ == kind && condition.status == wanted)
     {
         return;
     }
     conditions.retain(|condition| condition.type_ != kind);
     conditions.push(JobCondition {
         type_: kind.into(),
-        status: "True".into(),
+        status: wanted.into(),
         reason: Some(reason.into()),
-        message: Some(message),
+        message: Some(message.into()),
         last_probe_time: Some(Time(now)),
         last_transition_time: Some(Time(now)),
     });
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Sim;
-    use serde_json::json;
-
-    fn job(extra: Value) -> Value {
-        let mut job = json!({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"namespace": "n", "name": "sync", "uid": "j"},
-            "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}});
-        for (key, value) in extra.as_object().expect("an object") {
-            job["spec"][key] = value.clone();
-        }
-        job
-    }
-
-    fn state(sim: &Sim) -> Option<String> {
-        sim.world
-            .jobs
-            .iter()
-            .next()
-            .and_then(|job| finished_as(job).map(str::to_owned))
-    }
-
-    #[test]
-    fn it_completes_when_enough_pods_succeeded() {
-        let mut sim = Sim::default();
-        sim.learn(job(json!({"completions": 3, "parallelism": 2})));
-        sim.settle();
-        assert_eq!(
-            sim.world.pods.iter().filter(|pod| pods::is_active(pod)).count(),
-            2
-        );
-        for _ in 0..3 {
-            sim.end_pod("Succeeded");
-            sim.settle();
-        }
-        assert_eq!(state(&sim).as_deref(), Some("Complete"));
-        assert_eq!(sim.world.pods.iter().count(), 3);
-    }
-
-    #[test]
-    fn it_fails_after_the_backoff_limit_and_waits_between_tries() {
-        let mut sim = Sim::default();
-        sim.learn(job(json!({"backoffLimit": 1})));
-        sim.settle();
-        sim.end_pod("Failed");
-        sim.settle();
-        assert_eq!(
-            sim.world.pods.iter().filter(|pod| pods::is_active(pod)).count(),
-            0,
-            "the second try waits"
-        );
-        sim.pass(10);
-        assert_eq!(
-            sim.world.pods.iter().filter(|pod| pods::is_active(pod)).count(),
-            1
-        );
-        sim.end_pod("Failed");
-        sim.settle();
-        assert_eq!(state(&sim).as_deref(), Some("Failed"));
-    }
-
-    #[test]
-    fn a_deadline_and_a_time_to_live_are_kept() {
-        let mut sim = Sim::default();
-        sim.learn(job(
-            json!({"activeDeadlineSeconds": 30, "ttlSecondsAfterFinished": 5}),
-        ));
-        sim.settle();
-        sim.pass(30);
-        assert_eq!(state(&sim).as_deref(), Some("Failed"));
-        sim.pass(5);
-        assert_eq!(sim.world.jobs.iter().count(), 0);
-    }
-
-    #[test]
-    fn indexes_are_given_once_each() {
-        let mut sim = Sim::default();
-        sim.learn(job(
-            json!({"completions": 3, "parallelism": 3, "completionMode": "Indexed"}),
-        ));
-        sim.settle();
-        let indexes: BTreeSet<_> = sim.world.pods.iter().filter_map(|pod| index_of(pod)).collect();
-        assert_eq!(indexes, BTreeSet::from([0, 1, 2]));
-        assert_eq!(ranges(&BTreeSet::from([0, 2, 3, 4, 7])), "0,2-4,7");
-    }
-}
+#[path = "job_tests.rs"]
+mod tests;

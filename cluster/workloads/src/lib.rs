@@ -4,6 +4,7 @@
 //! ([`Decision`]); one engine watches, decides and carries out. Production clusters have
 //! Kubernetes' own controllers for this.
 
+mod act;
 mod action;
 mod cronjob;
 mod daemonset;
@@ -11,6 +12,7 @@ mod deployment;
 mod disruption;
 mod endpoints;
 mod engine;
+mod events;
 mod job;
 pub mod node_health;
 mod pods;
@@ -23,6 +25,7 @@ mod table;
 mod task;
 #[cfg(test)]
 mod testing;
+mod tracking;
 mod volume;
 mod world;
 

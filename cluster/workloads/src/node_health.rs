@@ -1,9 +1,10 @@
 //! Nodes that stopped answering: tainted, their pods marked and, in time, given up.
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use crate::action::{Action, Decision, Target, to_value};
 use crate::pods;
@@ -33,7 +34,8 @@ pub fn decide(world: &World, name: &str, now: Timestamp) -> Decision {
     };
     let Some(node) = world.nodes.get(&key) else {
         // The node was removed: nobody will ever report on these pods again.
-        decision.actions.extend(on_it().map(|pod| Action::Delete {
+        let left = on_it().filter(|pod| !pods::is_forced(pod));
+        decision.actions.extend(left.map(|pod| Action::Delete {
             target: Target::of(pod),
             grace: Some(0),
         }));
@@ -47,7 +49,8 @@ pub fn decide(world: &World, name: &str, now: Timestamp) -> Decision {
     if state == "True"
         && let Some(renewed) = renewed
     {
-        let until = pods::later(renewed, LEASE_GRACE);
+        // While nobody looked the node had nobody to answer to.
+        let until = pods::later(renewed.max(world.started), LEASE_GRACE);
         if until <= now {
             mark_unknown(node, now, &mut decision);
             return decision;
@@ -59,22 +62,56 @@ pub fn decide(world: &World, name: &str, now: Timestamp) -> Decision {
         "Unknown" => Some(UNREACHABLE),
         _ => Some(NOT_READY),
     };
-    taint(node, wanted, now, &mut decision);
-    if wanted.is_none() {
-        return decision;
-    }
-    for pod in on_it() {
-        mark_not_ready(pod, now, &mut decision);
+    let here: Vec<&Pod> = on_it().collect();
+    taint(node, wanted, &here, now, &mut decision);
+    for pod in here {
+        if wanted.is_some() {
+            mark_not_ready(node, pod, now, &mut decision);
+        }
         evict(node, pod, now, &mut decision);
     }
     decision
 }
 
+/// Whether pods may have to leave the node: on such a node every pod counts.
+pub fn evicts(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    ready(node) != "True"
+        || taints
+            .into_iter()
+            .flatten()
+            .any(|taint| taint.effect == "NoExecute")
+}
+
+/// Whether the pod bears the taint for some seconds only.
+fn counts_seconds(pod: &Pod, taint: &Taint) -> bool {
+    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_ref());
+    tolerations
+        .into_iter()
+        .flatten()
+        .any(|toleration| toleration.toleration_seconds.is_some() && tolerates(toleration, taint))
+}
+
+fn ready_condition(node: &Node) -> Option<&NodeCondition> {
+    let conditions = node.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == "Ready")
+}
+
 fn ready(node: &Node) -> &str {
-    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions
-        .and_then(|all| all.iter().find(|c| c.type_ == "Ready"))
-        .map_or("Unknown", |condition| condition.status.as_str())
+    ready_condition(node).map_or("Unknown", |condition| condition.status.as_str())
+}
+
+/// A patch that replaces a whole list: what others wrote meanwhile must not be lost.
+fn replace<K>(object: &K, subresource: Option<&'static str>, mut body: Value) -> Action
+where
+    K: kube::Resource<DynamicType = ()> + ResourceExt,
+{
+    body["metadata"] = json!({"uid": object.uid(), "resourceVersion": object.resource_version()});
+    Action::Patch {
+        target: Target::of(object),
+        subresource,
+        body,
+    }
 }
 
 fn mark_unknown(node: &Node, now: Timestamp, decision: &mut Decision) {
@@ -90,14 +127,11 @@ fn mark_unknown(node: &Node, now: Timestamp, decision: &mut Decision) {
         condition.last_transition_time = Some(Time(now));
     }
     let body = json!({"status": {"conditions": to_value(&conditions)}});
-    decision.push(Action::Patch {
-        target: Target::of(node),
-        subresource: Some("status"),
-        body,
-    });
+    decision.push(replace(node, Some("status"), body));
 }
 
-fn taint(node: &Node, wanted: Option<&str>, now: Timestamp, decision: &mut Decision) {
+/// The taints of health and cordon; and since when there is one that a pod bears for seconds.
+fn taint(node: &Node, wanted: Option<&str>, here: &[&Pod], now: Timestamp, decision: &mut Decision) {
     let old = node
         .spec
         .as_ref()
@@ -137,19 +171,23 @@ fn taint(node: &Node, wanted: Option<&str>, now: Timestamp, decision: &mut Decis
         add(key, "NoSchedule");
         add(key, "NoExecute");
     }
+    for taint in taints.iter_mut().filter(|taint| taint.effect == "NoExecute") {
+        if taint.time_added.is_none() && here.iter().any(|pod| counts_seconds(pod, taint)) {
+            taint.time_added = Some(Time(now));
+        }
+    }
     if taints != old {
         let body = json!({"spec": {"taints": to_value(&taints)}});
-        decision.push(Action::Patch {
-            target: Target::of(node),
-            subresource: None,
-            body,
-        });
+        decision.push(replace(node, None, body));
     }
 }
 
-/// Takes the pod out of its Services at once.
-fn mark_not_ready(pod: &Pod, now: Timestamp, decision: &mut Decision) {
-    if !pods::is_ready(pod) {
+/// Takes the pod out of its Services at once, once for each time that the node fails: a pod that got
+/// ready since then was seen to be so by somebody who knows.
+fn mark_not_ready(node: &Node, pod: &Pod, now: Timestamp, decision: &mut Decision) {
+    let failed = ready_condition(node).and_then(|condition| condition.last_transition_time.as_ref());
+    let stale = |since: Timestamp| failed.is_none_or(|failed| since <= failed.0);
+    if !pods::ready_since(pod).is_some_and(stale) {
         return;
     }
     let mut conditions = pod
@@ -167,138 +205,67 @@ fn mark_not_ready(pod: &Pod, now: Timestamp, decision: &mut Decision) {
         condition.last_transition_time = Some(Time(now));
     }
     let body = json!({"status": {"conditions": to_value(&conditions)}});
-    decision.push(Action::Patch {
-        target: Target::of(pod),
-        subresource: Some("status"),
-        body,
-    });
+    decision.push(replace(pod, Some("status"), body));
 }
 
+/// A pod leaves when a taint is not tolerated, or when the shortest of its tolerations is over.
 fn evict(node: &Node, pod: &Pod, now: Timestamp, decision: &mut Decision) {
-    let taints = node
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.taints.clone())
+    let spec = pod.spec.as_ref();
+    let tolerations = spec
+        .and_then(|spec| spec.tolerations.as_deref())
         .unwrap_or_default();
-    let tolerations: Vec<Toleration> = pod
-        .spec
-        .as_ref()
-        .and_then(|spec| spec.tolerations.clone())
-        .unwrap_or_default();
-    for taint in taints.iter().filter(|taint| taint.effect == "NoExecute") {
-        let tolerating: Vec<_> = tolerations
-            .iter()
-            .filter(|toleration| tolerates(toleration, taint))
-            .collect();
-        if taint.key == OUT_OF_SERVICE {
-            if tolerating.is_empty() {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+    let mut until: Option<Timestamp> = None;
+    for taint in taints
+        .unwrap_or_default()
+        .iter()
+        .filter(|taint| taint.effect == "NoExecute")
+    {
+        let tolerated = tolerations.iter().find(|toleration| tolerates(toleration, taint));
+        if taint.key == OUT_OF_SERVICE && tolerated.is_none() {
+            if !pods::is_forced(pod) {
                 decision.push(Action::Delete {
                     target: Target::of(pod),
                     grace: Some(0),
                 });
-                return;
             }
-            continue;
-        }
-        if pods::is_terminating(pod) {
-            continue;
+            return;
         }
         let health = taint.key == NOT_READY || taint.key == UNREACHABLE;
-        let stays = match tolerating
-            .iter()
-            .map(|toleration| toleration.toleration_seconds)
-            .min()
-        {
+        let stays = match tolerated.map(|toleration| toleration.toleration_seconds) {
             // A toleration without seconds holds for ever.
             Some(None) => continue,
-            Some(Some(seconds)) => seconds,
+            Some(Some(seconds)) => seconds.max(0),
             None if health => DEFAULT_TOLERATION,
             None => 0,
         };
-        let until = pods::later(taint.time_added.as_ref().map_or(now, |time| time.0), stays);
-        if until <= now {
+        // A pod that came after the taint has its time from then on.
+        let tainted = taint.time_added.as_ref().map_or(now, |time| time.0);
+        let since = pod
+            .creation_timestamp()
+            .map_or(tainted, |made| made.0.max(tainted));
+        let end = pods::later(since, stays);
+        until = Some(until.map_or(end, |earlier| earlier.min(end)));
+    }
+    match until.filter(|_| pods::is_active(pod)) {
+        Some(end) if end <= now => {
+            let (namespace, name) = crate::table::key_of(pod);
+            decision.push(Action::Event {
+                target: Target::of(pod),
+                warning: false,
+                reason: "TaintManagerEviction",
+                message: format!("Marking for deletion Pod {namespace}/{name}"),
+            });
             decision.push(Action::Delete {
                 target: Target::of(pod),
                 grace: None,
             });
-            return;
         }
-        decision.again(until);
+        Some(end) => decision.again(end),
+        None => {}
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{Sim, now};
-
-    fn node(name: &str, ready: &str) -> serde_json::Value {
-        json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "uid": name},
-            "status": {"conditions": [{"type": "Ready", "status": ready}]}})
-    }
-
-    fn pod(name: &str, node: &str) -> serde_json::Value {
-        json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "n", "name": name, "uid": name},
-            "spec": {"nodeName": node, "containers": []},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
-    }
-
-    #[test]
-    fn a_silent_node_is_tainted_its_pods_leave_services_and_later_the_node() {
-        let mut sim = Sim::default();
-        sim.learn(node("a", "True"));
-        sim.learn(pod("p", "a"));
-        sim.learn(json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"namespace": LEASES, "name": "a"},
-            "spec": {"renewTime": format!("{:.6}", now())}}));
-        sim.settle();
-        assert!(sim.world.pods.iter().all(|pod| pods::is_ready(pod)));
-        sim.pass(LEASE_GRACE);
-        let node = sim.world.nodes.iter().next().unwrap();
-        assert!(
-            node.spec
-                .as_ref()
-                .unwrap()
-                .taints
-                .iter()
-                .flatten()
-                .any(|t| t.key == UNREACHABLE && t.effect == "NoExecute")
-        );
-        assert!(
-            !sim.world.pods.iter().any(|pod| pods::is_ready(pod)),
-            "out of the endpoints at once"
-        );
-        assert_eq!(sim.world.pods.iter().count(), 1);
-        sim.pass(DEFAULT_TOLERATION);
-        assert_eq!(sim.world.pods.iter().count(), 0);
-    }
-
-    #[test]
-    fn a_node_known_to_be_off_loses_its_pods_at_once_and_gets_its_health_back() {
-        let mut sim = Sim::default();
-        let mut off = node("a", "Unknown");
-        off["spec"] = json!({"taints": [{"key": OUT_OF_SERVICE, "effect": "NoExecute"}]});
-        sim.learn(off);
-        sim.learn(pod("p", "a"));
-        sim.settle();
-        assert_eq!(sim.world.pods.iter().count(), 0);
-        sim.change::<Node>("a", |node| {
-            node.status.as_mut().unwrap().conditions.as_mut().unwrap()[0].status = "True".into();
-        });
-        sim.settle();
-        let taints = sim
-            .world
-            .nodes
-            .iter()
-            .next()
-            .unwrap()
-            .spec
-            .clone()
-            .unwrap()
-            .taints
-            .unwrap();
-        assert!(
-            taints.iter().all(|taint| taint.key == OUT_OF_SERVICE),
-            "who set it takes it away"
-        );
-    }
-}
+#[path = "node_health_tests.rs"]
+mod tests;

@@ -26,6 +26,11 @@ pub fn is_terminating<K: ResourceExt>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
+/// Deleted without grace: only finalizers keep it.
+pub fn is_forced(pod: &Pod) -> bool {
+    is_terminating(pod) && pod.metadata.deletion_grace_period_seconds == Some(0)
+}
+
 /// Counts towards its controller's replicas.
 pub fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
@@ -104,29 +109,76 @@ pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> b
         })
 }
 
-/// Takes over objects of the selector that nobody controls.
-pub fn adoptions<K, O>(world: &World, owner: &O, selector: &LabelSelector) -> Vec<Action>
+/// Takes over objects of the selector that nobody controls, and lets go of its own that left the
+/// selector. `member` is what else an object must be to belong to the owner.
+pub fn claims<K, O>(
+    world: &World,
+    owner: &O,
+    selector: &LabelSelector,
+    member: impl Fn(&K) -> bool,
+) -> Vec<Action>
 where
     K: Cached,
     O: Resource<DynamicType = ()> + ResourceExt,
 {
-    let Some(namespace) = owner.namespace() else {
+    let (Some(namespace), Some(uid)) = (owner.namespace(), owner.uid()) else {
         return Vec::new();
     };
-    K::table(world)
+    let belongs = |object: &K| selects(selector, object.labels()) && member(object);
+    let owners = |object: &K, owners: Vec<OwnerReference>| Action::Patch {
+        target: Target::of(object),
+        subresource: None,
+        body: json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(), "ownerReferences": to_value(&owners)}}),
+    };
+    let lone = K::table(world)
         .in_namespace(&namespace)
-        .filter(|object| controller_of(object.as_ref()).is_none() && !is_terminating(object.as_ref()))
-        .filter(|object| selects(selector, object.labels()))
+        .map(AsRef::as_ref)
+        .filter(|object| controller_of(*object).is_none() && !is_terminating(*object) && belongs(object))
         .map(|object| {
-            let mut owners = object.owner_references().to_vec();
-            owners.push(owner_reference(owner));
-            Action::Patch {
-                target: Target::of(object.as_ref()),
-                subresource: None,
-                body: json!({"metadata": {"uid": object.uid(), "ownerReferences": to_value(&owners)}}),
-            }
-        })
-        .collect()
+            let mut all = object.owner_references().to_vec();
+            all.push(owner_reference(owner));
+            owners(object, all)
+        });
+    let strayed = K::table(world)
+        .owned_by(&uid)
+        .map(AsRef::as_ref)
+        .filter(|object| !belongs(object))
+        .map(|object| {
+            let others = object.owner_references().iter().filter(|owner| owner.uid != uid);
+            owners(object, others.cloned().collect())
+        });
+    lone.chain(strayed).collect()
+}
+
+pub fn set_finalizers<K: Resource<DynamicType = ()> + ResourceExt>(object: &K, all: Vec<String>) -> Action {
+    Action::Patch {
+        target: Target::of(object),
+        subresource: None,
+        body: json!({"metadata": {"uid": object.uid(), "resourceVersion": object.resource_version(), "finalizers": all}}),
+    }
+}
+
+/// Takes a finalizer away, if it is there.
+pub fn without_finalizer<K>(object: &K, finalizer: &str) -> Option<Action>
+where
+    K: Resource<DynamicType = ()> + ResourceExt,
+{
+    let all = object.finalizers();
+    let left: Vec<String> = all.iter().filter(|name| *name != finalizer).cloned().collect();
+    (left.len() < all.len()).then(|| set_finalizers(object, left))
+}
+
+/// Names of the claims that a pod uses.
+pub fn claims_of(pod: &Pod) -> impl Iterator<Item = String> {
+    let own = pod.name_any();
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(move |volume| match &volume.persistent_volume_claim {
+        Some(source) => Some(source.claim_name.clone()),
+        None => volume
+            .ephemeral
+            .as_ref()
+            .map(|_| format!("{own}-{}", volume.name)),
+    })
 }
 
 /// The name that a new pod gets.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetStatus};
+use k8s_openapi::api::apps::v1::{ReplicaSet, ReplicaSetCondition, ReplicaSetStatus};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use crate::action::{Action, Decision, Target};
@@ -14,6 +15,8 @@ use crate::world::World;
 
 /// So many pods are made or removed at a time; the rest follows when these are seen.
 const BURST: usize = 500;
+/// The condition that says why pods cannot be made.
+pub const FAILURE: &str = "ReplicaFailure";
 
 pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
@@ -26,7 +29,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     if pods::is_terminating(set.as_ref()) {
         return decision;
     }
-    decision.actions = pods::adoptions::<Pod, _>(world, set.as_ref(), &spec.selector);
+    decision.actions = pods::claims::<Pod, _>(world, set.as_ref(), &spec.selector, |_| true);
     if !decision.actions.is_empty() {
         return decision;
     }
@@ -52,11 +55,46 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
             });
         }
     }
-    status(set, &active, now, &mut decision);
+    let refused = world.refused.get(&uid).filter(|_| active.len() < wanted);
+    status(set, &active, refused, now, &mut decision);
     decision
 }
 
-fn status(set: &ReplicaSet, active: &[&Pod], now: Timestamp, decision: &mut Decision) {
+/// Why pods are missing, for as long as they are.
+fn conditions(
+    set: &ReplicaSet,
+    refused: Option<&String>,
+    now: Timestamp,
+) -> Option<Vec<ReplicaSetCondition>> {
+    let old = set.status.as_ref().and_then(|status| status.conditions.clone());
+    let mut all = old.unwrap_or_default();
+    let known = all
+        .iter()
+        .position(|condition| condition.type_.as_deref() == Some(FAILURE));
+    match (refused, known) {
+        (Some(message), Some(index)) => all[index].message = Some(message.clone()),
+        (Some(message), None) => all.push(ReplicaSetCondition {
+            type_: Some(FAILURE.into()),
+            status: Some("True".into()),
+            reason: Some("FailedCreate".into()),
+            message: Some(message.clone()),
+            last_transition_time: Some(Time(now)),
+        }),
+        (None, Some(index)) => {
+            all.remove(index);
+        }
+        (None, None) => {}
+    }
+    (!all.is_empty()).then_some(all)
+}
+
+fn status(
+    set: &ReplicaSet,
+    active: &[&Pod],
+    refused: Option<&String>,
+    now: Timestamp,
+    decision: &mut Decision,
+) {
     let spec = set.spec.clone();
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
     let template_labels: BTreeMap<_, _> = spec
@@ -85,7 +123,7 @@ fn status(set: &ReplicaSet, active: &[&Pod], now: Timestamp, decision: &mut Deci
         ready_replicas: count(&pods::is_ready),
         available_replicas: count(&|pod| pods::is_available(pod, min_ready, now)),
         observed_generation: set.metadata.generation,
-        conditions: set.status.as_ref().and_then(|status| status.conditions.clone()),
+        conditions: conditions(set, refused, now),
         terminating_replicas: None,
     };
     decision.status(set, set.status.as_ref(), &wanted);
@@ -162,6 +200,52 @@ mod tests {
                 .iter()
                 .any(|pod| pods::controller_of(pod.as_ref()).is_some() && pod.name_any() == "lone")
         );
+    }
+
+    #[test]
+    fn a_pod_that_leaves_the_selector_is_let_go_and_replaced() {
+        let mut sim = Sim::default();
+        sim.learn(set(2));
+        sim.run_all();
+        let name = sim.world.pods.iter().next().map(|pod| pod.name_any()).unwrap();
+        sim.change::<Pod>(&name, |pod| {
+            pod.labels_mut().remove("app");
+        });
+        sim.settle();
+        assert_eq!(sim.world.pods.owned_by("rs").count(), 2);
+        let free = sim.world.pods.get(&("n".into(), name.clone())).unwrap();
+        assert!(pods::controller_of(free.as_ref()).is_none());
+        sim.change::<Pod>(&name, |pod| {
+            pod.labels_mut().insert("app".into(), "web".into());
+        });
+        sim.settle();
+        assert_eq!(
+            sim.world.pods.owned_by("rs").count(),
+            2,
+            "taken back, and one too many goes"
+        );
+    }
+
+    #[test]
+    fn a_refused_pod_is_a_condition_until_pods_are_there() {
+        let mut sim = Sim::default();
+        sim.world.refused.insert("rs".into(), "no such account".into());
+        sim.learn(set(1));
+        let first = decide(&sim.world, &("n".into(), "web".into()), now());
+        let said = |action: &Action| matches!(action, Action::Patch { body, .. } if body["status"]["conditions"][0]["message"] == "no such account");
+        assert!(first.actions.iter().any(said), "{first:?}");
+        sim.world.refused.clear();
+        sim.settle();
+        let status = sim
+            .world
+            .replica_sets
+            .iter()
+            .next()
+            .unwrap()
+            .status
+            .clone()
+            .unwrap();
+        assert_eq!(status.conditions, None);
     }
 
     #[test]

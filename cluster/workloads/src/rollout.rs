@@ -8,7 +8,10 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::action::{Action, Decision, Target};
-use crate::pods;
+use crate::{pods, replicaset};
+
+/// The rollout is over.
+const AVAILABLE: &str = "NewReplicaSetAvailable";
 
 /// The ReplicaSets of a Deployment, `old` from the oldest to the newest.
 pub struct Sets<'a> {
@@ -229,13 +232,11 @@ pub fn status(
         );
     } else if complete {
         let text = format!("ReplicaSet \"{name}\" has successfully progressed.");
-        set_condition(
-            &mut conditions,
-            now,
-            "Progressing",
-            true,
-            ("NewReplicaSetAvailable", text),
-        );
+        set_condition(&mut conditions, now, "Progressing", true, (AVAILABLE, text));
+    } else if wanted_status.replicas == wanted_status.updated_replicas
+        && last_reason(&conditions) == Some(AVAILABLE)
+    {
+        // A pod that is lost after the rollout, or a new size, is no rollout.
     } else {
         progress(
             deployment,
@@ -247,9 +248,37 @@ pub fn status(
             decision,
         );
     }
+    match failure(sets) {
+        Some(why) => set_condition(
+            &mut conditions,
+            now,
+            replicaset::FAILURE,
+            true,
+            ("FailedCreate", why),
+        ),
+        None => conditions.retain(|condition| condition.type_.as_deref() != Some(replicaset::FAILURE)),
+    }
     conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
     wanted_status.conditions = Some(conditions);
     decision.status(deployment, deployment.status.as_ref(), &wanted_status);
+}
+
+fn last_reason(conditions: &[DeploymentCondition]) -> Option<&str> {
+    let last = conditions
+        .iter()
+        .find(|condition| condition.type_.as_deref() == Some("Progressing"))?;
+    last.reason.as_deref()
+}
+
+/// What keeps the current ReplicaSet, or an old one, from making pods.
+fn failure(sets: &Sets<'_>) -> Option<String> {
+    sets.current
+        .into_iter()
+        .chain(sets.old.iter().copied())
+        .flat_map(|set| set.status.iter())
+        .flat_map(|status| status.conditions.iter().flatten())
+        .find(|condition| condition.type_.as_deref() == Some(replicaset::FAILURE))
+        .and_then(|condition| condition.message.clone())
 }
 
 /// Moving on, waiting, or over the deadline.
@@ -279,8 +308,7 @@ fn progress(
         .map(|time| time.0);
     let deadline = deployment.spec.progress_deadline_seconds.unwrap_or(600);
     let text = format!("ReplicaSet \"{name}\" is progressing.");
-    let finished =
-        last.as_ref().and_then(|condition| condition.reason.as_deref()) == Some("NewReplicaSetAvailable");
+    let finished = last.as_ref().and_then(|condition| condition.reason.as_deref()) == Some(AVAILABLE);
     let until = since
         .filter(|_| !moved && !finished)
         .map(|since| pods::later(since, deadline.into()));

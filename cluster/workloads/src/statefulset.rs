@@ -32,7 +32,9 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
         decision.push(first);
         return decision;
     }
-    decision.actions = pods::adoptions::<Pod, _>(world, set.as_ref(), &spec.selector);
+    decision.actions = pods::claims::<Pod, _>(world, set.as_ref(), &spec.selector, |pod| {
+        ordinal(set, pod).is_some()
+    });
     // `missing` said that the newest revision is the template's.
     let (Some(update), true) = (known.last(), decision.actions.is_empty()) else {
         return decision;
@@ -68,6 +70,21 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     decision
 }
 
+/// The number in a name of the set's own pattern.
+fn ordinal(set: &StatefulSet, pod: &Pod) -> Option<i32> {
+    let name = pod.name_any();
+    let text = name.strip_prefix(&set.name_any())?.strip_prefix('-')?;
+    let number = text.parse::<i32>().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+fn delete(pod: &Pod, decision: &mut Decision) {
+    decision.push(Action::Delete {
+        target: Target::of(pod),
+        grace: None,
+    });
+}
+
 struct Turn<'a> {
     world: &'a World,
     set: &'a StatefulSet,
@@ -79,16 +96,10 @@ struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     fn pods(&self, uid: &str) -> BTreeMap<i32, &'a Pod> {
-        let prefix = format!("{}-", self.set.name_any());
-        let ordinal = |pod: &Pod| {
-            pod.name_any()
-                .strip_prefix(&prefix)
-                .and_then(|rest| rest.parse::<i32>().ok())
-        };
         self.world
             .pods
             .owned_by(uid)
-            .filter_map(|pod| Some((ordinal(pod)?, pod.as_ref())))
+            .filter_map(|pod| Some((ordinal(self.set, pod)?, pod.as_ref())))
             .collect()
     }
 
@@ -127,28 +138,14 @@ impl<'a> Turn<'a> {
             match owned.get(&ordinal) {
                 None => self.create(ordinal, decision),
                 // A finished pod is replaced under the same name.
-                Some(pod) if pods::is_finished(pod) && !pods::is_terminating(*pod) => {
-                    decision.push(Action::Delete {
-                        target: Target::of(*pod),
-                        grace: None,
-                    });
-                }
+                Some(pod) if pods::is_finished(pod) && !pods::is_terminating(*pod) => delete(pod, decision),
                 Some(pod) if self.healthy(pod) => continue,
-                // An outdated pod that does not serve is no reason to wait: the new revision may cure it.
-                Some(pod)
-                    if ordinal >= self.partition()
-                        && !self.is_updated(pod)
-                        && self.rolls()
-                        && pods::is_active(pod) =>
-                {
-                    decision.push(Action::Delete {
-                        target: Target::of(*pod),
-                        grace: None,
-                    });
-                }
                 Some(pod) => {
                     if let Some(at) = pods::available_at(pod, self.spec.min_ready_seconds.unwrap_or(0)) {
                         decision.again(at.max(self.now));
+                    }
+                    if ordered && self.is_outdated(ordinal, pod) && self.may_replace_broken(owned) {
+                        delete(pod, decision);
                     }
                 }
             }
@@ -163,28 +160,40 @@ impl<'a> Turn<'a> {
             .filter(|(ordinal, _)| !ordinals.contains(ordinal))
         {
             if !pods::is_terminating(*pod) {
-                decision.push(Action::Delete {
-                    target: Target::of(*pod),
-                    grace: None,
-                });
+                delete(pod, decision);
             }
             waits = true;
             if ordered {
                 return;
             }
         }
-        if !waits && self.rolls() {
-            let outdated = owned
-                .iter()
-                .rev()
-                .find(|(ordinal, pod)| **ordinal >= self.partition() && !self.is_updated(pod));
-            if let Some((_, pod)) = outdated {
-                decision.push(Action::Delete {
-                    target: Target::of(*pod),
-                    grace: None,
-                });
-            }
+        let outdated = owned
+            .iter()
+            .rev()
+            .filter(|(ordinal, pod)| ordinals.contains(ordinal) && self.is_outdated(**ordinal, pod));
+        let next = if waits {
+            let mut broken = outdated.filter(|(_, pod)| !self.healthy(pod));
+            broken.next().filter(|_| self.may_replace_broken(owned))
+        } else {
+            outdated.into_iter().next()
+        };
+        if let Some((_, pod)) = next {
+            delete(pod, decision);
         }
+    }
+
+    fn is_outdated(&self, ordinal: i32, pod: &Pod) -> bool {
+        self.rolls() && ordinal >= self.partition() && !self.is_updated(pod)
+    }
+
+    /// An outdated pod that does not serve is no reason to wait, since the new revision may cure it;
+    /// but only while no other pod is on its way: members of a quorum change one by one.
+    fn may_replace_broken(&self, owned: &BTreeMap<i32, &Pod>) -> bool {
+        self.ordinals().all(|ordinal| {
+            owned
+                .get(&ordinal)
+                .is_some_and(|pod| pods::is_active(pod) && (!self.is_updated(pod) || self.healthy(pod)))
+        })
     }
 
     fn rolls(&self) -> bool {
@@ -203,6 +212,11 @@ impl<'a> Turn<'a> {
         };
         let template = revision::template(revision).unwrap_or_else(|| self.spec.template.clone());
         let name = format!("{}-{ordinal}", self.set.name_any());
+        let key = (self.set.namespace().unwrap_or_default(), name.clone());
+        if self.world.pods.get(&key).is_some() {
+            // A pod of somebody else has the name. When it goes, this one comes.
+            return;
+        }
         for claim in self.spec.volume_claim_templates.iter().flatten() {
             decision.actions.extend(self.claim(claim, &name));
         }
@@ -312,104 +326,5 @@ impl<'a> Turn<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Sim;
-    use serde_json::Value;
-
-    fn set(policy: &str, replicas: i32) -> Value {
-        json!({"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"namespace": "n", "name": "db", "uid": "ss"},
-            "spec": {"replicas": replicas, "serviceName": "db-headless", "podManagementPolicy": policy,
-                "selector": {"matchLabels": {"app": "db"}},
-                "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
-                "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "one"}]}}}})
-    }
-
-    fn names(sim: &Sim) -> Vec<String> {
-        sim.world.pods.iter().map(|pod| pod.name_any()).collect()
-    }
-
-    #[test]
-    fn ordered_pods_come_one_by_one_and_leave_from_the_end() {
-        let mut sim = Sim::default();
-        sim.learn(set("OrderedReady", 3));
-        sim.settle();
-        assert_eq!(names(&sim), ["db-0"]);
-        sim.run_pods(1);
-        sim.settle();
-        assert_eq!(names(&sim), ["db-0", "db-1"]);
-        sim.run_all();
-        assert_eq!(names(&sim), ["db-0", "db-1", "db-2"]);
-        let pod = sim.world.pods.get(&("n".into(), "db-1".into())).unwrap();
-        let spec = pod.spec.as_ref().unwrap();
-        assert_eq!(
-            (spec.hostname.as_deref(), spec.subdomain.as_deref()),
-            (Some("db-1"), Some("db-headless"))
-        );
-        assert_eq!(sim.world.claims.iter().count(), 3);
-
-        sim.change::<StatefulSet>("db", |set| set.spec.replicas = Some(1));
-        sim.settle();
-        assert_eq!(names(&sim), ["db-0"]);
-        assert_eq!(sim.world.claims.iter().count(), 3, "claims stay");
-    }
-
-    #[test]
-    fn parallel_pods_come_at_once() {
-        let mut sim = Sim::default();
-        sim.learn(set("Parallel", 3));
-        sim.settle();
-        assert_eq!(names(&sim).len(), 3);
-    }
-
-    #[test]
-    fn an_update_goes_from_the_end_and_stops_at_the_partition() {
-        let mut sim = Sim::default();
-        sim.learn(set("OrderedReady", 3));
-        sim.run_all();
-        sim.change::<StatefulSet>("db", |set| {
-            let spec = &mut set.spec;
-            spec.template.spec.as_mut().unwrap().containers[0].image = Some("two".into());
-            spec.update_strategy =
-                serde_json::from_value(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}))
-                    .unwrap();
-        });
-        sim.run_all();
-        let images: Vec<_> = sim
-            .world
-            .pods
-            .iter()
-            .map(|pod| pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap())
-            .collect();
-        assert_eq!(images, ["one", "two", "two"]);
-    }
-
-    #[test]
-    fn a_rollout_that_never_gets_ready_can_be_taken_back() {
-        let mut sim = Sim::default();
-        sim.learn(set("OrderedReady", 2));
-        sim.run_all();
-        let image = |image: &'static str| {
-            move |set: &mut StatefulSet| {
-                set.spec.template.spec.as_mut().unwrap().containers[0].image = Some(image.into());
-            }
-        };
-        sim.change::<StatefulSet>("db", image("broken"));
-        sim.settle();
-        assert!(sim.world.pods.iter().any(|pod| !pods::is_ready(pod)));
-        sim.change::<StatefulSet>("db", image("one"));
-        sim.run_all();
-        assert!(sim.world.pods.iter().all(|pod| pods::is_ready(pod)));
-        let status = sim
-            .world
-            .stateful_sets
-            .iter()
-            .next()
-            .unwrap()
-            .status
-            .clone()
-            .unwrap();
-        assert_eq!(status.current_revision, status.update_revision);
-        assert_eq!(sim.world.revisions.iter().count(), 2);
-    }
-}
+#[path = "statefulset_tests.rs"]
+mod tests;

@@ -12,7 +12,7 @@ use crate::table::{Change, Key, key_of};
 use crate::world::{Changed, World};
 use crate::{
     cronjob, daemonset, deployment, disruption, endpoints, job, node_health, pods, replicaset, scheduler,
-    statefulset, volume,
+    statefulset, tracking, volume,
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,7 +35,7 @@ impl Task {
     pub fn decide(&self, world: &World, volumes: &Path, now: Timestamp) -> Decision {
         match self {
             Task::Claim(key) => volume::decide_claim(world, key, volumes),
-            Task::Volume(name) => volume::decide_volume(world, name),
+            Task::Volume(name) => volume::decide_volume(world, name, volumes),
             Task::CronJob(key) => cronjob::decide(world, key, now),
             Task::Job(key) => job::decide(world, key, now),
             Task::Deployment(key) => deployment::decide(world, key, now),
@@ -132,12 +132,19 @@ pub fn tasks(world: &World, changed: &Changed) -> BTreeSet<Task> {
             tasks.insert(Task::Volume(key(change).1));
             let volume = change.after.as_deref().or(change.before.as_deref());
             let claim = volume.and_then(|volume| volume.spec.as_ref()?.claim_ref.clone());
-            tasks.extend(claim.map(|claim| {
-                Task::Claim((
-                    claim.namespace.unwrap_or_default(),
-                    claim.name.unwrap_or_default(),
-                ))
-            }));
+            match claim {
+                Some(claim) => {
+                    tasks.insert(Task::Claim((
+                        claim.namespace.unwrap_or_default(),
+                        claim.name.unwrap_or_default(),
+                    )));
+                }
+                // A free volume may be what a claim waits for.
+                None => {
+                    let waiting = world.claims.keys().filter(|key| !volume::is_bound(world, key));
+                    tasks.extend(waiting.cloned().map(Task::Claim));
+                }
+            }
         }
         Changed::StorageClass(_) => tasks.extend(world.claims.keys().cloned().map(Task::Claim)),
         Changed::Deployment(change) => {
@@ -199,8 +206,10 @@ fn node_moved(change: &Change<k8s_openapi::api::core::v1::Node>) -> bool {
 
 fn pod_tasks(world: &World, change: &Change<Pod>, tasks: &mut BTreeSet<Task>) {
     tasks.extend(owner_tasks(change));
+    tasks.extend(change.after.as_deref().and_then(tracking::job_of).map(Task::Job));
     lone_tasks(change, world.replica_sets.keys(), Task::ReplicaSet, tasks);
     lone_tasks(change, world.stateful_sets.keys(), Task::StatefulSet, tasks);
+    lone_tasks(change, world.daemon_sets.keys(), Task::DaemonSet, tasks);
     let (namespace, _) = key(change);
     let sides = || {
         change
@@ -230,25 +239,28 @@ fn pod_tasks(world: &World, change: &Change<Pod>, tasks: &mut BTreeSet<Task>) {
             tasks.insert(Task::Disruption(key_of(budget.as_ref())));
         }
     }
-    // A pod that ended makes room; one without a node needs some.
+    // A claim may go when the last pod that used it has ended.
     let ended = change.after.as_deref().is_none_or(pods::is_finished);
+    if let Some(pod) = change
+        .before
+        .as_deref()
+        .or(change.after.as_deref())
+        .filter(|_| ended)
+    {
+        tasks.extend(pods::claims_of(pod).map(|claim| Task::Claim((namespace.clone(), claim))));
+    }
+    // A pod that ended makes room; one without a node needs some.
     if ended || change.after.as_deref().is_some_and(scheduler::waits) {
         tasks.insert(Task::Schedule);
     }
-    // On a node that is not well, or gone, every pod counts.
+    // On a node that evicts, or is gone, every pod counts.
     let node = change
         .after
         .as_deref()
         .and_then(|pod| pod.spec.as_ref()?.node_name.clone());
     if let Some(node) = node {
-        let well = world
-            .nodes
-            .get(&(String::new(), node.clone()))
-            .is_some_and(|node| {
-                let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-                conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
-            });
-        if !well {
+        let known = world.nodes.get(&(String::new(), node.clone()));
+        if known.is_none_or(|node| node_health::evicts(node)) {
             tasks.insert(Task::Node(node));
         }
     }

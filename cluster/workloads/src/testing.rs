@@ -64,13 +64,33 @@ impl Sim {
         self.queue.extend(tasks(&self.world, &changed));
     }
 
+    /// Somebody deletes an object, without grace.
     pub fn remove(&mut self, kind: &str, name: &str) {
-        let changed = ["n", ""].iter().find_map(|namespace| {
-            self.world
-                .forget(kind, &((*namespace).to_owned(), name.to_owned()))
-        });
-        let changed = changed.unwrap_or_else(|| panic!("no {kind} {name}"));
-        self.queue.extend(tasks(&self.world, &changed));
+        let key = ["n", ""]
+            .iter()
+            .map(|namespace| ((*namespace).to_owned(), name.to_owned()))
+            .find(|key| self.object(kind, key).is_some());
+        let key = key.unwrap_or_else(|| panic!("no {kind} {name}"));
+        self.delete(kind, &key);
+    }
+
+    /// Finalizers keep a deleted object.
+    fn delete(&mut self, kind: &str, key: &crate::table::Key) {
+        let Some(mut object) = self.object(kind, key) else {
+            return;
+        };
+        if object["metadata"]["finalizers"]
+            .as_array()
+            .is_none_or(Vec::is_empty)
+        {
+            if let Some(changed) = self.world.forget(kind, key) {
+                self.queue.extend(tasks(&self.world, &changed));
+            }
+        } else if object["metadata"]["deletionTimestamp"].is_null() {
+            object["metadata"]["deletionTimestamp"] = self.clock.to_string().into();
+            object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
+            self.learn(object);
+        }
     }
 
     pub fn change<K: Cached + serde::Serialize>(&mut self, name: &str, edit: impl FnOnce(&mut K)) {
@@ -108,13 +128,13 @@ impl Sim {
                     return;
                 };
                 merge(&mut object, &body);
+                let deleted = !object["metadata"]["deletionTimestamp"].is_null();
                 self.learn(object);
-            }
-            Action::Delete { target, .. } => {
-                if let Some(changed) = self.world.forget(&target.kind, &target.key) {
-                    self.queue.extend(tasks(&self.world, &changed));
+                if deleted {
+                    self.delete(&target.kind, &target.key);
                 }
             }
+            Action::Delete { target, .. } => self.delete(&target.kind, &target.key),
             Action::Bind { target, node } => {
                 let Some(mut object) = self.object("Pod", &target.key) else {
                     return;
@@ -122,7 +142,10 @@ impl Sim {
                 object["spec"]["nodeName"] = node.into();
                 self.learn(object);
             }
-            Action::RemoveDirectory(path) => self.removed_directories.push(path),
+            Action::RemoveDirectory { path, then } => {
+                self.removed_directories.push(path);
+                self.carry_out(*then);
+            }
             Action::Event { .. } => {}
         }
     }

@@ -1,9 +1,13 @@
 //! PersistentVolumeClaims on a directory of the machine, shared by all its nodes.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
-use kube::ResourceExt;
+use apimachinery::quantity::Quantity;
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use crate::action::{Action, Decision, Target};
@@ -14,52 +18,51 @@ use crate::world::World;
 pub const PROVISIONER: &str = "c5c3.io/directory";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
+const CLAIM_IN_USE: &str = "kubernetes.io/pvc-protection";
+const VOLUME_IN_USE: &str = "kubernetes.io/pv-protection";
+
 /// Binds a claim: to a free volume that fits, or to a new directory.
 pub fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decision {
     let mut decision = Decision::default();
     let Some(claim) = world.claims.get(key) else {
         return decision;
     };
-    let Some(spec) = claim
-        .spec
-        .as_ref()
-        .filter(|_| !pods::is_terminating(claim.as_ref()))
-    else {
-        return decision;
-    };
-    if phase(claim) == "Bound" {
+    if pods::is_terminating(claim.as_ref()) {
+        // Data is not taken from under a pod that runs.
+        if !is_used(world, key) {
+            decision
+                .actions
+                .extend(pods::without_finalizer(claim.as_ref(), CLAIM_IN_USE));
+        }
         return decision;
     }
+    if let Some(hold) = hold(claim.as_ref(), CLAIM_IN_USE) {
+        decision.push(hold);
+        return decision;
+    }
+    let Some(spec) = claim.spec.as_ref().filter(|_| phase(claim) != "Bound") else {
+        return decision;
+    };
     let mine = world.volumes.iter().find(|volume| is_claimed_by(volume, claim));
-    let chosen = mine.or_else(|| {
-        let name = spec.volume_name.as_ref()?;
-        world
+    let class = class_of(world, claim);
+    let chosen = mine.or_else(|| match &spec.volume_name {
+        Some(name) => world
             .volumes
             .get(&(String::new(), name.clone()))
-            .filter(|volume| volume.spec.as_ref().is_some_and(|s| s.claim_ref.is_none()))
+            .filter(|volume| is_free(volume)),
+        None => matching(world, spec, class.as_deref().unwrap_or_default()),
     });
     if let Some(volume) = chosen {
         bind(claim, volume, &mut decision);
         return decision;
     }
-    let Some(class) = class_of(world, claim) else {
+    let class = class.and_then(|name| world.storage_classes.get(&(String::new(), name)));
+    let Some(class) = class.filter(|class| class.provisioner == PROVISIONER && spec.volume_name.is_none())
+    else {
         return decision;
     };
-    let provisioned_here = world
-        .storage_classes
-        .iter()
-        .find(|known| known.name_any() == class)
-        .is_some_and(|known| known.provisioner == PROVISIONER);
-    if !provisioned_here || spec.volume_name.is_some() {
-        return decision;
-    }
     let uid = claim.uid().unwrap_or_default();
     let name = format!("pvc-{uid}");
-    let policy = world
-        .storage_classes
-        .iter()
-        .find(|known| known.name_any() == class)
-        .and_then(|known| known.reclaim_policy.clone());
     let size = spec
         .resources
         .as_ref()
@@ -67,12 +70,12 @@ pub fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decision {
         .and_then(|r| r.get("storage").cloned());
     decision.push(Action::Create(json!({
         "apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": PROVISIONER}},
+        "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": PROVISIONER}, "finalizers": [VOLUME_IN_USE]},
         "spec": {
             "capacity": {"storage": size.map_or_else(|| "1Gi".to_owned(), |size| size.0)},
             "accessModes": spec.access_modes.clone().unwrap_or_else(|| vec!["ReadWriteOnce".into()]),
-            "persistentVolumeReclaimPolicy": policy.unwrap_or_else(|| "Delete".into()),
-            "storageClassName": class,
+            "persistentVolumeReclaimPolicy": class.reclaim_policy.clone().unwrap_or_else(|| "Delete".into()),
+            "storageClassName": class.name_any(),
             "volumeMode": "Filesystem",
             "hostPath": {"path": directory.join(&name).to_string_lossy(), "type": "DirectoryOrCreate"},
             "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": key.0, "name": key.1, "uid": uid},
@@ -82,16 +85,12 @@ pub fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decision {
 }
 
 /// A volume whose claim is gone: its directory goes with it, or waits for a person.
-pub fn decide_volume(world: &World, name: &str) -> Decision {
+pub fn decide_volume(world: &World, name: &str, directory: &Path) -> Decision {
     let mut decision = Decision::default();
     let Some(volume) = world.volumes.get(&(String::new(), name.to_owned())) else {
         return decision;
     };
-    let Some(spec) = volume
-        .spec
-        .as_ref()
-        .filter(|_| !pods::is_terminating(volume.as_ref()))
-    else {
+    let Some(spec) = volume.spec.as_ref() else {
         return decision;
     };
     let bound_to = spec.claim_ref.as_ref();
@@ -106,15 +105,30 @@ pub fn decide_volume(world: &World, name: &str) -> Decision {
         (Some(reference), Some(claim)) if reference.uid.is_none() || reference.uid == claim.uid() => "Bound",
         _ => "Released",
     };
-    let ours = volume
-        .annotations()
-        .get("pv.kubernetes.io/provisioned-by")
-        .map(String::as_str)
-        == Some(PROVISIONER);
-    if wanted == "Released" && ours && spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete") {
-        if let Some(path) = spec.host_path.as_ref().map(|host| host.path.clone()) {
-            decision.push(Action::RemoveDirectory(path.into()));
+    let reclaimed = (wanted == "Released"
+        && spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"))
+    .then(|| own_directory(volume, directory))
+    .flatten();
+    if pods::is_terminating(volume.as_ref()) {
+        if wanted == "Bound" {
+            return decision;
         }
+        // The object goes last: it is what reminds us of the directory.
+        let last = pods::without_finalizer(volume.as_ref(), VOLUME_IN_USE);
+        decision.actions.extend(last.map(|last| match reclaimed {
+            Some(path) => Action::RemoveDirectory {
+                path,
+                then: Box::new(last),
+            },
+            None => last,
+        }));
+        return decision;
+    }
+    if let Some(hold) = hold(volume.as_ref(), VOLUME_IN_USE) {
+        decision.push(hold);
+        return decision;
+    }
+    if reclaimed.is_some() {
         decision.push(Action::Delete {
             target: Target::of(volume.as_ref()),
             grace: None,
@@ -130,6 +144,75 @@ pub fn decide_volume(world: &World, name: &str) -> Decision {
         });
     }
     decision
+}
+
+/// The directory that was made for the volume. A path that somebody else wrote is not ours to remove.
+fn own_directory(volume: &PersistentVolume, directory: &Path) -> Option<PathBuf> {
+    let provisioner = volume.annotations().get("pv.kubernetes.io/provisioned-by")?;
+    let path = Path::new(&volume.spec.as_ref()?.host_path.as_ref()?.path);
+    let name = volume.name_any();
+    let plain = !name.contains('/') && !name.starts_with('.');
+    (provisioner == PROVISIONER && plain && path == directory.join(&name)).then(|| path.to_owned())
+}
+
+/// Keeps the object, once deleted, until this controller lets it go.
+fn hold<K: Resource<DynamicType = ()> + ResourceExt>(object: &K, finalizer: &str) -> Option<Action> {
+    let mut all = object.finalizers().to_vec();
+    if all.iter().any(|name| name == finalizer) {
+        return None;
+    }
+    all.push(finalizer.to_owned());
+    Some(pods::set_finalizers(object, all))
+}
+
+/// Whether a pod that has not ended uses the claim.
+fn is_used(world: &World, key: &Key) -> bool {
+    world
+        .pods
+        .in_namespace(&key.0)
+        .any(|pod| !pods::is_finished(pod) && pods::claims_of(pod).any(|name| name == key.1))
+}
+
+fn is_free(volume: &PersistentVolume) -> bool {
+    !pods::is_terminating(volume) && volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_none())
+}
+
+/// The smallest free volume of the class that has what the claim asks for.
+fn matching<'a>(
+    world: &'a World,
+    wanted: &PersistentVolumeClaimSpec,
+    class: &str,
+) -> Option<&'a Arc<PersistentVolume>> {
+    let storage = |amounts: Option<&BTreeMap<String, Text>>| {
+        let text = amounts.and_then(|amounts| amounts.get("storage"));
+        text.and_then(|text| Quantity::parse(&text.0).ok())
+            .map_or(0, |quantity| quantity.value())
+    };
+    let size = storage(wanted.resources.as_ref().and_then(|r| r.requests.as_ref()));
+    let mode = |mode: &Option<String>| mode.clone().unwrap_or_else(|| "Filesystem".into());
+    world
+        .volumes
+        .iter()
+        .filter(|volume| is_free(volume))
+        .filter_map(|volume| Some((volume, volume.spec.as_ref()?)))
+        .filter(|(volume, spec)| {
+            let modes = spec.access_modes.as_deref().unwrap_or_default();
+            spec.storage_class_name.as_deref().unwrap_or_default() == class
+                && mode(&spec.volume_mode) == mode(&wanted.volume_mode)
+                && wanted
+                    .access_modes
+                    .iter()
+                    .flatten()
+                    .all(|wish| modes.contains(wish))
+                && wanted
+                    .selector
+                    .as_ref()
+                    .is_none_or(|selector| pods::selects(selector, volume.labels()))
+        })
+        .map(|(volume, spec)| (storage(spec.capacity.as_ref()), volume))
+        .filter(|(capacity, _)| *capacity >= size)
+        .min_by_key(|(capacity, volume)| (*capacity, volume.name_any()))
+        .map(|(_, volume)| volume)
 }
 
 fn phase(claim: &PersistentVolumeClaim) -> &str {
@@ -211,31 +294,5 @@ fn bind(claim: &PersistentVolumeClaim, volume: &PersistentVolume, decision: &mut
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Sim;
-
-    #[test]
-    fn a_claim_gets_a_directory_that_goes_with_it() {
-        let mut sim = Sim::default();
-        sim.learn(json!({"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "provisioner": PROVISIONER, "reclaimPolicy": "Delete",
-            "metadata": {"name": "directory", "annotations": {DEFAULT_CLASS: "true"}}}));
-        sim.learn(json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"namespace": "n", "name": "data", "uid": "u1"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}}));
-        sim.settle();
-        let key = ("n".to_owned(), "data".to_owned());
-        assert!(is_bound(&sim.world, &key));
-        let claim = sim.world.claims.get(&key).unwrap().spec.clone().unwrap();
-        assert_eq!(claim.volume_name.as_deref(), Some("pvc-u1"));
-        assert_eq!(claim.storage_class_name.as_deref(), Some("directory"));
-        assert_eq!(
-            decide_claim(&sim.world, &key, Path::new("/v")),
-            Decision::default()
-        );
-
-        sim.remove("PersistentVolumeClaim", "data");
-        sim.settle();
-        assert_eq!(sim.world.volumes.iter().count(), 0);
-        assert_eq!(sim.removed_directories, [Path::new("/volumes/pvc-u1")]);
-    }
-}
+#[path = "volume_tests.rs"]
+mod tests;

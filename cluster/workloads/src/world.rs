@@ -1,5 +1,8 @@
 //! Everything that the controllers know: a table for each kind they read.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -28,6 +31,10 @@ macro_rules! kinds {
         #[derive(Debug, Default)]
         pub struct World {
             $(pub $field: Table<$kind>,)*
+            /// Since when it is watched. What is older may be so because nobody looked.
+            pub started: Timestamp,
+            /// Why the server refused the last object that an owner (by uid) wanted made.
+            pub refused: BTreeMap<String, String>,
         }
 
         /// A change of one object, for the triggers.

@@ -9,25 +9,74 @@ mod gc;
 mod namespaces;
 mod requests;
 
-use std::sync::Arc;
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use tokio::task::JoinHandle;
 
 use crate::{cluster::Cluster, serve::ApiService};
 
 use requests::Requests;
 
+const AFTER_PANIC: Duration = Duration::from_secs(1);
+
 /// Starts all controllers of one cluster. Once this returns, the namespaces that are there have their
 /// ServiceAccount and the certificate of the authority.
 pub async fn start(service: &ApiService, cluster: &Arc<Cluster>, authority: &str) -> Vec<JoinHandle<()>> {
-    let requests = |name: &str| Requests::new(service.clone(), cluster.clone(), name);
-    let accounts = accounts::Accounts::new(requests("service-account-controller"), authority);
-    let accounts = accounts.first_pass().await;
+    let requests = |name: &'static str| {
+        let (service, cluster) = (service.clone(), cluster.clone());
+        move || Requests::new(service.clone(), cluster.clone(), name)
+    };
+    let accounts = {
+        let (requests, authority) = (requests("service-account-controller"), authority.to_owned());
+        move || accounts::Accounts::new(requests(), &authority).first_pass()
+    };
+    let mut first = Some(accounts().await);
+    let garbage = requests("generic-garbage-collector");
+    let namespaces = requests("namespace-controller");
+    let aggregation = requests("clusterrole-aggregation-controller");
+    let events = requests("event-controller");
     vec![
-        tokio::spawn(accounts.run()),
-        tokio::spawn(gc::run(requests("generic-garbage-collector"))),
-        tokio::spawn(namespaces::run(requests("namespace-controller"))),
-        tokio::spawn(aggregation::run(requests("clusterrole-aggregation-controller"))),
-        tokio::spawn(events::run(requests("event-controller"))),
+        keep("service accounts", move || {
+            let (first, again) = (first.take(), accounts());
+            async move {
+                match first {
+                    Some(ready) => ready.run().await,
+                    None => again.await.run().await,
+                }
+            }
+        }),
+        keep("garbage collector", move || gc::run(garbage())),
+        keep("namespaces", move || namespaces::run(namespaces())),
+        keep("role aggregation", move || aggregation::run(aggregation())),
+        keep("events", move || events::run(events())),
     ]
+}
+
+/// Runs a controller. All it knows is in the store, so after a fault it begins anew.
+pub fn keep<F>(name: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
+where
+    F: Future<Output = ()> + Send,
+{
+    tokio::spawn(async move {
+        while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
+            tracing::error!(controller = name, "a controller panicked and starts anew");
+            tokio::time::sleep(AFTER_PANIC).await;
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_controller_that_panics_starts_anew() {
+        let mut tries = 0;
+        let done = keep("test", move || {
+            tries += 1;
+            async move { assert!(tries >= 2, "a fault of the test") }
+        });
+        done.await.expect("it ends well in the end");
+    }
 }

@@ -3,6 +3,7 @@
 mod body;
 mod create;
 mod delete;
+mod eviction;
 mod list;
 mod options;
 mod patch;

@@ -1,13 +1,10 @@
 //! Creates that are not creates: bindings, evictions, tokens, reviews.
 
-use apimachinery::selector::LabelSelectorSpec;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::{
-    Outcome, Target, body,
-    create::success,
-    delete,
+    Outcome, Target, body, eviction,
     options::{WriteOptions, now},
     update::{check_uid, modify},
 };
@@ -45,7 +42,7 @@ pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
     let (object, _) = body::parse(&body::content_type(call), body)?;
     let object = match target.subresource.as_str() {
         "binding" => bind(call, target, &object).await?,
-        "eviction" => evict(call, target, &object).await?,
+        "eviction" => eviction::evict(call, target, &object).await?,
         "token" => {
             let account = target.stored(call)?.value();
             call.core.access.token(&call.cluster, &account, object)?
@@ -149,76 +146,4 @@ pub async fn bind(call: &Call, target: &Target, binding: &Value) -> Result<Value
     })
     .await?;
     Ok(json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Success", "code": 201}))
-}
-
-/// Deletes a pod if its disruption budgets allow it.
-async fn evict(call: &Call, target: &Target, eviction: &Value) -> Result<Value> {
-    let name = target.name().unwrap_or_default();
-    let pod = target.stored(call)?;
-    let object = pod.value();
-    let running = !matches!(
-        object["status"]["phase"].as_str(),
-        Some("Succeeded" | "Failed" | "Pending")
-    );
-    if running && object["metadata"]["deletionTimestamp"].is_null() {
-        for budget in call
-            .cluster
-            .list("policy", "poddisruptionbudgets", Some(&target.namespace))
-            .objects
-        {
-            let budget_object = budget.value();
-            let selector = LabelSelectorSpec::selector_of(budget_object["spec"].get("selector"));
-            if !selector.is_ok_and(|selector| selector.matches_object(&object)) {
-                continue;
-            }
-            spend(call, target, &budget.key.name, name).await?;
-        }
-    }
-    delete::evict(call, target, name, &eviction["deleteOptions"]).await?;
-    Ok(success(target, name, &object["metadata"]["uid"]))
-}
-
-/// Takes one disruption out of a budget.
-async fn spend(call: &Call, target: &Target, budget: &str, pod: &str) -> Result<()> {
-    let registry = call.cluster.registry();
-    let Some(kind) = registry.find("policy", "v1", "poddisruptionbudgets") else {
-        return Ok(());
-    };
-    let place = Target {
-        collection: call.cluster.collection_of(kind),
-        kind: kind.clone(),
-        namespace: target.namespace.clone(),
-        name: budget.to_owned(),
-        subresource: "status".into(),
-    };
-    let options = WriteOptions::of(call, false)?;
-    modify(call, &place, &options, |live| {
-        let status = &live["status"];
-        let allowed = status["disruptionsAllowed"].as_i64().unwrap_or(0);
-        let observed = status["observedGeneration"].as_i64().unwrap_or(0);
-        let seen = observed >= live["metadata"]["generation"].as_i64().unwrap_or(0);
-        if !seen || allowed <= 0 {
-            let message = "Cannot evict pod as it would violate the pod's disruption budget.";
-            let detail = if seen {
-                format!(
-                    "The disruption budget {budget} needs {} healthy pods and has {} currently",
-                    status["desiredHealthy"].as_i64().unwrap_or(0),
-                    status["currentHealthy"].as_i64().unwrap_or(0)
-                )
-            } else {
-                format!("The disruption budget {budget} is still being processed by the server.")
-            };
-            return Err(ApiError::too_many_requests(message).with_causes(vec![Cause {
-                reason: "DisruptionBudget".into(),
-                message: detail,
-                field: String::new(),
-            }]));
-        }
-        let mut new = live.clone();
-        new["status"]["disruptionsAllowed"] = (allowed - 1).into();
-        new["status"]["disruptedPods"][pod] = now().into();
-        Ok(new)
-    })
-    .await?;
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod crd;
 mod crd_validate;
+mod cron;
 mod immutable;
 mod job;
 mod namespace;
@@ -99,6 +100,7 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
     }
     match context.resource() {
         ("apps", _) | ("batch", "jobs") => errors.extend(workload::validate(context.kind, object)),
+        ("batch", "cronjobs") => errors.extend(cron::validate(object)),
         ("", "services") => errors.extend(service::validate(context, object, old)),
         ("", "pods") => errors.extend(pod::validate(context, object, old)),
         ("", "secrets") => errors.extend(secret::validate(object)),

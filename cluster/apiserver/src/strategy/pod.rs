@@ -42,7 +42,13 @@ fn service_account(context: &Context<'_>, object: &mut Value) -> Result<()> {
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    let pod = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    // A name that the server made up says nothing to whoever asked.
+    let given = ["generateName", "name"].iter().find_map(|field| {
+        object["metadata"][*field]
+            .as_str()
+            .filter(|name| !name.is_empty())
+    });
+    let pod = given.unwrap_or_default().to_owned();
     let Some(stored) = context.cluster.get("", "serviceaccounts", &namespace, &account) else {
         let what = format!(
             "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
@@ -83,7 +89,8 @@ fn mount_token(spec: &mut Value) {
     let volume = format!("kube-api-access-{suffix}");
     let mut used = false;
     for list in ["initContainers", "containers"] {
-        for container in spec[list].as_array_mut().into_iter().flatten() {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
             if !container.is_object() || mounted(container) {
                 continue;
             }
@@ -205,6 +212,9 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         return Vec::new();
     }
     let mut expected = old["spec"].clone();
+    if let Some(fields) = expected.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
     let new = &object["spec"];
     for field in [
         "activeDeadlineSeconds",
@@ -227,7 +237,8 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
             .into_iter()
             .flatten()
             .map(|container| &container["image"]);
-        for (container, image) in expected[list].as_array_mut().into_iter().flatten().zip(images) {
+        let kept = expected.get_mut(list).and_then(Value::as_array_mut);
+        for (container, image) in kept.into_iter().flatten().zip(images) {
             container["image"] = image.clone();
         }
     }

@@ -432,7 +432,8 @@ async fn evictions_respect_budgets() {
             Method::PATCH,
             &format!("{pods}/{name}/status"),
             "application/merge-patch+json",
-            json!({"status": {"phase": "Running"}}).to_string(),
+            json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
+                .to_string(),
         )
         .await;
         assert_eq!(code, 200);

@@ -264,3 +264,22 @@ async fn aggregated_roles_show_their_rules_and_idle_is_silent() {
     }
     assert!(quiet, "the server keeps writing");
 }
+
+#[tokio::test]
+async fn labels_and_finalizers_of_a_pod_change_whatever_its_containers_are() {
+    let running = start().await;
+    let c = &running.client;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "p", "finalizers": ["example.com/hold"]}, "spec": {"containers": [{"name": "c", "image": "x:1"}]}});
+    assert_eq!(post(c, pods, pod).await.0, 201);
+    let path = format!("{pods}/p");
+    for body in [
+        json!({"metadata": {"labels": {"app": "x"}}}),
+        json!({"metadata": {"finalizers": []}}),
+        json!({"spec": {"containers": [{"name": "c", "image": "x:2"}]}}),
+    ] {
+        let media = "application/strategic-merge-patch+json";
+        let (code, answer) = call_as(c, http::Method::PATCH, &path, media, body.to_string()).await;
+        assert_eq!(code, 200, "{answer}");
+    }
+}

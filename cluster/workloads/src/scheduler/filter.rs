@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint, Toleration};
+use k8s_openapi::api::core::v1::{
+    Node, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration,
+};
 use kube::ResourceExt;
 
 use super::resources::{self, Amounts};
@@ -32,18 +34,32 @@ pub fn node_suits(pod: &Pod, node: &Node) -> Result<(), String> {
     {
         return Err("node(s) were unschedulable".into());
     }
-    let taints = own.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
-    let hard = taints.iter().filter(|taint| taint.effect != "PreferNoSchedule");
-    if let Some(taint) = hard
-        .into_iter()
-        .find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
-    {
+    if let Some(taint) = untolerated(spec, node, &["NoSchedule", "NoExecute"]) {
         let value = taint.value.as_deref().unwrap_or_default();
         return Err(format!(
             "node(s) had untolerated taint {{{}: {value}}}",
             taint.key
         ));
     }
+    if !selects_node(spec, node) {
+        return Err("node(s) didn't match Pod's node affinity/selector".into());
+    }
+    Ok(())
+}
+
+/// The first taint of these effects that the pod does not bear.
+pub fn untolerated<'a>(spec: &PodSpec, node: &'a Node, effects: &[&str]) -> Option<&'a Taint> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
+    let tolerations = spec.tolerations.as_deref().unwrap_or_default();
+    taints
+        .unwrap_or_default()
+        .iter()
+        .filter(|taint| effects.contains(&taint.effect.as_str()))
+        .find(|taint| !tolerations.iter().any(|toleration| tolerates(toleration, taint)))
+}
+
+/// What the pod asks of the node itself: its selector and its required affinity.
+pub fn selects_node(spec: &PodSpec, node: &Node) -> bool {
     let selected = spec
         .node_selector
         .iter()
@@ -58,17 +74,13 @@ pub fn node_suits(pod: &Pod, node: &Node) -> Result<(), String> {
             .required_during_scheduling_ignored_during_execution
             .as_ref()
     });
-    if !selected
-        || required.is_some_and(|required| {
-            !required
+    selected
+        && required.is_none_or(|required| {
+            required
                 .node_selector_terms
                 .iter()
                 .any(|term| term_matches(term, node))
         })
-    {
-        return Err("node(s) didn't match Pod's node affinity/selector".into());
-    }
-    Ok(())
 }
 
 pub fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {

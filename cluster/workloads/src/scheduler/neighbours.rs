@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{Node, Pod, PodAffinityTerm, TopologySpreadConstraint};
 use kube::ResourceExt;
 
-use super::Cluster;
+use super::{Cluster, filter};
 use crate::pods;
 
 fn domain<'a>(node: &'a Node, key: &str) -> Option<&'a String> {
@@ -99,21 +99,52 @@ fn spread(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
         .flat_map(|spec| spec.topology_spread_constraints.iter().flatten())
 }
 
-/// How uneven the spread would be with the pod on this node.
+/// How uneven the spread would be with the pod on this node. Nodes that the pod cannot use do not count.
 fn skew(cluster: &Cluster<'_>, pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> i64 {
-    let counts = by_domain(cluster, &constraint.topology_key, |other| {
+    let Some(here) = domain(node, &constraint.topology_key) else {
+        return i64::MAX;
+    };
+    let counted = |other: &Pod| {
+        let same = |key: &String| {
+            pod.labels()
+                .get(key)
+                .is_none_or(|own| other.labels().get(key) == Some(own))
+        };
         other.namespace() == pod.namespace()
-            && !pods::is_terminating(other)
+            && constraint.match_label_keys.iter().flatten().all(same)
             && constraint
                 .label_selector
                 .as_ref()
                 .is_some_and(|selector| pods::selects(selector, other.labels()))
-    });
-    let Some(here) = domain(node, &constraint.topology_key) else {
-        return i64::MAX;
     };
-    let least = counts.values().min().copied().unwrap_or(0);
-    counts.get(here).copied().unwrap_or(0) + 1 - least
+    let mut counts = BTreeMap::new();
+    for place in cluster
+        .places
+        .iter()
+        .filter(|place| eligible(pod, place.node, constraint))
+    {
+        if let Some(domain) = domain(place.node, &constraint.topology_key) {
+            let there = place
+                .pods
+                .iter()
+                .filter(|other| !pods::is_terminating(**other) && counted(other));
+            *counts.entry(domain).or_insert(0) += i64::try_from(there.count()).unwrap_or(i64::MAX);
+        }
+    }
+    let few = constraint
+        .min_domains
+        .is_some_and(|least| usize::try_from(least).is_ok_and(|least| counts.len() < least));
+    let least = counts.values().min().copied().filter(|_| !few).unwrap_or(0);
+    counts.get(here).copied().unwrap_or(0) + i64::from(counted(pod)) - least
+}
+
+/// Whether the spread looks at a node: by default affinity excludes it, taints do not.
+fn eligible(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> bool {
+    let Some(spec) = &pod.spec else { return true };
+    let by_affinity = constraint.node_affinity_policy.as_deref() != Some("Ignore");
+    let by_taints = constraint.node_taints_policy.as_deref() == Some("Honor");
+    (!by_affinity || filter::selects_node(spec, node))
+        && (!by_taints || filter::untolerated(spec, node, &["NoSchedule", "NoExecute"]).is_none())
 }
 
 /// Preferences in one number: more is better.

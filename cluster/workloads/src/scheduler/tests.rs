@@ -144,3 +144,63 @@ fn a_pod_waits_for_its_volume() {
     sim.settle();
     assert_eq!(nodes(&sim), [Some("a".to_owned())]);
 }
+
+/// Where four pods go, of which `there` are on node a already.
+fn spread(constraint: Value, spec: Value, there: usize) -> Vec<Option<String>> {
+    let mut sim = Sim::default();
+    for (name, disk) in [("a", "ssd"), ("b", "ssd"), ("c", "none")] {
+        let mut node = node(name);
+        node["metadata"]["labels"]["disk"] = disk.into();
+        sim.learn(node);
+    }
+    let mut rule = json!({"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}}});
+    for (key, value) in constraint.as_object().expect("an object") {
+        rule[key] = value.clone();
+    }
+    for index in 0..4 {
+        let mut spec = spec.clone();
+        spec["topologySpreadConstraints"] = json!([rule]);
+        let mut pod = pod(&format!("p{index}"), spec);
+        pod["metadata"]["labels"]["version"] = if index < there { "old" } else { "new" }.into();
+        if index < there {
+            pod["spec"]["nodeName"] = "a".into();
+        }
+        sim.learn(pod);
+    }
+    sim.settle();
+    let mut all = nodes(&sim);
+    all.sort();
+    all
+}
+
+#[test]
+fn the_spread_is_over_nodes_that_the_pod_may_use() {
+    let on = |names: &[&str]| {
+        let mut all: Vec<_> = names.iter().map(|name| Some((*name).to_owned())).collect();
+        all.resize_with(4, || None);
+        all.sort();
+        all
+    };
+    let ssd = json!({"nodeSelector": {"disk": "ssd"}});
+    assert_eq!(spread(json!({}), ssd.clone(), 0), on(&["a", "a", "b", "b"]));
+    assert_eq!(
+        spread(json!({"nodeAffinityPolicy": "Ignore"}), ssd, 0),
+        on(&["a", "b"]),
+        "the empty third node holds the others back"
+    );
+    assert_eq!(spread(json!({}), json!({}), 2), on(&["a", "a", "b", "c"]));
+    let per_version = json!({"matchLabelKeys": ["version"]});
+    assert_eq!(spread(per_version, json!({}), 3), on(&["a", "a", "a", "b"]));
+    assert_eq!(
+        spread(json!({"minDomains": 4}), json!({}), 0),
+        on(&["a", "b", "c"]),
+        "too few domains count as an empty one"
+    );
+    let others = json!({"labelSelector": {"matchLabels": {"app": "db"}}});
+    assert_eq!(
+        spread(others, json!({}), 2).iter().flatten().count(),
+        4,
+        "a pod that does not count itself makes nothing uneven"
+    );
+}

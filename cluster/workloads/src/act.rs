@@ -1,0 +1,152 @@
+//! Actions become requests.
+
+use std::path::PathBuf;
+
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::action::{Action, Target};
+use crate::world::resource;
+
+/// Why an action was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error("cannot remove {}: {error}", path.display())]
+    Directory { path: PathBuf, error: std::io::Error },
+}
+
+impl Failure {
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 409)
+    }
+
+    /// In the server's words, where they are its.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Api(kube::Error::Api(status)) => status.message.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// What the server answered.
+pub enum Learned {
+    Object(Value),
+    Gone(Target),
+    Nothing,
+}
+
+fn api(client: &Client, kind: &str, namespace: &str) -> Result<Api<DynamicObject>, kube::Error> {
+    // Actions name only kinds of the table.
+    let resource = resource(kind).ok_or(kube::Error::LinesCodecMaxLineLengthExceeded)?;
+    Ok(match namespace {
+        "" => Api::all_with(client.clone(), &resource),
+        _ => Api::namespaced_with(client.clone(), namespace, &resource),
+    })
+}
+
+pub async fn carry_out(client: &Client, action: Action) -> Result<Learned, Failure> {
+    let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
+    match action {
+        Action::Create(object) => {
+            let text = |pointer: &str| {
+                object
+                    .pointer(pointer)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let api = api(client, &text("/kind"), &text("/metadata/namespace"))?;
+            let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+            match api.create(&PostParams::default(), &object).await {
+                Ok(made) => Ok(learned(made)),
+                // Named objects are made once: somebody was faster, and the watch will tell.
+                Err(kube::Error::Api(status)) if status.code == 409 && object.metadata.name.is_some() => {
+                    Ok(Learned::Nothing)
+                }
+                Err(error) => Err(error.into()),
+            }
+        }
+        Action::Patch {
+            target,
+            subresource,
+            body,
+        } => {
+            let api = api(client, &target.kind, &target.key.0)?;
+            let (params, patch) = (PatchParams::default(), Patch::Merge(&body));
+            let answer = match subresource {
+                Some(sub) => api.patch_subresource(sub, &target.key.1, &params, &patch).await,
+                None => api.patch(&target.key.1, &params, &patch).await,
+            };
+            match answer {
+                Ok(object) => Ok(learned(object)),
+                Err(error) if gone(&error) => Ok(Learned::Nothing),
+                Err(error) => Err(error.into()),
+            }
+        }
+        Action::Delete { target, grace } => {
+            let api = api(client, &target.kind, &target.key.0)?;
+            let params = DeleteParams {
+                grace_period_seconds: grace,
+                propagation_policy: Some(kube::api::PropagationPolicy::Background),
+                preconditions: Some(Preconditions {
+                    uid: Some(target.uid.clone()).filter(|uid| !uid.is_empty()),
+                    resource_version: None,
+                }),
+                ..DeleteParams::default()
+            };
+            match api.delete(&target.key.1, &params).await {
+                Ok(answer) => Ok(
+                    match answer
+                        .left()
+                        .filter(|object| object.metadata.deletion_timestamp.is_some())
+                    {
+                        Some(object) => learned(object),
+                        None => Learned::Gone(target),
+                    },
+                ),
+                Err(error) if gone(&error) => Ok(Learned::Gone(target)),
+                // Another object has the name by now.
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(Learned::Nothing),
+                Err(error) => Err(error.into()),
+            }
+        }
+        Action::Bind { target, node } => {
+            let api = api(client, "Pod", &target.key.0)?;
+            let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": target.key.1, "namespace": target.key.0, "uid": target.uid},
+                "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
+            let _: Value = match api
+                .create_subresource("binding", &target.key.1, &PostParams::default(), &binding)
+                .await
+            {
+                Ok(answer) => answer,
+                Err(error) if gone(&error) => return Ok(Learned::Nothing),
+                Err(error) => return Err(error.into()),
+            };
+            // Read back, so that the next pod is placed with this one in sight.
+            Ok(api
+                .get_opt(&target.key.1)
+                .await?
+                .map_or(Learned::Nothing, learned))
+        }
+        // Events are told by the engine.
+        Action::Event { .. } => Ok(Learned::Nothing),
+        Action::RemoveDirectory { path, then } => {
+            match tokio::fs::remove_dir_all(&path).await {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Failure::Directory { path, error });
+                }
+                _ => {}
+            }
+            Box::pin(carry_out(client, *then)).await
+        }
+    }
+}
+
+fn learned(mut object: DynamicObject) -> Learned {
+    object.managed_fields_mut().clear();
+    serde_json::to_value(object).map_or(Learned::Nothing, Learned::Object)
+}

@@ -1,0 +1,181 @@
+use super::*;
+use crate::testing::Sim;
+use serde_json::Value;
+
+fn set(policy: &str, replicas: i32) -> Value {
+    json!({"kind": "StatefulSet", "apiVersion": "apps/v1", "metadata": {"namespace": "n", "name": "db", "uid": "ss"},
+        "spec": {"replicas": replicas, "serviceName": "db-headless", "podManagementPolicy": policy,
+            "selector": {"matchLabels": {"app": "db"}},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}],
+            "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "one"}]}}}})
+}
+
+fn names(sim: &Sim) -> Vec<String> {
+    sim.world.pods.iter().map(|pod| pod.name_any()).collect()
+}
+
+#[test]
+fn ordered_pods_come_one_by_one_and_leave_from_the_end() {
+    let mut sim = Sim::default();
+    sim.learn(set("OrderedReady", 3));
+    sim.settle();
+    assert_eq!(names(&sim), ["db-0"]);
+    sim.run_pods(1);
+    sim.settle();
+    assert_eq!(names(&sim), ["db-0", "db-1"]);
+    sim.run_all();
+    assert_eq!(names(&sim), ["db-0", "db-1", "db-2"]);
+    let pod = sim.world.pods.get(&("n".into(), "db-1".into())).unwrap();
+    let spec = pod.spec.as_ref().unwrap();
+    assert_eq!(
+        (spec.hostname.as_deref(), spec.subdomain.as_deref()),
+        (Some("db-1"), Some("db-headless"))
+    );
+    assert_eq!(sim.world.claims.iter().count(), 3);
+
+    sim.change::<StatefulSet>("db", |set| set.spec.replicas = Some(1));
+    sim.settle();
+    assert_eq!(names(&sim), ["db-0"]);
+    assert_eq!(sim.world.claims.iter().count(), 3, "claims stay");
+}
+
+#[test]
+fn parallel_pods_come_at_once() {
+    let mut sim = Sim::default();
+    sim.learn(set("Parallel", 3));
+    sim.settle();
+    assert_eq!(names(&sim).len(), 3);
+}
+
+#[test]
+fn an_update_goes_from_the_end_and_stops_at_the_partition() {
+    let mut sim = Sim::default();
+    sim.learn(set("OrderedReady", 3));
+    sim.run_all();
+    sim.change::<StatefulSet>("db", |set| {
+        let spec = &mut set.spec;
+        spec.template.spec.as_mut().unwrap().containers[0].image = Some("two".into());
+        spec.update_strategy =
+            serde_json::from_value(json!({"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}))
+                .unwrap();
+    });
+    sim.run_all();
+    let images: Vec<_> = sim
+        .world
+        .pods
+        .iter()
+        .map(|pod| pod.spec.as_ref().unwrap().containers[0].image.clone().unwrap())
+        .collect();
+    assert_eq!(images, ["one", "two", "two"]);
+}
+
+#[test]
+fn a_rollout_that_never_gets_ready_can_be_taken_back() {
+    let mut sim = Sim::default();
+    sim.learn(set("OrderedReady", 2));
+    sim.run_all();
+    let image = |image: &'static str| {
+        move |set: &mut StatefulSet| {
+            set.spec.template.spec.as_mut().unwrap().containers[0].image = Some(image.into());
+        }
+    };
+    sim.change::<StatefulSet>("db", image("broken"));
+    sim.settle();
+    assert!(sim.world.pods.iter().any(|pod| !pods::is_ready(pod)));
+    sim.change::<StatefulSet>("db", image("one"));
+    sim.run_all();
+    assert!(sim.world.pods.iter().all(|pod| pods::is_ready(pod)));
+    let status = sim
+        .world
+        .stateful_sets
+        .iter()
+        .next()
+        .unwrap()
+        .status
+        .clone()
+        .unwrap();
+    assert_eq!(status.current_revision, status.update_revision);
+    assert_eq!(sim.world.revisions.iter().count(), 2);
+}
+
+fn break_pods(sim: &mut Sim) {
+    for name in names(sim) {
+        sim.change::<Pod>(&name, |pod| {
+            pod.status = serde_json::from_value(json!({"phase": "Running"})).expect("a status");
+        });
+    }
+}
+
+#[test]
+fn broken_members_are_replaced_one_by_one() {
+    for policy in ["OrderedReady", "Parallel"] {
+        let mut sim = Sim::default();
+        sim.learn(set(policy, 3));
+        sim.run_all();
+        break_pods(&mut sim);
+        sim.change::<StatefulSet>("db", |set| {
+            set.spec.template.spec.as_mut().unwrap().containers[0].image = Some("two".into());
+        });
+        for round in 1..=3 {
+            sim.settle();
+            let updated =
+                |pod: &Pod| pod.spec.as_ref().unwrap().containers[0].image.as_deref() == Some("two");
+            let new: Vec<_> = sim.world.pods.iter().filter(|pod| updated(pod)).collect();
+            assert_eq!((names(&sim).len(), new.len()), (3, round), "{policy}");
+            let waiting: Vec<_> = new
+                .iter()
+                .filter(|pod| !pods::is_ready(pod))
+                .map(|pod| pod.name_any())
+                .collect();
+            assert_eq!(waiting.len(), 1, "{policy}");
+            sim.change::<Pod>(&waiting[0], |pod| {
+                pod.status = serde_json::from_value(
+                    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+                )
+                .expect("a status");
+            });
+        }
+        sim.run_all();
+    }
+}
+
+#[test]
+fn a_parallel_update_still_goes_from_the_end_one_by_one() {
+    let mut sim = Sim::default();
+    sim.learn(set("Parallel", 3));
+    sim.run_all();
+    sim.change::<StatefulSet>("db", |set| {
+        set.spec.template.spec.as_mut().unwrap().containers[0].image = Some("two".into());
+    });
+    for last in ["db-2", "db-1", "db-0"] {
+        sim.settle();
+        let waiting: Vec<_> = sim
+            .world
+            .pods
+            .iter()
+            .filter(|pod| !pods::is_ready(pod))
+            .map(|pod| pod.name_any())
+            .collect();
+        assert_eq!(waiting, [last]);
+        sim.run_pods(1);
+    }
+}
+
+#[test]
+fn only_pods_of_its_names_are_adopted() {
+    let mut sim = Sim::default();
+    for name in ["db-x", "db-01", "other", "db-0"] {
+        sim.learn(json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"namespace": "n", "name": name, "labels": {"app": "db"}},
+            "spec": {"containers": []}}));
+    }
+    sim.learn(set("OrderedReady", 1));
+    sim.settle();
+    let owned: Vec<_> = sim
+        .world
+        .pods
+        .iter()
+        .filter(|pod| pods::controller_of(pod.as_ref()).is_some())
+        .map(|pod| pod.name_any())
+        .collect();
+    assert_eq!(owned, ["db-0"]);
+}

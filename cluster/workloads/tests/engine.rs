@@ -1,0 +1,239 @@
+//! The engine against the embedded API server: what the pure tests cannot show.
+
+use std::time::Duration;
+
+use apiserver::{Config, Server};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+const NAMESPACE: &str = "default";
+
+struct Cluster {
+    client: Client,
+    directory: tempfile::TempDir,
+    server: Server,
+    engine: tokio::task::JoinHandle<()>,
+    stop: oneshot::Sender<()>,
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = Config {
+            state_dir: directory.path().into(),
+            ..Config::default()
+        };
+        let server = Server::start(config).await.expect("a server");
+        let client = server.client("default");
+        let (stop, stopped) = oneshot::channel::<()>();
+        let config = workloads::Config {
+            volumes: directory.path().join("volumes"),
+        };
+        let engine = tokio::spawn(workloads::run(client.clone(), config, async {
+            let _ = stopped.await;
+        }));
+        Self {
+            client,
+            directory,
+            server,
+            engine,
+            stop,
+        }
+    }
+
+    async fn end(self) {
+        let _ = self.stop.send(());
+        self.engine.await.expect("the engine ends well");
+        self.server.shutdown().await;
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>,
+    {
+        Api::namespaced(self.client.clone(), NAMESPACE)
+    }
+
+    async fn make<K>(&self, api: Api<K>, object: Value)
+    where
+        K: Clone + std::fmt::Debug + serde::Serialize + serde::de::DeserializeOwned,
+    {
+        let object = serde_json::from_value(object).expect("an object");
+        api.create(&PostParams::default(), &object).await.expect("made");
+    }
+
+    async fn pods(&self) -> Vec<Pod> {
+        let all = self.api::<Pod>().list(&ListParams::default()).await;
+        all.expect("pods").items
+    }
+
+    /// What the kubelet would say.
+    async fn report(&self, pod: &Pod, phase: &str) {
+        let body = json!({"status": {"phase": phase}});
+        let api = self.api::<Pod>();
+        let patch = Patch::Merge(&body);
+        api.patch_status(&pod.name_any(), &PatchParams::default(), &patch)
+            .await
+            .expect("reported");
+    }
+
+    async fn events(&self, kind: &str, reason: &str) -> Vec<Event> {
+        let all = self.api::<Event>().list(&ListParams::default()).await;
+        let about = |event: &Event| {
+            event.involved_object.kind.as_deref() == Some(kind) && event.reason.as_deref() == Some(reason)
+        };
+        all.expect("events").items.into_iter().filter(about).collect()
+    }
+}
+
+async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+    for _ in 0..500 {
+        if check().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("did not happen in time: {what}");
+}
+
+fn node() -> Value {
+    json!({"metadata": {"name": "a"}, "status": {"allocatable": {"cpu": "4", "memory": "4Gi", "pods": "10"},
+        "conditions": [{"type": "Ready", "status": "True"}]}})
+}
+
+#[tokio::test]
+async fn a_refused_pod_is_seen_by_its_user() {
+    let cluster = Cluster::start().await;
+    let deployments: Api<Deployment> = cluster.api();
+    let template = json!({"metadata": {"labels": {"app": "web"}},
+        "spec": {"serviceAccountName": "late", "containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({"metadata": {"name": "web"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template}});
+    cluster.make(deployments.clone(), deployment).await;
+    let refused = || async {
+        let found = deployments.get("web").await.expect("the Deployment");
+        let conditions = found
+            .status
+            .and_then(|status| status.conditions)
+            .unwrap_or_default();
+        conditions
+            .into_iter()
+            .any(|condition| condition.type_.as_deref() == Some("ReplicaFailure"))
+    };
+    eventually("the condition", &refused).await;
+    eventually("a count instead of many events", || async {
+        let events = cluster.events("ReplicaSet", "FailedCreate").await;
+        events.len() == 1
+            && events[0].count > Some(1)
+            && events[0]
+                .message
+                .as_deref()
+                .is_some_and(|text| text.contains("late"))
+    })
+    .await;
+    let account = json!({"metadata": {"name": "late"}});
+    cluster.make(cluster.api::<ServiceAccount>(), account).await;
+    eventually("a pod", || async { cluster.pods().await.len() == 1 }).await;
+    eventually("no condition", || async { !refused().await }).await;
+    assert_eq!(cluster.events("Deployment", "ScalingReplicaSet").await.len(), 1);
+    eventually("what was done", || async {
+        cluster.events("ReplicaSet", "SuccessfulCreate").await.len() == 1
+    })
+    .await;
+    cluster
+        .make(Api::<Node>::all(cluster.client.clone()), node())
+        .await;
+    eventually("where it went", || async {
+        cluster.events("Pod", "Scheduled").await.len() == 1
+    })
+    .await;
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn a_job_counts_pods_that_are_removed_as_they_end() {
+    let cluster = Cluster::start().await;
+    let jobs: Api<Job> = cluster.api();
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({"metadata": {"name": "sync"}, "spec": {"completions": 3, "parallelism": 1, "template": template}});
+    cluster.make(jobs.clone(), job).await;
+    for _ in 0..3 {
+        eventually("a pod", || async { cluster.pods().await.len() == 1 }).await;
+        let pod = cluster.pods().await.remove(0);
+        cluster.report(&pod, "Succeeded").await;
+        let now = DeleteParams::default().grace_period(0);
+        let _ = cluster.api::<Pod>().delete(&pod.name_any(), &now).await;
+        eventually("it is gone", || async {
+            let pods = cluster.pods().await;
+            pods.iter().all(|other| other.uid() != pod.uid())
+        })
+        .await;
+    }
+    eventually("the end", || async {
+        let status = jobs
+            .get("sync")
+            .await
+            .expect("the Job")
+            .status
+            .unwrap_or_default();
+        status.succeeded == Some(3) && status.completion_time.is_some()
+    })
+    .await;
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn a_claim_and_its_directory_outlive_the_delete_until_the_pod_ends() {
+    let cluster = Cluster::start().await;
+    let claims: Api<PersistentVolumeClaim> = cluster.api();
+    let class = json!({"metadata": {"name": "directory"}, "provisioner": workloads::PROVISIONER});
+    cluster
+        .make(Api::<StorageClass>::all(cluster.client.clone()), class)
+        .await;
+    cluster
+        .make(Api::<Node>::all(cluster.client.clone()), node())
+        .await;
+    let claim = json!({"metadata": {"name": "data"}, "spec": {"storageClassName": "directory", "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    cluster.make(claims.clone(), claim).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}],
+        "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}});
+    cluster.make(cluster.api::<Pod>(), pod).await;
+    eventually("the pod has a node", || async {
+        let pods = cluster.pods().await;
+        pods.iter()
+            .any(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()))
+    })
+    .await;
+    let volumes: Api<PersistentVolume> = Api::all(cluster.client.clone());
+    let volume = volumes
+        .list(&ListParams::default())
+        .await
+        .expect("volumes")
+        .items
+        .remove(0);
+    let directory = cluster.directory.path().join("volumes").join(volume.name_any());
+    std::fs::create_dir_all(&directory).expect("a directory");
+
+    claims
+        .delete("data", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let kept = claims.get("data").await.expect("still there");
+    assert!(kept.metadata.deletion_timestamp.is_some() && directory.exists());
+    let pod = cluster.pods().await.remove(0);
+    cluster.report(&pod, "Succeeded").await;
+    eventually("claim, volume and directory go", || async {
+        let left = volumes.list(&ListParams::default()).await.expect("volumes").items;
+        claims.get_opt("data").await.expect("an answer").is_none() && left.is_empty() && !directory.exists()
+    })
+    .await;
+    cluster.end().await;
+}
