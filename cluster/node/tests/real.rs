@@ -5,6 +5,7 @@ mod real {
     mod accidents;
     pub mod bed;
     pub mod desk;
+    mod exceptions;
     mod nodes;
     pub mod outside;
     mod placing;
