@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::settings::Settings;
 use super::{claim, daemon, preflight};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
+use crate::pods::tls;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -84,7 +85,7 @@ async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
         let ready = daemon::is_ready(layout, &process);
         // The daemon may have found another port.
         let port = Settings::load(layout)?.map_or(0, |settings| settings.port);
-        if ready && TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
+        if ready && speaks(port).await {
             return Ok(true);
         }
         if !ready && !told {
@@ -100,6 +101,18 @@ async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
         sleep(Duration::from_millis(50)).await;
     }
     Ok(false)
+}
+
+/// Whether somebody is at home: a process that was just killed may accept for a moment,
+/// but it does not speak.
+async fn speaks(port: u16) -> bool {
+    let greeting = async {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
+        tls::connect(stream, Ipv4Addr::LOCALHOST.into()).await.ok()
+    };
+    timeout(Duration::from_secs(5), greeting)
+        .await
+        .is_ok_and(|g| g.is_some())
 }
 
 async fn start(options: &Options, layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<()> {
@@ -146,4 +159,18 @@ fn log_file(path: &Path) -> Result<std::fs::File> {
         .append(true)
         .open(path)
         .map_err(Error::file("open", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_port_that_only_accepts_is_nobody() {
+        let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = mute.local_addr().unwrap().port();
+        std::thread::spawn(move || drop(mute.accept()));
+        assert!(!speaks(port).await);
+        assert!(!speaks(port).await, "closed by now");
+    }
 }

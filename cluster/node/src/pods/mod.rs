@@ -28,7 +28,7 @@ pub mod security;
 mod start;
 pub mod status;
 mod steps;
-mod tls;
+pub(crate) mod tls;
 mod traces;
 pub mod view;
 pub mod volumes;

@@ -1,4 +1,4 @@
-//! TLS of probes, which check that something answers and not who it is.
+//! TLS for whoever checks that something answers and not who it is.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-pub(super) async fn connect(stream: TcpStream, to: IpAddr) -> Result<TlsStream<TcpStream>, String> {
+pub(crate) async fn connect(stream: TcpStream, to: IpAddr) -> Result<TlsStream<TcpStream>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
