@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use c5c3_api::foreign::mariadb;
 use c5c3_kit::{Kind, Reference};
-use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodSpec, Secret};
 
 use crate::facts::Facts;
 use crate::plan::Plan;
@@ -55,6 +56,34 @@ pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
         kept.extend(read.map(|name| kind.named(namespace, name)));
     }
     kept
+}
+
+/// Accounts of passwords before, while a pod may use them.
+pub fn earlier_accounts(plan: &Plan, facts: &Facts) -> Vec<Reference> {
+    let current = plan.configuration.connections_name();
+    let prefix = plan.names.suffixed("connections-");
+    let ended = |pod: &&Pod| {
+        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+        matches!(phase, Some("Succeeded" | "Failed"))
+    };
+    let running = facts.pods.iter().filter(|pod| !ended(pod));
+    let mut read = running.filter_map(|pod| pod.spec.as_ref()).flat_map(read_by);
+    if plan.rolled_out && !read.any(|name| name.starts_with(&prefix) && name != current) {
+        return Vec::new();
+    }
+    let kinds = [
+        Kind::of::<mariadb::User>(),
+        Kind::of::<mariadb::Grant>(),
+        Kind::of::<Secret>(),
+    ];
+    let kinds = kinds.map(|kind| kind.named(None, "").kind);
+    let ours = |reference: &&Reference| {
+        let name = &reference.key.name;
+        let is_secret = reference.kind == kinds[2];
+        kinds.contains(&reference.kind) && (!is_secret || name.ends_with("-account"))
+    };
+    let owned = facts.owned.iter().map(|(reference, _)| reference);
+    owned.filter(ours).cloned().collect()
 }
 
 /// Names of what pods, and those that make pods, read. A change that is held back may be followed by

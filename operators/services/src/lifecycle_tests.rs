@@ -1,10 +1,11 @@
 //! What happens to something that runs: Jobs, rollouts, upgrades, keys.
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, service};
+use c5c3_api::foreign::mariadb;
 use c5c3_api::openstack::{Glance, Keystone};
 use c5c3_kit::owned::Owned;
 use c5c3_kit::{Controller, Fault, Kind, Observed};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use serde_json::{Value, json};
 
 use crate::reconcile::Services;
@@ -362,4 +363,45 @@ fn an_error_that_stands_keeps_its_reason() {
         (error.reason(), error.part()),
         ("InvalidConfig".into(), Some(DEPLOYMENT_READY))
     );
+}
+
+#[test]
+fn an_account_stays_while_a_pod_uses_its_password() {
+    let mut seen = running();
+    let account = |seen: &Observed<Services<Keystone>>| {
+        let user = objects(seen).into_iter().find(|object| object["kind"] == "User");
+        let user = user.expect("a User");
+        (user["metadata"]["name"].clone(), user["spec"]["name"].clone())
+    };
+    let before = account(&seen);
+    let old = before.0.as_str().expect("a name").to_owned();
+    let kept_secret = format!("{old}-account");
+    for (kind, name) in [
+        (Kind::of::<mariadb::User>(), &old),
+        (Kind::of::<mariadb::Grant>(), &old),
+        (Kind::of::<Secret>(), &kept_secret),
+    ] {
+        let owned = Owned {
+            uid: String::new(),
+            created: None,
+            deleting: false,
+        };
+        seen.facts
+            .owned
+            .push((kind.named(Some("openstack"), name), owned));
+    }
+    let password = secret(&[("username", "keystone"), ("password", "another")]);
+    seen.facts.secrets.insert("keystone-db".to_owned(), password);
+    let after = account(&seen);
+    assert!(after.0 != before.0 && after.1 != before.1, "{before:?} {after:?}");
+    let stays = |seen: &Observed<Services<Keystone>>| {
+        let names = [kept(seen, "User"), kept(seen, "Grant")].concat();
+        names.iter().filter(|name| **name == old).count()
+            + usize::from(kept(seen, "Secret").contains(&kept_secret))
+    };
+    // Nothing has rolled out yet; then all pods have the new one.
+    assert_eq!(stays(&seen), 3);
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    assert_eq!(stays(&seen), 0);
 }

@@ -22,7 +22,7 @@ use crate::build::{self, Outcome, setup_title};
 use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::facts::{self, Facts, dependencies};
-use crate::keep::earlier_configurations;
+use crate::keep::{earlier_accounts, earlier_configurations};
 use crate::names::Names;
 use crate::plan::{Gate, has_title, keyring, plan};
 use crate::report;
@@ -152,6 +152,7 @@ impl<S: Subject> Controller for Services<S> {
         wanted.extend(credentials.and_then(Option::as_ref).cloned());
         wanted.extend(build::network_objects(subject));
         let mut kept = earlier_configurations(&plan, facts);
+        kept.extend(earlier_accounts(&plan, facts));
         let namespace = Some(plan.names.namespace.as_str());
 
         for (job, may_start) in plan.jobs(observed) {

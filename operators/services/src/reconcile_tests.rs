@@ -21,10 +21,13 @@ fn a_first_install_waits_for_nothing_that_it_can_do_without() {
     let mut seen = observed(keystone(), facts());
     seen.facts
         .backend_objects
-        .insert(("Grant", "keystone".into()), Err("not ready yet".into()));
+        .insert(("Database", "keystone".into()), Err("not ready yet".into()));
     assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (1, 1));
     let waits = state(&seen, DATABASE_READY);
-    assert_eq!(waits, ("Waiting".into(), "Grant keystone: not ready yet".into()));
+    assert_eq!(
+        waits,
+        ("Waiting".into(), "Database keystone: not ready yet".into())
+    );
     assert_eq!(state(&seen, service::BOOTSTRAP_READY).1, "waits for the database");
     // Placement reads its database when it starts.
     assert_eq!(count(&observed(placement(), facts()), "Deployment"), 0);

@@ -122,17 +122,30 @@ pub fn options<S: Subject>(subject: &S, facts: &Facts) -> Result<Ini, Error> {
 }
 
 fn secret(names: &Names, what: &str, values: &Values) -> Value {
-    use base64::Engine;
     let hash = config::hash_value(&json!(values));
+    let name = names.suffixed(&format!("{what}-{hash}"));
+    immutable(
+        names,
+        &name,
+        values.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+    )
+}
+
+/// A Secret whose name changes with its content.
+pub fn immutable<'a>(
+    names: &Names,
+    name: &str,
+    values: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Value {
+    use base64::Engine;
     let engine = base64::engine::general_purpose::STANDARD;
-    let encoded: BTreeMap<&String, String> = values
-        .iter()
-        .map(|(name, value)| (name, engine.encode(value)))
+    let encoded: BTreeMap<&str, String> = values
+        .into_iter()
+        .map(|(key, value)| (key, engine.encode(value)))
         .collect();
     json!({
         "apiVersion": "v1", "kind": "Secret", "immutable": true, "type": "Opaque",
-        "metadata": names.metadata(&names.suffixed(&format!("{what}-{hash}"))),
-        "data": encoded,
+        "metadata": names.metadata(name), "data": encoded,
     })
 }
 

@@ -1,11 +1,40 @@
 //! Database, User and Grant of a managed database.
 
+use c5c3_api::common::Database;
 use serde_json::{Value, json};
 
+use crate::config;
 use crate::error::Error;
 use crate::facts::{Facts, readiness};
 use crate::names::Names;
 use crate::subject::Subject;
+
+/// The account by which a managed database is used. Every password has one of its own: pods that
+/// know the password before work on until they are replaced.
+pub struct Account {
+    /// Name of its User and Grant.
+    pub object: String,
+    pub username: String,
+    password: String,
+}
+
+impl Account {
+    pub fn of(names: &Names, group: &str, database: &Database, facts: &Facts) -> Result<Self, Error> {
+        let value = |key| super::secrets::value(facts, &database.secret_ref.name, key);
+        let (username, password) = (value("username")?, value("password")?);
+        let mark = config::hash(&[&names.namespace, &names.name, group, &password]);
+        Ok(Self {
+            object: format!("{}-{mark}", names.database_object(group)),
+            username: format!("{username}-{mark}"),
+            password,
+        })
+    }
+
+    fn secret(&self, names: &Names) -> Value {
+        let name = format!("{}-account", self.object);
+        super::configuration::immutable(names, &name, [("password", self.password.as_str())])
+    }
+}
 
 /// None for a host that somebody else runs.
 pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Error> {
@@ -15,24 +44,26 @@ pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Va
         let Some(cluster) = &database.cluster_ref else {
             continue;
         };
-        let username = super::secrets::value(facts, &database.secret_ref.name, "username")?;
-        let name = names.database_object(&group);
+        let account = Account::of(&names, &group, &database, facts)?;
         let server = json!({"name": cluster.name});
-        let object = |kind: &str, spec: Value| json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": kind, "metadata": names.metadata(&name), "spec": spec});
-        objects.push(object("Database", json!({
+        let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": kind, "metadata": names.metadata(name), "spec": spec});
+        objects.push(object("Database", &names.database_object(&group), json!({
             "mariaDbRef": server, "name": database.database, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci",
             // The data outlives the object: a person drops it.
             "cleanupPolicy": "Skip",
         })));
+        let secret = account.secret(&names);
         objects.push(object(
             "User",
+            &account.object,
             json!({
-                "mariaDbRef": server, "name": username, "host": "%", "cleanupPolicy": "Delete",
-                "passwordSecretKeyRef": {"name": database.secret_ref.name, "key": "password"},
+                "mariaDbRef": server, "name": account.username, "host": "%", "cleanupPolicy": "Delete",
+                "passwordSecretKeyRef": {"name": secret["metadata"]["name"], "key": "password"},
             }),
         ));
-        objects.push(object("Grant", json!({
-            "mariaDbRef": server, "username": username, "host": "%", "database": database.database, "table": "*",
+        objects.push(secret);
+        objects.push(object("Grant", &account.object, json!({
+            "mariaDbRef": server, "username": account.username, "host": "%", "database": database.database, "table": "*",
             "privileges": ["ALL PRIVILEGES"], "cleanupPolicy": "Delete",
         })));
     }
@@ -52,8 +83,13 @@ pub fn database_ready<S: Subject>(subject: &S, facts: &Facts) -> Result<(), Stri
             .ok_or_else(|| format!("MariaDB {} is missing", cluster.name))?;
         let status = server.status.as_ref().map(|status| status.common.clone());
         readiness(status, "Ready").map_err(|why| format!("MariaDB {}: {why}", cluster.name))?;
-        for kind in ["Database", "User", "Grant"] {
-            let name = names.database_object(&group);
+        let account = Account::of(&names, &group, &database, facts).map_err(|error| error.to_string())?;
+        let own = names.database_object(&group);
+        for (kind, name) in [
+            ("Database", &own),
+            ("User", &account.object),
+            ("Grant", &account.object),
+        ] {
             if let Some(Err(why)) = facts.backend_objects.get(&(kind, name.clone())) {
                 return Err(format!("{kind} {name}: {why}"));
             }

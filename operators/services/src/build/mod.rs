@@ -14,7 +14,7 @@ mod workload;
 
 pub use cache::Servers;
 pub use configuration::{Configuration, configuration, options};
-pub use database::{database_objects, database_ready};
+pub use database::{Account, database_objects, database_ready};
 pub use job::{
     Outcome, Steps, is_complete, last_words, not_starting, runs_now, setup_title, statuses, unplaced,
 };

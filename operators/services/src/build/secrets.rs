@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::database::Account;
 use crate::error::Error;
 use crate::facts::{Facts, SecretData};
+use crate::names::Names;
 use crate::subject::Subject;
 
 /// Variable → value.
@@ -16,10 +18,14 @@ pub fn variable(group: &str, option: &str) -> String {
 
 /// Connections of all databases.
 pub fn connections<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Error> {
-    let namespace = subject.meta().namespace.clone().unwrap_or_default();
+    let names = Names::of(subject);
+    let namespace = &names.namespace;
     let mut values = Values::new();
     for (group, database) in subject.databases() {
-        let user = value(facts, &database.secret_ref.name, "username")?;
+        let user = match &database.cluster_ref {
+            Some(_) => Account::of(&names, &group, &database, facts)?.username,
+            None => value(facts, &database.secret_ref.name, "username")?,
+        };
         let password = value(facts, &database.secret_ref.name, "password")?;
         let host = match (&database.cluster_ref, &database.host) {
             (Some(cluster), _) => {

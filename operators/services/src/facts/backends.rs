@@ -4,6 +4,7 @@ use c5c3_api::foreign::{mariadb, rabbitmq};
 use c5c3_kit::{ReadError, Reader};
 
 use super::{Facts, readiness};
+use crate::build::Account;
 use crate::names::Names;
 use crate::subject::Subject;
 
@@ -45,8 +46,12 @@ pub async fn read<S: Subject>(
             mariadb::Database,
             |s| s
         );
-        note!(facts, reader, namespace, name, "User", mariadb::User, |s| s);
-        note!(facts, reader, namespace, name, "Grant", mariadb::Grant, |s| s);
+        // Without its Secret an account has no name yet.
+        if let Ok(account) = Account::of(names, &group, &database, facts) {
+            let name = account.object.as_str();
+            note!(facts, reader, namespace, name, "User", mariadb::User, |s| s);
+            note!(facts, reader, namespace, name, "Grant", mariadb::Grant, |s| s);
+        }
     }
     if let Some(cluster) = subject.messaging().and_then(|bus| bus.cluster_ref.as_ref()) {
         if let Some(broker) = reader.get(namespace, &cluster.name).await? {

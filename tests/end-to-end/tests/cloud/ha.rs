@@ -52,7 +52,10 @@ fn three_of_everything_outlive_the_death_of_one() -> anyhow::Result<()> {
 fn members_are_spread(cloud: &Cloud) -> anyhow::Result<()> {
     for part in ["mariadb", "rabbitmq", "memcached", "keystone"] {
         let pods = running(cloud, part)?;
-        let nodes: std::collections::BTreeSet<_> = pods.iter().map(|pod| &pod["spec"]["nodeName"]).collect();
+        let nodes: std::collections::BTreeSet<_> = pods
+            .iter()
+            .map(|pod| pod["spec"]["nodeName"].to_string())
+            .collect();
         ensure!(nodes.len() == 3, "{part} is on {nodes:?}");
     }
     Ok(())

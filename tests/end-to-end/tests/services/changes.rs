@@ -57,7 +57,11 @@ pub fn a_database_password_restarts_the_pods(world: &World) -> anyhow::Result<()
     world.until("another Job", || Ok((jobs(world)? != before.1).then_some(())))?;
     world.until_ready()?;
     ensure!(world.pods()?.is_disjoint(&before.0), "old pods still run");
-    Ok(())
+    // The account of the old password goes with the last pod that used it.
+    world.until("one account", || {
+        let users = world.kubectl(&["get", "users.k8s.mariadb.com", "-o", "name"])?;
+        Ok((users.lines().count() == 1).then_some(()))
+    })
 }
 
 fn jobs(world: &World) -> anyhow::Result<String> {

@@ -25,6 +25,8 @@ fn a_running_service_is_changed_while_people_use_it() -> anyhow::Result<()> {
     changes::replicas_restart_nothing(&world)?;
     phase("options and policies");
     changes::options_and_policies_restart_the_pods(&world)?;
+    phase("database password");
+    changes::a_database_password_restarts_the_pods(&world)?;
     phase("token keys");
     keys::tokens_outlive_a_rotation(&world, &stream)?;
     phase("credential keys");
@@ -40,9 +42,6 @@ fn a_running_service_is_changed_while_people_use_it() -> anyhow::Result<()> {
         outcome.longest_gap
     );
     ensure!(outcome.failed.is_empty(), "{:?}", outcome.failed);
-    // The database knows one password of an account: a worker without a connection cannot get one
-    // until its pod is replaced.
-    changes::a_database_password_restarts_the_pods(&world)?;
     mistakes::new_services_say_what_is_wrong(&world)
 }
 
