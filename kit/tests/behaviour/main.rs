@@ -1,5 +1,6 @@
 //! The loop on an API server, with a small kind made for it.
 
+mod clusters;
 mod deletion;
 mod errors;
 mod leadership;

@@ -43,6 +43,9 @@ pub struct ParadeStatus {
     pub conditions: Vec<Condition>,
 }
 
+/// Another cluster, to which some floats go.
+pub const AWAY: &str = "away";
+
 /// The bands that play, and those that will not stop.
 #[derive(Clone, Default)]
 pub struct Street(pub Arc<Mutex<BTreeSet<String>>>);
@@ -93,6 +96,7 @@ impl Controller for Parades {
         let balloons = GroupVersionKind::gvk("test.c5c3.io", "v1", "Balloon");
         vec![
             Kind::of::<ConfigMap>(),
+            Kind::of::<ConfigMap>().in_cluster(AWAY),
             Kind::from(ApiResource::from_gvk(&balloons)),
         ]
     }
@@ -119,11 +123,11 @@ impl Controller for Parades {
                 data: Some(BTreeMap::from([("float".to_owned(), float.clone())])),
                 ..ConfigMap::default()
             });
-            // Monuments are for ever.
-            if float.starts_with("monument") {
-                wanted.lasting()
-            } else {
-                wanted
+            match float.split_once('-').map_or(float.as_str(), |(first, _)| first) {
+                // Monuments are for ever.
+                "monument" => wanted.lasting(),
+                AWAY => wanted.in_cluster(AWAY),
+                _ => wanted,
             }
         });
         let play = (!band.is_empty() && !facts.contains(band)).then(|| Move::Play(band.clone()));
@@ -159,6 +163,7 @@ impl Controller for Parades {
 
 pub struct World {
     pub cluster: TestCluster,
+    pub away: TestCluster,
     pub namespace: String,
     pub street: Street,
     pub metrics: Metrics,
@@ -184,18 +189,22 @@ impl World {
         }
         cluster.install(&crd).await;
         let namespace = cluster.namespace("parade").await;
+        let away = TestCluster::another().await;
+        away.make_namespace(&namespace).await;
+        let clusters = Clusters::of(cluster.client()).with(AWAY, away.client());
         let (stopper, stop) = Stop::channel();
         let (street, metrics) = (Street::default(), Metrics::default());
         let controller = Parades {
             street: street.clone(),
         };
-        let parade = Loop::new(controller, Clusters::of(cluster.client()), metrics.clone());
+        let parade = Loop::new(controller, clusters, metrics.clone());
         tokio::spawn(parade.in_namespace(Some(namespace.clone())).run(stop));
         let resource = ApiResource::erase::<Parade>(&());
         World {
             parades: Api::namespaced_with(cluster.client(), &namespace, &resource),
             maps: Api::namespaced(cluster.client(), &namespace),
             cluster,
+            away,
             namespace,
             street,
             metrics,
@@ -237,11 +246,12 @@ impl World {
     }
 
     pub async fn floats(&self) -> Vec<String> {
-        let ours = ListParams::default().labels("c5c3.io/controller=parade");
-        let list = self.maps.list(&ours).await.expect("readable");
-        let mut names: Vec<String> = list.items.iter().map(ResourceExt::name_any).collect();
-        names.sort();
-        names
+        floats(&self.maps).await
+    }
+
+    /// The ConfigMaps of the other cluster.
+    pub fn away(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.away.client(), &self.namespace)
     }
 
     pub async fn until_floats(&self, names: &[&str]) {
@@ -250,4 +260,13 @@ impl World {
         })
         .await;
     }
+}
+
+/// Names of what the controller made.
+pub async fn floats(maps: &Api<ConfigMap>) -> Vec<String> {
+    let ours = ListParams::default().labels("c5c3.io/controller=parade");
+    let list = maps.list(&ours).await.expect("readable");
+    let mut names: Vec<String> = list.items.iter().map(ResourceExt::name_any).collect();
+    names.sort();
+    names
 }

@@ -51,6 +51,15 @@ impl TestCluster {
                 _embedded: None,
             };
         }
+        Self::embedded(listen).await
+    }
+
+    /// A second cluster, whatever the first is.
+    pub async fn another() -> Self {
+        Self::embedded(None).await
+    }
+
+    async fn embedded(listen: Option<SocketAddr>) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let config = apiserver::Config {
             state_dir: directory.path().to_owned(),
@@ -85,9 +94,14 @@ impl TestCluster {
     /// A fresh namespace.
     pub async fn namespace(&self, prefix: &str) -> String {
         let name = format!("{prefix}-{:08x}", rand::random::<u32>());
+        self.make_namespace(&name).await;
+        name
+    }
+
+    pub async fn make_namespace(&self, name: &str) {
         let namespace = Namespace {
             metadata: ObjectMeta {
-                name: Some(name.clone()),
+                name: Some(name.to_owned()),
                 ..ObjectMeta::default()
             },
             ..Namespace::default()
@@ -96,7 +110,6 @@ impl TestCluster {
         api.create(&PostParams::default(), &namespace)
             .await
             .expect("a namespace");
-        name
     }
 
     /// Installs a kind and waits until it is served.

@@ -332,9 +332,12 @@ pub fn forced_away(town: &Town) {
 pub fn node_blinks(town: &Town) {
     let ready = "{.status.conditions[?(@.type=='Ready')].status}";
     let pod = || pods(town, "app=agent", &format!("{{.spec.nodeName}} {ready}"));
-    let lost =
-        r#"{"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}"#;
-    town.kubectl(&["patch", "node", "node-2", "--subresource=status", "-p", lost]);
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let lost = serde_json::json!({"status": {"conditions": [
+        {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": now},
+    ]}});
+    let lost = lost.to_string();
+    town.kubectl(&["patch", "node", "node-2", "--subresource=status", "-p", &lost]);
     let t = Instant::now();
     town.until("marked", 10, || pod().contains(&"node-2 False".to_owned()));
     town.until("Ready", 30, || field(town, &["node", "node-2"], ready) == "True");
