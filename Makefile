@@ -32,6 +32,10 @@ test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
 	cargo test --locked --workspace --test pipeline -- --ignored
 
+soak: packages tools ## A cloud that is left alone for ten minutes writes nothing (root).
+	cargo build --locked -p c5c3
+	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- small
+
 check: build-packages ## Format, lints and docs, warnings are errors.
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
@@ -74,4 +78,4 @@ tools: packages
 rust:
 	@scripts/check-rust
 
-.PHONY: help up down build quick test check bench docs conformance audit packages build-packages run-packages tools rust
+.PHONY: help up down build quick test check bench docs conformance audit soak packages build-packages run-packages tools rust

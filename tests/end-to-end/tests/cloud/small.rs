@@ -8,8 +8,11 @@ use serde_json::Value;
 
 use crate::objects::{versions, writes};
 
-/// A stretch in which nothing is asked for: longer than every poll and resync of ours.
-const IDLE: Duration = Duration::from_secs(600);
+/// A stretch in which nothing is asked for: longer than every poll of ours. `make soak` makes it ten minutes.
+fn idle() -> Duration {
+    let given = std::env::var("C5C3_IDLE").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(given.unwrap_or(90))
+}
 
 fn openstack(cloud: &Cloud, words: &str) -> anyhow::Result<Value> {
     let words: Vec<&str> = words.split(' ').collect();
@@ -277,7 +280,7 @@ fn idle_is_silent(cloud: &Cloud) -> anyhow::Result<()> {
         before = now;
     }
     let written = writes(cloud)?;
-    std::thread::sleep(IDLE);
+    std::thread::sleep(idle());
     let after = versions(cloud, "openstack")?;
     let more: Vec<String> = writes(cloud)?
         .into_iter()
