@@ -50,6 +50,7 @@ pub(crate) struct World {
     providers: placement::Providers,
     allocations: BTreeMap<String, Allocation>,
     faults: VecDeque<Fault>,
+    write_faults: VecDeque<Fault>,
     latency: Duration,
     down: bool,
     calls: Calls,
@@ -102,6 +103,11 @@ impl Simulator {
         self.world().faults.extend(faults);
     }
 
+    /// The same for the next calls that change something.
+    pub fn inject_into_writes(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.world().write_faults.extend(faults);
+    }
+
     pub fn set_latency(&self, latency: Duration) {
         self.world().latency = latency;
     }
@@ -134,7 +140,11 @@ impl Simulator {
                 Act::Read => world.calls.reads += 1,
                 Act::Write => world.calls.writes += 1,
             }
-            let fault = world.faults.pop_front();
+            let fault = match act {
+                Act::Write => world.write_faults.pop_front(),
+                Act::Login | Act::Read => None,
+            };
+            let fault = fault.or_else(|| world.faults.pop_front());
             (world.latency, world.down, fault)
         };
         if !latency.is_zero() {
