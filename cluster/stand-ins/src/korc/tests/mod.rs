@@ -355,12 +355,16 @@ async fn a_thousand_objects_survive_faults() {
     world
         .simulator
         .inject_into_writes(faults.clone().into_iter().cycle().take(20));
-    // The others are spread over the whole time; most hit reads and logins.
+    // The others are spread over the work: one for every few calls.
     let simulator = world.simulator.clone();
     let trouble = tokio::spawn(async move {
+        let done = || simulator.calls().reads + simulator.calls().writes;
         for fault in faults.into_iter().cycle().take(200) {
+            let next = done() + 8;
+            while done() < next {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
             simulator.inject([fault]);
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
     let start = Instant::now();
