@@ -1,7 +1,7 @@
 //! `external-secrets.io`: stores, what is read from them, and what is written to them.
 //!
 //! Every store keeps its secrets in Secrets of one namespace: the `kubernetes` provider in the
-//! namespace that it names, the `vault` provider in [`store::VAULT`], one Secret for each path.
+//! namespace that it names, the `vault` provider in `openbao-system`, one Secret for each path.
 //! So objects that were made for OpenBao work unchanged, without an OpenBao.
 
 mod pull;
