@@ -21,7 +21,7 @@ impl LocalRef {
 
 /// An object, by default in the same namespace.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
     /// Name of the object.

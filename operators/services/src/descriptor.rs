@@ -14,11 +14,14 @@ pub struct Descriptor {
     pub endpoint_path: &'static str,
     /// The main configuration file below `/etc/<name>/`.
     pub config_file: &'static str,
+    /// How the programs read it.
+    pub format: Format,
     /// How the programs find their configuration.
     pub environment: &'static [(&'static str, &'static str)],
     /// Options that are the same in every cloud: group, option, value.
     pub defaults: &'static [(&'static str, &'static str, &'static str)],
-    /// Steps that bring the database to the shape of this version, in order.
+    /// Steps that bring the database to the shape of this version, in order; a service that does so
+    /// itself has none.
     pub schema: &'static [Step],
     /// What runs in their place when another version is installed and still serves: steps after
     /// which both versions can use the database. Empty: `schema` is so already.
@@ -30,6 +33,14 @@ pub struct Descriptor {
     pub processes: &'static [Process],
     /// Conditions beside Ready, in order of importance.
     pub parts: &'static [Part],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// INI as oslo.config reads it, with the options that all OpenStack services share.
+    Oslo,
+    /// YAML: group → option → value. The options are the service's own.
+    Yaml,
 }
 
 /// A command that runs to its end: a console script of the image with its arguments.

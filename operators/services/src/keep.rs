@@ -26,7 +26,7 @@ pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
         (
             Kind::of::<Secret>(),
             "connections-",
-            Some(configuration.connections_name()),
+            configuration.connections_name(),
         ),
         (
             Kind::of::<Secret>(),
@@ -68,7 +68,7 @@ pub fn earlier_accounts(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     };
     let running = facts.pods.iter().filter(|pod| !ended(pod));
     let mut read = running.filter_map(|pod| pod.spec.as_ref()).flat_map(read_by);
-    if plan.rolled_out && !read.any(|name| name.starts_with(&prefix) && name != current) {
+    if plan.rolled_out && !read.any(|name| name.starts_with(&prefix) && Some(name) != current) {
         return Vec::new();
     }
     let kinds = [

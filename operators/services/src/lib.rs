@@ -16,6 +16,7 @@ mod kinds;
 mod names;
 mod plan;
 mod reconcile;
+mod recurring;
 mod report;
 mod rollout;
 mod rotation;
@@ -24,11 +25,17 @@ pub mod subject;
 #[cfg(test)]
 mod bad_inputs_tests;
 #[cfg(test)]
+mod cinder_tests;
+#[cfg(test)]
+mod cortex_tests;
+#[cfg(test)]
 mod lifecycle_tests;
 #[cfg(test)]
 mod nova_tests;
 #[cfg(test)]
 mod rendered_tests;
+#[cfg(test)]
+mod tempest_tests;
 #[cfg(test)]
 mod testing;
 

@@ -1,13 +1,15 @@
 //! A service with several processes, databases and a message bus fits the one descriptor: Nova as it
 //! will be, for the decisions alone.
 
+use std::borrow::Cow;
+
 use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging, ServiceCommon, ServiceStatus};
 use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{Nova, port};
 use c5c3_kit::{Observed, Part};
 use serde_json::{Value, json};
 
-use crate::descriptor::{Descriptor, Port, Process, Runs, Step};
+use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
 use crate::reconcile::Services;
 use crate::subject::Subject;
 use crate::testing::*;
@@ -47,6 +49,7 @@ const DESCRIPTOR: Descriptor = Descriptor {
     name: "nova",
     endpoint_path: "/v2.1",
     config_file: "nova.conf",
+    format: Format::Oslo,
     environment: &[],
     defaults: &[],
     schema: &[
@@ -99,8 +102,8 @@ impl Subject for Nova {
     const CONTROLLER: &'static str = "nova";
     const MESSAGING: bool = true;
 
-    fn common(&self) -> &ServiceCommon {
-        &self.spec.common
+    fn common(&self) -> Cow<'_, ServiceCommon> {
+        Cow::Borrowed(&self.spec.common)
     }
 
     fn service_status(&self) -> Option<&ServiceStatus> {

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::names::Names;
 use crate::reconcile::Services;
+use crate::recurring;
 use crate::rollout;
 use crate::rotation::{self, Planned};
 use crate::subject::{KeySet, Subject, Task};
@@ -23,13 +24,14 @@ pub struct Plan {
     /// Why the database cannot be used yet.
     pub database: Result<(), String>,
     pub messaging: Result<(), String>,
-    /// The schema, and the task that follows it.
-    pub setup: Prepared,
+    /// The schema, and the task that follows it; none where a service has neither.
+    pub setup: Option<Prepared>,
     /// The last steps of an upgrade, when one goes on.
     pub contract: Option<Prepared>,
     /// Another Job for the database is at work: no second one is started beside it.
     pub busy: Option<String>,
     pub task: Option<Task>,
+    pub recurring: Option<recurring::Planned>,
     /// No schema was ever in place: nothing is served yet that could be harmed.
     pub first: bool,
     /// Another version than the wanted one is installed.
@@ -60,8 +62,13 @@ pub struct Migration {
 pub enum Gate {
     Open,
     Dependency(String),
-    Credentials { reason: String, message: String },
+    Credentials {
+        reason: String,
+        message: String,
+    },
     Messaging,
+    /// A service that makes its own schema waits for the database itself.
+    Database,
     Schema,
 }
 
@@ -90,24 +97,19 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     }
     let status = subject.service_status();
     let installed = status.and_then(|status| status.installed_release.as_deref());
-    let upgrade = installed.is_some() && installed != version(subject);
-    let setup = prepare(Steps::setup(
-        subject,
-        &configuration,
-        task.as_ref(),
-        facts,
-        upgrade,
-    )?);
+    let upgrade = installed.is_some() && installed != version(subject).as_deref();
+    let setup = Steps::setup(subject, &configuration, task.as_ref(), facts, upgrade)?;
+    let setup = setup.map(prepare);
     let contract = Steps::contract(subject, &configuration).filter(|_| upgrade);
     let contract = contract.map(prepare);
-    let wanted = [Some(&setup), contract.as_ref()];
+    let wanted = [setup.as_ref(), contract.as_ref()];
     let wanted: Vec<&str> = wanted
         .into_iter()
         .flatten()
         .map(|job| job.name.as_str())
         .collect();
     let titles = [
-        Some(setup_title::<S>()),
+        setup.as_ref().map(|_| setup_title::<S>()),
         S::DESCRIPTOR.contract.first().map(|step| step.name),
     ];
     let busy = facts.jobs.iter().find(|(name, job)| {
@@ -119,7 +121,10 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         .values()
         .any(|job| has_title(job, setup_title::<S>()) && build::is_complete(job));
     Ok(Plan {
-        first: installed.is_none() && setup.outcome != Outcome::Complete && !ever,
+        first: installed.is_none()
+            && setup.as_ref().is_none_or(|job| job.outcome != Outcome::Complete)
+            && !ever,
+        recurring: recurring::plan(observed, &configuration),
         database: build::database_ready(subject, facts),
         messaging: build::messaging_ready(subject, facts),
         busy: busy.map(|(name, _)| name.clone()),
@@ -136,9 +141,9 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
 }
 
 /// The version of the image, as far as it tells one.
-pub fn version<S: Subject>(subject: &S) -> Option<&str> {
+pub fn version<S: Subject>(subject: &S) -> Option<String> {
     let image = &subject.common().image;
-    image.tag.as_deref().or(image.digest.as_deref())
+    image.tag.clone().or_else(|| image.digest.clone())
 }
 
 pub fn has_title(job: &Job, title: &str) -> bool {
@@ -188,6 +193,7 @@ fn migration(
         steps: vec![step],
         named_by: vec![step],
         task: None,
+        arguments: Vec::new(),
         patience: None,
         // The mounted Secret may be older than the rotation.
         wait_for: Some(format!("{}/{}", set.path, mark.primary)),
@@ -214,11 +220,18 @@ impl Plan {
             return Gate::Messaging;
         }
         let early = self.first && S::DESCRIPTOR.starts_early;
-        if self.setup.outcome == Outcome::Complete || early {
+        if self.setup.is_none() && self.database.is_err() && self.first {
+            Gate::Database
+        } else if self.is_set_up() || early {
             Gate::Open
         } else {
             Gate::Schema
         }
+    }
+
+    fn is_set_up(&self) -> bool {
+        let setup = self.setup.as_ref();
+        setup.is_none_or(|job| job.outcome == Outcome::Complete)
     }
 
     /// Each Job with whether it may be made now. One that is there stays, whatever happens meanwhile.
@@ -237,9 +250,10 @@ impl Plan {
             .map(|migration| (&migration.job, migration.from <= observed.now))
             .collect();
         let free = self.busy.is_none() && ready;
-        jobs.push((&self.setup, free && !lacks(&self.setup)));
+        let setup = self.setup.as_ref();
+        jobs.extend(setup.map(|job| (job, free && !lacks(job))));
         if let Some(contract) = &self.contract {
-            let last = self.setup.outcome == Outcome::Complete && self.rolled_out;
+            let last = self.is_set_up() && self.rolled_out;
             jobs.push((contract, free && last && !lacks(contract)));
         }
         jobs
@@ -261,7 +275,8 @@ impl Plan {
     pub fn phase(&self) -> UpgradePhase {
         let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
         let contract = self.contract.as_ref().map(|job| &job.outcome);
-        match (&self.setup.outcome, contract) {
+        let setup = self.setup.as_ref().map_or(&Outcome::Complete, |job| &job.outcome);
+        match (setup, contract) {
             _ if !self.upgrade => UpgradePhase::Idle,
             (setup, _) if failed(setup) => UpgradePhase::Failed,
             (Outcome::Complete, Some(contract)) if failed(contract) => UpgradePhase::Failed,
@@ -278,8 +293,10 @@ impl Plan {
             .contract
             .as_ref()
             .is_none_or(|job| job.outcome == Outcome::Complete);
-        if self.setup.outcome == Outcome::Complete && contracted {
-            return version(subject).map(str::to_owned);
+        // Without a schema it is there when it runs.
+        let there = self.is_set_up() && (self.setup.is_some() || self.rolled_out);
+        if there && contracted {
+            return version(subject);
         }
         let status = subject.service_status();
         status.and_then(|status| status.installed_release.clone())

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use c5c3_api::common::ServiceStatus;
+use c5c3_api::common::{Condition, ServiceStatus};
 use c5c3_api::foreign::{mariadb, rabbitmq, rook::CephClient};
 use c5c3_kit::conditions::{State, Truth};
 use c5c3_kit::{
@@ -12,11 +12,12 @@ use c5c3_kit::{
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
+use serde_json::json;
 
 use crate::build::{self, Outcome, setup_title};
 use crate::descriptor::Descriptor;
@@ -73,6 +74,9 @@ impl<S: Subject> Controller for Services<S> {
             // Never applied: they bear our marks, so that their troubles bring a pass.
             Kind::of::<Pod>().only_seen(),
         ];
+        if S::RECURRING {
+            kinds.push(Kind::of::<CronJob>());
+        }
         if S::MESSAGING {
             kinds.extend([
                 Kind::of::<rabbitmq::Vhost>(),
@@ -126,8 +130,8 @@ impl<S: Subject> Controller for Services<S> {
         all.extend(
             bus.map(|cluster| Kind::of::<rabbitmq::RabbitmqCluster>().named(namespace, &cluster.name)),
         );
-        let client = object.extras().ceph_client;
-        all.extend(client.map(|client| {
+        let extras = object.extras();
+        all.extend(extras.ceph_clients().map(|client| {
             Kind::of::<CephClient>().named(client.namespace.as_deref().or(namespace), &client.name)
         }));
         all
@@ -147,7 +151,7 @@ impl<S: Subject> Controller for Services<S> {
         let mut wanted = build::database_objects(subject, facts)?;
         wanted.extend(build::messaging_objects(subject));
         wanted.push(configuration.config_map.clone());
-        wanted.push(configuration.connections.clone());
+        wanted.extend(configuration.connections.clone());
         let credentials = configuration.credentials.as_ref().ok();
         wanted.extend(credentials.and_then(Option::as_ref).cloned());
         wanted.extend(build::network_objects(subject));
@@ -183,6 +187,12 @@ impl<S: Subject> Controller for Services<S> {
                 kept.push(Kind::of::<Deployment>().named(namespace, &name));
             }
         }
+        if let Some(run) = &plan.recurring {
+            if open {
+                wanted.extend(run.wanted.clone());
+            }
+            kept.extend(run.kept.iter().cloned());
+        }
         let claims = build::claims(subject, facts)?.into_iter();
         let wanted = claims
             .map(|claim| Wanted::raw(claim).lasting())
@@ -204,19 +214,25 @@ impl<S: Subject> Controller for Services<S> {
             Ok(plan) => plan,
             Err(error) => return standing(observed, &error),
         };
-        let status = ServiceStatus {
-            endpoint: endpoint(S::DESCRIPTOR, &plan.names),
-            installed_release: plan.installed(&observed.object),
-            upgrade_phase: plan.phase(),
-            replicas: available(&observed.facts, &plan.names.name),
-            selector: Some(format!(
-                "{},app.kubernetes.io/component={}",
-                plan.names.selector(),
-                S::DESCRIPTOR.api().map_or("api", |process| process.name)
-            )),
-            ..ServiceStatus::default()
-        };
-        let mut status = serde_json::to_value(status).unwrap_or_default();
+        let mut status = plan
+            .recurring
+            .as_ref()
+            .map_or_else(|| json!({}), |run| run.status());
+        if !S::DESCRIPTOR.processes.is_empty() {
+            status = serde_json::to_value(ServiceStatus {
+                endpoint: endpoint(S::DESCRIPTOR, &plan.names),
+                installed_release: plan.installed(&observed.object),
+                upgrade_phase: plan.phase(),
+                replicas: available(&observed.facts, &plan.names.name),
+                selector: Some(format!(
+                    "{},app.kubernetes.io/component={}",
+                    plan.names.selector(),
+                    S::DESCRIPTOR.api().map_or("api", |process| process.name)
+                )),
+                ..ServiceStatus::default()
+            })
+            .unwrap_or_default();
+        }
         for (set, keys) in observed.object.extras().key_sets.iter().zip(&plan.keys) {
             if let (Some(field), Some(rotated)) = (set.status, keys.rotated) {
                 status[field] = rotated.to_string().into();
@@ -259,10 +275,9 @@ fn keys_alone<S: Subject>(
 
 /// All stays as it was told before, but for the part that the error belongs to.
 fn standing<S: Subject>(observed: &Observed<Services<S>>, error: &Error) -> Report {
-    let before = observed.object.service_status();
-    let before = before
-        .map(|status| status.conditions.as_slice())
-        .unwrap_or_default();
+    let object = serde_json::to_value(&observed.object).unwrap_or_default();
+    let before: Vec<Condition> =
+        serde_json::from_value(object["status"]["conditions"].clone()).unwrap_or_default();
     let mut states = States::default();
     for part in S::DESCRIPTOR.parts {
         if let Some(condition) = before.iter().find(|condition| condition.type_ == part.name) {
@@ -285,7 +300,6 @@ fn standing<S: Subject>(observed: &Observed<Services<S>>, error: &Error) -> Repo
     if let Some(part) = error.part() {
         states = states.unmet(part, &error.reason(), error.to_string());
     }
-    let object = serde_json::to_value(&observed.object).unwrap_or_default();
     let report = Report::new(states).status(&object["status"]);
     let Ok(keys) = keyring(observed) else {
         return report;

@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+
+use c5c3_api::common::ObjectRef;
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, service};
 use c5c3_api::openstack::Keystone;
 use serde_json::{Value, json};
@@ -318,14 +321,17 @@ fn ceph_is_connected_when_rook_says_so() {
     assert!(config.contains("rbd_store_user = images"), "{config}");
     assert_eq!(state(&seen, CEPH_CONNECTED).1, "CephClient images is missing");
     let client = |phase: &str| {
-        serde_json::from_value(
-            json!({"metadata": {"name": "images"}, "spec": {"caps": {}}, "status": {"phase": phase}}),
-        )
-        .ok()
+        let client =
+            json!({"metadata": {"name": "images"}, "spec": {"caps": {}}, "status": {"phase": phase}});
+        let reference = ObjectRef {
+            name: "images".into(),
+            namespace: None,
+        };
+        BTreeMap::from([(reference, serde_json::from_value(client).expect("a CephClient"))])
     };
-    seen.facts.ceph_client = client("Progressing");
+    seen.facts.ceph_clients = client("Progressing");
     assert_eq!(state(&seen, CEPH_CONNECTED).1, "CephClient images is Progressing");
-    seen.facts.ceph_client = client("Ready");
+    seen.facts.ceph_clients = client("Ready");
     assert_eq!(state(&seen, CEPH_CONNECTED).0, "Ready");
     seen.facts.secrets.remove("ceph");
     assert!(

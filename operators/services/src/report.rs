@@ -1,6 +1,10 @@
 //! How a service is, in conditions: each names what it waits for.
 
+use std::collections::BTreeMap;
+
+use c5c3_api::common::ObjectRef;
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason};
+use c5c3_api::foreign::rook::CephClient;
 use c5c3_kit::conditions::Truth;
 use c5c3_kit::{Applied, Observed, States};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -37,25 +41,33 @@ pub fn states<S: Subject>(
     for (part, text) in extras.settled {
         states = states.not_required(part, text);
     }
+    // Several may share a condition: the first that is not well speaks.
+    let said = |states: &States, part| states.get(part).is_some_and(|said| said.truth != Truth::True);
     for extra in &extras.volumes {
-        states = volume(states, observed, plan, extra);
+        if !said(&states, extra.part) {
+            states = volume(states, observed, plan, extra);
+        }
     }
     for running in S::DESCRIPTOR.processes {
-        // Several processes may share a condition: the first that is not up speaks.
-        if states
-            .get(running.part)
-            .is_some_and(|said| said.truth != Truth::True)
-        {
-            continue;
+        if !said(&states, running.part) {
+            states = process(states, observed, plan, applied, running, &gate);
         }
-        states = process(states, observed, plan, applied, running, &gate);
+    }
+    if let Some(run) = &plan.recurring {
+        states = run.state(states, &gate);
     }
     states
 }
 
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.
 fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Plan, gate: &Gate) -> States {
-    let job = &plan.setup;
+    let Some(job) = &plan.setup else {
+        return if observed.object.databases().is_empty() {
+            states
+        } else {
+            database(states, plan, gate)
+        };
+    };
     let steps = &job.steps[..job.steps.len() - usize::from(plan.task.is_some())];
     let schema = steps.len();
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
@@ -91,6 +103,16 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
         }
         _ => outcome(states, task.part, task.step.name, job),
     }
+}
+
+/// A service that makes its own schema needs a database that answers.
+fn database(states: States, plan: &Plan, gate: &Gate) -> States {
+    let (part, reason, text) = match (gate, &plan.database) {
+        (Gate::Dependency(words), _) => (DATABASE_READY, reason::DEPENDENCY_NOT_READY, words),
+        (_, Err(why)) => (DATABASE_READY, reason::WAITING, why),
+        (_, Ok(())) => return states.met(DATABASE_READY, reason::READY, "the database is there"),
+    };
+    states.unmet(part, reason, text.clone())
 }
 
 /// The last steps of an upgrade, once its pods run.
@@ -156,7 +178,7 @@ fn volume<S: Subject>(
     let facts = &observed.facts;
     match &extra.source {
         VolumeSource::Claim { .. } => {
-            let name = plan.names.suffixed(extra.name);
+            let name = plan.names.suffixed(&extra.name);
             let claim = facts.claims.get(&name);
             let phase = claim
                 .and_then(|claim| claim.status.as_ref()?.phase.clone())
@@ -177,7 +199,9 @@ fn volume<S: Subject>(
                 }
             }
         }
-        VolumeSource::Secret { name, .. } => {
+        VolumeSource::Secret {
+            name, ceph_client, ..
+        } => {
             if let Err(error) = &plan.configuration.credentials {
                 return states.unmet(extra.part, reason::WAITING, error.to_string());
             }
@@ -185,18 +209,23 @@ fn volume<S: Subject>(
             if extra.part != CEPH_CONNECTED {
                 return states.met(extra.part, reason::READY, mounted);
             }
-            ceph(states, observed, &mounted)
+            ceph(states, &facts.ceph_clients, ceph_client.as_ref(), &mounted)
         }
     }
 }
 
 /// Only Rook knows of a client; a keyring alone proves nothing, and the message says so.
-fn ceph<S: Subject>(states: States, observed: &Observed<Services<S>>, mounted: &str) -> States {
-    let Some(client) = observed.object.extras().ceph_client else {
+fn ceph(
+    states: States,
+    clients: &BTreeMap<ObjectRef, CephClient>,
+    client: Option<&ObjectRef>,
+    mounted: &str,
+) -> States {
+    let Some(client) = client else {
         let text = format!("{mounted}; without cephClientRef it is not known whether Ceph knows it");
         return states.met(CEPH_CONNECTED, reason::READY, text);
     };
-    let found = observed.facts.ceph_client.as_ref();
+    let found = clients.get(client);
     let phase = found.and_then(|client| client.status.as_ref()?.phase.clone());
     match (found, phase.as_deref()) {
         (None, _) => {
@@ -234,6 +263,7 @@ fn process<S: Subject>(
             return states.unmet(process.part, reason, message.clone());
         }
         Gate::Messaging => return waiting(states, "waits for the message bus"),
+        Gate::Database => return waiting(states, "waits for the database"),
         Gate::Schema => return waiting(states, "waits for the database schema"),
     }
     if let Some(before) = plan.waits_for(observed, process) {

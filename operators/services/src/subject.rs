@@ -1,5 +1,7 @@
 //! A service CR in the form that the reconciler works with.
 
+use std::borrow::Cow;
+
 use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging, ObjectRef, ServiceCommon, ServiceStatus};
 use c5c3_kit::controller::Object;
 use k8s_openapi::NamespaceResourceScope;
@@ -20,8 +22,12 @@ pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize
     const MESSAGING: bool = false;
     /// It may keep data in Ceph: CephClients are watched.
     const CEPH: bool = false;
+    /// It may run on a schedule: CronJobs are looked after.
+    const RECURRING: bool = false;
 
-    fn common(&self) -> &ServiceCommon;
+    /// What all services take; one whose spec has less makes it up.
+    fn common(&self) -> Cow<'_, ServiceCommon>;
+    /// None where the status has not what services with processes tell.
     fn service_status(&self) -> Option<&ServiceStatus>;
     /// How many of a process, when no autoscaler decides.
     fn replicas(&self, process: &str) -> i32;
@@ -58,6 +64,7 @@ pub struct Extras {
     pub key_sets: Vec<KeySet>,
     /// Runs after the schema steps.
     pub after_schema: Option<Task>,
+    pub recurring: Option<Recurring>,
     pub volumes: Vec<ExtraVolume>,
     /// Directories that a process writes to and that go with its pod: name and path.
     pub scratch: Vec<(&'static str, &'static str)>,
@@ -65,10 +72,18 @@ pub struct Extras {
     pub own_address: Option<(&'static str, &'static str)>,
     /// Options whose values are in Secrets.
     pub secret_options: Vec<SecretOption>,
-    /// The CephClient whose keyring is used.
-    pub ceph_client: Option<ObjectRef>,
     /// Conditions that this configuration does not need: part and message.
     pub settled: Vec<(&'static str, String)>,
+}
+
+impl Extras {
+    /// CephClients whose keyrings are used.
+    pub fn ceph_clients(&self) -> impl Iterator<Item = &ObjectRef> {
+        self.volumes.iter().filter_map(|volume| match &volume.source {
+            VolumeSource::Secret { ceph_client, .. } => ceph_client.as_ref(),
+            VolumeSource::Claim { .. } => None,
+        })
+    }
 }
 
 /// Keys that the operator makes and rotates.
@@ -98,10 +113,22 @@ pub struct Task {
     pub secrets: Vec<(String, String, String)>,
 }
 
+/// Steps that are the purpose of the service: they run on a schedule, or once for each set of inputs.
+#[derive(Debug, Clone)]
+pub struct Recurring {
+    pub steps: &'static [Step],
+    /// Put behind the last step.
+    pub arguments: Vec<String>,
+    /// As cron, in UTC.
+    pub schedule: Option<String>,
+    /// Holds when the last run succeeded.
+    pub part: &'static str,
+}
+
 #[derive(Debug, Clone)]
 pub struct ExtraVolume {
-    pub name: &'static str,
-    pub path: &'static str,
+    pub name: Cow<'static, str>,
+    pub path: Cow<'static, str>,
     pub part: &'static str,
     pub source: VolumeSource,
 }
@@ -118,6 +145,8 @@ pub enum VolumeSource {
     Secret {
         name: String,
         files: Vec<(&'static str, String)>,
+        /// The CephClient whose keyring it holds.
+        ceph_client: Option<ObjectRef>,
     },
 }
 

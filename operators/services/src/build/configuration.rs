@@ -10,6 +10,7 @@ use super::policy::policy;
 use super::secrets::{self, Values};
 use super::uwsgi::uwsgi;
 use crate::config::{self, Ini};
+use crate::descriptor::Format;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::kinds;
@@ -19,8 +20,8 @@ use crate::subject::Subject;
 /// Everything that the pods read. Values of the Secrets appear nowhere else, so there is no Debug.
 pub struct Configuration {
     pub config_map: Value,
-    /// The databases: all that a step needs.
-    pub connections: Value,
+    /// The databases, if there are any: all that a step needs.
+    pub connections: Option<Value>,
     /// What only the processes need, if there is any; or what is missing for it.
     pub credentials: Result<Option<Value>, Error>,
     /// Changes when anything does that the processes read.
@@ -38,8 +39,8 @@ impl Configuration {
         name_of(&self.config_map)
     }
 
-    pub fn connections_name(&self) -> &str {
-        name_of(&self.connections)
+    pub fn connections_name(&self) -> Option<&str> {
+        Some(name_of(self.connections.as_ref()?))
     }
 
     pub fn credentials_name(&self) -> Option<&str> {
@@ -58,13 +59,18 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
     let unchecked = check_options(subject)?;
     let ini = options(subject, facts)?;
 
-    let mut files = BTreeMap::from([(descriptor.config_file.to_owned(), ini.render())]);
+    let common = subject.common();
+    let text = match descriptor.format {
+        Format::Oslo => ini.render(),
+        Format::Yaml => ini.render_yaml(),
+    };
+    let mut files = BTreeMap::from([(descriptor.config_file.to_owned(), text)]);
     for process in descriptor.processes {
-        if let Some(text) = uwsgi(process, subject.common().logging.as_ref()) {
+        if let Some(text) = uwsgi(process, common.logging.as_ref()) {
             files.insert(format!("{}-uwsgi.ini", process.name), text);
         }
     }
-    if let Some(overrides) = &subject.common().policy_overrides {
+    if let Some(overrides) = &common.policy_overrides {
         files.insert("policy.yaml".to_owned(), policy(overrides, facts)?);
     }
 
@@ -75,18 +81,19 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
         "data": files,
     });
     let values = secrets::connections(subject, facts)?;
-    let connections = secret(&names, "connections", &values);
-    let credentials = secrets::credentials(subject, facts)
-        .map(|values| (!values.is_empty()).then(|| secret(&names, "credentials", &values)));
+    let unless_empty = |what, values: &Values| (!values.is_empty()).then(|| secret(&names, what, values));
+    let connections = unless_empty("connections", &values);
+    let credentials = secrets::credentials(subject, facts).map(|values| unless_empty("credentials", &values));
+    let connected = connections.as_ref().map_or("", name_of);
     let databases = subject.databases();
     let groups: Vec<&str> = databases.iter().map(|(group, _)| group.as_str()).collect();
-    let database_hash = config::hash(&[name_of(&connections), &ini.only(&groups).render()]);
+    let database_hash = config::hash(&[connected, &ini.only(&groups).render()]);
     let others = credentials
         .as_ref()
         .ok()
         .and_then(Option::as_ref)
         .map_or("", name_of);
-    let hash = config::hash(&[&config_hash, name_of(&connections), others]);
+    let hash = config::hash(&[&config_hash, connected, others]);
     Ok(Configuration {
         config_map,
         connections,
@@ -104,17 +111,16 @@ pub fn options<S: Subject>(subject: &S, facts: &Facts) -> Result<Ini, Error> {
     for (group, option, value) in S::DESCRIPTOR.defaults {
         ini.set(group, option, *value);
     }
-    kinds::shared(&mut ini, subject.common());
-    if subject.messaging().is_some() {
-        kinds::messaging(&mut ini);
-    }
     let servers = cache_servers(subject, facts)?;
-    if let Some(keystone) = subject.keystone() {
-        kinds::authtoken(
-            &mut ini,
-            keystone,
-            servers.as_ref().map(|servers| servers.list.as_str()),
-        );
+    if S::DESCRIPTOR.format == Format::Oslo {
+        kinds::shared(&mut ini, &subject.common());
+        if subject.messaging().is_some() {
+            kinds::messaging(&mut ini);
+        }
+        if let Some(keystone) = subject.keystone() {
+            let list = servers.as_ref().map(|servers| servers.list.as_str());
+            kinds::authtoken(&mut ini, keystone, list);
+        }
     }
     subject.configure(&mut ini, servers.as_ref());
     ini.overlay(&subject.common().extra_config);

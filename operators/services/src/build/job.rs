@@ -23,6 +23,8 @@ pub struct Steps<'a> {
     /// The steps that name the Job: an upgrade gets to the same schema by other steps.
     pub named_by: Vec<Step>,
     pub task: Option<&'a Task>,
+    /// Put behind the last step.
+    pub arguments: Vec<String>,
     /// The database is on its way: so many seconds are given to it.
     pub patience: Option<u32>,
     /// A file that must be there first.
@@ -32,14 +34,17 @@ pub struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// The schema and what follows it: one Job, one Python process for all.
+    /// The schema and what follows it: one Job, one Python process for all. None when there is neither.
     pub fn setup<S: Subject>(
         subject: &S,
         configuration: &Configuration,
         task: Option<&'a Task>,
         facts: &Facts,
         upgrade: bool,
-    ) -> Result<Self, Error> {
+    ) -> Result<Option<Self>, Error> {
+        if S::DESCRIPTOR.schema.is_empty() && task.is_none() {
+            return Ok(None);
+        }
         let mut inputs = vec![
             subject.common().image.reference(),
             configuration.database_hash.clone(),
@@ -57,7 +62,7 @@ impl<'a> Steps<'a> {
         }
         let (schema, expand) = (S::DESCRIPTOR.schema, S::DESCRIPTOR.expand);
         let with_task = |steps: &[Step]| steps.iter().copied().chain(task.map(|task| task.step)).collect();
-        Ok(Steps {
+        Ok(Some(Steps {
             title: setup_title::<S>(),
             steps: with_task(if upgrade && !expand.is_empty() {
                 expand
@@ -66,10 +71,11 @@ impl<'a> Steps<'a> {
             }),
             named_by: with_task(schema),
             task,
+            arguments: Vec::new(),
             patience: database_ready(subject, facts).is_err().then_some(120),
             wait_for: None,
             inputs,
-        })
+        }))
     }
 
     /// What waits until no pod of the old version is left.
@@ -80,6 +86,7 @@ impl<'a> Steps<'a> {
             named_by: steps.clone(),
             steps,
             task: None,
+            arguments: Vec::new(),
             patience: None,
             wait_for: None,
             inputs: vec![
@@ -98,6 +105,21 @@ impl<'a> Steps<'a> {
 
     pub fn job<S: Subject>(&self, subject: &S, configuration: &Configuration) -> Value {
         let names = Names::of(subject);
+        let mut spec = self.pod(subject, configuration);
+        spec["restartPolicy"] = "OnFailure".into();
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job",
+            "metadata": names.metadata(&self.name(&names)),
+            "spec": {
+                // It is tried until it works or is replaced: the world may mend without a word to us.
+                "backoffLimit": 100_000,
+                "template": {"metadata": names.pod_metadata(self.title), "spec": spec},
+            },
+        })
+    }
+
+    /// The pod that runs the steps.
+    pub fn pod<S: Subject>(&self, subject: &S, configuration: &Configuration) -> Value {
         let mut command = vec!["python3", "-c", include_str!("steps.py")];
         let patience = self.patience.map(|seconds| seconds.to_string());
         if let Some(seconds) = &patience {
@@ -110,6 +132,7 @@ impl<'a> Steps<'a> {
             command.push("--");
             command.extend(step.command);
         }
+        command.extend(self.arguments.iter().map(String::as_str));
         let mut environment: Vec<Value> = Vec::new();
         for (group, _) in subject.databases() {
             // A database that does not answer is a failure to be told, not to be sat out.
@@ -131,28 +154,23 @@ impl<'a> Steps<'a> {
             process: false,
             credentials: self.steps.iter().any(|step| step.credentials),
         };
-        let mut spec = pod::spec(subject, configuration, shape);
-        spec["restartPolicy"] = "OnFailure".into();
-        json!({
-            "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": names.metadata(&self.name(&names)),
-            "spec": {
-                // It is tried until it works or is replaced: the world may mend without a word to us.
-                "backoffLimit": 100_000,
-                "template": {"metadata": names.pod_metadata(self.title), "spec": spec},
-            },
-        })
+        pod::spec(subject, configuration, shape)
     }
 
     /// How it stands; secrets in its last words are masked.
     pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &[String]) -> Outcome {
-        let Some(job) = facts.jobs.get(&self.name(names)) else {
-            return Outcome::Missing;
-        };
+        match facts.jobs.get(&self.name(names)) {
+            Some(job) => self.outcome_of(job, facts, hidden),
+            None => Outcome::Missing,
+        }
+    }
+
+    /// The same of a Job that runs these steps.
+    pub fn outcome_of(&self, job: &Job, facts: &Facts, hidden: &[String]) -> Outcome {
         if is_complete(job) {
             return Outcome::Complete;
         }
-        let failed = holds(job, "Failed");
+        let failed = has_failed(job);
         let pod = newest_pod(facts, job);
         if let Some(words) = pod.and_then(unplaced) {
             return Outcome::Waiting(words);
@@ -209,6 +227,10 @@ fn holds(job: &Job, condition: &str) -> bool {
 
 pub fn is_complete(job: &Job) -> bool {
     holds(job, "Complete")
+}
+
+pub fn has_failed(job: &Job) -> bool {
+    holds(job, "Failed")
 }
 
 fn pods_of<'a>(facts: &'a Facts, job: &Job) -> impl Iterator<Item = &'a Pod> {

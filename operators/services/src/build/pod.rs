@@ -49,7 +49,7 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
         .map(|(name, value)| json!({"name": name, "value": value}));
     let environment: Vec<Value> = fixed.chain(shape.environment).collect();
     let secrets = [
-        Some(configuration.connections_name()),
+        configuration.connections_name(),
         configuration.credentials_name().filter(|_| shape.credentials),
     ];
     let secrets: Vec<Value> = secrets
@@ -90,10 +90,10 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
 fn volume(names: &Names, extra: &ExtraVolume) -> (Value, bool) {
     match &extra.source {
         VolumeSource::Claim { .. } => {
-            let claim = json!({"claimName": names.suffixed(extra.name)});
+            let claim = json!({"claimName": names.suffixed(&extra.name)});
             (json!({"name": extra.name, "persistentVolumeClaim": claim}), false)
         }
-        VolumeSource::Secret { name, files } => {
+        VolumeSource::Secret { name, files, .. } => {
             let items: Vec<Value> = files
                 .iter()
                 .map(|(key, path)| json!({"key": key, "path": path}))

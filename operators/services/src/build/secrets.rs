@@ -1,8 +1,9 @@
-//! Values from Secrets, on their way to environment variables that oslo.config reads.
+//! Values from Secrets, on their way to environment variables.
 
 use std::collections::BTreeMap;
 
 use super::database::Account;
+use crate::descriptor::Format;
 use crate::error::Error;
 use crate::facts::{Facts, SecretData};
 use crate::names::Names;
@@ -11,7 +12,7 @@ use crate::subject::Subject;
 /// Variable → value.
 pub type Values = BTreeMap<String, String>;
 
-/// The variable of an option: `OS_<GROUP>__<OPTION>`.
+/// The variable of an option as oslo.config reads it: `OS_<GROUP>__<OPTION>`.
 pub fn variable(group: &str, option: &str) -> String {
     format!("OS_{}__{}", group.to_uppercase(), option.to_uppercase())
 }
@@ -44,8 +45,13 @@ pub fn connections<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Err
             // The schema refuses an object with neither.
             (None, None) => return Err(Error::NoDatabase),
         };
+        // SQLAlchemy is told which driver to load.
+        let (scheme, query) = match S::DESCRIPTOR.format {
+            Format::Oslo => ("mysql+pymysql", "?charset=utf8"),
+            Format::Yaml => ("mysql", ""),
+        };
         let url = format!(
-            "mysql+pymysql://{}:{}@{host}/{}?charset=utf8",
+            "{scheme}://{}:{}@{host}/{}{query}",
             percent(&user),
             percent(&password),
             database.database
@@ -77,7 +83,7 @@ pub fn credentials<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Err
         values.insert(variable(option.group, option.option), text);
     }
     for volume in &extras.volumes {
-        if let crate::subject::VolumeSource::Secret { name, files } = &volume.source {
+        if let crate::subject::VolumeSource::Secret { name, files, .. } = &volume.source {
             for (key, _) in files {
                 value(facts, name, key)?;
             }

@@ -109,7 +109,8 @@ pub fn is_scaled<S: Subject>(subject: &S, process: &Process) -> bool {
 /// field that nobody owns would fall back to one.
 fn replicas<S: Subject>(subject: &S, process: &Process, live: Option<&Deployment>) -> Option<i32> {
     let wanted = subject.replicas(process.name);
-    let Some(scaling) = &subject.common().autoscaling else {
+    let common = subject.common();
+    let Some(scaling) = &common.autoscaling else {
         return Some(wanted);
     };
     if !is_scaled(subject, process) {
@@ -146,7 +147,7 @@ pub fn claims<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Erro
     let mut objects = Vec::new();
     for volume in subject.extras().volumes {
         if let VolumeSource::Claim { size, class, shared } = volume.source {
-            let name = names.suffixed(volume.name);
+            let name = names.suffixed(&volume.name);
             let live = facts.claims.get(&name).and_then(|claim| claim.spec.as_ref());
             let live = live.and_then(|spec| spec.access_modes.clone());
             let many = live

@@ -7,6 +7,7 @@ pub use backends::BROKERS_READY;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use c5c3_api::common::ObjectRef;
 use c5c3_api::foreign::ConditionsStatus;
 use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
@@ -16,7 +17,7 @@ use c5c3_kit::owned::Owned;
 use c5c3_kit::{ReadError, Reader, Reference};
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::ResourceExt;
 
@@ -53,8 +54,9 @@ pub struct Facts {
     /// Readiness of the objects in a database or broker, by kind and name; the message says why not.
     pub backend_objects: BTreeMap<(&'static str, String), Result<(), String>>,
     pub caches: BTreeMap<String, Memcached>,
-    pub ceph_client: Option<CephClient>,
+    pub ceph_clients: BTreeMap<ObjectRef, CephClient>,
     pub jobs: BTreeMap<String, Job>,
+    pub cron_jobs: BTreeMap<String, CronJob>,
     pub pods: Vec<Pod>,
     pub deployments: BTreeMap<String, Deployment>,
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
@@ -123,21 +125,27 @@ pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, 
             facts.key_secrets.insert(set.name, stored);
         }
     }
-    let policy = subject.common().policy_overrides.as_ref();
+    let common = subject.common();
+    let policy = common.policy_overrides.as_ref();
     if let Some(reference) = policy.and_then(|policy| policy.config_map_ref.as_ref()) {
         let found = reader.get::<ConfigMap>(namespace, &reference.name).await?;
         facts.policy_found = found.is_some();
         facts.policy = found.and_then(|map| map.data.and_then(|mut data| data.remove("policy.yaml")));
     }
-    facts.unmet = dependencies::unmet(reader, namespace, &subject.common().depends_on).await?;
+    facts.unmet = dependencies::unmet(reader, namespace, &common.depends_on).await?;
     backends::read(subject, reader, &names, &mut facts).await?;
-    if let Some(client) = extras.ceph_client {
+    for client in extras.ceph_clients() {
         let namespace = client.namespace.as_deref().unwrap_or(namespace);
-        facts.ceph_client = reader.get(namespace, &client.name).await?;
+        if let Some(found) = reader.get(namespace, &client.name).await? {
+            facts.ceph_clients.insert(client.clone(), found);
+        }
     }
 
     let labels = names.selector();
     facts.jobs = named(reader.list(namespace, &labels).await?);
+    if S::RECURRING {
+        facts.cron_jobs = named(reader.list(namespace, &labels).await?);
+    }
     facts.pods = reader.list(namespace, &labels).await?;
     facts.deployments = named(reader.list(namespace, &labels).await?);
     facts.claims = named(reader.list(namespace, &labels).await?);

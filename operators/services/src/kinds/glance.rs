@@ -7,13 +7,14 @@ use c5c3_kit::Part;
 
 use crate::build::Servers;
 use crate::config::Ini;
-use crate::descriptor::{Descriptor, Port, Process, Runs, Step};
+use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
 use crate::subject::{ExtraVolume, Extras, SecretOption, Subject, VolumeSource};
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "glance",
     endpoint_path: "",
     config_file: "glance-api.conf",
+    format: Format::Oslo,
     environment: &[
         ("OS_GLANCE_CONFIG_DIR", "/etc/glance"),
         ("OS_GLANCE_CONFIG_FILES", "glance-api.conf"),
@@ -163,8 +164,8 @@ impl Subject for Glance {
                 let file = storage.file.clone().unwrap_or_default();
                 Extras {
                     volumes: vec![ExtraVolume {
-                        name: "images",
-                        path: IMAGES,
+                        name: "images".into(),
+                        path: IMAGES.into(),
                         part: service::STORAGE_READY,
                         source: VolumeSource::Claim {
                             size: file.size.unwrap_or_else(|| "10Gi".to_owned()),
@@ -181,8 +182,8 @@ impl Subject for Glance {
                     .rbd
                     .iter()
                     .map(|rbd| ExtraVolume {
-                        name: "ceph",
-                        path: "/etc/ceph",
+                        name: "ceph".into(),
+                        path: "/etc/ceph".into(),
                         part: CEPH_CONNECTED,
                         source: VolumeSource::Secret {
                             name: rbd.ceph_secret_ref.name.clone(),
@@ -190,10 +191,10 @@ impl Subject for Glance {
                                 ("ceph.conf", "ceph.conf".to_owned()),
                                 ("keyring", format!("ceph.client.{}.keyring", ceph_user(self))),
                             ],
+                            ceph_client: rbd.ceph_client_ref.clone(),
                         },
                     })
                     .collect(),
-                ceph_client: storage.rbd.as_ref().and_then(|rbd| rbd.ceph_client_ref.clone()),
                 settled: vec![(service::STORAGE_READY, "images are kept in Ceph".to_owned())],
                 ..elsewhere
             },

@@ -7,7 +7,7 @@ use c5c3_kit::Part;
 
 use crate::build::Servers;
 use crate::config::Ini;
-use crate::descriptor::{Descriptor, Port, Process, Runs, Step};
+use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
 use crate::error::Error;
 use crate::subject::{Extras, KeySet, Subject, Task};
 
@@ -15,6 +15,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "keystone",
     endpoint_path: "/v3",
     config_file: "keystone.conf",
+    format: Format::Oslo,
     environment: &[("OS_KEYSTONE_CONFIG_FILES", "/etc/keystone/keystone.conf")],
     defaults: &[
         ("token", "provider", "fernet"),

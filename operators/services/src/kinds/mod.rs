@@ -3,8 +3,8 @@
 /// What services with one process and the common blocks have alike.
 macro_rules! one_process {
     () => {
-        fn common(&self) -> &c5c3_api::common::ServiceCommon {
-            &self.spec.common
+        fn common(&self) -> std::borrow::Cow<'_, c5c3_api::common::ServiceCommon> {
+            std::borrow::Cow::Borrowed(&self.spec.common)
         }
 
         fn service_status(&self) -> Option<&c5c3_api::common::ServiceStatus> {

@@ -5,13 +5,14 @@ use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
 use c5c3_api::openstack::{Placement, port};
 use c5c3_kit::Part;
 
-use crate::descriptor::{Descriptor, Port, Process, Runs, Step};
+use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
 use crate::subject::Subject;
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "placement",
     endpoint_path: "",
     config_file: "placement.conf",
+    format: Format::Oslo,
     environment: &[("OS_PLACEMENT_CONFIG_DIR", "/etc/placement")],
     defaults: &[
         ("api", "auth_strategy", "keystone"),
