@@ -59,6 +59,21 @@ impl Structural {
     /// metadata is decoded, the rest pruned. Returns the paths of unknown
     /// fields, for `fieldValidation`; the error is the text of a 400.
     pub fn decode(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        self.decode_with(object, Self::prune)
+    }
+
+    /// The same for what server-side apply merged: a null that was applied stays, and is refused.
+    pub fn decode_merged(&self, object: &mut Value) -> Result<Vec<String>, String> {
+        self.decode_with(object, |schema, object| {
+            prune::prune(object, schema.schema(), true)
+        })
+    }
+
+    fn decode_with(
+        &self,
+        object: &mut Value,
+        prune: impl FnOnce(&Self, &mut Value) -> Vec<String>,
+    ) -> Result<Vec<String>, String> {
         let mut unknown = Vec::new();
         let metadata = match object.get("metadata") {
             Some(metadata) => {
@@ -68,7 +83,7 @@ impl Structural {
             }
             None => None,
         };
-        unknown.extend(self.prune(object));
+        unknown.extend(prune(self, object));
         if self.0.embeds {
             let more =
                 objectmeta::coerce(object, self.schema(), false, &Path::root()).map_err(|e| e.to_string())?;

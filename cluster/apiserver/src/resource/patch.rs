@@ -150,7 +150,7 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
                     .map_err(|error| refused(target, error))?;
                 let mut merged = merged;
                 let managed = merged["metadata"]["managedFields"].clone();
-                semantics::decode(kind, &mut merged)?;
+                semantics::decode_merged(kind, &mut merged)?;
                 if !managed.is_null() {
                     merged["metadata"]["managedFields"] = managed;
                 }
@@ -195,7 +195,7 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
             .map_err(|error| refused(target, error))?;
         let managed = object["metadata"]["managedFields"].clone();
         let mut object = object;
-        semantics::decode(kind, &mut object)?;
+        semantics::decode_merged(kind, &mut object)?;
         object["metadata"]["managedFields"] = managed;
         match insert(call, target, object, options, |object| object).await {
             Err(error) if error.reason == "AlreadyExists" => {}

@@ -8,6 +8,7 @@ mod ownership;
 use apimachinery::{
     field::FieldError,
     names::{self, NameRule},
+    schema::Structural,
 };
 use serde_json::Value;
 
@@ -21,6 +22,19 @@ use crate::{
 /// Brings what a client sent into the shape that is stored. Returns the unknown fields that were
 /// dropped.
 pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
+    decode_by(kind, object, Structural::decode)
+}
+
+/// The same for what server-side apply merged.
+pub fn decode_merged(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
+    decode_by(kind, object, Structural::decode_merged)
+}
+
+fn decode_by(
+    kind: &Kind,
+    object: &mut Value,
+    custom: fn(&Structural, &mut Value) -> std::result::Result<Vec<String>, String>,
+) -> Result<Vec<String>> {
     match &kind.schema {
         Schema::Builtin(definition) => builtin_decode::decode(definition, object).map_err(|problem| {
             ApiError::bad_request(format!(
@@ -28,11 +42,7 @@ pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
                 kind.kind, kind.version, kind.kind
             ))
         }),
-        Schema::Custom(schema) => schema
-            .resource
-            .schema
-            .decode(object)
-            .map_err(ApiError::bad_request),
+        Schema::Custom(schema) => custom(&schema.resource.schema, object).map_err(ApiError::bad_request),
     }
 }
 

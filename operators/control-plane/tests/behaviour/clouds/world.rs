@@ -298,11 +298,16 @@ fn well(kind: &str, live: &Value) -> Value {
     status
 }
 
+/// Null takes away.
 fn merge(into: &mut Value, changes: &Value) {
     match (into, changes) {
         (Value::Object(into), Value::Object(changes)) => {
             for (key, value) in changes {
-                merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                if value.is_null() {
+                    into.remove(key);
+                } else {
+                    merge(into.entry(key.clone()).or_insert(Value::Null), value);
+                }
             }
         }
         (into, changes) => *into = changes.clone(),
