@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::watcher;
-use kube::{Api, Client};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -106,7 +106,10 @@ impl Agent {
         let name = self.host.node.layout.name.clone();
         let selector = format!("spec.nodeName={name}");
         let config = watcher::Config::default().fields(&selector);
-        let mut pods = watcher(Api::<Pod>::all(client), config).boxed();
+        // The managed fields are the largest part of a pod, and nobody here reads them.
+        let mut pods = watcher(Api::<Pod>::all(client), config)
+            .modify(|pod| pod.managed_fields_mut().clear())
+            .boxed();
         let mut runtime = events::runtime_events(self.host.cri.channel());
         let mut relist = tokio::time::interval(RELIST);
         relist.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

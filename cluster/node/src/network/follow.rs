@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -295,7 +295,8 @@ impl Network {
             + 'static,
     {
         let (store, writer) = reflector::store();
-        let watching = watcher(Api::<K>::all(client.clone()), watcher::Config::default());
+        let watching = watcher(Api::<K>::all(client.clone()), watcher::Config::default())
+            .modify(|object| object.managed_fields_mut().clear());
         let mut events = reflector::reflector(writer, watching).default_backoff().boxed();
         let following = async move {
             while let Some(event) = events.next().await {
