@@ -9,9 +9,17 @@ use prost::Message;
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-/// Ids of containers and sandboxes whose main process ended or ran out of memory. The
-/// stream ends when the receiver is dropped.
-pub fn runtime_events(channel: Channel) -> mpsc::Receiver<String> {
+/// What happened to a container or sandbox, by its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Happened {
+    /// Its main process ended.
+    Ended(String),
+    /// A process of it was ended for want of memory.
+    OutOfMemory(String),
+}
+
+/// The stream ends when the receiver is dropped.
+pub fn runtime_events(channel: Channel) -> mpsc::Receiver<Happened> {
     let (tell, told) = mpsc::channel(256);
     tokio::spawn(async move {
         while !tell.is_closed() {
@@ -24,7 +32,7 @@ pub fn runtime_events(channel: Channel) -> mpsc::Receiver<String> {
     told
 }
 
-async fn follow(channel: Channel, tell: &mpsc::Sender<String>) -> Result<(), tonic::Status> {
+async fn follow(channel: Channel, tell: &mpsc::Sender<Happened>) -> Result<(), tonic::Status> {
     let filters = [r#"topic=="/tasks/exit""#, r#"topic=="/tasks/oom""#].map(String::from);
     let request = SubscribeRequest {
         filters: filters.into(),
@@ -39,22 +47,23 @@ async fn follow(channel: Channel, tell: &mpsc::Sender<String>) -> Result<(), ton
         if envelope.namespace != "k8s.io" {
             continue;
         }
-        let id = envelope.event.and_then(|e| ended(&envelope.topic, &e.value));
-        if let Some(id) = id
-            && tell.send(id).await.is_err()
+        let event = envelope.event.and_then(|e| read(&envelope.topic, &e.value));
+        if let Some(event) = event
+            && tell.send(event).await.is_err()
         {
             return Ok(());
         }
     }
 }
 
-/// The container, unless only a command in it ended.
-fn ended(topic: &str, bytes: &[u8]) -> Option<String> {
+/// Nothing when only a command in a container ended.
+fn read(topic: &str, bytes: &[u8]) -> Option<Happened> {
     if topic == "/tasks/oom" {
-        return TaskOom::decode(bytes).ok().map(|e| e.container_id);
+        let oom = TaskOom::decode(bytes).ok()?;
+        return Some(Happened::OutOfMemory(oom.container_id));
     }
     let exit = TaskExit::decode(bytes).ok()?;
-    (exit.id == exit.container_id).then_some(exit.container_id)
+    (exit.id == exit.container_id).then_some(Happened::Ended(exit.container_id))
 }
 
 #[cfg(test)]
@@ -71,8 +80,9 @@ mod tests {
             }
             .encode_to_vec()
         };
-        assert_eq!(ended("/tasks/exit", &exit("c")).as_deref(), Some("c"));
-        assert_eq!(ended("/tasks/exit", &exit("probe")), None);
-        assert_eq!(ended("/tasks/exit", b"\xff"), None);
+        let ended = Some(Happened::Ended("c".into()));
+        assert_eq!(read("/tasks/exit", &exit("c")), ended);
+        assert_eq!(read("/tasks/exit", &exit("probe")), None);
+        assert_eq!(read("/tasks/exit", b"\xff"), None);
     }
 }

@@ -2,6 +2,7 @@
 //! want to know about it.
 
 mod disk;
+mod ends;
 mod events;
 mod fresh;
 mod logs;
@@ -15,19 +16,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
+use k8s_cri::v1 as runtime;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use disk::remove_unused;
-pub use events::runtime_events;
+use events::{Happened, runtime_events};
 pub use fresh::mark_fresh;
 pub use logs::rotate_above;
 pub use node_object::{Description, mark_down};
 pub use objects::{Catalogue, KubeObjects};
 pub use reporter::KubeReporter;
+
+use ends::Ends;
 
 use crate::cri::Cri;
 use crate::images::Images;
@@ -80,6 +85,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) {
         workers: BTreeMap::new(),
         listed: false,
         seen: BTreeMap::new(),
+        ends: Ends::default(),
     };
     tokio::select! {
         () = stop.cancelled() => {}
@@ -97,8 +103,17 @@ struct Agent {
     workers: BTreeMap<String, Worker>,
     /// The API has named all pods of this node at least once.
     listed: bool,
-    /// State of every container and sandbox at the last look, with its pod.
-    seen: BTreeMap<String, (i32, String)>,
+    /// Every container and sandbox at the last look.
+    seen: BTreeMap<String, Seen>,
+    ends: Ends,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    state: i32,
+    alive: bool,
+    /// Of its pod.
+    uid: String,
 }
 
 impl Agent {
@@ -110,11 +125,12 @@ impl Agent {
         let mut pods = watcher(Api::<Pod>::all(client), config)
             .modify(|pod| pod.managed_fields_mut().clear())
             .boxed();
-        let mut runtime = events::runtime_events(self.host.cri.channel());
+        let mut events = runtime_events(self.host.cri.channel());
         let mut relist = tokio::time::interval(RELIST);
         relist.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut listing: Vec<String> = Vec::new();
         loop {
+            let due = self.ends.due();
             tokio::select! {
                 Some(event) = pods.next() => match event {
                     Ok(watcher::Event::Apply(pod)) => self.take(pod),
@@ -140,7 +156,8 @@ impl Agent {
                         worker.refresh();
                     }
                 }
-                Some(id) = runtime.recv() => self.happened(&id).await,
+                Some(event) = events.recv() => self.happened(event).await,
+                () = at(due) => self.relist().await,
                 _ = relist.tick() => self.relist().await,
             }
         }
@@ -173,13 +190,16 @@ impl Agent {
         worker.update(pod);
     }
 
-    /// A container or sandbox changed.
-    async fn happened(&mut self, id: &str) {
-        if !self.seen.contains_key(id) {
+    async fn happened(&mut self, event: Happened) {
+        let id = match event {
+            Happened::Ended(id) => return self.ends.told(id, Instant::now()),
+            Happened::OutOfMemory(id) => id,
+        };
+        if !self.seen.contains_key(&id) {
             self.relist().await;
         }
-        if let Some((_, uid)) = self.seen.get(id)
-            && let Some(worker) = self.workers.get(uid)
+        if let Some(seen) = self.seen.get(&id)
+            && let Some(worker) = self.workers.get(&seen.uid)
         {
             worker.poke();
         }
@@ -192,34 +212,50 @@ impl Agent {
                 Ok(both) => both,
                 Err(e) => {
                     tracing::debug!("relist: {e}");
+                    self.ends.looked(|_| true, Instant::now());
                     return;
                 }
             };
         let of = |labels: &std::collections::HashMap<String, String>| {
             labels.get(names::POD_UID).cloned().unwrap_or_default()
         };
-        let now: BTreeMap<String, (i32, String)> = sandboxes
+        let seen = |state, ended, labels| Seen {
+            state,
+            alive: state != ended,
+            uid: of(labels),
+        };
+        let ended = runtime::PodSandboxState::SandboxNotready as i32;
+        let sandboxes_now = sandboxes
             .iter()
-            .map(|s| (s.id.clone(), (s.state, of(&s.labels))))
-            .chain(
-                containers
-                    .iter()
-                    .map(|c| (c.id.clone(), (c.state, of(&c.labels)))),
-            )
-            .collect();
+            .map(|s| (s.id.clone(), seen(s.state, ended, &s.labels)));
+        let ended = runtime::ContainerState::ContainerExited as i32;
+        let containers_now = containers
+            .iter()
+            .map(|c| (c.id.clone(), seen(c.state, ended, &c.labels)));
+        let now: BTreeMap<String, Seen> = sandboxes_now.chain(containers_now).collect();
         let changed = now
             .iter()
-            .filter(|(id, state)| self.seen.get(*id) != Some(state))
+            .filter(|(id, seen)| self.seen.get(*id) != Some(seen))
             .chain(self.seen.iter().filter(|(id, _)| !now.contains_key(*id)));
-        for (_, (_, uid)) in changed {
-            if let Some(worker) = self.workers.get(uid) {
+        for (_, seen) in changed {
+            if let Some(worker) = self.workers.get(&seen.uid) {
                 worker.poke();
             }
         }
         self.seen = now;
+        let alive = |id: &str| self.seen.get(id).is_some_and(|seen| seen.alive);
+        self.ends.looked(alive, Instant::now());
         self.workers.retain(|_, worker| !worker.finished());
         if self.listed {
             orphans::end(&self.host, &sandboxes, |uid| self.workers.contains_key(uid)).await;
         }
+    }
+}
+
+/// Never, when nothing is due.
+async fn at(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
