@@ -1,6 +1,6 @@
 //! A hundred pods on one embedded node, beside what the bare calls of the container runtime take
-//! for the same pod, as many at once, on the same node in the same run. Then memory and idle time
-//! of the process.
+//! for the same pod, as many at once, on the same node in the same run. Then how soon the end of a
+//! container is seen, beside how soon its start is, and memory and idle time of the process.
 //!
 //! `cargo bench -p embedded-node` (root); `BENCH_PODS` (100), `BENCH_SINGLE` (20) and
 //! `BENCH_IDLE` (60 seconds) make it shorter. `BENCH_PROGRAM` names a `c5c3` to measure instead
@@ -143,7 +143,7 @@ async fn measure(cluster: &Cluster) -> Result<()> {
     };
     pods.account().await?;
     // The image, and everything that is slow the first time.
-    pods.run("first", 1, 1).await?;
+    pods.run("first", Until::Running, 1, 1).await?;
     pods.clear().await?;
     let daemon = cluster.daemon()?;
     let (all, own) = memory(daemon)?;
@@ -154,13 +154,20 @@ async fn measure(cluster: &Cluster) -> Result<()> {
 
     let alone = (
         bare.run("one", single, 1).await?,
-        pods.run("one", single, 1).await?,
+        pods.run("one", Until::Running, single, 1).await?,
     );
     pods.clear().await?;
     compare("one at a time", single, &alone.0, &alone.1);
+    let ended = pods.run("end", Until::Succeeded, single, 1).await?;
+    pods.clear().await?;
+    let (running, done) = (alone.1.at(50), ended.at(50));
+    println!(
+        "  create to Succeeded of one that ends at once, p50  {done:8.0} ms   {:.2} × Running",
+        done / running
+    );
     let together = (
         bare.run("all", many, many).await?,
-        pods.run("all", many, many).await?,
+        pods.run("all", Until::Running, many, many).await?,
     );
     compare("all at once", many, &together.0, &together.1);
 
@@ -292,6 +299,13 @@ struct Pods {
     api: Api<Pod>,
 }
 
+/// What is waited for: the start of a container that stays, or the end of one that does not.
+#[derive(Debug, Clone, Copy)]
+enum Until {
+    Running,
+    Succeeded,
+}
+
 impl Pods {
     async fn account(&self) -> Result<()> {
         let accounts: Api<ServiceAccount> = Api::default_namespaced(self.api.clone().into_client());
@@ -302,7 +316,7 @@ impl Pods {
         Ok(())
     }
 
-    async fn run(&self, name: &str, count: usize, at_once: usize) -> Result<Times> {
+    async fn run(&self, name: &str, until: Until, count: usize, at_once: usize) -> Result<Times> {
         let start = Instant::now();
         let batches = count.div_ceil(at_once);
         let mut each = Vec::new();
@@ -311,7 +325,7 @@ impl Pods {
             let names: Vec<String> = (0..at_once.min(count - batch * at_once))
                 .map(|i| format!("pod-{name}-{}", batch * at_once + i))
                 .collect();
-            each.extend(self.batch(&names, asked).await?);
+            each.extend(self.batch(&names, until, asked).await?);
         }
         Ok(Times {
             each,
@@ -319,7 +333,7 @@ impl Pods {
         })
     }
 
-    async fn batch(&self, names: &[String], asked: Instant) -> Result<Vec<Duration>> {
+    async fn batch(&self, names: &[String], until: Until, asked: Instant) -> Result<Vec<Duration>> {
         let version = self.api.list(&ListParams::default().limit(1)).await?;
         let version = version.metadata.resource_version.unwrap_or_default();
         let params = WatchParams::default().timeout(290);
@@ -327,13 +341,14 @@ impl Pods {
         let create = stream::iter(names)
             .map(|name| async move {
                 self.api
-                    .create(&PostParams::default(), &pod(name)?)
+                    .create(&PostParams::default(), &pod(name, until)?)
                     .await
                     .map_err(Into::into)
             })
             .buffer_unordered(16)
             .try_collect::<Vec<Pod>>();
         let watch = async {
+            let wanted = format!("{until:?}");
             let mut running: BTreeMap<String, Duration> = BTreeMap::new();
             while running.len() < names.len() {
                 let event = tokio::time::timeout(LIMIT, events.try_next()).await??;
@@ -343,7 +358,7 @@ impl Pods {
                 if let WatchEvent::Modified(pod) = event {
                     let phase = pod.status.and_then(|s| s.phase);
                     let name = pod.metadata.name.unwrap_or_default();
-                    if phase.as_deref() == Some("Running") && names.contains(&name) {
+                    if phase.as_ref() == Some(&wanted) && names.contains(&name) {
                         running.entry(name).or_insert_with(|| asked.elapsed());
                     }
                 }
@@ -376,15 +391,19 @@ impl Pods {
     }
 }
 
-fn pod(name: &str) -> Result<Pod> {
-    Ok(serde_json::from_value(json!({
+fn pod(name: &str, until: Until) -> Result<Pod> {
+    let mut pod = json!({
         "metadata": { "name": name },
         "spec": { "terminationGracePeriodSeconds": 0, "containers": [{ "name": "main", "image": IMAGE }] },
-    }))?)
+    });
+    if let Until::Succeeded = until {
+        pod["spec"]["restartPolicy"] = "Never".into();
+        pod["spec"]["containers"][0]["command"] = json!(["true"]);
+    }
+    Ok(serde_json::from_value(pod)?)
 }
 
-/// Resident, in MiB.
-/// All that is resident, and what of it is the process' own: the rest are pages of the program's file.
+/// In MiB: all that is resident, and what of it is the process' own: the rest are pages of the program's file.
 fn memory(process: Process) -> Result<(f64, f64)> {
     let text = std::fs::read_to_string(format!("/proc/{}/status", process.pid))?;
     let mib = |name: &str| -> Result<f64> {
