@@ -157,6 +157,7 @@ fn kinds() -> Vec<Kind> {
         Kind::new::<foreign::korc::Service>(Foreign),
         Kind::new::<foreign::korc::Endpoint>(Foreign),
         Kind::new::<foreign::korc::User>(Foreign),
+        Kind::new::<foreign::korc::RoleAssignment>(Foreign),
         Kind::new::<foreign::korc::ApplicationCredential>(Foreign),
     ]
 }

@@ -60,8 +60,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
-    /// The kinds that [`references`](Self::references) can name. Only their metadata is watched,
-    /// and none of it is kept.
+    /// The kinds that [`references`](Self::references) and [`found`](Self::found) can name. Only
+    /// their metadata is watched, and none of it is kept.
     fn watches() -> Vec<Kind> {
         Vec::new()
     }
@@ -73,6 +73,11 @@ pub trait Controller: Send + Sync + Sized + 'static {
 
     /// The objects on which this one depends: a change of any of them brings a new pass.
     fn references(_object: &Self::Kind) -> Vec<Reference> {
+        Vec::new()
+    }
+
+    /// More of them, whose names stand only in what was read.
+    fn found(_facts: &Self::Facts) -> Vec<Reference> {
         Vec::new()
     }
 

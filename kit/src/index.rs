@@ -7,13 +7,51 @@ use crate::kinds::{Key, Reference};
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     dependents: HashMap<Reference, BTreeSet<Key>>,
-    references: HashMap<Key, Vec<Reference>>,
+    references: HashMap<Key, References>,
+}
+
+#[derive(Debug, Default)]
+struct References {
+    /// What the object itself names.
+    stated: Vec<Reference>,
+    /// What observing it brought to light.
+    found: Vec<Reference>,
+}
+
+impl References {
+    fn all(&self) -> impl Iterator<Item = &Reference> {
+        self.stated.iter().chain(&self.found)
+    }
 }
 
 impl Index {
-    pub fn set(&mut self, key: &Key, references: Vec<Reference>) {
-        self.remove(key);
-        for reference in &references {
+    /// What was found stays until the next look.
+    pub fn set(&mut self, key: &Key, stated: Vec<Reference>) {
+        let found = self.take(key).found;
+        self.insert(key, References { stated, found });
+    }
+
+    /// `true` when one of them is new: a change of it before now went unseen.
+    pub fn learn(&mut self, key: &Key, found: Vec<Reference>) -> bool {
+        // An object that is gone meanwhile depends on nothing.
+        let Some(known) = self.references.get(key) else {
+            return false;
+        };
+        if known.found == found {
+            return false;
+        }
+        let new = found.iter().any(|one| known.all().all(|other| other != one));
+        let stated = self.take(key).stated;
+        self.insert(key, References { stated, found });
+        new
+    }
+
+    pub fn remove(&mut self, key: &Key) {
+        self.take(key);
+    }
+
+    fn insert(&mut self, key: &Key, references: References) {
+        for reference in references.all() {
             self.dependents
                 .entry(reference.clone())
                 .or_default()
@@ -22,15 +60,17 @@ impl Index {
         self.references.insert(key.clone(), references);
     }
 
-    pub fn remove(&mut self, key: &Key) {
-        for reference in self.references.remove(key).unwrap_or_default() {
-            if let Some(keys) = self.dependents.get_mut(&reference) {
+    fn take(&mut self, key: &Key) -> References {
+        let references = self.references.remove(key).unwrap_or_default();
+        for reference in references.all() {
+            if let Some(keys) = self.dependents.get_mut(reference) {
                 keys.remove(key);
                 if keys.is_empty() {
-                    self.dependents.remove(&reference);
+                    self.dependents.remove(reference);
                 }
             }
         }
+        references
     }
 
     pub fn dependents(&self, reference: &Reference) -> impl Iterator<Item = &Key> {
@@ -65,6 +105,28 @@ mod tests {
         assert_eq!(index.dependents(&secret("y")).count(), 0);
         index.remove(&a);
         index.remove(&b);
+        assert!(index.dependents.is_empty() && index.references.is_empty());
+    }
+
+    #[test]
+    fn what_was_found_is_told_apart_from_what_is_stated() {
+        let mut index = Index::default();
+        let a = Key::new(Some("ns"), "a");
+        assert!(!index.learn(&a, vec![secret("x")]), "nobody knows it");
+        index.set(&a, vec![secret("x")]);
+        for (found, new) in [
+            (vec![secret("x")], false),
+            (vec![secret("x"), secret("y")], true),
+            (vec![secret("y")], false),
+            (vec![secret("z")], true),
+        ] {
+            assert_eq!(index.learn(&a, found.clone()), new, "{found:?}");
+        }
+        // The object changed; what was found stays, and what was found before is forgotten.
+        index.set(&a, vec![secret("w")]);
+        let depends = |name: &str| index.dependents(&secret(name)).count();
+        assert_eq!(["w", "x", "y", "z"].map(depends), [1, 0, 0, 1]);
+        index.remove(&a);
         assert!(index.dependents.is_empty() && index.references.is_empty());
     }
 

@@ -20,6 +20,7 @@ use crate::controller::{Controller, Observed, Report};
 use crate::events::{Events, Note, on_change};
 use crate::fault::{Fault, Retry, pause, plain, spread};
 use crate::fields;
+use crate::index::Index;
 use crate::kinds::{Key, Kind, Reference};
 use crate::lock;
 use crate::metrics::Metrics;
@@ -44,6 +45,7 @@ pub(crate) struct Context<C> {
     pub echoes: Echoes,
     pub events: Events,
     pub failures: Mutex<HashMap<Key, u32>>,
+    pub index: Mutex<Index>,
 }
 
 impl<C: Controller> Context<C> {
@@ -250,11 +252,7 @@ async fn steps<C: Controller>(
     let object: C::Kind = serde_json::from_value(live.clone()).map_err(|e| malformed(e.to_string()))?;
     let owner = Owner::of(C::NAME, &object).ok_or_else(|| malformed("it has no uid".to_owned()))?;
     let reader = Reader::new(ctx.clusters.clone(), ctx.owned.clone(), &owner.uid);
-    let facts = ctx
-        .controller
-        .observe(&object, &reader)
-        .await
-        .map_err(|e| Failed::from(&e))?;
+    let facts = look(ctx, &object, &reader).await.map_err(|e| Failed::from(&e))?;
     let observed = Observed { object, facts, now };
     let decision = C::decide(&observed).map_err(|e| Failed::from(&e))?;
     let applied = carry_out(ctx, &owner, decision)
@@ -266,6 +264,20 @@ async fn steps<C: Controller>(
         .iter()
         .find_map(|outcome| outcome.result.as_ref().err());
     Ok((report, failed.map(Failed::from)))
+}
+
+/// Observes, and once more when that named an object which was not watched until then.
+async fn look<C: Controller>(
+    ctx: &Context<C>,
+    object: &C::Kind,
+    reader: &Reader,
+) -> Result<C::Facts, C::Error> {
+    loop {
+        let facts = ctx.controller.observe(object, reader).await?;
+        if !lock(&ctx.index).learn(&Key::of(object), C::found(&facts)) {
+            return Ok(facts);
+        }
+    }
 }
 
 #[allow(clippy::too_many_arguments)] // one call, and a struct would only rename them

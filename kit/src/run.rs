@@ -19,7 +19,6 @@ use tokio::task::JoinSet;
 
 use crate::clusters::{ClusterError, Clusters};
 use crate::controller::Controller;
-use crate::index::Index;
 use crate::kinds::{self, Key, Kind};
 use crate::lock;
 use crate::metrics::Metrics;
@@ -111,12 +110,12 @@ impl<C: Controller> Loop<C> {
             echoes: pass::Echoes::default(),
             events: crate::events::Events::default(),
             failures: Mutex::default(),
+            index: Mutex::default(),
         });
         let (sender, receiver) = mpsc::unbounded();
         let queue = Arc::new(Queue::<C> {
             ctx: ctx.clone(),
             pending: Mutex::default(),
-            index: Mutex::default(),
             sender,
         });
 
@@ -225,7 +224,6 @@ fn configured(kind: &Kind) -> watcher::Config {
 struct Queue<C: Controller> {
     ctx: Arc<Context<C>>,
     pending: Mutex<HashSet<Key>>,
-    index: Mutex<Index>,
     sender: mpsc::UnboundedSender<Key>,
 }
 
@@ -288,7 +286,7 @@ impl<C: Controller> Queue<C> {
                 }
                 Event::Delete(object) => {
                     let key = Key::of(&object);
-                    lock(&self.index).remove(&key);
+                    lock(&self.ctx.index).remove(&key);
                     self.ctx.forget(&key);
                 }
             }
@@ -300,13 +298,13 @@ impl<C: Controller> Queue<C> {
         // An object that does not parse refers to nothing; its pass will say what is wrong with it.
         let parsed = object.clone().try_parse::<C::Kind>().ok();
         let references = parsed.as_ref().map(C::references).unwrap_or_default();
-        lock(&self.index).set(&key, references);
+        lock(&self.ctx.index).set(&key, references);
         key
     }
 
     fn forget_all_but(&self, listed: &[Key]) {
         let listed: HashSet<&Key> = listed.iter().collect();
-        let mut index = lock(&self.index);
+        let mut index = lock(&self.ctx.index);
         let gone: Vec<Key> = index
             .keys()
             .filter(|key| !listed.contains(key))
@@ -360,7 +358,7 @@ impl<C: Controller> Queue<C> {
                 Ok(Event::Delete(object)) => self.push_dependents(&kind, &object.metadata, None),
                 // What vanished while the watch was down is in no list: everybody looks again.
                 Ok(Event::InitDone) if !std::mem::take(&mut first) => {
-                    let keys: Vec<Key> = lock(&self.index).keys().cloned().collect();
+                    let keys: Vec<Key> = lock(&self.ctx.index).keys().cloned().collect();
                     keys.into_iter().for_each(|key| self.push(key));
                 }
                 Ok(Event::Init | Event::InitDone) => {}
@@ -374,7 +372,7 @@ impl<C: Controller> Queue<C> {
             meta.namespace.as_deref(),
             meta.name.as_deref().unwrap_or_default(),
         );
-        let index = lock(&self.index);
+        let index = lock(&self.ctx.index);
         let keys: Vec<Key> = index
             .dependents(&reference)
             .filter(|key| Some(*key) != except)

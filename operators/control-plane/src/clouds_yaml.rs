@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// The key of a Secret that holds one.
 pub const KEY: &str = "clouds.yaml";
+/// The cloud that we write for others.
+pub const OPENSTACK: &str = "openstack";
 
 /// Where a cloud is; not how to log in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,11 +90,41 @@ pub fn of_credential(cloud: &Cloud, id: &str, secret: &str) -> String {
         quoted(secret)
     );
     written(
-        "openstack",
+        OPENSTACK,
         "    auth_type: v3applicationcredential\n",
         cloud,
         &auth,
     )
+}
+
+/// A user on a project, by their ids.
+pub struct Person<'a> {
+    pub user_id: &'a str,
+    pub password: &'a str,
+    pub project_id: &'a str,
+}
+
+/// A cloud of the text with the login of somebody else, as cloud `openstack`. All that says where it
+/// is and how it is reached stays.
+pub fn of_person(text: &str, name: &str, person: &Person<'_>) -> Result<String, Unreadable> {
+    #[derive(Deserialize)]
+    struct Whole {
+        clouds: BTreeMap<String, Value>,
+    }
+    let Cloud { auth_url, .. } = find(text, name)?;
+    let mut whole: Whole = serde_saphyr::from_str(text).map_err(|_| Unreadable::NotYaml)?;
+    let mut entry = match whole.clouds.remove(name) {
+        Some(Value::Object(entry)) => entry,
+        _ => Map::new(),
+    };
+    entry.remove("auth_type");
+    let auth = json!({
+        "auth_url": auth_url, "user_id": person.user_id, "password": person.password,
+        "project_id": person.project_id,
+    });
+    entry.insert("auth".to_owned(), auth);
+    // JSON is YAML.
+    Ok(json!({"clouds": {OPENSTACK: entry}}).to_string())
 }
 
 fn written(name: &str, type_: &str, cloud: &Cloud, auth: &str) -> String {
@@ -121,6 +153,27 @@ mod tests {
         let read: Value = serde_saphyr::from_str(&text).expect("YAML");
         let auth = &read["clouds"]["openstack"]["auth"];
         assert_eq!(auth["application_credential_secret"], "s'\"");
+    }
+
+    #[test]
+    fn somebody_else_logs_in_to_the_same_cloud() {
+        let text = "clouds: {other: {}, admin: {auth_type: v3applicationcredential, region_name: north, \
+            endpoint_type: internal, verify: true, auth: {auth_url: 'https://k', username: admin, \
+            password: secret, application_credential_id: x}}}";
+        let person = Person {
+            user_id: "u1",
+            password: "p\"w: #",
+            project_id: "p1",
+        };
+        let written = of_person(text, "admin", &person).expect("a cloud");
+        let read: Value = serde_saphyr::from_str(&written).expect("YAML");
+        let auth =
+            json!({"auth_url": "https://k/v3", "user_id": "u1", "password": "p\"w: #", "project_id": "p1"});
+        let cloud =
+            json!({"region_name": "north", "endpoint_type": "internal", "verify": true, "auth": auth});
+        assert_eq!(read, json!({"clouds": {"openstack": cloud}}));
+        let none = of_person(text, "root", &person).expect_err("no such cloud");
+        assert!(none.to_string().contains("no cloud \"root\""), "{none}");
     }
 
     #[test]

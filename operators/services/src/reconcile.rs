@@ -217,7 +217,7 @@ impl<S: Subject> Controller for Services<S> {
         let mut status = plan
             .recurring
             .as_ref()
-            .map_or_else(|| json!({}), |run| run.status());
+            .map_or_else(|| json!({}), crate::recurring::Planned::status);
         if !S::DESCRIPTOR.processes.is_empty() {
             status = serde_json::to_value(ServiceStatus {
                 endpoint: endpoint(S::DESCRIPTOR, &plan.names),

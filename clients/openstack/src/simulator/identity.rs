@@ -129,6 +129,7 @@ impl World {
                 return Err((400, format!("'{name}' is a required property")));
             }
         }
+        let not_held = self.not_held(fields.0.get("roles"), who);
         let mut fields = fields.clone();
         let mut fill = |name: &str, value: Value| {
             fields.0.entry(name).or_insert(value);
@@ -140,6 +141,14 @@ impl World {
                     return Err((
                         403,
                         "You are not authorized to perform the requested action.".to_owned(),
+                    ));
+                }
+                if let Some(role) = not_held {
+                    return Err((
+                        400,
+                        format!(
+                            "Invalid application credential: Could not find role assignment with role: {role}"
+                        ),
                     ));
                 }
                 fill("user_id", json!(user));
@@ -179,6 +188,18 @@ impl World {
         }
         self.put(&key(kind), &id, shown);
         self.entity(kind, &id).ok_or((500, "it vanished".to_owned()))
+    }
+
+    /// The first of these roles that the user has not got on the project of the login.
+    fn not_held(&self, roles: Option<&Value>, who: &Identified) -> Option<String> {
+        let asked = roles.and_then(Value::as_array).into_iter().flatten();
+        let mut asked = asked.filter_map(|role| role.get("id").and_then(Value::as_str));
+        let held = |role: &str| {
+            self.assignments
+                .iter()
+                .any(|a| a.user == who.user && Some(&a.project) == who.project.as_ref() && a.role == role)
+        };
+        asked.find(|role| !held(role)).map(str::to_owned)
     }
 
     fn entity(&self, kind: &Kind, id: &str) -> Option<Entity> {

@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::{Calls, Fault, Simulator};
 use crate::{
     Allocation, Assignment, Auth, Class, Connect, Content, Fields, Identity, ImageDraft, Images, Inventory,
@@ -51,6 +53,10 @@ async fn logins_need_the_right_password_and_a_role() {
             .class(),
         Class::Forbidden
     );
+    let more = fields.clone().with("roles", json!([{"id": "role-admin"}]));
+    let refused = own.create(&kind, &more).await.expect_err("not its role");
+    assert_eq!(refused.class(), Class::Invalid);
+    let fields = fields.with("roles", json!([{"id": "role-service"}]));
     let credential = own.create(&kind, &fields).await.expect("a credential");
     let by_credential = Simulator::admin("").with_auth(Auth::ApplicationCredential {
         id: credential.id,

@@ -17,6 +17,7 @@ use kube::ResourceExt;
 use openstack_client::{Assignment, Class, Entity, Fields, Identity, Kind as Collection};
 use serde_json::{Value, json};
 
+use super::assignment;
 use super::decide::{Action, Call, Plan, Seen};
 use super::observe;
 use super::resource::{Miss, Resource, Target, import_needs};
@@ -194,6 +195,7 @@ impl<R: Resource> Controller for Resources<R> {
             }
             Call::Delete { kind, id } => delete(cloud, kind, id).await?,
             Call::Assign(assignment) => cloud.assign(assignment).await?,
+            Call::Revoke(assignment) => cloud.revoke(assignment).await?,
         }
         Ok(())
     }
@@ -219,12 +221,14 @@ impl<R: Resource> Controller for Resources<R> {
         let looked = observed.facts.seen.as_ref().err().cloned();
         let trouble = looked.or(failed).or(plan.trouble).or(unfinished.clone());
         let there = live.is_some() && unfinished.is_none() && !matches!(trouble, Some(Trouble::Invalid(_)));
-        let id = live.as_ref().map(|live| live.id.as_str()).or(head.id);
+        let id = live.as_ref().map(|live| live.id.as_str());
+        let id = id.filter(|id| !id.is_empty()).or(head.id);
         let resource = match &live {
             Some(live) => Some(Value::Object(R::shown(live))),
             None => head.shown.cloned().map(Value::Object),
         };
-        let report = Report::new(states(trouble.as_ref(), there, id.is_some()))
+        let known = id.is_some() || resource.is_some();
+        let report = Report::new(states(trouble.as_ref(), there, known))
             .status(&json!({"id": id, "resource": resource}));
         let made = applied.outcomes().iter().filter_map(made::<R>);
         let notes = made.chain(trouble.as_ref().and_then(Trouble::note));
@@ -256,7 +260,7 @@ fn made<R: Resource>(outcome: &Outcome<Resources<R>>) -> Option<Note> {
             "RoleAssigned",
             format!("gave role {role} to user {user}"),
         )),
-        Call::Delete { .. } => None,
+        Call::Delete { .. } | Call::Revoke(_) => None,
     }
 }
 
@@ -265,16 +269,10 @@ fn plan<R: Resource>(observed: &Observed<Resources<R>>) -> Plan {
         return Plan::default();
     };
     if observed.deleting() {
-        let (Some(kind), Some(live)) = (&seen.collection, &seen.live) else {
-            return Plan::default();
-        };
-        let call = Call::Delete {
-            kind: kind.clone(),
-            id: live.id.clone(),
-        };
         let cloud = seen.cloud.clone();
+        let removal = observed.object.removal(seen);
         return Plan {
-            actions: vec![Action { cloud, call }],
+            actions: removal.map(|call| Action { cloud, call }).into_iter().collect(),
             ..Plan::default()
         };
     }
@@ -292,8 +290,9 @@ fn thing<R: Resource>(observed: &Observed<Resources<R>>, applied: &Applied<Resou
             Call::Create { made, .. } | Call::Update { made, .. } => {
                 live = made.0.get().cloned().or(live);
             }
-            Call::Delete { .. } => live = None,
+            Call::Assign(made) if outcome.result.is_ok() => live = Some(assignment::entity(made)),
             Call::Assign(_) => {}
+            Call::Delete { .. } | Call::Revoke(_) => live = None,
         }
     }
     live
@@ -307,7 +306,9 @@ fn deletion<R: Resource>(observed: &Observed<Resources<R>>, failed: Option<&Trou
         "id": head.id, "resource": head.shown,
     }));
     // Without a login nothing can be said of a thing that was never made.
-    let untouched = head.id.is_none() && matches!(looked, Some(Trouble::Waits(_) | Trouble::Invalid(_)));
+    let untouched = head.id.is_none()
+        && head.shown.is_none()
+        && matches!(looked, Some(Trouble::Waits(_) | Trouble::Invalid(_)));
     match trouble {
         Some(trouble) if head.managed() && !untouched => {
             let kind = R::kind(&());

@@ -5,15 +5,14 @@
 //! between leaves nothing that the next pass cannot finish.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use c5c3_api::foreign::korc::{ApplicationCredential, ApplicationCredentialResource, User};
+use c5c3_api::foreign::korc::{ApplicationCredential, ApplicationCredentialResource};
 use c5c3_kit::ownership::OWNER_UID;
 use c5c3_kit::{Finalizer, Wanted};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use openstack_client::{Assignment, Auth, Cloud, Entity, Fields, Identity, Kind, Scope, UserName};
+use openstack_client::{Cloud, Entity, Fields, Kind};
 use serde_json::{Map, Value, json};
 
 use super::decide::{Action, Call, Made, Plan, Seen, shown};
@@ -47,10 +46,6 @@ pub struct Credential {
     stored: Stored,
     /// For a new one.
     random: String,
-    project: String,
-    granted: BTreeSet<String>,
-    /// The user itself, when a credential has to be made: nobody else may.
-    own: Option<Arc<dyn Identity>>,
 }
 
 fn resource(object: &ApplicationCredential) -> ApplicationCredentialResource {
@@ -76,6 +71,7 @@ impl Resource for ApplicationCredential {
         ("unrestricted", "unrestricted"),
     ];
     const SAME: &'static [&'static str] = &["name"];
+    const OWN_LOGIN: bool = true;
     head!();
 
     fn collection(&self, ids: &Ids) -> Option<Kind> {
@@ -128,38 +124,19 @@ impl Resource for ApplicationCredential {
     async fn look(&self, look: &Look<'_>) -> Result<Credential, Miss> {
         let resource = resource(self);
         let (namespace, _) = self.namespaced();
-        let user = look.ids.get("user_id").unwrap_or_default();
         let name = &resource.secret_ref;
         if name.is_empty() {
             return Err(Trouble::Invalid("spec.resource.secretRef is missing".to_owned()).into());
         }
         let secret: Option<Secret> = look.reader.get(&namespace, name).await?;
         let stored = stored(self, secret.as_ref())?;
-        let project = match look.live.and_then(|live| live.text("project_id")) {
-            Some(project) => project.to_owned(),
-            None => {
-                let live = look.cloud.get(&Kind::User, user).await?;
-                let project = live.and_then(|live| live.text("default_project_id").map(str::to_owned));
-                project.filter(|project| !project.is_empty()).ok_or_else(|| {
-                    Trouble::Invalid(format!(
-                        "User/{} has no default project: set its defaultProjectRef",
-                        resource.user_ref
-                    ))
-                })?
-            }
-        };
-        let granted = look.cloud.assignments(user, &project).await?;
-        let own = match look.live {
-            Some(_) => None,
-            None => Some(own(&resource, user, &project, &namespace, look).await?),
-        };
+        if look.live.is_none() {
+            as_itself(self, look).await?;
+        }
         let random: [u8; 32] = std::array::from_fn(|_| rand::random());
         Ok(Credential {
             stored,
             random: random::password(&random),
-            project,
-            granted: granted.into_iter().map(|granted| granted.role).collect(),
-            own,
         })
     }
 
@@ -180,20 +157,7 @@ impl Resource for ApplicationCredential {
         let Some(kind) = seen.collection.clone() else {
             return Plan::default();
         };
-        let user = seen.ids.get("user_id").unwrap_or_default();
-        let missing = roles.iter().filter(|role| !extra.granted.contains(*role));
-        let grants = missing.map(|role| Action {
-            cloud: seen.cloud.clone(),
-            call: Call::Assign(Assignment {
-                user: user.to_owned(),
-                project: extra.project.clone(),
-                role: role.clone(),
-            }),
-        });
-        let mut plan = Plan {
-            actions: grants.collect(),
-            ..Plan::default()
-        };
+        let mut plan = Plan::default();
         match (&seen.live, &extra.stored) {
             (Some(_), Stored::Given(_)) => {}
             (Some(live), Stored::Ours { secret, .. }) => {
@@ -234,7 +198,7 @@ impl Resource for ApplicationCredential {
                 let fields = maybe(fields, "roles", (!ids.is_empty()).then_some(ids));
                 let fields = maybe(fields, "expires_at", expires.map(written));
                 plan.actions.push(Action {
-                    cloud: extra.own.clone().unwrap_or_else(|| seen.cloud.clone()),
+                    cloud: seen.cloud.clone(),
                     call: Call::Create {
                         kind,
                         fields,
@@ -248,33 +212,20 @@ impl Resource for ApplicationCredential {
     }
 }
 
-/// A session of the user itself, on its project.
-async fn own(
-    resource: &ApplicationCredentialResource,
-    user: &str,
-    project: &str,
-    namespace: &str,
-    look: &Look<'_>,
-) -> Result<Arc<dyn Identity>, Miss> {
-    let name = &resource.user_ref;
-    let object: Option<User> = look.reader.get(namespace, name).await?;
-    let reference = object
-        .and_then(|user| user.spec.resource?.password_ref)
-        .ok_or_else(|| {
-            Trouble::Invalid(format!(
-                "User/{name} has no passwordRef: only the user itself can make its credentials"
-            ))
-        })?;
-    let secret: Option<Secret> = look.reader.get(namespace, &reference.name).await?;
-    let password = secret.as_ref().and_then(|secret| value(secret, &reference.key));
-    let password = password
-        .ok_or_else(|| Trouble::Waits(format!("Secret/{} has no key {}", reference.name, reference.key)))?;
-    let auth = Auth::Password {
-        user: UserName::Id(user.to_owned()),
-        password: openstack_client::Secret::new(password),
-        scope: Scope::ProjectId(project.to_owned()),
-    };
-    Ok(look.sessions.once(look.cloud.cloud().with_auth(auth))?)
+/// Keystone lets nobody else make a credential. Asked beforehand, so that it is said in plain words.
+async fn as_itself(object: &ApplicationCredential, look: &Look<'_>) -> Result<(), Miss> {
+    let who = look.cloud.identify().await?;
+    if look.ids.get("user_id") == Some(&who.user) {
+        return Ok(());
+    }
+    let credentials = object.head().credentials;
+    let text = format!(
+        "cloud {} of Secret/{} is the login of somebody else: only User/{} itself can make its credentials",
+        credentials.cloud_name,
+        credentials.secret_name,
+        resource(object).user_ref
+    );
+    Err(Trouble::Invalid(text).into())
 }
 
 fn stored(object: &ApplicationCredential, secret: Option<&Secret>) -> Result<Stored, Trouble> {

@@ -13,7 +13,7 @@ use super::trouble::Trouble;
 /// What was seen of an object's thing, when nothing was in the way.
 pub struct Seen<R: Resource> {
     pub cloud: Arc<dyn Identity>,
-    /// `None`: under deletion, and what is needed to look is gone.
+    /// `None`: in none, or under deletion, and what is needed to look is gone.
     pub collection: Option<Kind>,
     pub ids: Ids,
     pub live: Option<Entity>,
@@ -63,6 +63,7 @@ pub enum Call {
         id: String,
     },
     Assign(Assignment),
+    Revoke(Assignment),
 }
 
 /// Fields by name only: a password is one of them.
@@ -75,7 +76,8 @@ impl fmt::Debug for Call {
                 kind, id, changes, ..
             } => write!(f, "Update {} {id} ({})", kind.thing(), names(changes)),
             Call::Delete { kind, id } => write!(f, "Delete {} {id}", kind.thing()),
-            Call::Assign(assignment) => write!(f, "{assignment:?}"),
+            Call::Assign(assignment) => write!(f, "Assign {assignment:?}"),
+            Call::Revoke(assignment) => write!(f, "Revoke {assignment:?}"),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `openstack.k-orc.cloud`: what is in Keystone, as objects.
 //!
-//! One controller for eight kinds (`controller`); a kind says which fields it has (`kinds`), and
-//! two have more to them (`user`, `credential`). Managed things are made, or the same ones
+//! One controller for nine kinds (`controller`); a kind says which fields it has (`kinds`), and
+//! three have more to them (`user`, `assignment`, `credential`). Managed things are made, or the same ones
 //! that are there are taken over; kept as the spec says; deleted with their objects. Unmanaged ones
 //! are found and only read. Conditions and reasons are those of K-ORC.
 
+mod assignment;
 mod controller;
 mod credential;
 mod decide;
@@ -31,7 +32,7 @@ use controller::Resources;
 use resource::Resource;
 use sessions::Sessions;
 
-/// Runs the eight controllers until `stop`. `look` is the time between looks at Keystone.
+/// Runs the nine controllers until `stop`. `look` is the time between looks at Keystone.
 pub async fn run(
     clusters: Clusters,
     metrics: Metrics,
@@ -53,6 +54,7 @@ pub async fn run(
         Service,
         Endpoint,
         User,
+        RoleAssignment,
         ApplicationCredential
     )?;
     Ok(())

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use c5c3_api::foreign::korc;
 use c5c3_kit::Reader;
 use k8s_openapi::api::core::v1::Secret;
-use openstack_client::{Cloud, Entity, Fields, Identity, Kind};
+use openstack_client::{Class, Cloud, Entity, Fields, Identity, Kind};
 use serde_json::Value;
 
 use super::decide::Seen;
-use super::resource::{Head, Ids, Look, Miss, Need, Resource, Target, import_needs, import_query, usable};
+use super::resource::{
+    Head, Ids, Look, Miss, Need, Resource, Search, Target, import_needs, import_query, usable,
+};
 use super::sessions::Sessions;
 use super::trouble::Trouble;
 
@@ -19,7 +21,7 @@ pub fn value(secret: &Secret, key: &str) -> Option<String> {
     String::from_utf8(bytes.0.clone()).ok()
 }
 
-/// The admin's session, as the Secret says now.
+/// The session of the object's login, as the Secret says now.
 pub async fn session(
     head: &Head<'_>,
     namespace: &str,
@@ -113,21 +115,25 @@ async fn inside<R: Resource>(
     if deleting && !head.managed() {
         return Ok(nothing(cloud));
     }
+    if let Some(trouble) = object.refusal().filter(|_| !deleting) {
+        return Err(trouble.into());
+    }
     let needs = needs(object, &head)?;
-    let ids = match resolve(&needs, &namespace, reader).await {
-        Ok(ids) => ids,
+    let (ids, orphan) = match resolve(&needs, &namespace, reader).await {
+        Ok(ids) => (ids, false),
         // What it refers to is gone; its own id is enough to delete it.
-        Err(Miss::Trouble(_)) if deleting => Ids::default(),
+        Err(Miss::Trouble(_)) if deleting => (Ids::default(), true),
         Err(miss) => return Err(miss),
     };
-    let Some(collection) = object.collection(&ids) else {
-        if deleting {
-            return Ok(nothing(cloud));
-        }
-        let text = "spec.import.filter.userRef is missing: it says whose credential is meant";
-        return Err(Trouble::Invalid(text.to_owned()).into());
+    let search = Search {
+        cloud: &*cloud,
+        ids: &ids,
+        deleting,
     };
-    let live = find(object, &head, &collection, &ids, deleting, &*cloud).await?;
+    let live = match object.find(&search).await {
+        Err(Miss::OpenStack(error)) if orphan && R::OWN_LOGIN && error.class() == Class::Unauthorized => None,
+        found => found?,
+    };
     let extra = if deleting || !head.managed() {
         R::Extra::default()
     } else {
@@ -142,7 +148,7 @@ async fn inside<R: Resource>(
     };
     Ok(Seen {
         cloud,
-        collection: Some(collection),
+        collection: object.collection(&ids),
         ids,
         live,
         extra,
@@ -173,14 +179,16 @@ fn needs<R: Resource>(object: &R, head: &Head<'_>) -> Result<Vec<Need>, Trouble>
 
 /// The thing, as K-ORC finds it: by the id of the status, by what is imported, or the same one
 /// that is there already.
-async fn find<R: Resource>(
-    object: &R,
-    head: &Head<'_>,
-    kind: &Kind,
-    ids: &Ids,
-    deleting: bool,
-    cloud: &dyn Identity,
-) -> Result<Option<Entity>, Miss> {
+pub async fn find<R: Resource>(object: &R, search: &Search<'_>) -> Result<Option<Entity>, Miss> {
+    let Search { cloud, ids, deleting } = *search;
+    let head = object.head();
+    let Some(kind) = &object.collection(ids) else {
+        if deleting {
+            return Ok(None);
+        }
+        let text = "spec.import.filter.userRef is missing: it says whose credential is meant";
+        return Err(Trouble::Invalid(text.to_owned()).into());
+    };
     if let Some(id) = head.id {
         match cloud.get(kind, id).await? {
             Some(live) => return Ok(Some(live)),

@@ -1,4 +1,4 @@
-//! What the eight kinds have in common, and where they differ: names and fields.
+//! What the nine kinds have in common, and where they differ: names and fields.
 
 use std::collections::BTreeMap;
 use std::future::{Future, ready};
@@ -12,7 +12,7 @@ use kube::ResourceExt;
 use openstack_client::{Cloud, Entity, Fields, Identity, Kind};
 use serde_json::{Map, Value};
 
-use super::decide::{Plan, Seen, shown};
+use super::decide::{Call, Plan, Seen, shown};
 use super::sessions::Sessions;
 use super::trouble::{Failure, Trouble};
 
@@ -95,6 +95,13 @@ impl Ids {
     }
 }
 
+/// Where a thing is looked for.
+pub struct Search<'a> {
+    pub cloud: &'a dyn Identity,
+    pub ids: &'a Ids,
+    pub deleting: bool,
+}
+
 /// What a kind may look at beside the thing itself.
 pub struct Look<'a> {
     pub cloud: &'a dyn Identity,
@@ -140,7 +147,15 @@ pub trait Resource: Object + kube::Resource<Scope = NamespaceResourceScope> {
     /// Fields that cannot be changed, and their names in the spec.
     const FIXED: &'static [(&'static str, &'static str)] = &[];
 
+    /// It logs in as the user whose thing it is: without the user there is neither.
+    const OWN_LOGIN: bool = false;
+
     fn head(&self) -> Head<'_>;
+
+    /// What of the spec is not done here.
+    fn refusal(&self) -> Option<Trouble> {
+        None
+    }
 
     /// The collection in Keystone. `ids` is empty for an object under deletion whose others are gone.
     fn collection(&self, ids: &Ids) -> Option<Kind>;
@@ -165,6 +180,11 @@ pub trait Resource: Object + kube::Resource<Scope = NamespaceResourceScope> {
         Vec::new()
     }
 
+    /// The thing as it is.
+    fn find(&self, search: &Search<'_>) -> impl Future<Output = Result<Option<Entity>, Miss>> + Send {
+        super::observe::find(self, search)
+    }
+
     fn look(&self, _look: &Look<'_>) -> impl Future<Output = Result<Self::Extra, Miss>> + Send {
         ready(Ok(Self::Extra::default()))
     }
@@ -172,6 +192,14 @@ pub trait Resource: Object + kube::Resource<Scope = NamespaceResourceScope> {
     /// Pure: what to do about a managed thing.
     fn plan(&self, seen: &Seen<Self>, _now: jiff::Timestamp) -> Plan {
         Plan::simple(self, seen)
+    }
+
+    /// Pure: what takes the thing away.
+    fn removal(&self, seen: &Seen<Self>) -> Option<Call> {
+        Some(Call::Delete {
+            kind: seen.collection.clone()?,
+            id: seen.live.as_ref()?.id.clone(),
+        })
     }
 
     /// `.status.resource`.
@@ -190,6 +218,8 @@ pub fn import_needs(filter: &Filter) -> Vec<Need> {
         Need::of("domain_id", Target::Domain, filter.domain_ref.as_ref()),
         Need::of("service_id", Target::Service, filter.service_ref.as_ref()),
         Need::of("user_id", Target::User, filter.user_ref.as_ref()),
+        Need::of("role_id", Target::Role, filter.role_ref.as_ref()),
+        Need::of("project_id", Target::Project, filter.project_ref.as_ref()),
     ]
     .into_iter()
     .flatten()

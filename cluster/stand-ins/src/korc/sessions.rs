@@ -1,4 +1,4 @@
-//! Logins that all objects share, and the wait for a Keystone that does not answer.
+//! Logins that the objects share, one session for each, and the wait for a Keystone that does not answer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use openstack_client::{Cloud, Connect, Error, Identity};
 
 /// Sessions that are kept; a rotated password leaves an old one behind.
 const MOST: usize = 64;
-/// One probe for all objects: soon at first, then each second; a refused login is tried less often.
+/// One probe for all objects of a login: soon at first, then each second; a refused login is tried less often.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 const LAST_LOOK: Duration = Duration::from_secs(1);
 const LAST_LOGIN: Duration = Duration::from_secs(3);
@@ -22,13 +22,13 @@ const BELIEVED: Duration = Duration::from_secs(30 * 60);
 /// By controller and object: objects of two kinds may have one name.
 type Waiters = HashMap<(&'static str, Key), UnboundedSender<Key>>;
 
-/// What the eight controllers share.
+/// What the nine controllers share.
 #[derive(Clone)]
 pub struct Sessions {
     connect: Arc<dyn Connect>,
     open: Arc<Mutex<HashMap<Cloud, Arc<dyn Identity>>>>,
-    /// By address, those who wait for it to answer. An entry means that a probe runs.
-    waiting: Arc<Mutex<HashMap<String, Waiters>>>,
+    /// By login, those who wait for it to work. An entry means that a probe runs.
+    waiting: Arc<Mutex<HashMap<Cloud, Waiters>>>,
     /// By user: the version of the Secret whose password worked, and when.
     proven: Arc<Mutex<HashMap<String, (String, Instant)>>>,
 }
@@ -75,11 +75,11 @@ impl Sessions {
         key: Key,
         tell: UnboundedSender<Key>,
     ) {
-        let address = session.cloud().auth_url.clone();
+        let login = session.cloud().clone();
         let mut waiting = lock(&self.waiting);
-        let probed = waiting.contains_key(&address);
+        let probed = waiting.contains_key(&login);
         waiting
-            .entry(address.clone())
+            .entry(login.clone())
             .or_default()
             .insert((controller, key), tell);
         drop(waiting);
@@ -89,7 +89,7 @@ impl Sessions {
         let all = self.waiting.clone();
         tokio::spawn(async move {
             let up = answers(&*session).await;
-            let waiters = lock(&all).remove(&address).unwrap_or_default();
+            let waiters = lock(&all).remove(&login).unwrap_or_default();
             if up {
                 for ((_, key), tell) in waiters {
                     // The receiver is gone when its controller has stopped.

@@ -83,6 +83,7 @@ fn made() -> Vec<Box<dyn Made>> {
         of::<korc::Service>(),
         of::<korc::Endpoint>(),
         of::<korc::User>(),
+        of::<korc::RoleAssignment>(),
         of::<CredentialRotation>(),
         of::<Glance>(),
         of::<Placement>(),

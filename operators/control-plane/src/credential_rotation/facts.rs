@@ -7,14 +7,15 @@ use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
 use c5c3_api::foreign::is_true;
 use c5c3_api::foreign::korc::{ApplicationCredential, User};
 use c5c3_kit::ownership::OWNER_UID;
-use c5c3_kit::{ReadError, Reader};
+use c5c3_kit::{ReadError, Reader, Reference};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 
+use super::login::{self, Lack, Login};
 use super::schedule::{Credential, Current, replaced_on_request};
-use crate::clouds_yaml::{self, Cloud};
+use crate::clouds_yaml::Cloud;
 
 /// Annotation of the consumers' Secret: the ApplicationCredential that it holds.
 pub const CREDENTIAL: &str = "c5c3.io/credential";
@@ -77,6 +78,12 @@ pub struct Facts {
     pub current: Option<Current>,
     /// Where the user's Keystone is, or why that is not known.
     pub cloud: Option<Result<Cloud, String>>,
+    /// How the user itself logs in, or what is missing.
+    pub login: Option<Result<Login, Lack>>,
+    /// A role that the user has not got yet.
+    pub missing_role: Option<String>,
+    /// What the User refers to.
+    pub references: Vec<Reference>,
     /// Pods that started before they could have read the current credential.
     pub behind: Vec<String>,
     pub owned: Vec<String>,
@@ -94,10 +101,11 @@ pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Fac
         reader.list::<Secret>(&namespace, &labels),
         reader.get::<Secret>(&namespace, &stable_name),
     )?;
-    let cloud = match &user {
-        Some(user) => Some(cloud(user, &namespace, reader).await?),
-        None => None,
+    let sources = match &user {
+        Some(user) => login::read(user, &namespace, reader).await?,
+        None => login::Sources::default(),
     };
+    let cloud = user.as_ref().map(|user| login::cloud(user, &sources));
     let current = stable.as_ref().and_then(|secret| current(&name, secret));
     let mut chosen = chosen(&name, &secrets);
     // The consumers' Secret still knows the secret of the current one.
@@ -131,7 +139,13 @@ pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Fac
         }
         _ => Vec::new(),
     };
+    let of_user = user.as_ref();
     Ok(Facts {
+        login: of_user.map(|user| login::login(user, &sources)),
+        missing_role: of_user.and_then(|user| login::missing_role(user, &sources.assignments)),
+        references: of_user
+            .map(|user| login::references(user, &sources))
+            .unwrap_or_default(),
         user,
         credentials,
         chosen,
@@ -171,23 +185,8 @@ fn behind(pods: &[Pod], since: Timestamp) -> Vec<String> {
         .collect()
 }
 
-/// Only where it is: the login of K-ORC is not for consumers.
-async fn cloud(user: &User, namespace: &str, reader: &Reader) -> Result<Result<Cloud, String>, ReadError> {
-    let wanted = &user.spec.cloud_credentials_ref;
-    let name = &wanted.secret_name;
-    let secret = reader.get::<Secret>(namespace, name).await?;
-    let text = secret.as_ref().and_then(|secret| value(secret, clouds_yaml::KEY));
-    let Some(Hidden(text)) = text else {
-        return Ok(Err(format!(
-            "Secret {name} has no clouds.yaml: create it, or correct cloudCredentialsRef of User {}",
-            user.name_any()
-        )));
-    };
-    let found = clouds_yaml::find(&text, &wanted.cloud_name);
-    Ok(found.map_err(|problem| format!("Secret {name}: {problem}")))
-}
-
-fn value(secret: &Secret, key: &str) -> Option<Hidden> {
+/// The value of a key, if it has one.
+pub fn value(secret: &Secret, key: &str) -> Option<Hidden> {
     let bytes = secret.data.as_ref()?.get(key)?;
     let text = String::from_utf8(bytes.0.clone()).ok()?;
     (!text.is_empty()).then_some(Hidden(text))

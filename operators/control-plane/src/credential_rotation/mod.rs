@@ -1,10 +1,11 @@
 //! CredentialRotation: the application credential of a service user is replaced before it expires.
 //!
-//! The secret of a credential is chosen here and given to K-ORC in a Secret of its own; K-ORC makes
-//! the credential and tells its id. Consumers read one Secret with a name that never changes, which
-//! has the credential to use.
+//! The secret of a credential is chosen here and given to K-ORC in a Secret of its own, and so is the
+//! login of the user; K-ORC makes the credential as that user and tells its id. Consumers read one
+//! Secret with a name that never changes, which has the credential to use.
 
 mod facts;
+mod login;
 pub mod schedule;
 
 use std::convert::Infallible;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use c5c3_api::c5c3::{CredentialRotation, CredentialRotationStatus};
 use c5c3_api::common::{LocalRef, Time};
 use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
-use c5c3_api::foreign::korc::{ApplicationCredential, User};
+use c5c3_api::foreign::korc::{ApplicationCredential, Project, RoleAssignment, User};
 use c5c3_kit::{
     Applied, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError, Reader, Reference,
     Report, Retry, States, Touch, Wanted,
@@ -28,18 +29,17 @@ use facts::{
     stable_secret,
 };
 pub use facts::{Facts, Hidden, Stored};
+use login::{Lack, Login, login_secret};
 use schedule::{Current, Seen, Terms, Verdict, decide};
 
 use crate::clouds_yaml;
 
 /// The clock of the machine may jump, so it is looked at now and then.
 const LOOK: Duration = Duration::from_secs(900);
-/// The Secret of the user's login is not watched: its name is the User's to say.
-const CLOUD_LOOK: Duration = Duration::from_secs(10);
+/// A RoleAssignment may come under any name, so no watch tells of one that nobody has made yet.
+const ROLE_LOOK: Duration = Duration::from_secs(10);
 /// Characters of a request that are remembered.
 const MAX_REQUEST: usize = 253;
-/// The roles of a service user that names none.
-const DEFAULT_ROLES: &str = "service";
 
 /// The controller.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +49,12 @@ pub struct CredentialRotations;
 pub enum Error {
     #[error("User {0} of K-ORC is missing: create it, or correct targetServiceUser")]
     UserMissing(String),
+    #[error(
+        "User {0} has no passwordRef, and only the user itself can make its application credentials: set it"
+    )]
+    PasswordMissing(String),
+    #[error("User {0} has no defaultProjectRef, and an application credential is for one project: set it")]
+    ProjectMissing(String),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
 }
@@ -60,7 +66,7 @@ impl Fault for Error {
 
     fn retry(&self) -> Retry {
         match self {
-            Error::UserMissing(_) => Retry::OnChange,
+            Error::UserMissing(_) | Error::PasswordMissing(_) | Error::ProjectMissing(_) => Retry::OnChange,
             Error::Unreadable(_) => Retry::Backoff,
         }
     }
@@ -107,6 +113,37 @@ fn verdict(observed: &Observed<CredentialRotations>) -> Verdict {
     decide(Terms::of(&object.spec), &seen, *now)
 }
 
+/// The user for whom a credential can be asked for now.
+fn askable<'o>(
+    observed: &'o Observed<CredentialRotations>,
+    verdict: &Verdict,
+) -> Result<Option<&'o User>, Error> {
+    match verdict.make {
+        Some(_) if obstacle(observed)?.is_none() => Ok(observed.facts.user.as_ref()),
+        _ => Ok(None),
+    }
+}
+
+/// What keeps a new credential from being made: K-ORC tries once, and what was missing then stays so.
+fn obstacle(observed: &Observed<CredentialRotations>) -> Result<Option<&str>, Error> {
+    let Observed { object, facts, .. } = observed;
+    let user = || object.spec.target_service_user.clone();
+    match &facts.login {
+        None => Err(Error::UserMissing(user())),
+        Some(Err(Lack::NoPassword)) => Err(Error::PasswordMissing(user())),
+        Some(Err(Lack::NoProject)) => Err(Error::ProjectMissing(user())),
+        Some(Err(Lack::Waits(words))) => Ok(Some(words)),
+        Some(Ok(_)) => Ok(facts.missing_role.as_deref()),
+    }
+}
+
+/// Why the credential that is due is not asked for.
+fn held_back<'o>(observed: &'o Observed<CredentialRotations>, verdict: &Verdict) -> Option<&'o str> {
+    verdict.make?;
+    // What is an error never gets as far as a report.
+    obstacle(observed).ok().flatten()
+}
+
 impl Controller for CredentialRotations {
     type Kind = CredentialRotation;
     type Facts = Facts;
@@ -125,7 +162,12 @@ impl Controller for CredentialRotations {
     }
 
     fn watches() -> Vec<Kind> {
-        vec![Kind::of::<User>()]
+        vec![
+            Kind::of::<User>(),
+            Kind::of::<Project>(),
+            Kind::of::<RoleAssignment>(),
+            Kind::of::<Secret>(),
+        ]
     }
 
     /// Pods that may still use an older credential.
@@ -139,17 +181,23 @@ impl Controller for CredentialRotations {
         vec![Kind::of::<User>().named(namespace, &object.spec.target_service_user)]
     }
 
+    fn found(facts: &Facts) -> Vec<Reference> {
+        facts.references.clone()
+    }
+
     async fn observe(&self, object: &CredentialRotation, reader: &Reader) -> Result<Facts, Error> {
         Ok(facts::observe(object, reader).await?)
     }
 
     fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
         let Observed { object, facts, .. } = observed;
-        if observed.deleting() {
-            return Ok(Decision::want([]));
-        }
         let (name, namespace) = (object.name_any(), object.namespace());
         let secret = |name: &str| Kind::of::<Secret>().named(namespace.as_deref(), name);
+        if observed.deleting() {
+            // K-ORC deletes the credentials with the login that made them.
+            let needed = (!facts.credentials.is_empty()).then(|| secret(&login_secret(&name)));
+            return Ok(needed.into_iter().fold(Decision::want([]), Decision::keep));
+        }
         let verdict = verdict(observed);
         let mut wanted = Vec::new();
         let mut kept = Vec::new();
@@ -168,9 +216,11 @@ impl Controller for CredentialRotations {
             Some(body) => wanted.push(body),
             None => kept.push(secret(&stable_secret(&name))),
         }
-        if let Some((number, expires)) = verdict.make {
-            let missing = || Error::UserMissing(object.spec.target_service_user.clone());
-            let user = facts.user.as_ref().ok_or_else(missing)?;
+        match &facts.login {
+            Some(Ok(login)) => wanted.push(own_login(object, login)),
+            _ => kept.push(secret(&login_secret(&name))),
+        }
+        if let (Some((number, expires)), Some(user)) = (verdict.make, askable(observed, &verdict)?) {
             // One that was chosen before a crash may be in use already.
             let fresh = || Hidden(facts.random.iter().map(|byte| format!("{byte:02x}")).collect());
             let value = facts.chosen.get(&number).cloned().unwrap_or_else(fresh);
@@ -194,6 +244,7 @@ impl Controller for CredentialRotations {
         let verdict = verdict(observed);
         let name = object.name_any();
         let current = verdict.using.and_then(|current| facts.find(current.number));
+        let waits = held_back(observed, &verdict).is_some();
         let states = States::default();
         let states = match (current, making(observed, &verdict)) {
             (Some(current), making) => {
@@ -218,25 +269,30 @@ impl Controller for CredentialRotations {
             }
             (None, making) => {
                 let text = making.unwrap_or_else(|| "no credential can be used".to_owned());
-                states.unmet(ROTATION_SCHEDULED, reason::ROTATING, text)
+                let why = if waits { reason::WAITING } else { reason::ROTATING };
+                states.unmet(ROTATION_SCHEDULED, why, text)
             }
         };
+        let before = object.status.clone().unwrap_or_default();
         let report = Report::new(states).status(&CredentialRotationStatus {
             last_rotation: current.map(|current| Time(current.seen.created)),
-            next_rotation: Some(Time(whole_second(verdict.next))),
+            next_rotation: match waits {
+                true => before.next_rotation,
+                false => Some(Time(whole_second(verdict.next))),
+            },
             current_credential_ref: current
                 .map(|current| LocalRef::new(credential_name(&name, current.seen.number))),
-            // By now what was asked for is made.
-            rotate_now: asked(object).or_else(|| rotate_now(object).cloned()),
+            // By now what was asked for is made, unless it waits.
+            rotate_now: asked(object).filter(|_| !waits).or(before.rotate_now),
             ..CredentialRotationStatus::default()
         });
         let at = verdict
             .next_deletion
             .map_or(verdict.next, |deletion| deletion.min(verdict.next));
         let wait = Duration::try_from(at.duration_since(*now)).unwrap_or(Duration::ZERO);
-        let longest = match facts.cloud {
-            Some(Err(_)) => CLOUD_LOOK,
-            _ => LOOK,
+        let longest = match waits && facts.missing_role.is_some() {
+            true => ROLE_LOOK,
+            false => LOOK,
         };
         report.again_in(wait.clamp(Duration::from_secs(1), longest))
     }
@@ -263,7 +319,11 @@ fn making(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option
     let Observed { object, facts, .. } = observed;
     let name = object.name_any();
     if let Some((number, _)) = verdict.make {
-        return Some(format!("{} is being made", credential_name(&name, number)));
+        let own = credential_name(&name, number);
+        return Some(match held_back(observed, verdict) {
+            Some(words) => format!("{own} waits: {words}"),
+            None => format!("{own} is being made"),
+        });
     }
     let used = verdict.using.map_or(0, |current| current.number);
     let newest = facts.credentials.iter().max_by_key(|stored| stored.seen.number)?;
@@ -323,6 +383,15 @@ fn chosen(object: &CredentialRotation, number: u64, value: &Hidden) -> Value {
     })
 }
 
+/// The Secret with which K-ORC logs in as the user.
+fn own_login(object: &CredentialRotation, login: &Login) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": metadata(object, &login_secret(&object.name_any())),
+        "data": login::data(login),
+    })
+}
+
 /// The Secret that consumers read; `None` while not all of it is known.
 fn stable(observed: &Observed<CredentialRotations>, current: Current) -> Option<Value> {
     let Observed { object, facts, .. } = observed;
@@ -362,15 +431,6 @@ fn application_credential(
     request: Option<String>,
 ) -> Value {
     let name = object.name_any();
-    let roles = user
-        .annotations()
-        .get(crate::plan::ROLES)
-        .map_or(DEFAULT_ROLES, String::as_str);
-    let roles: Vec<&str> = roles
-        .split(',')
-        .map(str::trim)
-        .filter(|role| !role.is_empty())
-        .collect();
     let own = credential_name(&name, number);
     let mut metadata = metadata(object, &own);
     if let Some(request) = request {
@@ -381,13 +441,13 @@ fn application_credential(
         "kind": "ApplicationCredential",
         "metadata": metadata,
         "spec": {
-            "cloudCredentialsRef": user.spec.cloud_credentials_ref,
+            "cloudCredentialsRef": {"cloudName": clouds_yaml::OPENSTACK, "secretName": login_secret(&name)},
             "managementPolicy": "managed",
             "resource": {
                 "name": in_keystone(object, number),
                 "description": format!("Made by CredentialRotation {name}"),
                 "userRef": object.spec.target_service_user,
-                "roleRefs": roles,
+                "roleRefs": login::roles(user),
                 "expiresAt": whole_second(expires).to_string(),
                 "unrestricted": false,
                 "secretRef": own_secret(&name, number),

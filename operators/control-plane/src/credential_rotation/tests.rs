@@ -67,6 +67,10 @@ fn known() -> Facts {
     Facts {
         user: Some(user(None)),
         cloud: Some(Ok(cloud)),
+        login: Some(Ok(Login {
+            clouds: Hidden("clouds: {}".to_owned()),
+            ca: None,
+        })),
         random: [7; 24],
         ..Facts::default()
     }
@@ -102,13 +106,25 @@ fn observed(facts: Facts, day: i64) -> Observed<CredentialRotations> {
     }
 }
 
+/// The login aside.
 fn objects(observed: &Observed<CredentialRotations>) -> Vec<Value> {
+    let mut all = all_objects(observed);
+    all.retain(|object| object["metadata"]["name"] != "glance-login");
+    all
+}
+
+fn all_objects(observed: &Observed<CredentialRotations>) -> Vec<Value> {
     let decision = CredentialRotations::decide(observed).expect("decides");
     decision
         .wanted()
         .iter()
         .map(|wanted| wanted.object().clone())
         .collect()
+}
+
+fn kept(observed: &Observed<CredentialRotations>) -> Vec<String> {
+    let decision = CredentialRotations::decide(observed).expect("decides");
+    decision.kept().iter().map(ToString::to_string).collect()
 }
 
 #[test]
@@ -129,11 +145,121 @@ fn the_first_credential_has_the_roles_of_the_user() {
     assert_eq!(resource["name"], "glance-1-3f2a9c1d");
     assert_eq!(resource["secretRef"], "glance-app-credential-1");
     assert_eq!(resource["expiresAt"], "1970-04-01T00:00:00Z");
-    assert_eq!(made["spec"]["cloudCredentialsRef"]["secretName"], "clouds");
+    let login = json!({"cloudName": "openstack", "secretName": "glance-login"});
+    assert_eq!(made["spec"]["cloudCredentialsRef"], login);
     let [_, made] = objects(&observed(facts(None), 0))
         .try_into()
         .expect("two objects");
     assert_eq!(made["spec"]["resource"]["roleRefs"], json!(["service"]));
+}
+
+#[test]
+fn the_login_of_the_user_is_there_before_it_is_used() {
+    let [login, _, made] = all_objects(&observed(known(), 0))
+        .try_into()
+        .expect("three objects");
+    assert_eq!(login["metadata"]["name"], "glance-login");
+    assert_eq!(text(&login, "clouds.yaml"), "clouds: {}");
+    assert_eq!(made["kind"], "ApplicationCredential");
+    // One that cannot be told anew stays, also for what an earlier version made without it.
+    let facts = Facts {
+        credentials: vec![stored(1, 0, true)],
+        current: since(1, 0),
+        login: Some(Err(Lack::NoPassword)),
+        ..known()
+    };
+    let observed = observed(facts, 1);
+    assert!(kept(&observed).contains(&"Secret ns/glance-login".to_owned()));
+    let told = message(&observed);
+    assert!(told.starts_with("glance-1 is valid until"), "{told}");
+}
+
+#[test]
+fn nothing_is_asked_for_before_it_can_be_made() {
+    let role = "RoleAssignment glance-admin: Waiting for Role/admin to be ready";
+    let facts = |login: Result<Login, Lack>, missing_role: Option<&str>| Facts {
+        login: Some(login),
+        missing_role: missing_role.map(str::to_owned),
+        ..known()
+    };
+    let login = || known().login.and_then(Result::ok).ok_or(Lack::NoPassword);
+    let waits = |text: &str| Err(Lack::Waits(text.to_owned()));
+    for (facts, words) in [
+        (facts(login(), Some(role)), role),
+        (
+            facts(waits("User glance: is made"), Some(role)),
+            "User glance: is made",
+        ),
+    ] {
+        let first = observed(facts.clone(), 0);
+        assert!(objects(&first).is_empty());
+        let report = CredentialRotations::report(&first, &Applied::rehearse(Decision::hold()));
+        let state = report.states().get(ROTATION_SCHEDULED).expect("reported");
+        assert_eq!(
+            (state.reason.as_str(), state.truth.as_str()),
+            (reason::WAITING, "False")
+        );
+        assert_eq!(state.message, format!("glance-1 waits: {words}"));
+        assert_eq!(
+            report.status_fields().get("nextRotation"),
+            None,
+            "it is not known"
+        );
+
+        // Consumers keep what they have, and the request stays open.
+        let mut next = observed(
+            Facts {
+                credentials: vec![stored(1, 0, true)],
+                current: since(1, 0),
+                ..facts
+            },
+            1,
+        );
+        next.object.metadata.annotations = Some([(ROTATE_NOW.to_owned(), "leak".to_owned())].into());
+        let told = message(&next);
+        assert!(
+            told.starts_with(&format!("glance-2 waits: {words}; glance-1 is valid")),
+            "{told}"
+        );
+        let report = CredentialRotations::report(&next, &Applied::rehearse(Decision::hold()));
+        assert_eq!(report.status_fields().get("rotateNow"), None);
+    }
+    for (lack, reason, words) in [
+        (
+            Lack::NoPassword,
+            "PasswordMissing",
+            "User glance has no passwordRef",
+        ),
+        (
+            Lack::NoProject,
+            "ProjectMissing",
+            "User glance has no defaultProjectRef",
+        ),
+    ] {
+        let error = CredentialRotations::decide(&observed(facts(Err(lack), None), 0)).expect_err("refused");
+        assert_eq!(error.reason(), reason);
+        assert_eq!(error.retry(), Retry::OnChange);
+        assert!(error.to_string().starts_with(words), "{error}");
+    }
+}
+
+#[test]
+fn the_login_goes_after_the_credentials() {
+    let going = |credentials: Vec<Stored>| {
+        let mut observed = observed(
+            Facts {
+                credentials,
+                ..known()
+            },
+            1,
+        );
+        observed.object.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(1)));
+        assert!(all_objects(&observed).is_empty());
+        kept(&observed)
+    };
+    assert_eq!(going(vec![stored(1, 0, true)]), ["Secret ns/glance-login"]);
+    assert!(going(Vec::new()).is_empty());
 }
 
 #[test]

@@ -10,7 +10,8 @@ use super::{Draft, Start, State, Step, secrets, services};
 const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
 /// The roles of a User, for the credentials that are made for it.
 pub const ROLES: &str = "c5c3.io/roles";
-const SERVICE_ROLES: &str = "admin,service";
+const SERVICE_ROLES: [&str; 2] = ["admin", "service"];
+const SERVICE_PROJECT: &str = "service";
 const IMPORTED_ROLES: [&str; 4] = ["admin", "member", "reader", "service"];
 
 pub(super) fn plan(draft: &mut Draft<'_>) {
@@ -34,7 +35,7 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
     }
     let base = base(draft);
     draft.add("korc", "K-ORC", KORC_READY, &ground, Start::AfterNeeds, base);
-    // A credential is asked for with the rest: K-ORC lets it wait for its user by itself.
+    // A rotation is made with the rest: it waits for its user and the user's roles by itself.
     let open = draft.open(&ground.iter().map(|step| (*step).to_owned()).collect::<Vec<_>>());
     let start = if open.is_empty() {
         Start::AtOnce
@@ -112,8 +113,13 @@ fn base(draft: &Draft<'_>) -> Vec<Value> {
     if imports(draft, BootstrapResource::Roles) {
         all.extend(IMPORTED_ROLES.map(|role| import(draft, "Role", role, &json!({"name": role}))));
     }
-    let project = json!({"name": "service", "description": "Users of the OpenStack services"});
-    all.push(managed(draft, "Project", "service", &in_domain(draft, project)));
+    let project = json!({"name": SERVICE_PROJECT, "description": "Users of the OpenStack services"});
+    all.push(managed(
+        draft,
+        "Project",
+        SERVICE_PROJECT,
+        &in_domain(draft, project),
+    ));
     all
 }
 
@@ -136,14 +142,25 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
     }
     let user = json!({
         "name": service.name,
-        "defaultProjectRef": "service",
+        "defaultProjectRef": SERVICE_PROJECT,
         "passwordRef": secrets::service_user(service.name),
         "enabled": true,
     });
     let mut user = managed(draft, "User", service.name, &in_domain(draft, user));
-    user["metadata"]["annotations"] = json!({ROLES: SERVICE_ROLES});
+    user["metadata"]["annotations"] = json!({ROLES: SERVICE_ROLES.join(",")});
     all.push(user);
+    all.extend(SERVICE_ROLES.map(|role| granted(draft, service, role)));
     all
+}
+
+/// The RoleAssignment of a user.
+pub fn assignment(user: &str, role: &str) -> String {
+    format!("{user}-{role}")
+}
+
+fn granted(draft: &Draft<'_>, service: &Service, role: &str) -> Value {
+    let grant = json!({"roleRef": role, "userRef": service.name, "projectRef": SERVICE_PROJECT});
+    managed(draft, "RoleAssignment", &assignment(service.name, role), &grant)
 }
 
 fn rotation(draft: &Draft<'_>, service: &Service) -> Value {

@@ -28,7 +28,7 @@ use serde_json::Value;
 
 pub use catalogue::{SERVICES, Service};
 pub use child::{Child, Health, reference};
-pub use korc::ROLES;
+pub use korc::{ROLES, assignment};
 pub use release::Refusal;
 pub use removal::{DELETE_VOLUMES, Removal, Volume, volumes_go};
 pub use secrets::{PASSWORD_BYTES, SeenSecret, names as secret_names};

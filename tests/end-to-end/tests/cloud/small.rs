@@ -114,7 +114,7 @@ fn nothing_secret_is_open(cloud: &Cloud) -> anyhow::Result<()> {
     let secrets: Value =
         serde_json::from_str(&cloud.kubectl(&["-n", "openstack", "get", "secrets", "-o", "json"], "")?)?;
     let kinds = "configmaps,pods,jobs,deployments,statefulsets,events,controlplanes,keystones,glances,placements,\
-        mariadbs,users.openstack.k-orc.cloud,applicationcredentials";
+        mariadbs,users.openstack.k-orc.cloud,roleassignments,applicationcredentials,credentialrotations";
     let open = cloud.kubectl(&["-n", "openstack", "get", kinds, "-o", "yaml"], "")?;
     let log = std::fs::read_to_string(cloud.state().join("c5c3.log"))?;
     let mut looked_at = 0;

@@ -1,11 +1,14 @@
 //! The controllers on an API server, against a simulated Keystone with faults.
 
+mod roles;
 mod world;
 
 use std::time::{Duration, Instant};
 
 use c5c3_api::foreign::is_true;
-use c5c3_api::foreign::korc::{ApplicationCredential, Domain, Endpoint, Group, Project, Role, Service, User};
+use c5c3_api::foreign::korc::{
+    ApplicationCredential, Domain, Endpoint, Group, Project, Role, RoleAssignment, Service, User,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, ListParams};
 use openstack_client::{Assignment, Auth, Connect, Fault, Fields, Kind, Simulator};
@@ -19,7 +22,18 @@ use world::{LOOK, World};
 #[tokio::test(flavor = "multi_thread")]
 async fn all_kinds_settle_in_any_order_and_the_credential_works() {
     let world = World::start().await;
-    // The one that needs all others comes first.
+    // Those that need others come first.
+    world.credential().await;
+    let waits = "Waiting for Secret/glance-login to be created";
+    world
+        .says::<ApplicationCredential>("glance-1", "Progressing", waits)
+        .await;
+    let role = json!({"roleRef": "service", "userRef": "glance", "projectRef": "service"});
+    world.managed::<RoleAssignment>("glance-service", role).await;
+    let waits = "Waiting for Role/service to be created";
+    world
+        .says::<RoleAssignment>("glance-service", "Progressing", waits)
+        .await;
     world.glance().await;
     world
         .managed::<Endpoint>(
@@ -93,7 +107,7 @@ async fn drift_is_repaired_and_then_nothing_is_written() {
         live.head().id.filter(|id| *id != service).map(str::to_owned)
     })
     .await;
-    // The credential comes back under the same secret.
+    // The role comes back, and then the credential under the same secret.
     let before = world
         .read("glance-1")
         .await
@@ -154,6 +168,15 @@ async fn passwords_follow_their_secrets() {
     })
     .await;
     assert!(!login("one").await);
+    // The user's own login follows its Secret as any other does.
+    let refused = "Check Secret/glance-login";
+    world
+        .says::<ApplicationCredential>("glance-1", "TransientError", refused)
+        .await;
+    world.login("two").await;
+    world
+        .says::<ApplicationCredential>("glance-1", "Success", "up to date")
+        .await;
     let live = world.api::<User>().get("glance").await.expect("there");
     let text = serde_json::to_string(&live).expect("JSON");
     assert!(!text.contains("\"one\"") && !text.contains("\"two\""), "{text}");
@@ -286,6 +309,7 @@ async fn deletion_removes_from_keystone_and_leaves_imports_alone() {
     // The user before its credential: Keystone takes both.
     world.gone::<User>("glance").await;
     world.gone::<ApplicationCredential>("glance-1").await;
+    world.gone::<RoleAssignment>("glance-service").await;
     world.gone::<Project>("service").await;
     world.gone::<Domain>("guests").await;
     world.gone::<Role>("service").await;
@@ -304,7 +328,7 @@ async fn a_keystone_that_comes_up_late_is_used_at_once() {
     // Only the probe can tell in time: the objects' own looks are far apart.
     let world = World::looking(super::LOOK).await;
     world.simulator.set_down(true);
-    world.glance().await;
+    world.glance_user().await;
     world
         .says::<Domain>("default", "TransientError", "no connection to simulator")
         .await;
@@ -333,7 +357,7 @@ async fn a_keystone_that_comes_up_late_is_used_at_once() {
     let other = other.expect("a session");
     other.update(&Kind::User, id, &set("admin")).await.expect("set");
     let start = Instant::now();
-    world.available::<ApplicationCredential>("glance-1").await;
+    world.assigned("glance-service").await;
     for n in 0..30 {
         world.available::<Service>(&format!("s{n}")).await;
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use c5c3_api::foreign::is_true;
-use c5c3_api::foreign::korc::{ApplicationCredential, Domain, Project, Role, User};
+use c5c3_api::foreign::korc::{ApplicationCredential, Domain, Project, Role, RoleAssignment, User};
 use c5c3_kit::stop::Stopper;
 use c5c3_kit::{Clusters, Metrics, Stop};
 use k8s_openapi::api::core::v1::Secret;
@@ -97,9 +97,25 @@ impl World {
         self.secret("k-orc-clouds-yaml", "clouds.yaml", &text).await;
     }
 
+    /// The login of Glance's user itself.
+    pub async fn login(&self, password: &str) {
+        let user = self.available::<User>("glance").await;
+        let project = self.available::<Project>("service").await;
+        let text = format!(
+            "clouds: {{openstack: {{auth: {{auth_url: 'http://simulator:5000', user_id: '{user}', \
+             password: {password}, project_id: '{project}'}}, region_name: RegionOne}}}}"
+        );
+        self.secret("glance-login", "clouds.yaml", &text).await;
+    }
+
     pub async fn apply<R: Resource>(&self, name: &str, fields: Value) {
-        let mut spec =
-            json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "k-orc-clouds-yaml"}});
+        // Only the user itself can make its credentials.
+        let mut spec = match R::OWN_LOGIN {
+            true => json!({"cloudCredentialsRef": {"cloudName": "openstack", "secretName": "glance-login"}}),
+            false => {
+                json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "k-orc-clouds-yaml"}})
+            }
+        };
         let parts = spec.as_object_mut().zip(fields.as_object().cloned());
         if let Some((spec, fields)) = parts {
             spec.extend(fields);
@@ -133,6 +149,15 @@ impl World {
         .await
     }
 
+    /// For what has no id.
+    pub async fn assigned(&self, name: &str) {
+        eventually(&format!("RoleAssignment {name} is available"), async || {
+            let live = self.api::<RoleAssignment>().get(name).await.ok()?;
+            is_true(live.head().conditions, "Available").then_some(())
+        })
+        .await;
+    }
+
     /// Waits until the object says this.
     pub async fn says<R: Resource>(&self, name: &str, reason: &str, text: &str) {
         let what = format!("{} {name} says {text:?}", R::kind(&()));
@@ -157,8 +182,22 @@ impl World {
         .await;
     }
 
-    /// A service user with a credential, as the planner makes them.
+    /// A service user with a credential, as planner and rotation make them.
     pub async fn glance(&self) {
+        self.glance_user().await;
+        self.assigned("glance-service").await;
+        self.login("one").await;
+        self.credential().await;
+    }
+
+    pub async fn credential(&self) {
+        let credential = json!({"userRef": "glance", "roleRefs": ["service"], "secretRef": "glance-1",
+            "expiresAt": "2099-01-01T00:00:00Z"});
+        self.managed::<ApplicationCredential>("glance-1", credential)
+            .await;
+    }
+
+    pub async fn glance_user(&self) {
         self.imported::<Domain>("default", json!({"name": "Default"}))
             .await;
         self.imported::<Role>("service", json!({"name": "service"})).await;
@@ -168,10 +207,8 @@ impl World {
         let user = json!({"domainRef": "default", "defaultProjectRef": "service",
             "passwordRef": "glance-service-user"});
         self.managed::<User>("glance", user).await;
-        let credential = json!({"userRef": "glance", "roleRefs": ["service"], "secretRef": "glance-1",
-            "expiresAt": "2099-01-01T00:00:00Z"});
-        self.managed::<ApplicationCredential>("glance-1", credential)
-            .await;
+        let role = json!({"roleRef": "service", "userRef": "glance", "projectRef": "service"});
+        self.managed::<RoleAssignment>("glance-service", role).await;
     }
 
     /// Logs in with what the Secret holds.

@@ -26,7 +26,9 @@ async fn a_service_that_is_turned_off_goes_in_reverse_order() {
     for (kind, name) in [
         ("Glance", "glance"),
         ("CredentialRotation", "glance"),
+        ("Secret", "glance-login"),
         ("Endpoint", "glance-admin"),
+        ("RoleAssignment", "glance-admin"),
     ] {
         world.until_gone(kind, name).await;
     }
@@ -94,6 +96,7 @@ async fn a_cloud_that_is_deleted_leaves_nothing_but_its_volumes() {
         "Domain",
         "Role",
         "User",
+        "RoleAssignment",
         "CredentialRotation",
         "ApplicationCredential",
     ] {

@@ -38,6 +38,7 @@ const KINDS: &[&str] = &[
     "Service",
     "Endpoint",
     "User",
+    "RoleAssignment",
     "ApplicationCredential",
 ];
 
@@ -159,7 +160,15 @@ impl World {
     }
 
     pub async fn korc_ready(&self) {
-        for kind in ["Domain", "Project", "Role", "Service", "Endpoint", "User"] {
+        for kind in [
+            "Domain",
+            "Project",
+            "Role",
+            "Service",
+            "Endpoint",
+            "User",
+            "RoleAssignment",
+        ] {
             let all = eventually(&format!("a {kind}"), async || {
                 let list = self
                     .api(kind)
@@ -283,7 +292,14 @@ fn well(kind: &str, live: &Value) -> Value {
     let conditions = match kind {
         "Memcached" => vec![one("Available"), one("Ready")],
         "RabbitmqCluster" => vec![one("AllReplicasReady")],
-        "Domain" | "Project" | "Role" | "Service" | "Endpoint" | "User" | "ApplicationCredential" => {
+        "Domain"
+        | "Project"
+        | "Role"
+        | "Service"
+        | "Endpoint"
+        | "User"
+        | "RoleAssignment"
+        | "ApplicationCredential" => {
             vec![
                 one("Available"),
                 condition("Progressing", "False", "Success", "", generation),
@@ -292,6 +308,12 @@ fn well(kind: &str, live: &Value) -> Value {
         _ => vec![one("Ready")],
     };
     let mut status = json!({"conditions": conditions, "observedGeneration": generation});
+    if matches!(kind, "Project" | "User") {
+        status["id"] = json!(format!(
+            "id of {}",
+            live["metadata"]["name"].as_str().unwrap_or_default()
+        ));
+    }
     if let Some(tag) = live.pointer("/spec/image/tag") {
         status["installedRelease"] = tag.clone();
     }

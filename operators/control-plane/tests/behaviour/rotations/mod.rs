@@ -24,15 +24,45 @@ async fn rotation(world: &World) {
     apply(world, "CredentialRotation", "nova", &spec).await;
 }
 
+const ADMIN: &str = "clouds: {admin: {auth: {auth_url: 'http://keystone/v3', password: root}}}";
+
+async fn secret(world: &World, name: &str, key: &str, text: &str) {
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {key: text}});
+    let params = PatchParams::apply("test").force();
+    let secrets = &world.secrets;
+    let applied = secrets.patch(name, &params, &Patch::Apply(&secret)).await;
+    applied.expect("accepted");
+}
+
+fn managed(resource: &Value) -> Value {
+    json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "clouds"}, "managementPolicy": "managed",
+        "resource": resource})
+}
+
+fn nova() -> Value {
+    managed(&json!({"name": "nova", "defaultProjectRef": "service", "passwordRef": "nova-service-user"}))
+}
+
+/// A user who can log in, as K-ORC made it.
 async fn user(world: &World) {
-    let clouds = "clouds: {admin: {auth: {auth_url: 'http://keystone/v3'}}}";
-    let secret = json!({"metadata": {"name": "clouds"}, "stringData": {"clouds.yaml": clouds}});
-    let secret: Secret = serde_json::from_value(secret).expect("a Secret");
-    let params = PostParams::default();
-    world.secrets.create(&params, &secret).await.expect("created");
-    let spec = json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "clouds"}, "managementPolicy": "managed",
-        "resource": {"name": "nova"}});
-    apply(world, "User", "nova", &spec).await;
+    secret(world, "clouds", "clouds.yaml", ADMIN).await;
+    secret(world, "nova-service-user", "password", "first").await;
+    apply(world, "Project", "service", &managed(&json!({}))).await;
+    apply(world, "User", "nova", &nova()).await;
+    world.ready("Project", "service").await;
+    world.ready("User", "nova").await;
+}
+
+async fn until_message(world: &World, part: &str) -> Value {
+    eventually(&format!("the message has {part:?}"), async || {
+        let live = world.get("CredentialRotation", "nova").await?;
+        live["status"]["conditions"]
+            .to_string()
+            .contains(part)
+            .then_some(live)
+    })
+    .await
 }
 
 async fn until_condition(world: &World, status: &str, reason: &str) -> Value {
@@ -121,6 +151,7 @@ async fn a_credential_is_made_used_and_replaced_when_it_is_lost() {
     for (kind, name) in [
         ("ApplicationCredential", "nova-3"),
         ("Secret", "nova-app-credential"),
+        ("Secret", "nova-login"),
         ("CredentialRotation", "nova"),
     ] {
         world.until_gone(kind, name).await;
@@ -158,17 +189,7 @@ async fn a_rotation_on_request_takes_nothing_away_from_who_still_uses_it() {
     until_credential(&world, "nova-1").await;
     world.credential_made("nova-2").await;
     until_credential(&world, "nova-2").await;
-    let message = async |part: &str| {
-        eventually(&format!("the message has {part:?}"), async || {
-            let live = world.get("CredentialRotation", "nova").await?;
-            live["status"]["conditions"]
-                .to_string()
-                .contains(part)
-                .then_some(live)
-        })
-        .await
-    };
-    let live = message("nova-1 is still used by nova-api").await;
+    let live = until_message(&world, "nova-1 is still used by nova-api").await;
     assert_eq!(live["status"]["rotateNow"], "first");
     assert!(world.get("ApplicationCredential", "nova-1").await.is_some());
     let now = DeleteParams::default().grace_period(0);
@@ -182,4 +203,71 @@ async fn a_rotation_on_request_takes_nothing_away_from_who_still_uses_it() {
     );
     annotate(&world, "second").await;
     world.until_there("ApplicationCredential", "nova-3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_waits_for_its_user_and_for_each_role() {
+    let world = World::start().await;
+    secret(&world, "clouds", "clouds.yaml", ADMIN).await;
+    let plain = managed(&json!({"name": "nova", "defaultProjectRef": "service"}));
+    apply(&world, "User", "nova", &plain).await;
+    rotation(&world).await;
+    until_condition(&world, "False", "PasswordMissing").await;
+    apply(&world, "User", "nova", &nova()).await;
+    let roles = json!({"metadata": {"annotations": {"c5c3.io/roles": "admin,service"}}});
+    let users = world.api("User");
+    let patched = users
+        .patch("nova", &PatchParams::default(), &Patch::Merge(&roles))
+        .await;
+    patched.expect("accepted");
+
+    // Each is noticed by a watch: the next look of its own is a quarter of an hour away.
+    until_message(&world, "User nova: K-ORC has not made it yet").await;
+    until_condition(&world, "False", "Waiting").await;
+    world.ready("User", "nova").await;
+    until_message(&world, "Project service is missing").await;
+    apply(&world, "Project", "service", &managed(&json!({}))).await;
+    until_message(&world, "Project service: K-ORC has not made it yet").await;
+    world.ready("Project", "service").await;
+    until_message(&world, "Secret nova-service-user has no key password").await;
+    secret(&world, "nova-service-user", "password", "hush").await;
+    until_message(&world, "no RoleAssignment of Role admin on Project service").await;
+    for role in ["admin", "service"] {
+        let name = format!("nova-{role}");
+        let grant = json!({"roleRef": role, "userRef": "nova", "projectRef": "service"});
+        apply(&world, "RoleAssignment", &name, &managed(&grant)).await;
+        until_message(
+            &world,
+            &format!("RoleAssignment {name}: K-ORC has not made it yet"),
+        )
+        .await;
+        assert!(world.get("ApplicationCredential", "nova-1").await.is_none());
+        world.ready("RoleAssignment", &name).await;
+    }
+    let made = world.until_there("ApplicationCredential", "nova-1").await;
+    let login = json!({"cloudName": "openstack", "secretName": "nova-login"});
+    assert_eq!(made["spec"]["cloudCredentialsRef"], login);
+    let until_login = async |password: &str| {
+        eventually("the login has the password", async || {
+            let secret = world.secrets.get_opt("nova-login").await.expect("readable")?;
+            let text = String::from_utf8(secret.data?.get("clouds.yaml")?.0.clone()).ok()?;
+            let read: Value = serde_json::from_str(&text).expect("JSON");
+            let auth = read["clouds"]["openstack"]["auth"].clone();
+            (auth["password"] == password).then_some(auth)
+        })
+        .await
+    };
+    let auth = until_login("hush").await;
+    let ids = (&auth["user_id"], &auth["project_id"]);
+    assert_eq!(ids, (&json!("id of nova"), &json!("id of service")));
+    secret(&world, "nova-service-user", "password", "whisper").await;
+    until_login("whisper").await;
+    let told = world.get("CredentialRotation", "nova").await.expect("there");
+    let told = told.to_string();
+    assert!(!told.contains("hush") && !told.contains("whisper"), "{told}");
+
+    world.credential_made("nova-1").await;
+    until_condition(&world, "True", "Ready").await;
+    let writes = async || world.cluster.writes().await;
+    test_harness::steadily("writes", std::time::Duration::from_secs(2), writes).await;
 }

@@ -2,11 +2,18 @@
 //!
 //! `managed` objects are made and deleted; `unmanaged` ones are found by `import` and only read.
 
+mod access;
+
 use super::LooseCondition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
+
+pub use access::{
+    ApplicationCredential, ApplicationCredentialResource, ApplicationCredentialSpec, PasswordRef,
+    RoleAssignment, RoleAssignmentResource, RoleAssignmentSpec, User, UserResource, UserSpec,
+};
 
 /// How K-ORC logs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -45,6 +52,9 @@ pub struct Filter {
     pub service_ref: Option<String>,
     pub interface: Option<String>,
     pub user_ref: Option<String>,
+    pub role_ref: Option<String>,
+    pub group_ref: Option<String>,
+    pub project_ref: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
@@ -59,35 +69,6 @@ pub struct Status {
     pub resource: Option<Map<String, Value>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<LooseCondition>,
-}
-
-/// One key of a Secret. K-ORC itself takes the name alone and reads the key `password`; both forms
-/// are read.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(from = "PasswordForm")]
-pub struct PasswordRef {
-    pub name: String,
-    pub key: String,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum PasswordForm {
-    Name(String),
-    Key { name: String, key: Option<String> },
-}
-
-impl From<PasswordForm> for PasswordRef {
-    fn from(form: PasswordForm) -> Self {
-        let (name, key) = match form {
-            PasswordForm::Name(name) => (name, None),
-            PasswordForm::Key { name, key } => (name, key),
-        };
-        Self {
-            name,
-            key: key.unwrap_or_else(|| "password".to_owned()),
-        }
-    }
 }
 
 /// A domain of users and projects.
@@ -366,119 +347,4 @@ pub struct EndpointResource {
     pub region: Option<String>,
     pub enabled: Option<bool>,
     pub description: Option<String>,
-}
-
-/// A user.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "User",
-    plural = "users",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct UserSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<UserResource>,
-}
-
-/// What it looks like in Keystone.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct UserResource {
-    pub name: Option<String>,
-    pub domain_ref: Option<String>,
-    pub default_project_ref: Option<String>,
-    pub password_ref: Option<PasswordRef>,
-    pub description: Option<String>,
-    pub enabled: Option<bool>,
-}
-
-/// A secret with which a user logs in for one project and some roles.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "ApplicationCredential",
-    plural = "applicationcredentials",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct ApplicationCredentialSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<ApplicationCredentialResource>,
-}
-
-/// What it looks like in Keystone.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ApplicationCredentialResource {
-    pub name: Option<String>,
-    pub description: Option<String>,
-    pub user_ref: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub role_refs: Vec<String>,
-    pub expires_at: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
-    pub unrestricted: Option<bool>,
-    pub secret_ref: String,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_named_in_either_form() {
-        let read = |text: &str| serde_json::from_str::<PasswordRef>(text).expect(text);
-        let expected = |key: &str| PasswordRef {
-            name: "n".to_owned(),
-            key: key.to_owned(),
-        };
-        assert_eq!(read(r#""n""#), expected("password"));
-        assert_eq!(read(r#"{"name": "n", "key": "k"}"#), expected("k"));
-        assert_eq!(read(r#"{"name": "n"}"#), expected("password"));
-    }
 }
