@@ -266,18 +266,24 @@ async fn steps<C: Controller>(
     Ok((report, failed.map(Failed::from)))
 }
 
+/// So often is looked again in one pass.
+const LOOKS: u32 = 4;
+
 /// Observes, and once more when that named an object which was not watched until then.
 async fn look<C: Controller>(
     ctx: &Context<C>,
     object: &C::Kind,
     reader: &Reader,
 ) -> Result<C::Facts, C::Error> {
-    loop {
-        let facts = ctx.controller.observe(object, reader).await?;
+    let mut facts = ctx.controller.observe(object, reader).await?;
+    // A world that names something else at every look is looked at again with the next change.
+    for _ in 0..LOOKS {
         if !lock(&ctx.index).learn(&Key::of(object), C::found(&facts)) {
-            return Ok(facts);
+            break;
         }
+        facts = ctx.controller.observe(object, reader).await?;
     }
+    Ok(facts)
 }
 
 #[allow(clippy::too_many_arguments)] // one call, and a struct would only rename them
