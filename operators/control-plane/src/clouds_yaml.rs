@@ -16,6 +16,8 @@ pub struct Cloud {
     /// With its version.
     pub auth_url: String,
     pub region: Option<String>,
+    /// Which endpoints of the catalogue are used; clients take the public ones when it is left out.
+    pub interface: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +40,9 @@ struct File {
 struct Entry {
     auth: Option<Auth>,
     region_name: Option<String>,
+    interface: Option<String>,
+    /// The same, as Go's clients call it.
+    endpoint_type: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +69,7 @@ pub fn find(text: &str, name: &str) -> Result<Cloud, Unreadable> {
             format!("{url}/v3")
         },
         region: entry.region_name,
+        interface: entry.interface.or(entry.endpoint_type),
     })
 }
 
@@ -130,10 +136,14 @@ pub fn of_person(text: &str, name: &str, person: &Person<'_>) -> Result<String, 
 fn written(name: &str, type_: &str, cloud: &Cloud, auth: &str) -> String {
     let region = cloud.region.as_deref().map(quoted);
     let region = region.map(|region| format!("    region_name: {region}\n"));
+    let interface = cloud.interface.as_deref().map(quoted);
+    // The older of its two names: Python's, Go's and our own clients know it.
+    let interface = interface.map(|interface| format!("    endpoint_type: {interface}\n"));
     format!(
-        "clouds:\n  {name}:\n{type_}    auth:\n      auth_url: {}\n{auth}{}    identity_api_version: 3\n",
+        "clouds:\n  {name}:\n{type_}    auth:\n      auth_url: {}\n{auth}{}{}    identity_api_version: 3\n",
         quoted(&cloud.auth_url),
         region.unwrap_or_default(),
+        interface.unwrap_or_default(),
     )
 }
 
@@ -146,6 +156,7 @@ mod tests {
         let cloud = Cloud {
             auth_url: "http://keystone.ns.svc:5000/v3".to_owned(),
             region: Some("no: rth".to_owned()),
+            interface: Some("internal".to_owned()),
         };
         assert_eq!(find(&of_admin(&cloud, "p\"w: #"), "admin"), Ok(cloud.clone()));
         let text = of_credential(&cloud, "id", "s'\"");

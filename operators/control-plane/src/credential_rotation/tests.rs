@@ -63,6 +63,7 @@ fn known() -> Facts {
     let cloud = Cloud {
         auth_url: "http://keystone/v3".to_owned(),
         region: Some("RegionOne".to_owned()),
+        interface: None,
     };
     Facts {
         user: Some(user(None)),

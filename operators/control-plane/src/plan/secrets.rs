@@ -165,6 +165,8 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
                 let cloud = Cloud {
                     auth_url: services::internal_url(draft, keystone()),
                     region: Some(draft.spec.region.clone()),
+                    // K-ORC runs beside it; the public address may be meant for others.
+                    interface: Some("internal".to_owned()),
                 };
                 let text = clouds_yaml::of_admin(&cloud, &String::from_utf8_lossy(&password));
                 Object::Apply(secret(
