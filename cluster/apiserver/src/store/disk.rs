@@ -53,7 +53,7 @@ const FORMAT: u64 = 1;
 const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 /// Objects are in memory already: a small page cache is enough for the tree above them.
-const CACHE: usize = 4 << 20;
+const CACHE: usize = 1 << 20;
 
 pub struct Redb {
     database: Database,
