@@ -94,6 +94,15 @@ impl World {
             .expect("accepted");
     }
 
+    /// What the controllers of this world wrote so far, by kind.
+    pub fn writes(&self) -> Vec<String> {
+        let text = self.metrics.render();
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("c5c3_api_writes_total"));
+        lines.map(str::to_owned).collect()
+    }
+
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.cluster.client(), &self.namespace, &resource(kind))
     }

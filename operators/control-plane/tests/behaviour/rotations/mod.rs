@@ -1,5 +1,7 @@
 //! CredentialRotation, with K-ORC in the hands of the test.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -182,7 +184,7 @@ async fn a_rotation_on_request_takes_nothing_away_from_who_still_uses_it() {
     let pod: Pod = serde_json::from_value(pod).expect("a Pod");
     pods.create(&PostParams::default(), &pod).await.expect("created");
     // Times are whole seconds.
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
 
     annotate(&world, "first").await;
     world.until_there("ApplicationCredential", "nova-2").await;
@@ -268,6 +270,8 @@ async fn a_credential_waits_for_its_user_and_for_each_role() {
 
     world.credential_made("nova-1").await;
     until_condition(&world, "True", "Ready").await;
-    let writes = async || world.cluster.writes().await;
-    test_harness::steadily("writes", std::time::Duration::from_secs(2), writes).await;
+    // Events of the last change are still on their way.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let writes = async || world.writes();
+    test_harness::steadily("the number of writes", Duration::from_secs(2), writes).await;
 }
