@@ -1,9 +1,7 @@
 //! Backends that users name, each with its own keyring, fit the one descriptor: Cinder as it will be,
 //! for the decisions alone.
 
-use std::borrow::Cow;
-
-use c5c3_api::common::{Database, KeystoneAuth, Messaging, ObjectRef, ServiceCommon, ServiceStatus};
+use c5c3_api::common::{Database, KeystoneAuth, Messaging, ObjectRef};
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{Cinder, port};
 use c5c3_kit::{Observed, Part};
@@ -12,19 +10,10 @@ use serde_json::json;
 use crate::build::Servers;
 use crate::config::Ini;
 use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
+use crate::kinds::common_blocks;
 use crate::reconcile::Services;
 use crate::subject::{ExtraVolume, Extras, Subject, VolumeSource};
 use crate::testing::*;
-
-const fn program(name: &'static str, command: &'static [&'static str], part: &'static str) -> Process {
-    Process {
-        name,
-        runs: Runs::Program { command, port: None },
-        after: &[],
-        grace: 60,
-        part,
-    }
-}
 
 const DESCRIPTOR: Descriptor = Descriptor {
     name: "cinder",
@@ -74,13 +63,7 @@ impl Subject for Cinder {
     const MESSAGING: bool = true;
     const CEPH: bool = true;
 
-    fn common(&self) -> Cow<'_, ServiceCommon> {
-        Cow::Borrowed(&self.spec.common)
-    }
-
-    fn service_status(&self) -> Option<&ServiceStatus> {
-        self.status.as_ref().map(|status| &status.common)
-    }
+    common_blocks!();
 
     fn replicas(&self, process: &str) -> i32 {
         match process {

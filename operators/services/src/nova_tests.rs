@@ -1,30 +1,19 @@
 //! A service with several processes, databases and a message bus fits the one descriptor: Nova as it
 //! will be, for the decisions alone.
 
-use std::borrow::Cow;
-
-use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging, ServiceCommon, ServiceStatus};
+use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging};
 use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{Nova, port};
 use c5c3_kit::{Observed, Part};
 use serde_json::{Value, json};
 
 use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
+use crate::kinds::common_blocks;
 use crate::reconcile::Services;
 use crate::subject::Subject;
 use crate::testing::*;
 
 const CONDUCTOR_FIRST: &[&str] = &["conductor"];
-
-const fn program(name: &'static str, command: &'static [&'static str], part: &'static str) -> Process {
-    Process {
-        name,
-        runs: Runs::Program { command, port: None },
-        after: &[],
-        grace: 60,
-        part,
-    }
-}
 
 const fn wsgi(name: &'static str, module: &'static str, number: u16) -> Process {
     Process {
@@ -102,13 +91,7 @@ impl Subject for Nova {
     const CONTROLLER: &'static str = "nova";
     const MESSAGING: bool = true;
 
-    fn common(&self) -> Cow<'_, ServiceCommon> {
-        Cow::Borrowed(&self.spec.common)
-    }
-
-    fn service_status(&self) -> Option<&ServiceStatus> {
-        self.status.as_ref().map(|status| &status.common)
-    }
+    common_blocks!();
 
     fn replicas(&self, process: &str) -> i32 {
         match process {

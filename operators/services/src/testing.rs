@@ -7,6 +7,7 @@ use c5c3_kit::{Applied, Controller, Decision, Observed, Wanted};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
+use crate::descriptor::{Process, Runs};
 use crate::facts::{Facts, KeySecret, SecretData};
 use crate::reconcile::Services;
 use crate::subject::Subject;
@@ -49,6 +50,17 @@ pub fn placement() -> Placement {
         },
     }))
     .expect("a Placement")
+}
+
+/// A program without a port.
+pub const fn program(name: &'static str, command: &'static [&'static str], part: &'static str) -> Process {
+    Process {
+        name,
+        runs: Runs::Program { command, port: None },
+        after: &[],
+        grace: 60,
+        part,
+    }
 }
 
 pub fn secret(values: &[(&str, &str)]) -> SecretData {

@@ -1,7 +1,7 @@
 //! The services, one file each: descriptor, and how its spec becomes configuration.
 
-/// What services with one process and the common blocks have alike.
-macro_rules! one_process {
+/// What services with the common blocks have alike.
+macro_rules! common_blocks {
     () => {
         fn common(&self) -> std::borrow::Cow<'_, c5c3_api::common::ServiceCommon> {
             std::borrow::Cow::Borrowed(&self.spec.common)
@@ -10,6 +10,14 @@ macro_rules! one_process {
         fn service_status(&self) -> Option<&c5c3_api::common::ServiceStatus> {
             self.status.as_ref().map(|status| &status.common)
         }
+    };
+}
+pub(crate) use common_blocks;
+
+/// The same of services with one process.
+macro_rules! one_process {
+    () => {
+        $crate::kinds::common_blocks!();
 
         fn replicas(&self, _process: &str) -> i32 {
             self.spec.replicas

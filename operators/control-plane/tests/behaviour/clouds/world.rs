@@ -32,6 +32,11 @@ const KINDS: &[&str] = &[
     "Memcached",
     "RabbitmqCluster",
     "Valkey",
+    "ApplicationCredential",
+];
+
+/// Those of K-ORC that a catalogue is made of.
+const CATALOGUE: &[&str] = &[
     "Domain",
     "Project",
     "Role",
@@ -39,7 +44,6 @@ const KINDS: &[&str] = &[
     "Endpoint",
     "User",
     "RoleAssignment",
-    "ApplicationCredential",
 ];
 
 impl World {
@@ -47,7 +51,7 @@ impl World {
         let cluster = TestCluster::start().await;
         for kind in c5c3_api::registry()
             .iter()
-            .filter(|kind| KINDS.contains(&kind.kind.as_str()))
+            .filter(|kind| KINDS.iter().chain(CATALOGUE).any(|name| *name == kind.kind))
         {
             cluster.install(kind.crd()).await;
         }
@@ -169,15 +173,7 @@ impl World {
     }
 
     pub async fn korc_ready(&self) {
-        for kind in [
-            "Domain",
-            "Project",
-            "Role",
-            "Service",
-            "Endpoint",
-            "User",
-            "RoleAssignment",
-        ] {
+        for kind in CATALOGUE {
             let all = eventually(&format!("a {kind}"), async || {
                 let list = self
                     .api(kind)
