@@ -202,6 +202,7 @@ async fn write<C: Controller>(
     let applied = store(ctx, kind)?.apply(&reference.key, body).await;
     let live = applied.map_err(|source| failed("apply", reference, source))?;
     ctx.echoes.expect(reference, &live);
+    ctx.owned.wrote(kind, &live);
     if fields::differs(body, &live, C::NAME, None) {
         ctx.settled.remember(&owner.key, reference, body, &live);
     }
@@ -223,17 +224,12 @@ async fn prune<C: Controller>(
         if owned.deleting || wanted.contains(&reference) {
             continue;
         }
-        let Some(kind) = ctx
-            .owned
-            .kinds()
-            .iter()
-            .find(|k| k.cluster == reference.cluster && k.named(None, "").kind == reference.kind)
-        else {
+        let Some(kind) = ctx.owned.kinds().iter().find(|kind| kind.is_of(&reference)) else {
             continue;
         };
         let deleted = store(ctx, kind)?.delete(&reference.key, &owned.uid).await;
         match deleted {
-            Ok(()) => {}
+            Ok(there) => ctx.owned.deleted(&reference, !there),
             // Another object has the name by now: not the one that we made.
             Err(kube::Error::Api(status)) if status.code == 409 => continue,
             Err(source) => return Err(failed("delete", &reference, source)),

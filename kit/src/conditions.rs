@@ -182,7 +182,7 @@ pub fn settle(
             type_: name.to_owned(),
             status: status.to_owned(),
             reason: state.reason,
-            message: state.message,
+            message: bounded(state.message),
             last_transition_time: since,
             observed_generation: Some(generation),
         }
@@ -207,6 +207,17 @@ pub fn settle(
     own.push(stamp(READY, ready));
     own.sort_by(|a, b| a.type_.cmp(&b.type_));
     own
+}
+
+/// Longest message, in bytes: more than anybody reads, and well below what the API takes. One that
+/// is refused would take every other condition with it.
+const LONGEST: usize = 4096;
+
+fn bounded(message: String) -> String {
+    if message.len() <= LONGEST {
+        return message;
+    }
+    format!("{} …", crate::events::shortened(&message, LONGEST - 4))
 }
 
 fn state_of(part: &Part, ending: Ending<'_>) -> Option<State> {
@@ -365,6 +376,23 @@ mod tests {
         assert_eq!(named(&list, "CacheReady").status, "False");
         assert_eq!(named(&list, READY).message, "CacheReady: connection refused");
         assert_eq!(named(&list, READY).observed_generation, Some(4));
+    }
+
+    #[test]
+    fn a_message_without_end_is_cut() {
+        let list = reported(
+            &all_met().unmet("CacheReady", "Keys", "ä".repeat(40_000)),
+            &[agent("True")],
+            10,
+        );
+        for name in ["CacheReady", READY] {
+            let message = &named(&list, name).message;
+            assert!(
+                message.len() <= LONGEST && message.ends_with(" …"),
+                "{}",
+                message.len()
+            );
+        }
     }
 
     #[test]

@@ -128,7 +128,7 @@ pub(crate) fn instance() -> String {
     format!("{}-{}", host.as_deref().unwrap_or("c5c3"), std::process::id())
 }
 
-fn shortened(text: &str, bytes: usize) -> &str {
+pub(crate) fn shortened(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -77,6 +77,12 @@ impl Index {
         self.dependents.get(reference).into_iter().flatten()
     }
 
+    /// Those with a reference that the test holds for.
+    pub fn keys_with(&self, test: impl Fn(&Reference) -> bool) -> BTreeSet<Key> {
+        let held = self.dependents.iter().filter(|(to, _)| test(to));
+        held.flat_map(|(_, keys)| keys).cloned().collect()
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.references.keys()
     }

@@ -54,6 +54,11 @@ impl Kind {
         self
     }
 
+    /// Whether the reference is to an object of this kind.
+    pub fn is_of(&self, reference: &Reference) -> bool {
+        reference.cluster == self.cluster && reference.kind == full_name(&self.resource)
+    }
+
     /// An object of this kind; `None` for the namespace when the kind has none.
     pub fn named(&self, namespace: Option<&str>, name: &str) -> Reference {
         Reference {

@@ -38,6 +38,26 @@ impl Terms {
     fn renewal(&self) -> Duration {
         self.duration / 3
     }
+
+    /// A renewal that failed is tried again this soon.
+    fn retry(&self) -> Duration {
+        self.duration / 15
+    }
+
+    /// A leader that could not renew stops this long after its last renewal: well before another
+    /// may begin.
+    fn reign(&self) -> Duration {
+        self.duration * 2 / 3
+    }
+}
+
+/// Why a leader leads no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    #[error("another process leads now")]
+    Taken,
+    #[error("the lease could not be renewed for {} s", .0.as_secs())]
+    NotRenewed(Duration),
 }
 
 /// What a candidate does about the lease it sees.
@@ -117,17 +137,23 @@ impl Candidate {
     pub async fn lead(&mut self, stop: &Stop) -> bool {
         let mut told = false;
         loop {
-            match self.step().await {
-                Ok(true) => {
+            let patience = self.terms.duration;
+            let step = tokio::select! {
+                () = stop.requested() => return false,
+                step = tokio::time::timeout(patience, self.step()) => step,
+            };
+            match step {
+                Ok(Ok(true)) => {
                     tracing::info!(lease = self.terms.name, "leading");
                     return true;
                 }
-                Ok(false) if !told => {
+                Ok(Ok(false)) if !told => {
                     told = true;
                     tracing::info!(lease = self.terms.name, "another process leads; waiting");
                 }
-                Ok(false) => {}
-                Err(error) => tracing::warn!(lease = self.terms.name, "{}", plain(&error)),
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(lease = self.terms.name, "{}", plain(&error)),
+                Err(_) => tracing::warn!(lease = self.terms.name, "no answer in {patience:?}"),
             }
             tokio::select! {
                 () = stop.requested() => return false,
@@ -136,32 +162,35 @@ impl Candidate {
         }
     }
 
-    /// Renews until leadership is lost (`false`) or the stop (`true`), and then gives the lease up.
-    pub async fn hold(&mut self, stop: &Stop) -> bool {
+    /// Renews until the stop, and then gives the lease up. An error says how leadership was lost.
+    pub async fn hold(&mut self, stop: &Stop) -> Result<(), Lost> {
         let mut renewed = Instant::now();
+        let mut pause = self.terms.renewal();
         loop {
             tokio::select! {
                 () = stop.requested() => {
                     self.release().await;
-                    return true;
+                    return Ok(());
                 }
-                () = tokio::time::sleep(self.terms.renewal()) => {}
+                () = tokio::time::sleep(pause) => {}
             }
-            let left = self.terms.duration.saturating_sub(renewed.elapsed());
+            // Others count from when the request arrives, which is after this.
+            let asked = Instant::now();
+            let left = self.terms.reign().saturating_sub(renewed.elapsed());
+            pause = self.terms.retry();
             match tokio::time::timeout(left, self.step()).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                Ok(Ok(false)) => {
-                    tracing::error!(lease = self.terms.name, "another process leads now");
-                    return false;
+                Ok(Ok(true)) => {
+                    renewed = asked;
+                    pause = self.terms.renewal();
                 }
+                Ok(Ok(false)) => return Err(Lost::Taken),
                 Ok(Err(error)) => {
                     tracing::warn!(lease = self.terms.name, "not renewed: {}", plain(&error));
                 }
                 Err(_) => {}
             }
-            if renewed.elapsed() >= self.terms.duration {
-                tracing::error!(lease = self.terms.name, "could not renew in time");
-                return false;
+            if renewed.elapsed() >= self.terms.reign() {
+                return Err(Lost::NotRenewed(self.terms.reign()));
             }
         }
     }

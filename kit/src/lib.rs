@@ -34,6 +34,7 @@ mod index;
 mod pass;
 mod raw;
 mod status;
+mod under_way;
 
 pub use access::{Access, Touch};
 pub use clusters::{ClusterError, Clusters, HOME};

@@ -1,16 +1,17 @@
 //! What a controller's objects own, known from a metadata-only watch of the objects with its label.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Mutex;
 
 use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::runtime::watcher::Event;
+use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::kinds::{Kind, Reference};
 use crate::lock;
-use crate::ownership::OWNER_UID;
+use crate::ownership::owner_of;
 use crate::run::Metadata;
 
 /// The little that is kept of an owned object.
@@ -65,15 +66,15 @@ impl Inner {
 pub struct OwnedObjects {
     kinds: Vec<Kind>,
     inner: Mutex<Inner>,
-    /// Kinds that have not been listed yet.
-    missing: watch::Sender<usize>,
+    /// Kinds that have not been listed yet, by their place in `kinds`.
+    missing: watch::Sender<BTreeSet<usize>>,
 }
 
 impl OwnedObjects {
     pub(crate) fn new(kinds: Vec<Kind>) -> Self {
         OwnedObjects {
             inner: Mutex::default(),
-            missing: watch::Sender::new(kinds.len()),
+            missing: watch::Sender::new((0..kinds.len()).collect()),
             kinds,
         }
     }
@@ -85,7 +86,42 @@ impl OwnedObjects {
     /// Waits until every owned kind was listed once: before that, pruning would be guessing.
     pub(crate) async fn known(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
-        let _ = self.missing.subscribe().wait_for(|missing| *missing == 0).await;
+        let _ = self.missing.subscribe().wait_for(BTreeSet::is_empty).await;
+    }
+
+    /// Kinds that have not been listed yet, each with its cluster.
+    pub(crate) fn unlisted(&self) -> Vec<String> {
+        let named = |place: &usize| {
+            let kind = &self.kinds[*place];
+            match kind.cluster == crate::HOME {
+                true => kind.resource.kind.clone(),
+                false => format!("{} in cluster {}", kind.resource.kind, kind.cluster),
+            }
+        };
+        self.missing.borrow().iter().map(named).collect()
+    }
+
+    /// What was just written: the watch may be slow to say so.
+    pub(crate) fn wrote(&self, kind: &Kind, live: &Value) {
+        let meta = live.get("metadata").cloned().unwrap_or_default();
+        if let Ok(meta) = serde_json::from_value(meta) {
+            insert(&mut lock(&self.inner), kind, &meta);
+        }
+    }
+
+    /// Deletion was asked for: the watch says when the object is gone. `gone`: it was not there.
+    pub(crate) fn deleted(&self, reference: &Reference, gone: bool) {
+        let mut inner = lock(&self.inner);
+        if gone {
+            inner.remove(reference);
+        } else if let Some(owner) = inner.owner_of.get(reference).cloned()
+            && let Some(owned) = inner
+                .by_owner
+                .get_mut(&owner)
+                .and_then(|all| all.get_mut(reference))
+        {
+            owned.deleting = true;
+        }
     }
 
     pub(crate) fn of(&self, uid: &str) -> Vec<(Reference, Owned)> {
@@ -96,16 +132,13 @@ impl OwnedObjects {
             .collect()
     }
 
-    /// One kind less to wait for, at the first call for it: it was listed, or the cluster lacks it.
-    pub(crate) fn settle(&self, first: &mut bool) {
-        if std::mem::take(first) {
-            self.missing
-                .send_modify(|missing| *missing = missing.saturating_sub(1));
-        }
+    /// One kind less to wait for: it was listed, or the cluster lacks it.
+    pub(crate) fn settle(&self, index: usize) {
+        self.missing.send_if_modified(|missing| missing.remove(&index));
     }
 
-    /// Takes in what the watch of the kind with this index says. `first` marks its first list.
-    pub(crate) fn take_in(&self, index: usize, event: &Event<Metadata>, first: &mut bool) {
+    /// Takes in what the watch of the kind with this index says.
+    pub(crate) fn take_in(&self, index: usize, event: &Event<Metadata>) {
         let kind = &self.kinds[index];
         let mut inner = lock(&self.inner);
         match event {
@@ -120,17 +153,16 @@ impl OwnedObjects {
             Event::InitDone => {
                 let seen = inner.listing.remove(&index).unwrap_or_default();
                 let seen: std::collections::HashSet<_> = seen.into_iter().collect();
-                let probe = kind.named(None, "");
                 let gone: Vec<_> = inner
                     .owner_of
                     .keys()
-                    .filter(|r| r.kind == probe.kind && r.cluster == probe.cluster && !seen.contains(*r))
+                    .filter(|r| kind.is_of(r) && !seen.contains(*r))
                     .cloned()
                     .collect();
                 for reference in gone {
                     inner.remove(&reference);
                 }
-                self.settle(first);
+                self.settle(index);
             }
             Event::Apply(object) => {
                 insert(&mut inner, kind, &object.metadata);
@@ -148,8 +180,11 @@ fn name(meta: &ObjectMeta) -> &str {
 }
 
 fn insert(inner: &mut Inner, kind: &Kind, meta: &ObjectMeta) -> Option<Reference> {
-    let owner = meta.labels.as_ref()?.get(OWNER_UID)?;
     let reference = kind.named(meta.namespace.as_deref(), name(meta));
+    let Some(owner) = owner_of(meta, kind.cluster == crate::HOME) else {
+        inner.remove(&reference);
+        return None;
+    };
     inner.insert(reference.clone(), owner, Owned::of(meta));
     Some(reference)
 }
@@ -157,7 +192,9 @@ fn insert(inner: &mut Inner, kind: &Kind, meta: &ObjectMeta) -> Option<Reference
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ownership::OWNER_UID;
     use k8s_openapi::api::core::v1::Secret;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use kube::core::PartialObjectMetaExt;
 
     fn object(name: &str, owner: &str) -> Metadata {
@@ -166,6 +203,11 @@ mod tests {
             namespace: Some("ns".into()),
             uid: Some(format!("uid-{name}")),
             labels: Some([(OWNER_UID.to_owned(), owner.to_owned())].into()),
+            owner_references: Some(vec![OwnerReference {
+                uid: owner.into(),
+                controller: Some(true),
+                ..OwnerReference::default()
+            }]),
             ..ObjectMeta::default()
         }
         .into_response_partial()
@@ -178,14 +220,13 @@ mod tests {
     #[test]
     fn follows_the_watch_and_forgets_what_a_new_list_lacks() {
         let owned = OwnedObjects::new(vec![Kind::of::<Secret>()]);
-        let mut first = true;
-        let mut feed = |event| owned.take_in(0, &event, &mut first);
+        let feed = |event| owned.take_in(0, &event);
         feed(Event::Init);
         feed(Event::InitApply(object("a", "u1")));
         feed(Event::InitApply(object("b", "u1")));
-        assert_eq!(*owned.missing.borrow(), 1);
+        assert_eq!(owned.unlisted(), ["Secret"]);
         feed(Event::InitDone);
-        assert_eq!(*owned.missing.borrow(), 0);
+        assert_eq!(owned.unlisted(), Vec::<String>::new());
         assert_eq!(names(&owned, "u1"), ["a", "b"]);
         feed(Event::Apply(object("b", "u2")));
         assert_eq!(
@@ -199,5 +240,19 @@ mod tests {
         feed(Event::Delete(object("b", "u2")));
         assert_eq!(names(&owned, "u2"), Vec::<String>::new());
         assert!(lock(&owned.inner).by_owner.is_empty());
+    }
+
+    #[test]
+    fn what_was_written_is_known_before_the_watch_tells() {
+        let secrets = Kind::of::<Secret>();
+        let owned = OwnedObjects::new(vec![secrets.clone()]);
+        let made = serde_json::to_value(object("a", "u1")).expect("JSON");
+        owned.wrote(&secrets, &made);
+        assert_eq!(names(&owned, "u1"), ["a"]);
+        let reference = secrets.named(Some("ns"), "a");
+        owned.deleted(&reference, false);
+        assert!(owned.of("u1").iter().all(|(_, owned)| owned.deleting));
+        owned.deleted(&reference, true);
+        assert_eq!(names(&owned, "u1"), Vec::<String>::new());
     }
 }

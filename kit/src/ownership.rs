@@ -1,6 +1,6 @@
 //! Marks by which a controller knows its own objects, and the refusal to touch any other.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +13,32 @@ pub const CONTROLLER: &str = "c5c3.io/controller";
 pub const OWNER_UID: &str = "c5c3.io/owner-uid";
 /// Annotation: `namespace/name` of the owner.
 pub const OWNER: &str = "c5c3.io/owner";
+/// Annotation: `namespace/name` of the object itself, where no owner reference is possible. A copy
+/// of the object under another name carries the marks of the original, but not its name.
+pub const MADE_AS: &str = "c5c3.io/made-as";
+
+/// The uid of the owner by whose wish an object exists. Copied marks do not count: an object that
+/// another controller or nobody holds is never pruned.
+pub(crate) fn owner_of(meta: &ObjectMeta, home: bool) -> Option<&str> {
+    let uid = meta.labels.as_ref()?.get(OWNER_UID)?;
+    let mut references = meta.owner_references.iter().flatten();
+    if let Some(holder) = references.find(|owner| owner.controller == Some(true)) {
+        return (holder.uid == *uid).then_some(uid);
+    }
+    let annotation = |name: &str| meta.annotations.as_ref()?.get(name).map(|text| Key::parse(text));
+    let owner = annotation(OWNER)?;
+    let itself = Key::new(
+        meta.namespace.as_deref(),
+        meta.name.as_deref().unwrap_or_default(),
+    );
+    let tied = home && referable(&owner, meta.namespace.as_deref());
+    (!tied && annotation(MADE_AS) == Some(itself)).then_some(uid)
+}
+
+/// Whether an owner reference reaches from an object in this namespace to its owner.
+fn referable(owner: &Key, namespace: Option<&str>) -> bool {
+    owner.namespace.is_none() || owner.namespace.as_deref() == namespace
+}
 
 /// The owner of what a pass makes.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,9 +72,12 @@ impl Owner {
         };
         put(meta, "labels", OWNER_UID, &self.uid);
         let namespace = meta.get("namespace").and_then(Value::as_str);
-        let reachable = self.key.namespace.is_none() || self.key.namespace.as_deref() == namespace;
-        if home && reachable {
+        if home && referable(&self.key, namespace) {
             meta.insert("ownerReferences".to_owned(), json!([self.reference]));
+        } else {
+            let name = meta.get("name").and_then(Value::as_str).unwrap_or_default();
+            let itself = Key::new(namespace, name).to_string();
+            put(meta, "annotations", MADE_AS, &itself);
         }
     }
 
@@ -186,6 +215,29 @@ mod tests {
             Some("no owner of ours (managed by Helm)")
         );
         assert!(owner().stranger(&json!({"metadata": {}})).is_some());
+    }
+
+    #[test]
+    fn a_copy_is_not_what_its_marks_say() {
+        let meta = |object: &Value| -> ObjectMeta {
+            serde_json::from_value(object["metadata"].clone()).expect("metadata")
+        };
+        for (namespace, home) in [("ns", true), ("elsewhere", true), ("ns", false)] {
+            let mut child = json!({"metadata": {"name": "c", "namespace": namespace}});
+            owner().mark(&mut child, home);
+            assert_eq!(owner_of(&meta(&child), home), Some("u1"), "{child}");
+            // As a backup or a replicator makes it.
+            for place in [("backup", namespace), ("c", "third")] {
+                let mut copy = child.clone();
+                copy["metadata"]["name"] = json!(place.0);
+                copy["metadata"]["namespace"] = json!(place.1);
+                copy["metadata"]["ownerReferences"] = json!([]);
+                assert_eq!(owner_of(&meta(&copy), home), None, "{copy}");
+            }
+            child["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "X", "name": "y",
+                "uid": "u2", "controller": true}]);
+            assert_eq!(owner_of(&meta(&child), home), None, "{child}");
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ use crate::raw::Store;
 use crate::read::Reader;
 use crate::status;
 
+/// How long the first lists of owned kinds are waited for.
+const LISTS: Duration = Duration::from_secs(15);
 /// Between looks at an object whose finalizer waits, when the controller names no interval.
 const DELETION_LOOK: Duration = Duration::from_secs(5);
 
@@ -85,6 +87,8 @@ pub(crate) enum PassError {
     Malformed(String),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
+    #[error("cannot list what it owns: {0}. Is the cluster reachable, and may this operator list them?")]
+    Unlisted(String),
     #[error("cannot read the object: {}", plain(.0))]
     Unreadable(Box<kube::Error>),
     #[error("cannot write: {}", plain(.0))]
@@ -126,11 +130,13 @@ impl<F: Fault> From<&F> for Failed {
 
 /// Runs one pass. The answer is when to come back without being asked.
 pub(crate) async fn run<C: Controller>(ctx: &Context<C>, key: &Key) -> Option<Duration> {
-    ctx.owned.known().await;
     let start = Instant::now();
-    let (failed, again) = match pass(ctx, key).await {
-        Ok(done) => done,
-        Err(error) => (Some(Failed::from(&error)), None),
+    // The steps have their own bound; with it ends a server that takes a request and never answers.
+    let all = LISTS + 2 * ctx.timeout;
+    let (failed, again) = match tokio::time::timeout(all, pass(ctx, key)).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(error)) => (Some(Failed::from(&error)), None),
+        Err(_) => (Some(Failed::from(&PassError::TimedOut(all))), None),
     };
     finish(ctx, key, start, failed, again)
 }
@@ -212,7 +218,7 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
         Err(_) => (None, Some(Failed::from(&PassError::TimedOut(ctx.timeout)))),
     };
     let left = deleting.then(|| what_is_left(report.as_ref(), failed.as_ref()));
-    tell(
+    let told = tell(
         ctx,
         &store,
         key,
@@ -224,6 +230,7 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
     )
     .await
     .map_err(unwritable)?;
+    live = told.unwrap_or(live);
 
     let again = report.as_ref().and_then(|report| report.again);
     let (Some(finalizer), Some(left)) = (C::FINALIZER, left) else {
@@ -248,6 +255,10 @@ async fn steps<C: Controller>(
     live: &Value,
     now: Timestamp,
 ) -> Result<(Report, Option<Failed>), Failed> {
+    if tokio::time::timeout(LISTS, ctx.owned.known()).await.is_err() {
+        let kinds = ctx.owned.unlisted().join(", ");
+        return Err(Failed::from(&PassError::Unlisted(kinds)));
+    }
     let malformed = |text: String| Failed::from(&PassError::Malformed(text));
     let object: C::Kind = serde_json::from_value(live.clone()).map_err(|e| malformed(e.to_string()))?;
     let owner = Owner::of(C::NAME, &object).ok_or_else(|| malformed("it has no uid".to_owned()))?;
@@ -286,6 +297,7 @@ async fn look<C: Controller>(
     Ok(facts)
 }
 
+/// Writes the conditions where they changed; the answer is the object as written.
 #[allow(clippy::too_many_arguments)] // one call, and a struct would only rename them
 async fn tell<C: Controller>(
     ctx: &Context<C>,
@@ -296,7 +308,7 @@ async fn tell<C: Controller>(
     failed: Option<&Failed>,
     left: Option<&str>,
     now: Timestamp,
-) -> kube::Result<()> {
+) -> kube::Result<Option<Value>> {
     let before = status::conditions(live);
     let generation = live
         .pointer("/metadata/generation")
@@ -312,12 +324,16 @@ async fn tell<C: Controller>(
     let held = fields::held(live, C::NAME, Some("status"));
     let body = status::body(live, &held, report.map(|r| &r.status), &after, generation);
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
-    if fields::differs(&body, live, C::NAME, Some("status"))
-        && let Some(written) = store.apply_status(key, &body).await?
-    {
-        ctx.echoes.expect(&reference, &written);
+    // With nothing left the object goes now: there is nobody to tell.
+    let going = left == Some("");
+    let mut told = None;
+    if !going && fields::differs(&body, live, C::NAME, Some("status")) {
+        told = store.apply_status(key, &body).await?;
+        if let Some(written) = &told {
+            ctx.echoes.expect(&reference, written);
+        }
     }
-    let change = on_change(&before, &after);
+    let change = on_change(&before, &after).filter(|_| !going);
     if change.is_some() {
         // What was said before the change may be said again after it.
         ctx.events.forget(key);
@@ -328,7 +344,7 @@ async fn tell<C: Controller>(
     for note in &notes {
         publish(ctx, live, note).await;
     }
-    Ok(())
+    Ok(told)
 }
 
 async fn publish<C: Controller>(ctx: &Context<C>, live: &Value, note: &Note) {

@@ -75,8 +75,8 @@ impl Store<'_> {
         )
     }
 
-    /// Deletes the object with this uid and no other of the same name. Gone already is fine.
-    pub async fn delete(&self, key: &Key, uid: &str) -> kube::Result<()> {
+    /// Deletes the object with this uid and no other of the same name. `false`: it was gone already.
+    pub async fn delete(&self, key: &Key, uid: &str) -> kube::Result<bool> {
         self.count("delete");
         let params = DeleteParams::background().preconditions(Preconditions {
             uid: Some(uid.to_owned()),
@@ -84,7 +84,7 @@ impl Store<'_> {
         });
         let request = self.request(key).delete(&key.name, &params);
         let request = request.map_err(kube::Error::BuildRequest)?;
-        absent(self.client.request::<Value>(request).await).map(|_| ())
+        absent(self.client.request::<Value>(request).await).map(|answer| answer.is_some())
     }
 
     pub async fn create(&self, key: &Key, body: &impl Serialize) -> kube::Result<Value> {

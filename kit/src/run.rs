@@ -19,13 +19,14 @@ use tokio::task::JoinSet;
 
 use crate::clusters::{ClusterError, Clusters};
 use crate::controller::Controller;
-use crate::kinds::{self, Key, Kind};
+use crate::kinds::{self, Key, Kind, Reference};
 use crate::lock;
 use crate::metrics::Metrics;
 use crate::owned::OwnedObjects;
 use crate::ownership::{CONTROLLER, OWNER};
 use crate::pass::{self, Context};
 use crate::stop::Stop;
+use crate::under_way::UnderWay;
 
 /// All that a watch of a dependency or of an owned object asks for.
 pub(crate) type Metadata = PartialObjectMeta<DynamicObject>;
@@ -161,24 +162,38 @@ impl<C: Controller> Loop<C> {
             .map(|key| Ok::<_, Infallible>(request::<C>(&key)))
             .take_until(async move { stopping.requested().await });
         let starter = queue.clone();
+        let under_way = UnderWay::default();
+        let counter = under_way.clone();
         let reconcile = move |object: Arc<PartialObjectMeta<C::Kind>>, ctx: Arc<Context<C>>| {
             let key = Key::of(&*object);
             starter.start(&key);
-            Box::pin(async move { Ok(spawned(ctx, key).await) }) as Passing
+            let one = counter.one();
+            Box::pin(async move {
+                let action = spawned(ctx, key).await;
+                drop(one);
+                Ok(action)
+            }) as Passing
         };
         let never = |_, error: &Infallible, _| match *error {};
         let config = Config::default().concurrency(self.concurrency);
         let passes = applier(reconcile, never, ctx, store, requests, config);
-        passes
-            .for_each(|done| {
-                // An object that is not in the store is gone: nothing to do but to forget the request.
-                if let Err(controller::Error::ObjectNotFound(object)) = done {
-                    let key = Key::new(object.namespace.as_deref(), &object.name);
-                    queue.start(&key);
-                }
-                std::future::ready(())
-            })
-            .await;
+        let passes = passes.for_each(|done| {
+            // An object that is not in the store is gone: nothing to do but to forget the request.
+            if let Err(controller::Error::ObjectNotFound(object)) = done {
+                let key = Key::new(object.namespace.as_deref(), &object.name);
+                queue.start(&key);
+            }
+            std::future::ready(())
+        });
+        // Before the first list of its objects the applier never ends by itself.
+        let drained = async {
+            stop.requested().await;
+            under_way.none().await;
+        };
+        tokio::select! {
+            () = passes => {}
+            () = drained => {}
+        }
         watches.shutdown().await;
         tracing::info!(controller = C::NAME, "stopped");
         Ok(())
@@ -318,11 +333,10 @@ impl<C: Controller> Queue<C> {
 
     async fn follow_owned(self: Arc<Self>, api: Api<Metadata>, position: usize, kind: Kind) {
         let mut events = watcher(api, configured(&kind)).default_backoff().boxed();
-        let mut first = true;
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    self.ctx.owned.take_in(position, &event, &mut first);
+                    self.ctx.owned.take_in(position, &event);
                     let (Event::Apply(object) | Event::InitApply(object) | Event::Delete(object)) = &event
                     else {
                         continue;
@@ -334,7 +348,7 @@ impl<C: Controller> Queue<C> {
                 }
                 Err(error) => {
                     if is_unknown(&error) {
-                        self.ctx.owned.settle(&mut first);
+                        self.ctx.owned.settle(position);
                     }
                     self.watch_failed(&kind.resource.kind, &error);
                 }
@@ -345,7 +359,13 @@ impl<C: Controller> Queue<C> {
     async fn follow_references(self: Arc<Self>, api: Api<Metadata>, kind: Kind) {
         let mut events = watcher(api, configured(&kind)).default_backoff().boxed();
         let mut first = true;
+        let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
+            if let Ok(Event::InitApply(object)) = &event
+                && first
+            {
+                listed.insert(reference(&kind, &object.metadata));
+            }
             match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => {
                     // What we wrote for one object is no news to that one, but to others it is.
@@ -356,22 +376,26 @@ impl<C: Controller> Queue<C> {
                     self.push_dependents(&kind, &object.metadata, writer.as_ref());
                 }
                 Ok(Event::Delete(object)) => self.push_dependents(&kind, &object.metadata, None),
+                // Passes began before the first list: what they saw may have gone before it.
+                Ok(Event::InitDone) if std::mem::take(&mut first) => {
+                    let seen = std::mem::take(&mut listed);
+                    let gone = |to: &Reference| kind.is_of(to) && !seen.contains(to);
+                    let keys = lock(&self.ctx.index).keys_with(gone);
+                    keys.into_iter().for_each(|key| self.push(key));
+                }
                 // What vanished while the watch was down is in no list: everybody looks again.
-                Ok(Event::InitDone) if !std::mem::take(&mut first) => {
+                Ok(Event::InitDone) => {
                     let keys: Vec<Key> = lock(&self.ctx.index).keys().cloned().collect();
                     keys.into_iter().for_each(|key| self.push(key));
                 }
-                Ok(Event::Init | Event::InitDone) => {}
+                Ok(Event::Init) => listed.clear(),
                 Err(error) => self.watch_failed(&kind.resource.kind, &error),
             }
         }
     }
 
     fn push_dependents(&self, kind: &Kind, meta: &ObjectMeta, except: Option<&Key>) {
-        let reference = kind.named(
-            meta.namespace.as_deref(),
-            meta.name.as_deref().unwrap_or_default(),
-        );
+        let reference = reference(kind, meta);
         let index = lock(&self.ctx.index);
         let keys: Vec<Key> = index
             .dependents(&reference)
@@ -383,10 +407,7 @@ impl<C: Controller> Queue<C> {
     }
 
     fn echo(&self, kind: &Kind, meta: &ObjectMeta, deleted: bool) -> bool {
-        let reference = kind.named(
-            meta.namespace.as_deref(),
-            meta.name.as_deref().unwrap_or_default(),
-        );
+        let reference = reference(kind, meta);
         if deleted {
             self.ctx.echoes.forget(&reference);
             return false;
@@ -403,6 +424,13 @@ fn is_unknown(error: &watcher::Error) -> bool {
         watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
         _ => false,
     }
+}
+
+fn reference(kind: &Kind, meta: &ObjectMeta) -> Reference {
+    kind.named(
+        meta.namespace.as_deref(),
+        meta.name.as_deref().unwrap_or_default(),
+    )
 }
 
 /// The object for which this one was made.

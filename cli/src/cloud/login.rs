@@ -43,6 +43,7 @@ fn variables(plane: &ControlPlane, namespace: &str, password: String) -> Vec<(&'
     let interface = if public.is_some() { "public" } else { "internal" };
     let url = public.unwrap_or_else(|| format!("http://keystone.{namespace}.svc:5000/v3"));
     let text = str::to_owned;
+    // No region: a Keystone has one only, and the endpoints that K-ORC makes have none.
     vec![
         ("OS_AUTH_TYPE", text("password")),
         ("OS_AUTH_URL", url),
@@ -52,7 +53,6 @@ fn variables(plane: &ControlPlane, namespace: &str, password: String) -> Vec<(&'
         ("OS_USER_DOMAIN_NAME", text("Default")),
         ("OS_PROJECT_NAME", text("admin")),
         ("OS_PROJECT_DOMAIN_NAME", text("Default")),
-        ("OS_REGION_NAME", plane.spec.region.clone()),
         ("OS_INTERFACE", text(interface)),
     ]
 }

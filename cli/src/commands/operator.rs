@@ -253,21 +253,18 @@ async fn lead(operator: &Operator, clusters: Clusters, metrics: Metrics, stop: S
     let work = operator.work(clusters, metrics, working);
     let hold = candidate.hold(&released);
     tokio::pin!(work, hold);
-    tokio::select! {
-        result = &mut work => {
-            release.stop();
-            hold.await;
-            result
-        }
-        _ = &mut hold => Err(Failure::Failed(anyhow::anyhow!("lost the lease to another process"))),
-        () = stop.requested() => {
-            stopper.stop();
-            let result = work.await;
-            release.stop();
-            hold.await;
-            result
-        }
-    }
+    tokio::spawn(async move {
+        stop.requested().await;
+        stopper.stop();
+    });
+    let result = tokio::select! {
+        result = &mut work => result,
+        held = &mut hold => return held.map_err(|lost| Failure::Failed(lost.into())),
+    };
+    release.stop();
+    // The lease runs out by itself where it cannot be given up.
+    let _ = tokio::time::timeout(Duration::from_secs(5), hold).await;
+    result
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl Cluster {
 }
 
 async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if check().await {
             return;
         }

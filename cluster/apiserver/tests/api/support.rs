@@ -115,9 +115,9 @@ pub fn example(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"name": name}, "spec": spec})
 }
 
-/// Waits for a condition that other tasks bring about; fails after five seconds.
+/// Waits for a condition that other tasks bring about; fails after a minute.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
-    for _ in 0..250 {
+    for _ in 0..3000 {
         if check().await {
             return;
         }

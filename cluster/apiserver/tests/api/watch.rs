@@ -36,7 +36,7 @@ impl Frames {
                 let line: Vec<u8> = self.rest.drain(..=at).collect();
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(Duration::from_secs(5), self.body.frame())
+            let frame = tokio::time::timeout(Duration::from_secs(60), self.body.frame())
                 .await
                 .expect("a frame in time")?;
             let data: Bytes = frame.unwrap().into_data().unwrap();

@@ -133,14 +133,14 @@ impl Case {
     /// Two pods, each reached by the Service; no pod has ever run twice.
     fn all_well(&self) {
         let town = &self.town;
-        town.until("two ready pods", 60, || {
+        town.until("two ready pods", || {
             let ready =
                 self.pods("{.status.conditions[?(@.type=='Ready')].status} {.metadata.deletionTimestamp}");
             ready == "True \nTrue \n"
         });
         let wanted = self.names();
         let seen = std::cell::RefCell::new(BTreeSet::new());
-        town.until("answered by both", 30, || {
+        town.until("answered by both", || {
             if let Ok(text) = get(self.port, "/name") {
                 seen.borrow_mut().extend(text.lines().last().map(str::to_owned));
             }
@@ -185,7 +185,7 @@ impl Case {
         );
         let process = find_process("httpd", &group);
         kill(Pid::from_raw(process), Signal::SIGKILL).unwrap();
-        self.town.until("restarted", 30, || {
+        self.town.until("restarted", || {
             let path =
                 "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}";
             self.town.kubectl(&["get", "pod", &victim, "-o", path]) == "1 true"
@@ -210,7 +210,7 @@ impl Case {
         self.in_fabric(&["ip", "link", "del", "n2"]);
         let t = Instant::now();
         for pod in self.names() {
-            self.town.until("able to run commands again", 30, || {
+            self.town.until("able to run commands again", || {
                 self.town
                     .try_kubectl(&["exec", &pod, "--", "hostname"])
                     .1
@@ -287,7 +287,7 @@ impl Case {
             sandbox
         });
         let t = Instant::now();
-        town.until("ended the unknown pod", 40, || {
+        town.until("ended the unknown pod", || {
             let left = town.runtime(1, async |runtime| runtime.sandboxes(&[]).await.unwrap());
             left.iter().all(|s| s.id != made)
         });
@@ -303,7 +303,7 @@ impl Case {
         let (lost, ip) = lost.split_once(' ').unwrap();
         let ready = "jsonpath={.metadata.name} {.status.conditions[?(@.type=='Ready')].status}{'\\n'}";
         let mut watch = town.spawn(&["get", "pods", "-l", "app=web", "--watch-only", "-o", ready]);
-        town.until("traffic to both", 20, || {
+        town.until("traffic to both", || {
             let log = town.kubectl(&["logs", "client", "--tail=50"]);
             self.names().iter().all(|name| log.contains(name))
         });
@@ -311,9 +311,7 @@ impl Case {
         let t = Instant::now();
         town.node(&["kill", "node-2"]);
         let rules = || both(&town.inside(1, &["nft", "list", "table", "ip", "c5c3"]));
-        town.until("out of the rules", 10, || {
-            !rules().contains(&format!("{ip}:8080"))
-        });
+        town.until("out of the rules", || !rules().contains(&format!("{ip}:8080")));
         eprintln!("endpoint out of the other node's rules within {:?}", t.elapsed());
         let slices = || {
             town.kubectl(&[
@@ -325,13 +323,18 @@ impl Case {
                 "jsonpath={range .items[*].endpoints[?(@.conditions.ready==true)]}{.addresses[0]} {end}",
             ])
         };
-        town.until("out of the slices", 10, || !slices().contains(ip));
+        town.until("out of the slices", || !slices().contains(ip));
         eprintln!("and out of the API within {:?}", t.elapsed());
+        // A node that is only silent is taken for lost after forty seconds.
+        assert!(
+            t.elapsed() < Duration::from_secs(30),
+            "its end was seen, not its silence"
+        );
         let state = "jsonpath={.status.conditions[?(@.type=='Ready')].status}";
-        town.until("marked down", 10, || {
+        town.until("marked down", || {
             town.kubectl(&["get", "node", "node-2", "-o", state]) == "False"
         });
-        town.until("two pods on the other node", 60, || {
+        town.until("two pods on the other node", || {
             self.pods("{.spec.nodeName} {.status.conditions[?(@.type=='Ready')].status}")
                 == "node-1 True\nnode-1 True\n"
         });
@@ -343,12 +346,12 @@ impl Case {
 
         let t = Instant::now();
         town.node(&["start", "node-2"]);
-        town.until("back", 30, || {
+        town.until("back", || {
             town.kubectl(&["get", "node", "node-2", "-o", state]) == "True"
         });
         eprintln!("node back after {:?}", t.elapsed());
         // Its old pods are gone from it: they were given up and replaced.
-        town.until("empty", 30, || {
+        town.until("empty", || {
             let left = town.runtime(2, async |runtime| runtime.containers(&[]).await.unwrap());
             left.is_empty()
         });
@@ -374,7 +377,7 @@ impl Case {
         nix::mount::umount2(&handle, nix::mount::MntFlags::MNT_DETACH).unwrap();
         let uplink = || both(&self.town.inside(2, &["ip", "-o", "link", "show", "eth0"]));
         self.town
-            .until("without its cable", 10, || uplink().contains("does not exist"));
+            .until("without its cable", || uplink().contains("does not exist"));
         let t = Instant::now();
         self.town.up();
         self.all_well();

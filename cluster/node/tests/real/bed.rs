@@ -13,6 +13,9 @@ use embedded_node::{Addresses, Layout, cgroups};
 
 pub const BUSYBOX: &str = "c5c3.local/busybox:1";
 
+/// Longest that anything is waited for: the machine may be busy with much else.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
 /// Fails with one clear message when the machine lacks something.
 pub fn require() {
     static LOG: Once = Once::new();

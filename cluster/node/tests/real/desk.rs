@@ -17,7 +17,7 @@ use embedded_node::pods::{Host, Objects, Reporter, Token, Worker};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use serde_json::{Value, json};
 
-use super::bed::Bed;
+use super::bed::{Bed, PATIENCE};
 
 #[derive(Default)]
 pub struct Desk {
@@ -182,7 +182,7 @@ impl Case {
     /// Waits until the report satisfies `test`. The worker is told of its own reports, as
     /// a watch would, and of changes in the runtime, as events would.
     pub async fn until(&mut self, what: &str, test: impl Fn(&PodStatus) -> bool) -> PodStatus {
-        let deadline = Instant::now() + Duration::from_secs(40);
+        let deadline = Instant::now() + PATIENCE;
         let mut polls = 0;
         loop {
             let status = self.status();
@@ -242,7 +242,7 @@ impl Case {
         let path = self.log_file(container, attempt);
         let mut file = std::fs::File::open(&path).unwrap();
         std::thread::spawn(move || {
-            let deadline = Instant::now() + Duration::from_secs(40);
+            let deadline = Instant::now() + PATIENCE;
             while std::path::Path::new(&path).exists() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -267,12 +267,7 @@ impl Case {
             .trim_start_matches("containerd://")
             .to_owned();
         let command = ["sh", "-c", script].map(String::from);
-        let done = self
-            .host
-            .cri
-            .exec(&id, &command, Duration::from_secs(10))
-            .await
-            .unwrap();
+        let done = self.host.cri.exec(&id, &command, PATIENCE).await.unwrap();
         String::from_utf8([done.stdout, done.stderr].concat()).unwrap()
     }
 
@@ -282,7 +277,7 @@ impl Case {
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
         self.pod.metadata.deletion_grace_period_seconds = Some(grace);
         self.update();
-        let deadline = Instant::now() + Duration::from_secs(40);
+        let deadline = Instant::now() + PATIENCE;
         while !self
             .desk
             .finished

@@ -67,7 +67,7 @@ fn sick_ones_may_go() {
     };
     town.kubectl(&["exec", sick, "--", "rm", "/tmp/well"]);
     let allowed = "jsonpath={.status.currentHealthy} {.status.disruptionsAllowed}";
-    town.until("nothing to spare", 20, || {
+    town.until("nothing to spare", || {
         town.kubectl(&["get", "pdb", "pair", "-o", allowed]) == "1 0"
     });
     let (good, text) = evict(town, well);
@@ -98,6 +98,6 @@ fn events() {
         ("Pod", "Started"),
         ("DaemonSet", "SuccessfulCreate"),
     ] {
-        town.until(&format!("{reason} of a {kind}"), 10, || said(kind, reason));
+        town.until(&format!("{reason} of a {kind}"), || said(kind, reason));
     }
 }

@@ -6,7 +6,7 @@ use embedded_node::cgroups;
 use embedded_node::node::{self, Node};
 use k8s_cri::v1 as cri;
 
-use super::bed::{BUSYBOX, Bed};
+use super::bed::{BUSYBOX, Bed, PATIENCE};
 use super::outside::Machine;
 
 fn sandbox(name: &str, bed: &Bed) -> cri::PodSandboxConfig {
@@ -68,16 +68,13 @@ async fn two_nodes_run_bare_containers() {
         let ip = runtime.sandbox_status(&pod).await.unwrap().network.unwrap().ip;
         eprintln!("pod on {} in {:?}: {ip}", node.layout.name, t.elapsed());
         addresses.push(ip);
-        let host = runtime
-            .exec(&made, &["hostname".into()], Duration::from_secs(5))
-            .await
-            .unwrap();
+        let host = runtime.exec(&made, &["hostname".into()], PATIENCE).await.unwrap();
         assert_eq!(host.stdout, b"web\n");
     }
     // From each node to the pod of the other.
     for (i, (node, _)) in nodes.iter().enumerate() {
         let to = format!("{}:8080", addresses[1 - i]).parse().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + PATIENCE;
         while let Err(e) = node.ns.connect(to).await {
             assert!(Instant::now() < deadline, "{to}: {e}");
             tokio::time::sleep(Duration::from_millis(50)).await;

@@ -68,7 +68,7 @@ pub fn budgets(town: &Town) {
         let patch = format!(r#"{{"spec":{{"minAvailable":{count}}}}}"#);
         town.kubectl(&["patch", "pdb", "pair", "--type=merge", "-p", &patch]);
         let expected = (2 - count).to_string();
-        town.until("counted", 20, || {
+        town.until("counted", || {
             field(town, &["pdb", "pair"], "{.status.disruptionsAllowed}") == expected && ready(town) == 2
         });
     };
@@ -91,7 +91,7 @@ pub fn budgets(town: &Town) {
     allow(1);
     let (good, text) = evict(town, &victim);
     assert!(good, "{text}");
-    town.until("replaced", 40, || {
+    town.until("replaced", || {
         let names = pods(town, "app=pair", "{.metadata.name}");
         ready(town) == 2 && !names.contains(&victim)
     });
@@ -101,12 +101,12 @@ pub fn budgets(town: &Town) {
     assert!(!left.contains(&"node-1".to_owned()), "{left:?}");
     assert_eq!(ready(town), 1, "the other was kept");
     let path = "{.spec.nodeName}{.status.conditions[?(@.type=='PodScheduled')].message}";
-    town.until("no place for the second", 20, || {
+    town.until("no place for the second", || {
         let said = pods(town, "app=pair", path);
         said.iter().any(|l| l.starts_with("0/2 nodes are available"))
     });
     town.kubectl(&["uncordon", "node-1"]);
-    town.until("apart again", 40, || ready(town) == 2);
+    town.until("apart again", || ready(town) == 2);
     let mut nodes = pods(town, "app=pair", "{.spec.nodeName}");
     nodes.sort();
     assert_eq!(nodes, ["node-1", "node-2"], "never two on one node");
@@ -131,7 +131,7 @@ fn pod(town: &Town, name: &str, more: &str, options: &str) {
 pub fn scheduler(town: &Town) {
     let node = |name: &str| field(town, &["pod", name], "{.spec.nodeName}");
     let placed = |name: &str| {
-        town.until("placed", 20, || !node(name).is_empty());
+        town.until("placed", || !node(name).is_empty());
         node(name)
     };
     town.kubectl(&["label", "node", "node-2", "disk=fast"]);
@@ -153,16 +153,16 @@ pub fn scheduler(town: &Town) {
         field(town, &["pod", name], path)
     };
     pod(town, "huge", "", ", resources: { requests: { cpu: '1000' } }");
-    town.until("told why it waits", 20, || {
+    town.until("told why it waits", || {
         let said = message("huge");
         said.starts_with("Pending 0/2 nodes are available: ") && said.contains("Insufficient cpu")
     });
-    town.until("an event", 20, || {
+    town.until("an event", || {
         let events = town.kubectl(&["get", "events", "--field-selector=involvedObject.name=huge"]);
         events.contains("FailedScheduling") && events.contains("Insufficient cpu")
     });
     pod(town, "nowhere", "nodeSelector: { disk: none }", "");
-    town.until("told why it waits", 20, || {
+    town.until("told why it waits", || {
         message("nowhere").contains("node affinity/selector")
     });
     // A node that fits appears: it is used.
@@ -285,12 +285,12 @@ pub fn secret_at_once(town: &Town) {
     town.apply(READER);
     ready_pod(town, "reader");
     let log = || town.kubectl(&["logs", "reader"]);
-    town.until("read", 10, || log().contains("now 0"));
+    town.until("read", || log().contains("now 0"));
     let t = Instant::now();
     for n in 1..=5 {
         let patch = format!(r#"{{"stringData":{{"one":"{n}","two":"{n}"}}}}"#);
         town.kubectl(&["patch", "secret", "twins", "-p", &patch]);
-        town.until("read", 20, || log().contains(&format!("now {n}")));
+        town.until("read", || log().contains(&format!("now {n}")));
     }
     eprintln!("five changes of a mounted Secret seen in {:?}", t.elapsed());
     let text = log();
@@ -317,7 +317,7 @@ pub fn forced_away(town: &Town) {
     std::thread::sleep(Duration::from_secs(1));
     let t = Instant::now();
     town.kubectl(&["delete", "pod", "deaf", "--grace-period=0", "--force"]);
-    town.until("gone from its node", 20, || {
+    town.until("gone from its node", || {
         let left = town.runtime(index, async |runtime| runtime.containers(&[]).await.unwrap());
         !left.iter().any(|c| {
             c.labels
@@ -342,14 +342,12 @@ pub fn node_blinks(town: &Town) {
     let t = Instant::now();
     // The node may say at once that it is well: then it is said again. Its pod may be ready again
     // before anybody looks, but not since the same second.
-    town.until("marked", 10, || {
+    town.until("marked", || {
         town.kubectl(&["patch", "node", "node-2", "--subresource=status", "-p", &lost]);
         pod(since) != before
     });
-    town.until("Ready", 30, || field(town, &["node", "node-2"], ready) == "True");
-    town.until("its pod too", 10, || {
-        pod(ready).contains(&"node-2 True".to_owned())
-    });
+    town.until("Ready", || field(town, &["node", "node-2"], ready) == "True");
+    town.until("its pod too", || pod(ready).contains(&"node-2 True".to_owned()));
     eprintln!(
         "node and pod ready again {:?} after the node was taken for lost",
         t.elapsed()
@@ -365,12 +363,12 @@ pub fn node_returns(town: &Town) {
     let before = town.init(2);
     kill(Pid::from_raw(before), Signal::SIGKILL).unwrap();
     let t = Instant::now();
-    town.until("another process 1", 60, || {
+    town.until("another process 1", || {
         let node = embedded_node::node::Node::running(&town.node_layout(2));
         node.is_some_and(|p| p.pid != before)
     });
     let ready = "{.status.conditions[?(@.type=='Ready')].status}";
-    town.until("Ready", 60, || field(town, &["node", "node-2"], ready) == "True");
+    town.until("Ready", || field(town, &["node", "node-2"], ready) == "True");
     eprintln!("node back by itself after {:?}", t.elapsed());
     let on = || {
         let path = format!("{{.spec.nodeName}} {ready}");
@@ -378,7 +376,7 @@ pub fn node_returns(town: &Town) {
         all.sort();
         all
     };
-    town.until("its pod too", 60, || on() == ["node-1 True", "node-2 True"]);
+    town.until("its pod too", || on() == ["node-1 True", "node-2 True"]);
     let taints = field(town, &["node", "node-2"], "{.spec.taints[*].key}");
     assert_eq!(taints, "", "nothing keeps pods away");
     std::thread::sleep(Duration::from_secs(1));

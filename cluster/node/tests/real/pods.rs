@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::core::v1::ContainerStatus;
 use serde_json::json;
 
-use super::bed::{BUSYBOX, Bed};
+use super::bed::{BUSYBOX, Bed, PATIENCE};
 use super::desk::{Case, Desk, condition, host, pod};
 
 fn first(list: &Option<Vec<ContainerStatus>>) -> &ContainerStatus {
@@ -42,14 +42,14 @@ async fn life_of_pods() {
     let main = first(&status.container_statuses);
     assert!(main.ready && main.restart_count == 0 && main.image_id.contains("sha256:"));
     assert_eq!(condition(&status, "Initialized"), Some("True"));
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while plain.log("main", 0) != "hello\noops\n" {
         assert!(Instant::now() < deadline, "{}", plain.log("main", 0));
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let t = Instant::now();
-    plain.delete(10).await;
-    assert!(t.elapsed() < Duration::from_secs(5), "SIGTERM was enough");
+    plain.delete(60).await;
+    assert!(t.elapsed() < Duration::from_secs(60), "SIGTERM was enough");
     let ended = plain.status();
     let end = first(&ended.container_statuses)
         .state

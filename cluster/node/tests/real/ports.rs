@@ -54,7 +54,7 @@ pub fn ports(town: &Town) {
         "hello\n",
         "hostPort"
     );
-    town.until("told that the port is taken", 20, || {
+    town.until("told that the port is taken", || {
         town.kubectl(&["get", "events"])
             .contains(&format!("cannot listen on 127.0.0.1:{balanced}"))
     });
@@ -64,7 +64,7 @@ pub fn ports(town: &Town) {
     };
     assert_eq!(address(), "");
     drop(taken);
-    town.until("on loopback", 20, || address() == "127.0.0.1");
+    town.until("on loopback", || address() == "127.0.0.1");
     assert!(get(balanced, "/").unwrap().ends_with("hello\n"));
     assert!(
         town.kubectl(&["get", "service", "balanced"])
@@ -77,7 +77,7 @@ pub fn ports(town: &Town) {
         "-p",
         r#"{"spec":{"type":"ClusterIP"}}"#,
     ]);
-    town.until("closed again", 20, || {
+    town.until("closed again", || {
         address().is_empty() && get(balanced, "/").is_err()
     });
     town.kubectl(&[
@@ -154,11 +154,11 @@ pub fn datagrams(town: &Town) {
             }
         })
     };
-    town.until("answered", 20, || ask() == first);
+    town.until("answered", || ask() == first);
     town.kubectl(&["delete", "pod", &first, "--wait=false"]);
     let t = Instant::now();
     let answered = |text: String| !text.is_empty() && text != first;
-    town.until("answered by the new pod", 40, || answered(ask()));
+    town.until("answered by the new pod", || answered(ask()));
     eprintln!("UDP client at the new endpoint after {:?}", t.elapsed());
     town.kubectl(&["delete", "deployment/datagrams", "service/datagrams"]);
 }

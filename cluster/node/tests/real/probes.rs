@@ -17,7 +17,7 @@ use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use super::bed::{BUSYBOX, Bed};
+use super::bed::{BUSYBOX, Bed, PATIENCE};
 use super::desk::{Case, Desk, host, pod, ready};
 
 /// HTTPS with a certificate that nobody trusts; 503 while `sick`.
@@ -174,7 +174,7 @@ async fn tcp_probe(host: &Arc<embedded_node::pods::Host>, desk: &Arc<Desk>) {
     );
     case.until("running", |s| s.phase.as_deref() == Some("Running"))
         .await;
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while !desk
         .events_of("listens")
         .contains("Readiness probe failed: dial tcp 10.191.1.")
@@ -207,13 +207,13 @@ async fn hooks(host: &Arc<embedded_node::pods::Host>, desk: &Arc<Desk>) {
     let log = host.node.layout.logs();
     let t = Instant::now();
     let watched = case.follow_log("main", 0);
-    case.delete(20).await;
+    case.delete(60).await;
     assert!(
         t.elapsed() >= Duration::from_secs(1),
         "the hook's second was waited for"
     );
     assert!(
-        t.elapsed() < Duration::from_secs(15),
+        t.elapsed() < Duration::from_secs(60),
         "and SIGTERM was enough: {:?}",
         t.elapsed()
     );
@@ -221,7 +221,7 @@ async fn hooks(host: &Arc<embedded_node::pods::Host>, desk: &Arc<Desk>) {
 
     // A postStart that fails ends the container; the event says why.
     let mut case = Case::start(host, desk, pod("unhooked", spec("echo no such luck >&2; exit 3")));
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + PATIENCE;
     while !desk
         .events_of("unhooked")
         .contains("PostStartHook failed: no such luck")

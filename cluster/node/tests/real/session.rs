@@ -169,7 +169,7 @@ fn services(town: &Town) {
     let wanted: std::collections::BTreeSet<String> = names.split(' ').map(String::from).collect();
     let seen = std::cell::RefCell::new(std::collections::BTreeSet::new());
     let ip = town.kubectl(&["get", "service", "web", "-o", "jsonpath={.spec.clusterIP}"]);
-    town.until("answered by both", 20, || {
+    town.until("answered by both", || {
         let text = town.kubectl(&["exec", &pod, "--", "sh", "-c", &ask(&ip)]);
         seen.borrow_mut().insert(text.trim().to_owned());
         *seen.borrow() == wanted
@@ -189,7 +189,7 @@ fn services(town: &Town) {
     assert!(!good && text.contains("NXDOMAIN"), "{text}");
 
     // On loopback of the machine, by annotation and by port-forward.
-    town.until("exposed", 20, || {
+    town.until("exposed", || {
         get(exposed, "/name").is_ok_and(|t| t.contains("web-"))
     });
     let mut forward = town.spawn(&["port-forward", &pod, ":8080"]);
@@ -199,7 +199,7 @@ fn services(town: &Town) {
         .strip_prefix("Forwarding from 127.0.0.1:")
         .and_then(|rest| rest.split(' ').next()?.parse().ok())
         .unwrap_or_else(|| panic!("{said}"));
-    town.until("forwarded", 10, || {
+    town.until("forwarded", || {
         get(forwarded, "/name").is_ok_and(|t| t.contains(&pod))
     });
     forward.kill().unwrap();
@@ -262,7 +262,7 @@ fn stateful(town: &Town) {
     run("echo | nc $KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT");
     town.kubectl(&["delete", "pod", "db-1"]);
     town.kubectl(&["rollout", "status", "statefulset/db", "--timeout=60s"]);
-    town.until("back with its data", 20, || {
+    town.until("back with its data", || {
         town.try_kubectl(&["exec", "db-1", "--", "cat", "/data/log"]).1 == "db-1\ndb-1\n"
     });
     town.kubectl(&["delete", "statefulset/db", "service/db", "service/port"]);
@@ -278,7 +278,7 @@ fn drain(town: &Town) {
         "--force",
         "--timeout=60s",
     ]);
-    town.until("drained to the other node", 30, || {
+    town.until("drained to the other node", || {
         let text = town.kubectl(&[
             "get",
             "pods",

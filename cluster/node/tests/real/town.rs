@@ -10,7 +10,7 @@ use embedded_node::layout::NodeLayout;
 use embedded_node::process::Process;
 use embedded_node::{Layout, cgroups};
 
-use super::bed::{BUSYBOX, Turn, require};
+use super::bed::{BUSYBOX, PATIENCE, Turn, require};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-node");
 
@@ -168,12 +168,12 @@ impl Town {
     }
 
     /// Asks again until the answer is right.
-    pub fn until(&self, what: &str, seconds: u64, test: impl Fn() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(seconds);
+    pub fn until(&self, what: &str, test: impl Fn() -> bool) {
+        let start = Instant::now();
         while !test() {
             assert!(
-                Instant::now() < deadline,
-                "not {what} in {seconds} s\n{}",
+                start.elapsed() < PATIENCE,
+                "not {what} in {PATIENCE:?}\n{}",
                 self.events()
             );
             std::thread::sleep(Duration::from_millis(100));

@@ -31,11 +31,11 @@ pub fn judge(log: &str, pulled: jiff::Timestamp, lost: &str) {
     let (rate, before) = (lines.len() as f64 / length, calm.len() as f64 / 5.0);
     assert!(rate > before / 10.0, "{rate} {before}");
     // A request that hung in the dead node gives up after a second.
-    assert!(last < 4.0 + 4.0 * slowest, "{last}: {failed:?}");
+    assert!(last < 15.0 + 4.0 * slowest, "{last}: {failed:?}");
     let answered = lines
         .iter()
         .filter(|(_, said)| *said == lost)
         .map(|(at, _)| since(at));
     let answered = answered.fold(0.0, f64::max);
-    assert!(answered < 1.0 + slowest, "{answered}");
+    assert!(answered < 5.0 + slowest, "{answered}");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::bed::{BUSYBOX, Bed};
+use super::bed::{BUSYBOX, Bed, PATIENCE};
 use super::desk::{Case, Desk, host, pod};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +156,7 @@ async fn what_containers_see() {
     // A changed ConfigMap arrives in the running container, all at once.
     desk.config_maps.lock().unwrap().insert("cm".into(), map("two"));
     case.worker.refresh();
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + PATIENCE;
     while case.exec("main", "cat /cm/key").await != "two" {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -81,7 +81,7 @@ fn cron_job(town: &Town) {
 }
 
 fn cron_job_ran(town: &Town) {
-    town.until("run by its schedule", 80, || {
+    town.until("run by its schedule", || {
         !field(town, &["cronjob", "minute"], "{.status.lastSuccessfulTime}").is_empty()
     });
     town.kubectl(&["delete", "cronjob", "minute"]);
@@ -117,7 +117,7 @@ fn daemon_set(town: &Town) {
     assert_eq!(place(), ["node-1 1", "node-2 1"]);
     town.kubectl(&["set", "env", "daemonset/agent", "V=2"]);
     rolled_out(town, "daemonset/agent");
-    town.until("replaced", 20, || place() == ["node-1 2", "node-2 2"]);
+    town.until("replaced", || place() == ["node-1 2", "node-2 2"]);
 }
 
 const JOB: &str = r#"
@@ -138,7 +138,7 @@ fn jobs(town: &Town) {
         town.apply(&text.replace("SCRIPT", script));
     };
     job("three", "completions: 3\n  parallelism: 2", "sleep 1");
-    town.until("complete", 60, || {
+    town.until("complete", || {
         let path = "{.status.active} {.status.succeeded} {.status.conditions[?(@.type=='Complete')].status}";
         let status = field(town, &["job", "three"], path);
         assert!(!status.starts_with('3'), "two at a time");
@@ -155,7 +155,7 @@ fn jobs(town: &Town) {
     );
 
     job("brief", "ttlSecondsAfterFinished: 1", "true");
-    town.until("gone by itself", 60, || {
+    town.until("gone by itself", || {
         let left = town.kubectl(&["get", "jobs,pods", "-o", "name"]);
         !left.contains("brief")
     });
@@ -237,7 +237,7 @@ fn history_and_deadline(town: &Town) {
 
     town.kubectl(&["set", "image", "deployment/roll", "main=c5c3.local/missing:1"]);
     let reason = "{.status.conditions[?(@.type=='Progressing')].reason}";
-    town.until("given up", 40, || {
+    town.until("given up", || {
         field(town, &["deployment", "roll"], reason) == "ProgressDeadlineExceeded"
     });
     let (good, text) = town.try_kubectl(&["rollout", "status", "deployment/roll", "--timeout=20s"]);
@@ -299,7 +299,7 @@ fn ordered(town: &Town) {
     let mut watch = town.spawn(&["get", "pods", "-l", "app=row", "--watch-only", "-o", path]);
     std::thread::sleep(Duration::from_secs(1));
     town.kubectl(&["scale", "statefulset/row", "--replicas=1"]);
-    town.until("one left", 40, || {
+    town.until("one left", || {
         pods(town, "app=row", "{.metadata.name}") == ["row-0"]
     });
     watch.kill().unwrap();
@@ -314,7 +314,7 @@ fn ordered(town: &Town) {
 /// None waits for another.
 fn parallel(town: &Town) {
     town.apply(&members("crowd", "Parallel", "'false'"));
-    town.until("all running, none ready", 30, || {
+    town.until("all running, none ready", || {
         let path = "{.status.phase} {.status.conditions[?(@.type=='Ready')].status}";
         pods(town, "app=crowd", path) == ["Running False"; 3]
     });
