@@ -18,6 +18,8 @@ async fn the_outside_is_cleaned_before_the_object_goes() {
     world.delete("spring").await;
     assert!(world.street.playing().is_empty());
     world.until_floats(&[]).await;
+    let text = world.metrics.render();
+    assert!(!text.contains("reconcile_errors_total{"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use serde_json::json;
 use test_harness::eventually;
 
-use crate::parade::World;
+use crate::parade::{Lacks, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_malformed_object_says_so_and_harms_no_other() {
@@ -62,4 +62,22 @@ async fn a_failed_action_is_a_condition_a_metric_and_no_reason_to_lose_the_rest(
     .await;
     let object = world.parades.get("spring").await.expect("there");
     assert_eq!(object.data["status"]["floats"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_cannot_be_listed_is_named() {
+    let world = World::lacking(Lacks {
+        kind: false,
+        away: true,
+    })
+    .await;
+    world.parade("spring", json!({"floats": ["dragon"]})).await;
+    let ready = world.condition("spring", "Ready", "Unlisted").await;
+    assert_eq!(ready.status, "False");
+    assert!(
+        ready.message.contains("ConfigMap in cluster away"),
+        "{}",
+        ready.message
+    );
+    assert!(world.floats().await.is_empty(), "nothing is made half");
 }

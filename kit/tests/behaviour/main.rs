@@ -6,3 +6,4 @@ mod errors;
 mod leadership;
 mod objects;
 mod parade;
+mod stopping;

@@ -131,3 +131,25 @@ async fn an_object_of_somebody_else_stops_the_whole_decision() {
             .is_none()
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_what_we_made_is_not_pruned() {
+    let world = World::start().await;
+    world.parade("spring", json!({"floats": ["dragon"]})).await;
+    world.until_floats(&["dragon"]).await;
+    let mut copy = world.maps.get("dragon").await.expect("there");
+    copy.metadata = ObjectMeta {
+        name: Some("backup".into()),
+        labels: copy.metadata.labels,
+        annotations: copy.metadata.annotations,
+        ..ObjectMeta::default()
+    };
+    world
+        .maps
+        .create(&PostParams::default(), &copy)
+        .await
+        .expect("created");
+    world.parade("spring", json!({"floats": ["whale"]})).await;
+    world.until_floats(&["backup", "whale"]).await;
+    world.condition("spring", "Ready", "Ready").await;
+}

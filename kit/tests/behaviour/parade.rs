@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use c5c3_kit::stop::Stopper;
 use c5c3_kit::{
-    Applied, Clusters, Controller, Decision, Fault, Finalizer, Kind, Loop, Metrics, Observed, Part, Reader,
-    Report, States, Stop, Wanted,
+    Applied, ClusterError, Clusters, Controller, Decision, Fault, Finalizer, Kind, Loop, Metrics, Observed,
+    Part, Reader, Report, States, Stop, Wanted,
 };
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{CustomResource, CustomResourceExt, ResourceExt};
+use kube::{Client, Config, CustomResource, CustomResourceExt, ResourceExt};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually};
+use tokio::task::JoinHandle;
 
 /// The schema accepts anything, so that the API server can hold what the type cannot.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
@@ -135,13 +136,28 @@ impl Controller for Parades {
     }
 
     async fn act(&self, action: &Move) -> Result<(), Trouble> {
-        let mut street = self.street.0.lock().expect("no test panics in here");
+        let change = |change: &dyn Fn(&mut BTreeSet<String>)| {
+            change(&mut self.street.0.lock().expect("no test panics in here"));
+        };
         match action {
             Move::Play(band) if band == "drunk" => return Err(Trouble::DrunkBand(band.clone())),
-            Move::Play(band) => street.insert(band.clone()),
+            Move::Play(band) => {
+                if band == "late" {
+                    change(&|street| {
+                        street.insert("on its way".to_owned());
+                    });
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                }
+                change(&|street| {
+                    street.insert(band.clone());
+                });
+            }
             // A stubborn band plays on.
-            Move::Hush(band) => band == "stubborn" || street.remove(band),
-        };
+            Move::Hush(band) if band == "stubborn" => {}
+            Move::Hush(band) => change(&|street| {
+                street.remove(band);
+            }),
+        }
         Ok(())
     }
 
@@ -169,11 +185,28 @@ pub struct World {
     pub metrics: Metrics,
     pub parades: Api<DynamicObject>,
     pub maps: Api<ConfigMap>,
-    _stopper: Stopper,
+    stopper: Stopper,
+    running: JoinHandle<Result<(), ClusterError>>,
+}
+
+/// What a world may lack.
+pub struct Lacks {
+    /// The kind that the controller looks after.
+    pub kind: bool,
+    /// The way to the other cluster.
+    pub away: bool,
 }
 
 impl World {
     pub async fn start() -> Self {
+        World::lacking(Lacks {
+            kind: false,
+            away: false,
+        })
+        .await
+    }
+
+    pub async fn lacking(lacks: Lacks) -> Self {
         let cluster = TestCluster::start().await;
         let mut crd = Parade::crd();
         for version in &mut crd.spec.versions {
@@ -187,18 +220,21 @@ impl World {
                             "properties": {"type": {"type": "string"}}}}}}}}}))
             .expect("a schema");
         }
-        cluster.install(&crd).await;
+        if !lacks.kind {
+            cluster.install(&crd).await;
+        }
         let namespace = cluster.namespace("parade").await;
         let away = TestCluster::another().await;
         away.make_namespace(&namespace).await;
-        let clusters = Clusters::of(cluster.client()).with(AWAY, away.client());
+        let other = if lacks.away { nowhere() } else { away.client() };
+        let clusters = Clusters::of(cluster.client()).with(AWAY, other);
         let (stopper, stop) = Stop::channel();
         let (street, metrics) = (Street::default(), Metrics::default());
         let controller = Parades {
             street: street.clone(),
         };
         let parade = Loop::new(controller, clusters, metrics.clone());
-        tokio::spawn(parade.in_namespace(Some(namespace.clone())).run(stop));
+        let running = tokio::spawn(parade.in_namespace(Some(namespace.clone())).run(stop));
         let resource = ApiResource::erase::<Parade>(&());
         World {
             parades: Api::namespaced_with(cluster.client(), &namespace, &resource),
@@ -208,8 +244,16 @@ impl World {
             namespace,
             street,
             metrics,
-            _stopper: stopper,
+            stopper,
+            running,
         }
+    }
+
+    /// Stops the controller and waits until it has ended.
+    pub async fn stop(self) {
+        self.stopper.stop();
+        let ended = tokio::time::timeout(Duration::from_secs(60), self.running).await;
+        ended.expect("in time").expect("no panic").expect("no error");
     }
 
     pub async fn parade(&self, name: &str, spec: Value) {
@@ -260,6 +304,14 @@ impl World {
         })
         .await;
     }
+}
+
+/// Leads to a port of loopback where nobody listens.
+fn nowhere() -> Client {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("an address");
+    let url = format!("http://{address}").parse().expect("a URL");
+    Client::try_from(Config::new(url)).expect("a client")
 }
 
 /// Names of what the controller made.

@@ -1,0 +1,38 @@
+//! A stop ends the loop, and cuts nothing off.
+
+use serde_json::json;
+use test_harness::eventually;
+
+use crate::parade::{Lacks, World};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pass_under_way_is_finished() {
+    let world = World::start().await;
+    world
+        .parade("spring", json!({"floats": [], "band": "late"}))
+        .await;
+    eventually("the band is on its way", async || {
+        world.street.playing().contains("on its way").then_some(())
+    })
+    .await;
+    let street = world.street.clone();
+    assert!(!street.playing().contains("late"));
+    world.stop().await;
+    assert!(street.playing().contains("late"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_ends_even_where_its_kind_was_never_listed() {
+    let world = World::lacking(Lacks {
+        kind: true,
+        away: false,
+    })
+    .await;
+    eventually("the watch has failed", async || {
+        let text = world.metrics.render();
+        text.contains("watch_errors_total{controller=\"parade\",kind=\"Parade\"}")
+            .then_some(())
+    })
+    .await;
+    world.stop().await;
+}
