@@ -67,6 +67,17 @@ pub fn spread(interval: Duration, chance: f64) -> Duration {
     interval.mul_f64(0.9 + chance.clamp(0.0, 1.0) / 5.0)
 }
 
+/// Longest time without a look at an object that waits for a moment: clocks jump, machines sleep.
+const LOOK: Duration = Duration::from_secs(900);
+const LATE: Duration = Duration::from_secs(10);
+
+/// When to look for something that is due after `wait`: never early and hardly late, but not all
+/// objects of the same moment at once.
+pub fn due(wait: Duration, chance: f64) -> Duration {
+    let wait = wait.min(LOOK);
+    wait + (wait / 10).min(LATE).mul_f64(chance.clamp(0.0, 1.0))
+}
+
 /// A client error in plain words.
 pub fn plain(error: &kube::Error) -> String {
     match error {
@@ -115,5 +126,14 @@ mod tests {
         assert_eq!(pause(u32::MAX, 0.0), Duration::from_secs(300));
         assert_eq!(pause(2, 1.0), Duration::from_millis(500));
         assert_eq!(spread(Duration::from_secs(10), 0.5), Duration::from_secs(10));
+    }
+
+    #[test]
+    fn what_is_due_is_neither_early_nor_late() {
+        let seconds = Duration::from_secs;
+        assert_eq!(due(seconds(10), 0.0), seconds(10));
+        assert_eq!(due(seconds(10), 1.0), seconds(11));
+        assert_eq!(due(seconds(800), 1.0), seconds(810));
+        assert_eq!(due(seconds(7 * 86_400), 0.0), seconds(900), "the clock may jump");
     }
 }

@@ -18,7 +18,7 @@ use crate::clusters::Clusters;
 use crate::conditions::{self, Ending, Failure, settle};
 use crate::controller::{Controller, Observed, Report};
 use crate::events::{Events, Note, on_change};
-use crate::fault::{Fault, Retry, pause, plain, spread};
+use crate::fault::{Fault, Retry, due, pause, plain};
 use crate::fields;
 use crate::index::Index;
 use crate::kinds::{Key, Kind, Reference};
@@ -163,7 +163,7 @@ fn finish<C: Controller>(
     ctx.metrics.passed(C::NAME, start.elapsed(), reason);
     let Some(Failed { failure, retry }) = failed else {
         lock(&ctx.failures).remove(key);
-        return again.map(|again| spread(again, rand::random()));
+        return again.map(|again| due(again, rand::random()));
     };
     tracing::warn!(controller = C::NAME, object = %key, reason = failure.reason, "{}", failure.message);
     match retry {

@@ -85,11 +85,15 @@ async fn one<K: Object>(api: &Api<K>, what: impl Fn() -> String, name: &str) -> 
     })
 }
 
+/// Of a kind that the cluster does not have there are no objects.
 async fn many<K: Object>(api: &Api<K>, labels: &str) -> Result<Vec<K>, ReadError> {
     let selected = ListParams::default().labels(labels);
-    let list = api.list(&selected).await.map_err(|source| ReadError {
-        what: format!("the list of {}", K::plural(&())),
-        source: Box::new(source),
-    })?;
-    Ok(list.items)
+    match api.list(&selected).await {
+        Ok(list) => Ok(list.items),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+        Err(source) => Err(ReadError {
+            what: format!("the list of {}", K::plural(&())),
+            source: Box::new(source),
+        }),
+    }
 }

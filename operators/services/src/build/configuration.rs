@@ -162,7 +162,14 @@ fn check_options<S: Subject>(subject: &S) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let name = S::DESCRIPTOR.name;
-    let unchecked = |why: String| Ok(Some(format!("extraConfig was not checked: {why}")));
+    let unchecked = |why: String| {
+        let known = c5c3_catalogue::releases();
+        let known = known.iter().filter_map(|release| Catalogue::load(release, name).ok());
+        let known: Vec<Catalogue> = known.collect();
+        config::refuse_secrets(&common.extra_config, &known, &subject.free_groups())
+            .map_err(Error::InvalidConfig)?;
+        Ok(Some(format!("extraConfig was not checked: {why}")))
+    };
     let Some(tag) = common.image.tag.as_deref() else {
         return unchecked("the image has a digest and no tag that tells its release".to_owned());
     };

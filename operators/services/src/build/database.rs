@@ -36,6 +36,10 @@ impl Account {
     }
 }
 
+/// The operator's own limit of ten is less than the pools of one pod. What counts is the server's
+/// `max_connections`.
+const CONNECTIONS: i32 = 10_000;
+
 /// None for a host that somebody else runs.
 pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Error> {
     let names = Names::of(subject);
@@ -59,6 +63,7 @@ pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Va
             json!({
                 "mariaDbRef": server, "name": account.username, "host": "%", "cleanupPolicy": "Delete",
                 "passwordSecretKeyRef": {"name": secret["metadata"]["name"], "key": "password"},
+                "maxUserConnections": CONNECTIONS,
             }),
         ));
         objects.push(secret);

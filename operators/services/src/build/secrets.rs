@@ -30,15 +30,13 @@ pub fn connections<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Err
         let password = value(facts, &database.secret_ref.name, "password")?;
         let host = match (&database.cluster_ref, &database.host) {
             (Some(cluster), _) => {
-                let galera = facts
-                    .databases
-                    .get(&cluster.name)
-                    .and_then(|server| server.spec.galera.as_ref());
-                let suffix = if galera.is_some_and(|galera| galera.enabled) {
-                    "-primary"
-                } else {
-                    ""
-                };
+                let server = facts.databases.get(&cluster.name).map(|server| &server.spec);
+                // Of several servers one takes writes: Galera, or replication.
+                let several = server.is_some_and(|server| {
+                    server.galera.as_ref().is_some_and(|galera| galera.enabled)
+                        || server.replicas.is_some_and(|replicas| replicas > 1)
+                });
+                let suffix = if several { "-primary" } else { "" };
                 format!("{}{suffix}.{namespace}.svc:3306", cluster.name)
             }
             (None, Some(host)) => format!("{host}:{}", database.port.unwrap_or(3306)),

@@ -64,6 +64,28 @@ pub fn check(extra: &ExtraConfig, catalogue: &Catalogue, free: &[&str]) -> Resul
     Ok(())
 }
 
+/// Secrets are refused whatever release the image has: an option that is one anywhere is one here.
+pub fn refuse_secrets(extra: &ExtraConfig, known: &[Catalogue], free: &[&str]) -> Result<(), ConfigError> {
+    for (group, options) in extra {
+        for option in options.keys() {
+            let secret = |catalogue: &Catalogue| {
+                catalogue
+                    .lookup(group, option)
+                    .is_ok_and(|found| found.option.secret)
+                    || free.contains(&group.as_str())
+                        && catalogue.groups_of(option).any(|(_, known)| known.secret)
+            };
+            if known.iter().any(secret) {
+                return Err(ConfigError::Secret {
+                    group: group.clone(),
+                    option: option.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

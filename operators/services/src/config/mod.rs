@@ -3,7 +3,7 @@
 mod check;
 mod ini;
 
-pub use check::{ConfigError, check};
+pub use check::{ConfigError, check, refuse_secrets};
 pub use ini::Ini;
 
 use serde_json::Value;

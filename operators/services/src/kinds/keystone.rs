@@ -95,6 +95,11 @@ const CREDENTIAL_MIGRATE: Step = Step::new(
     &[MANAGE, CONFIG[0], CONFIG[1], "credential_migrate"],
 );
 
+/// Keystone adds the version to its links itself.
+fn root(url: &str) -> &str {
+    url.trim_end_matches('/').trim_end_matches("/v3")
+}
+
 /// Keystone's own default, in seconds.
 const EXPIRATION: u64 = 3600;
 
@@ -150,7 +155,7 @@ impl Subject for Keystone {
             }
         }
         if let Some(url) = &self.spec.common.public_endpoint {
-            config.set("DEFAULT", "public_endpoint", url.trim_end_matches("/v3"));
+            config.set("DEFAULT", "public_endpoint", root(url));
         }
     }
 
