@@ -333,7 +333,9 @@ fn options_that_could_not_be_checked_are_said() {
         // Of a secret any release tells.
         seen.object.spec.common.extra_config =
             serde_json::from_value(json!({"keystone_authtoken": {"password": "hunter2"}})).expect("options");
-        let error = Services::<Glance>::decide(&seen).expect_err("refused").to_string();
+        let error = Services::<Glance>::decide(&seen)
+            .expect_err("refused")
+            .to_string();
         assert!(
             error.contains("extraConfig.keystone_authtoken.password: is a secret"),
             "{error}"

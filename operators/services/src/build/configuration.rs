@@ -164,7 +164,9 @@ fn check_options<S: Subject>(subject: &S) -> Result<Option<String>, Error> {
     let name = S::DESCRIPTOR.name;
     let unchecked = |why: String| {
         let known = c5c3_catalogue::releases();
-        let known = known.iter().filter_map(|release| Catalogue::load(release, name).ok());
+        let known = known
+            .iter()
+            .filter_map(|release| Catalogue::load(release, name).ok());
         let known: Vec<Catalogue> = known.collect();
         config::refuse_secrets(&common.extra_config, &known, &subject.free_groups())
             .map_err(Error::InvalidConfig)?;

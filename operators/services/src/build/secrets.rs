@@ -156,7 +156,10 @@ pub fn mask(text: &str, hidden: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::testing::{facts, keystone};
 
     #[test]
     fn every_long_line_of_a_secret_is_masked() {
@@ -168,5 +171,27 @@ mod tests {
         };
         let said = "cannot parse `key = AQBsecretsecret==` in line 2";
         assert_eq!(mask(said, &hidden(&facts)), "cannot parse `***` in line 2");
+    }
+
+    #[test]
+    fn of_several_servers_the_one_that_writes_is_asked() {
+        for (spec, host) in [
+            (json!({}), "mariadb.openstack.svc:3306"),
+            (json!({"replicas": 1}), "mariadb.openstack.svc:3306"),
+            (json!({"replicas": 2}), "mariadb-primary.openstack.svc:3306"),
+            (
+                json!({"galera": {"enabled": true}}),
+                "mariadb-primary.openstack.svc:3306",
+            ),
+        ] {
+            let mut facts = facts();
+            let server = facts.databases.get_mut("mariadb").expect("there");
+            server.spec = serde_json::from_value(spec.clone()).expect("a spec");
+            let values = connections(&keystone(), &facts).expect("connections");
+            assert!(
+                values.values().any(|url| url.contains(&format!("@{host}/"))),
+                "{spec}"
+            );
+        }
     }
 }

@@ -217,3 +217,20 @@ impl Subject for Keystone {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::root;
+
+    #[test]
+    fn links_have_the_version_once() {
+        for url in [
+            "https://id.example.org",
+            "https://id.example.org/",
+            "https://id.example.org/v3",
+            "https://id.example.org/v3/",
+        ] {
+            assert_eq!(root(url), "https://id.example.org");
+        }
+    }
+}
