@@ -145,7 +145,8 @@ pub struct RemoteArbiterSpec {
             "remoteCluster: set exactly one of name (a RemoteCluster) and spec (written here)",
         ),
         (
-            "has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name)",
+            "has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name) && \
+             (!has(self.spec) || !has(oldSelf.spec) || self.spec.__namespace__ == oldSelf.spec.__namespace__ && self.spec.accesskeyRef == oldSelf.spec.accesskeyRef)",
             "remoteCluster: a monitor does not move; delete this RemoteArbiter and make another",
         ),
     ])))]

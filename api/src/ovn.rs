@@ -147,15 +147,16 @@ pub struct OvnConnection {
 }
 
 /// Name and port of a Service.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OvnService {
     /// Name of the Service.
     #[schemars(schema_with = "schema::label")]
     pub name: String,
-    /// Port of the Service.
+    /// Port of the Service; that of the database when left out.
     #[schemars(range(min = 1, max = 65535))]
-    pub port: i32,
+    pub port: Option<i32>,
 }
 
 /// TLS between all parts.

@@ -75,16 +75,26 @@ pub fn host_ports(_: &mut SchemaGenerator) -> Schema {
         "minItems": 1,
         "maxItems": 16,
         "x-kubernetes-list-type": "set",
-        "items": { "type": "string", "pattern": HOST_PORT, "maxLength": 262 },
+        "items": {
+            "type": "string", "pattern": HOST_PORT, "maxLength": 262,
+            "x-kubernetes-validations": rules(&[(
+                "int(self.substring(self.lastIndexOf(':') + 1)) >= 1 && int(self.substring(self.lastIndexOf(':') + 1)) <= 65535",
+                "port: must be 1 to 65535; write host:port",
+            )]),
+        },
     })
 }
 
 /// An IPv4 or IPv6 address.
 pub fn ip(_: &mut SchemaGenerator) -> Schema {
-    pattern(
-        r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$",
-        45,
-    )
+    json_schema!({
+        "type": "string", "pattern": r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$",
+        "minLength": 1, "maxLength": 45,
+        "x-kubernetes-validations": rules(&[(
+            "isIP(self)",
+            "address: not an IPv4 or IPv6 address; write it like 10.0.0.1 or fd00::1",
+        )]),
+    })
 }
 
 /// A UUID as OpenStack writes it, with or without dashes.

@@ -71,6 +71,7 @@ pub struct ControlPlaneSpec {
     pub region: String,
     /// Database, message bus and caches.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub infrastructure: Infrastructure,
     /// The OpenStack services; one that is not named is deployed with its defaults.
     #[serde(default, skip_serializing_if = "is_default")]

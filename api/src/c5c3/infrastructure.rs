@@ -8,11 +8,14 @@ use serde_with::skip_serializing_none;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Infrastructure {
+    // Rules about changes are only asked where both sides have the field, so both have it.
     /// MariaDB Galera.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub database: DatabaseCluster,
     /// RabbitMQ.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub messaging: MessagingCluster,
     /// Memcached.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -21,6 +24,11 @@ pub struct Infrastructure {
     #[serde(default, skip_serializing_if = "is_default")]
     pub valkey: ValkeyCluster,
 }
+
+/// Size of a database volume of which nothing is said; a rule below has it too.
+pub const DATABASE_SIZE: &str = "100Gi";
+/// The same of RabbitMQ's operator.
+pub const MESSAGING_SIZE: &str = "10Gi";
 
 /// MariaDB Galera, or a database server of somebody else.
 #[skip_serializing_none]
@@ -40,11 +48,11 @@ pub struct Infrastructure {
         "infrastructure.database: a managed database and host cannot replace each other, the data would stay behind; restore it into a new ControlPlane",
     ),
     (
-        "!has(self.storageSize) || !has(oldSelf.storageSize) || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",
+        "quantity(has(self.storageSize) ? self.storageSize : '100Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '100Gi')) >= 0",
         "infrastructure.database.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
     ),
     (
-        "!has(oldSelf.storageClass) || (has(self.storageClass) && self.storageClass == oldSelf.storageClass)",
+        "has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
         "infrastructure.database.storageClass: cannot change, volumes do not move between classes; restore into a new ControlPlane",
     ),
 ])))]
@@ -59,7 +67,7 @@ pub struct DatabaseCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::name")]
     pub storage_class: Option<String>,
-    /// Size of each volume.
+    /// Size of each volume; 100Gi when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub storage_size: Option<String>,
@@ -82,8 +90,12 @@ pub struct DatabaseCluster {
         "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
     ),
     (
-        "!has(self.storageSize) || !has(oldSelf.storageSize) || quantity(self.storageSize).compareTo(quantity(oldSelf.storageSize)) >= 0",
+        "has(self.hosts) || has(oldSelf.hosts) || quantity(has(self.storageSize) ? self.storageSize : '10Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi')) >= 0",
         "infrastructure.messaging.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
+    ),
+    (
+        "has(self.hosts) || has(oldSelf.hosts) || has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
+        "infrastructure.messaging.storageClass: cannot change, volumes do not move between classes; drain into a new ControlPlane",
     ),
 ])))]
 pub struct MessagingCluster {
@@ -97,7 +109,7 @@ pub struct MessagingCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::name")]
     pub storage_class: Option<String>,
-    /// Size of each volume.
+    /// Size of each volume; 10Gi when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub storage_size: Option<String>,
@@ -168,4 +180,20 @@ pub struct Sentinel {
     /// Run sentinels.
     #[serde(default)]
     pub enabled: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_know_the_sizes_of_which_nothing_is_said() {
+        let schema = |schema: schemars::Schema| schema.to_value().to_string();
+        for (text, size) in [
+            (schema(schemars::schema_for!(DatabaseCluster)), DATABASE_SIZE),
+            (schema(schemars::schema_for!(MessagingCluster)), MESSAGING_SIZE),
+        ] {
+            assert_eq!(text.matches(&format!(": '{size}'")).count(), 2, "{text}");
+        }
+    }
 }

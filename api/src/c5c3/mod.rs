@@ -14,7 +14,8 @@ pub use credential_rotation::{
     CredentialRotation, CredentialRotationSpec, CredentialRotationStatus, RotationSchedule, RotationType,
 };
 pub use infrastructure::{
-    CacheCluster, DatabaseCluster, Infrastructure, MessagingCluster, Sentinel, ValkeyCluster,
+    CacheCluster, DATABASE_SIZE, DatabaseCluster, Infrastructure, MESSAGING_SIZE, MessagingCluster, Sentinel,
+    ValkeyCluster,
 };
 pub use secret_aggregate::{SecretAggregate, SecretAggregateSpec, SecretAggregateStatus, SecretSource};
 pub use services::{

@@ -90,6 +90,10 @@ impl OpenStackSource {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
+        "duration(self.resolution) >= duration('1s')",
+        "prometheus.resolution: use 1s or more",
+    ),
+    (
         "duration(self.resolution) <= duration(self.interval)",
         "prometheus.resolution: must not be above interval",
     ),

@@ -193,7 +193,7 @@ fn rules_name_a_field_and_the_way_out() {
             let message = rule.get("message").and_then(Value::as_str).unwrap_or_default();
             let field = message.split(':').next().unwrap_or_default();
             assert!(
-                message.contains(": ") && !field.contains(' ') || field.contains(", "),
+                message.contains(": ") && (!field.contains(' ') || field.contains(", ")),
                 "{path}: {message}"
             );
         }

@@ -1,6 +1,6 @@
 //! Database, message bus and caches: clusters of our own, or hosts of somebody else.
 
-use c5c3_api::c5c3::{MessagingCluster, ValkeyCluster};
+use c5c3_api::c5c3::{DATABASE_SIZE, MessagingCluster, ValkeyCluster};
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ fn object(draft: &Draft<'_>, version: &str, kind: &str, name: &str, spec: &Value
 fn mariadb(draft: &Draft<'_>) -> Value {
     let database = &draft.spec.infrastructure.database;
     let replicas = database.replicas.unwrap_or(REPLICAS);
-    let size = database.storage_size.as_deref().unwrap_or("100Gi");
+    let size = database.storage_size.as_deref().unwrap_or(DATABASE_SIZE);
     let mut spec = json!({
         "replicas": replicas,
         "rootPasswordSecretKeyRef": {"name": "mariadb-root", "key": "password", "generate": true},
