@@ -80,9 +80,11 @@ pub fn say_aside(line: &str) {
 /// Prints to standard output.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+        _ => error.into(),
+    })
 }
 
 pub fn print_table(table: &Table) -> Result<(), Failure> {

@@ -88,7 +88,9 @@ fn what_is_not_there_exits_3_and_bad_arguments_2() {
     assert_eq!(code, 3);
     assert!(err.contains("c5c3 crds -o table"), "{err}");
     assert_eq!(c5c3(&["crds", "-o", "xml"]).0, 2);
-    assert_eq!(c5c3(&["operator", "control-plane", "--cluster", "x"]).0, 2);
+    for cluster in ["x", "home=x"] {
+        assert_eq!(c5c3(&["operator", "control-plane", "--cluster", cluster]).0, 2);
+    }
     assert_eq!(c5c3(&["operator", "control-plane", "--log", "=x=,"]).0, 2);
 }
 
@@ -103,15 +105,23 @@ fn an_operator_without_a_cluster_says_what_to_do() {
 fn an_operator_whose_server_does_not_answer_exits_4() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("kubeconfig");
-    // Port 9 on loopback: nobody listens.
-    let kubeconfig = "{apiVersion: v1, kind: Config, current-context: a, \
-        contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {}}], \
-        clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]}";
-    std::fs::write(&path, kubeconfig).expect("writes");
+    // One accepts and says nothing; on port 9 of loopback nobody listens.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let quiet = silent.local_addr().expect("an address").port();
+    for port in [quiet, 9] {
+        let kubeconfig = format!(
+            "{{apiVersion: v1, kind: Config, current-context: a, \
+            contexts: [{{name: a, context: {{cluster: a, user: a}}}}], users: [{{name: a, user: {{}}}}], \
+            clusters: [{{name: a, cluster: {{server: 'http://127.0.0.1:{port}'}}}}]}}"
+        );
+        std::fs::write(&path, kubeconfig).expect("writes");
+        let path = path.to_str().expect("UTF-8");
+        let (code, _, err) = c5c3(&["operator", "control-plane", "--kubeconfig", path, "--wait", "0"]);
+        assert_eq!(code, 4, "{err}");
+        assert!(err.contains("no answer from the API server"), "{err}");
+    }
+    drop(silent);
     let path = path.to_str().expect("UTF-8");
-    let (code, _, err) = c5c3(&["operator", "control-plane", "--kubeconfig", path, "--wait", "0"]);
-    assert_eq!(code, 4, "{err}");
-    assert!(err.contains("no answer from the API server"), "{err}");
     let (code, _, err) = c5c3(&[
         "operator",
         "control-plane",

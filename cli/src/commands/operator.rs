@@ -10,7 +10,7 @@ use c5c3_control_plane as control_plane;
 use c5c3_kit::fault::plain;
 use c5c3_kit::lease::{Candidate, Terms};
 use c5c3_kit::serve::Endpoint;
-use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
+use c5c3_kit::{Clusters, HOME, Metrics, Stop, telemetry};
 use clap::{Args, Subcommand};
 
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ enum Operator {
     /// ControlPlane, CredentialRotation and SecretAggregate.
     #[command(after_help = "Examples:
   c5c3 operator control-plane --context production
-  c5c3 operator control-plane --cluster edge=edge-1      with a second cluster, called edge")]
+  c5c3 operator control-plane --leader-elect --lease-namespace c5c3-system")]
     ControlPlane(Shared),
     /// Keystone, Glance and Placement.
     #[command(after_help = "Examples:
@@ -53,9 +53,10 @@ const OF_SERVICES: &[&str] = &[
     "keystone.openstack.c5c3.io",
     "glance.openstack.c5c3.io",
     "placement.openstack.c5c3.io",
-    "k8s.mariadb.com",
-    "memcached.c5c3.io",
 ];
+
+/// Groups of others that bring databases and caches. A cloud on servers of somebody else needs none.
+const OF_BACKENDS: &[&str] = &["k8s.mariadb.com", "memcached.c5c3.io"];
 
 impl Operator {
     fn name(&self) -> &'static str {
@@ -110,8 +111,9 @@ struct Shared {
     /// Context of the cluster that holds the objects [default: the current one]
     #[arg(long)]
     context: Option<String>,
+    // Shown when there is an operator that works in several clusters.
     /// Another cluster, by a context of the same kubeconfig; may be repeated.
-    #[arg(long = "cluster", value_name = "NAME=CONTEXT", value_parser = named_context)]
+    #[arg(hide = true, long = "cluster", value_name = "NAME=CONTEXT", value_parser = named_context)]
     clusters: Vec<(String, String)>,
     /// Look after one namespace only.
     #[arg(long, short)]
@@ -135,6 +137,7 @@ struct Shared {
 
 fn named_context(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
+        Some((name, _)) if name == HOME => Err(format!("{HOME} is the cluster of --context: use another name")),
         Some((name, context)) if !name.is_empty() && !context.is_empty() => {
             Ok((name.to_owned(), context.to_owned()))
         }
@@ -206,25 +209,41 @@ fn lacking(groups: &[&str]) -> String {
     format!("the cluster has {}", parts.join("; and "))
 }
 
+/// Every server gets this long for an answer.
+const ANSWER: Duration = Duration::from_secs(5);
+
 /// Waits until the API server answers and has the groups; `false` when the stop came first.
 async fn served(
     clusters: &Clusters,
-    groups: &[&str],
+    groups: &[&'static str],
     patience: Duration,
     stop: &Stop,
 ) -> Result<bool, Failure> {
     let start = Instant::now();
     loop {
-        let missing = match clusters.home().list_api_groups().await {
-            Ok(list) => {
-                let has = |group: &&&str| list.groups.iter().any(|g| g.name == **group);
-                let missing: Vec<&str> = groups.iter().filter(|group| !has(group)).copied().collect();
+        let left = patience.saturating_sub(start.elapsed()).max(ANSWER);
+        let answer = tokio::select! {
+            () = stop.requested() => return Ok(false),
+            answer = tokio::time::timeout(left, clusters.home().list_api_groups()) => answer,
+        };
+        let missing = match answer {
+            Ok(Ok(list)) => {
+                let without = |groups: &[&'static str]| -> Vec<&'static str> {
+                    let has = |group: &str| list.groups.iter().any(|g| g.name == group);
+                    groups.iter().copied().filter(|group| !has(group)).collect()
+                };
+                let missing = without(groups);
                 if missing.is_empty() {
+                    let others = without(OF_BACKENDS);
+                    if !others.is_empty() {
+                        tracing::warn!("{}, unless all are run by somebody else", lacking(&others));
+                    }
                     return Ok(true);
                 }
                 lacking(&missing)
             }
-            Err(error) => format!("no answer from the API server: {}", plain(&error)),
+            Ok(Err(error)) => format!("no answer from the API server: {}", plain(&error)),
+            Err(_) => format!("no answer from the API server within {} s", left.as_secs()),
         };
         if start.elapsed() >= patience {
             return Err(Failure::NotReady(missing));

@@ -1,7 +1,5 @@
 //! `c5c3 logs SERVICE`.
 
-use std::io::Write;
-
 use clap::Args;
 use futures::{AsyncBufReadExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
@@ -11,7 +9,7 @@ use kube::{Api, ResourceExt};
 use crate::cloud::access::Target;
 use crate::commands::block_on;
 use crate::failure::Failure;
-use crate::output::say_aside;
+use crate::output::{print, say_aside};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,11 +112,10 @@ async fn follow(
         Err(error) => return Err(error.into()),
     };
     while let Some(line) = lines.try_next().await? {
-        let mut out = std::io::stdout().lock();
         if several {
-            writeln!(out, "{pod}: {line}")?;
+            print(&format!("{pod}: {line}\n"))?;
         } else {
-            writeln!(out, "{line}")?;
+            print(&format!("{line}\n"))?;
         }
     }
     Ok(())

@@ -27,6 +27,8 @@ use crate::roles::{self, Role};
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The name server would say each question that it answers.
+/// The longest that a stop waits for passes under way.
+const LAST_PASSES: Duration = Duration::from_secs(5);
 const LOG: &str = "info,hickory_server=warn";
 
 #[derive(Args)]
@@ -53,14 +55,19 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     };
     let mut say = say;
     let mut running = Running::start(&options, &mut say).await?;
+    let mut operators = None;
     if !arguments.cluster_only {
         say("installs the kinds of CobaltCore");
         install(&running.client()).await?;
-        tokio::spawn(operate(Crew::of(&running), stop.clone()));
+        operators = Some(tokio::spawn(operate(Crew::of(&running), stop.clone())));
     }
     running.ready(PATIENCE, &mut say).await?;
     running.announce()?;
     stop.requested().await;
+    // Passes under way are finished while there is an API server to tell.
+    if let Some(operators) = operators {
+        let _ = tokio::time::timeout(LAST_PASSES, operators).await;
+    }
     running.stop().await;
     Ok(())
 }
