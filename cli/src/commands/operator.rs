@@ -137,7 +137,9 @@ struct Shared {
 
 fn named_context(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, _)) if name == HOME => Err(format!("{HOME} is the cluster of --context: use another name")),
+        Some((name, _)) if name == HOME => {
+            Err(format!("{HOME} is the cluster of --context: use another name"))
+        }
         Some((name, context)) if !name.is_empty() && !context.is_empty() => {
             Ok((name.to_owned(), context.to_owned()))
         }

@@ -1,19 +1,20 @@
 //! Sessions with command-line programs against an embedded server.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::pin::Pin;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, Command};
 
 use crate::{Embedded, tools};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// kubectl or helm with a server, and a home of its own: no settings or caches of the machine.
+/// kubectl, helm or c5c3 with a server, and a home of its own: no settings or caches of the machine.
 pub struct Session {
     program: PathBuf,
     kubeconfig: PathBuf,
@@ -31,7 +32,11 @@ pub struct Said {
 impl Session {
     pub fn new(program: &str, embedded: &Embedded) -> anyhow::Result<Self> {
         Ok(Self {
-            program: tools::tool(program)?,
+            program: if program == "c5c3" {
+                tools::c5c3()?
+            } else {
+                tools::tool(program)?
+            },
             kubeconfig: embedded.server.kubeconfig_path().to_path_buf(),
             home: tempfile::tempdir()?,
         })
@@ -117,20 +122,35 @@ impl Session {
             .stdout(Stdio::piped())
             .spawn()?;
         let out = child.stdout.take().context("no output")?;
-        Ok(Stream {
-            child,
-            lines: BufReader::new(out).lines(),
-        })
+        Ok(Stream::of(child, Box::pin(out)))
+    }
+
+    /// The same with its log, which is beside the output.
+    pub fn log(&self, arguments: &[&str]) -> anyhow::Result<Stream> {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let log = child.stderr.take().context("no log")?;
+        Ok(Stream::of(child, Box::pin(log)))
     }
 }
 
 /// A command under way; dropping it ends it.
 pub struct Stream {
     child: Child,
-    lines: Lines<BufReader<ChildStdout>>,
+    lines: Lines<BufReader<Words>>,
 }
 
+type Words = Pin<Box<dyn AsyncRead + Send>>;
+
 impl Stream {
+    fn of(child: Child, said: Words) -> Self {
+        let lines = BufReader::new(said).lines();
+        Self { child, lines }
+    }
+
     /// Waits for a line that contains the text.
     pub async fn until(&mut self, text: &str) -> anyhow::Result<String> {
         let find = async {
@@ -144,6 +164,15 @@ impl Stream {
         tokio::time::timeout(PATIENCE, find)
             .await
             .with_context(|| format!("{text:?} did not come"))?
+    }
+
+    /// Asks it to end, and waits until it has: as Kubernetes ends a container.
+    pub async fn terminate(mut self) -> anyhow::Result<ExitStatus> {
+        let id = self.child.id().context("it has ended")?;
+        let asked = Command::new("kill").arg(id.to_string()).status().await?;
+        anyhow::ensure!(asked.success(), "kill {id}: {asked}");
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        Ok(ended.with_context(|| format!("it did not end in {PATIENCE:?}"))??)
     }
 
     pub async fn end(mut self) -> anyhow::Result<()> {

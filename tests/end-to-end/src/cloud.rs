@@ -23,20 +23,8 @@ static TURN: Mutex<()> = Mutex::new(());
 impl Cloud {
     /// A place for a cluster; nothing runs yet.
     pub fn new() -> anyhow::Result<Self> {
-        // target/<profile>/deps/<test>-… lies beside target/<profile>/c5c3.
-        let own = std::env::current_exe()?;
-        let profile = own
-            .parent()
-            .and_then(Path::parent)
-            .context("a target directory")?;
-        let program = profile.join("c5c3");
-        ensure!(
-            program.is_file(),
-            "{} is missing: run 'cargo build -p c5c3'",
-            program.display()
-        );
         Ok(Self {
-            program,
+            program: tools::c5c3()?,
             directory: tempfile::tempdir()?,
             // A test that failed leaves nothing behind that the next one could see.
             _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),

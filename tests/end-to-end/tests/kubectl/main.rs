@@ -1,6 +1,7 @@
 //! A real kubectl cannot tell the embedded server from Kubernetes.
 
 mod access;
+mod operators;
 mod reading;
 mod writing;
 
