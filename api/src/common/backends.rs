@@ -93,6 +93,7 @@ pub struct Messaging {
 }
 
 /// How a service proves who it is to Keystone.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeystoneAuth {
@@ -101,6 +102,27 @@ pub struct KeystoneAuth {
     pub auth_url: String,
     /// Where the application credential is.
     pub app_credential_ref: AppCredentialRef,
+    /// Certificates that vouch for Keystone, where those of the image do not.
+    pub ca_secret_ref: Option<CaRef>,
+}
+
+/// One key of a Secret, with certificates in PEM.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CaRef {
+    /// Name of the Secret.
+    #[schemars(schema_with = "schema::name")]
+    pub name: String,
+    /// Key in the Secret.
+    #[serde(default = "CaRef::ca_crt")]
+    #[schemars(schema_with = "schema::data_key")]
+    pub key: String,
+}
+
+impl CaRef {
+    fn ca_crt() -> String {
+        "ca.crt".to_owned()
+    }
 }
 
 /// The Secret of an application credential.

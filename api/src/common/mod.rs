@@ -6,7 +6,7 @@ mod references;
 mod service;
 pub(crate) use service::extra_config;
 
-pub use backends::{AppCredentialRef, Cache, Database, KeystoneAuth, Messaging};
+pub use backends::{AppCredentialRef, CaRef, Cache, Database, KeystoneAuth, Messaging};
 pub use duration::{DurationError, parse_duration};
 pub use references::{Image, LocalRef, ObjectRef, SecretKeyRef};
 pub use service::{

@@ -21,6 +21,9 @@ pub async fn read(client: &Client, namespace: &str) -> Result<Login, Failure> {
     let planes: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
     let plane = planes.list(&Default::default()).await?.items.into_iter().next();
     let plane = plane.ok_or_else(|| Failure::NotFound(no_cloud(namespace)))?;
+    if let Some(elsewhere) = elsewhere(&plane) {
+        return Err(Failure::NotFound(elsewhere));
+    }
     let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let password = secrets
         .get_opt(ADMIN)
@@ -36,6 +39,18 @@ pub async fn read(client: &Client, namespace: &str) -> Result<Login, Failure> {
         release: plane.spec.open_stack_release.clone(),
         variables: variables(&plane, namespace, password),
     })
+}
+
+/// Whose Keystone it is, when it is not the cloud's own: the login is theirs.
+fn elsewhere(plane: &ControlPlane) -> Option<String> {
+    if plane.spec.services.keystone.common.enabled {
+        return None;
+    }
+    let login = plane.spec.korc.cloud_credentials_ref.as_ref()?;
+    Some(format!(
+        "Keystone is run by somebody else: log in as in clouds.yaml of Secret {}, cloud {}",
+        login.secret_name, login.cloud_name
+    ))
 }
 
 fn variables(plane: &ControlPlane, namespace: &str, password: String) -> Vec<(&'static str, String)> {
@@ -70,6 +85,25 @@ pub fn exports(login: &Login) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_keystone_of_somebody_else_has_a_login_of_its_own() {
+        let plane = |spec: serde_json::Value| -> ControlPlane {
+            let object = serde_json::json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+                "metadata": {"name": "cloud"}, "spec": spec});
+            serde_json::from_value(object).expect("a ControlPlane")
+        };
+        let theirs = plane(
+            serde_json::json!({"openStackRelease": "2025.2", "services": {"keystone": {"enabled": false}},
+            "korc": {"cloudCredentialsRef": {"secretName": "theirs", "cloudName": "prod"}}}),
+        );
+        let said = elsewhere(&theirs).expect("said");
+        assert!(said.contains("Secret theirs, cloud prod"), "{said}");
+        assert_eq!(
+            elsewhere(&plane(serde_json::json!({"openStackRelease": "2025.2"}))),
+            None
+        );
+    }
 
     #[test]
     fn any_password_survives_the_shell() {

@@ -43,6 +43,8 @@ pub enum Error {
         value: &'static str,
         way_out: &'static str,
     },
+    #[error("Secret {secret} has no certificate in {key}: it must hold PEM, as in a file ca.crt")]
+    NoCertificate { secret: String, key: String },
     #[error("database: neither clusterRef nor host is set")]
     NoDatabase,
     #[error("Secret {secret}: {error}; restore it from a backup, or delete it to start with new keys")]
@@ -97,6 +99,7 @@ impl Fault for Error {
             | Error::NameNotUsable(_)
             | Error::SecretMissing(_)
             | Error::KeyMissing { .. }
+            | Error::NoCertificate { .. }
             | Error::Unreadable(_) => None,
         }
     }

@@ -415,3 +415,27 @@ fn an_account_stays_while_a_pod_uses_its_password() {
     take_deployments(&mut seen);
     assert_eq!(stays(&seen), 0);
 }
+
+#[test]
+fn a_keystone_with_its_own_authority_is_trusted() {
+    let mut glance: Glance = glance(json!({"backend": "file"}));
+    glance.spec.keystone.ca_secret_ref =
+        serde_json::from_value(json!({"name": "keystone-ca", "key": "cacert"})).expect("a reference");
+    let mut seen = observed(glance, facts());
+    let config = object(&seen, "ConfigMap").expect("there")["data"].clone();
+    let text = config["glance-api.conf"].as_str().expect("text");
+    assert!(text.contains("cafile = /etc/glance/keystone-ca.crt"), "{text}");
+    assert_eq!(
+        config["keystone-ca.crt"], "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+        "and no key"
+    );
+    let secret = seen.facts.secrets.get_mut("keystone-ca").expect("there");
+    secret.insert("cacert".to_owned(), b"no PEM".to_vec());
+    let error = Services::<Glance>::decide(&seen)
+        .expect_err("refused")
+        .to_string();
+    assert!(
+        error.contains("Secret keystone-ca has no certificate in cacert"),
+        "{error}"
+    );
+}

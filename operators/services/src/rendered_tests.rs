@@ -32,6 +32,9 @@ fn in_full<S: Subject>(subject: &S) -> S {
     spec["logging"] = json!({"level": "WARNING", "format": "json"});
     spec["policyOverrides"] = json!({"rules": {"a": "!"}});
     spec["publicEndpoint"] = "https://cloud.example.org/v3".into();
+    if spec["keystone"].is_object() {
+        spec["keystone"]["caSecretRef"] = json!({"name": "keystone-ca", "key": "cacert"});
+    }
     spec["cache"] = json!({"clusterRef": {"name": "memcached"}, "backend": "oslo_cache.memcache_pool"});
     serde_json::from_value(object).expect("reads")
 }

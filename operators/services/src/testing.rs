@@ -71,6 +71,10 @@ pub fn secret(values: &[(&str, &str)]) -> SecretData {
 }
 
 /// All is well with what the services need.
+/// A certificate with a key beside it, which is nobody's business.
+pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n\
+    -----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\n";
+
 pub fn facts() -> Facts {
     let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let credential = [
@@ -88,6 +92,7 @@ pub fn facts() -> Facts {
             secret(&[("username", "service"), ("password", "pw12")]),
         ),
         ("service-app", secret(&credential)),
+        ("keystone-ca", secret(&[("cacert", AUTHORITY)])),
         ("s3", secret(&[("accessKey", "ak12"), ("secretKey", "sk12")])),
         (
             "ceph",

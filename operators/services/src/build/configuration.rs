@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_api::common::CaRef;
 use c5c3_catalogue::{Catalogue, Release};
 use serde_json::{Value, json};
 
@@ -70,6 +71,12 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
             files.insert(format!("{}-uwsgi.ini", process.name), text);
         }
     }
+    let authority = subject
+        .keystone()
+        .and_then(|keystone| keystone.ca_secret_ref.as_ref());
+    if let Some(authority) = authority {
+        files.insert(kinds::CA_FILE.to_owned(), certificates(authority, facts)?);
+    }
     if let Some(overrides) = &common.policy_overrides {
         files.insert("policy.yaml".to_owned(), policy(overrides, facts)?);
     }
@@ -105,6 +112,25 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
     })
 }
 
+/// Only the certificates of a file: they are public, and a key beside them stays where it is.
+fn certificates(authority: &CaRef, facts: &Facts) -> Result<String, Error> {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----";
+    let text = secrets::value(facts, &authority.name, &authority.key)?;
+    let all: String = text
+        .split(BEGIN)
+        .skip(1)
+        .filter_map(|part| Some(format!("{BEGIN}{}{END}\n", part.split_once(END)?.0)))
+        .collect();
+    if all.is_empty() {
+        return Err(Error::NoCertificate {
+            secret: authority.name.clone(),
+            key: authority.key.clone(),
+        });
+    }
+    Ok(all)
+}
+
 /// Every option of the service: the release's, the spec's, those of extraConfig over them.
 pub fn options<S: Subject>(subject: &S, facts: &Facts) -> Result<Ini, Error> {
     let mut ini = Ini::default();
@@ -119,7 +145,7 @@ pub fn options<S: Subject>(subject: &S, facts: &Facts) -> Result<Ini, Error> {
         }
         if let Some(keystone) = subject.keystone() {
             let list = servers.as_ref().map(|servers| servers.list.as_str());
-            kinds::authtoken(&mut ini, keystone, list);
+            kinds::authtoken(&mut ini, S::DESCRIPTOR.name, keystone, list);
         }
     }
     subject.configure(&mut ini, servers.as_ref());

@@ -78,6 +78,10 @@ pub fn secret_names<S: Subject>(subject: &S) -> BTreeSet<String> {
     let keystone = subject
         .keystone()
         .map(|keystone| keystone.app_credential_ref.secret_name.clone());
+    let authority = subject
+        .keystone()
+        .and_then(|keystone| keystone.ca_secret_ref.as_ref());
+    let authority = authority.map(|authority| authority.name.clone());
     let tasks = extras
         .after_schema
         .iter()
@@ -90,6 +94,7 @@ pub fn secret_names<S: Subject>(subject: &S) -> BTreeSet<String> {
     databases
         .chain(messaging)
         .chain(keystone)
+        .chain(authority)
         .chain(tasks)
         .chain(options)
         .chain(volumes)

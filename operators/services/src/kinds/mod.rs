@@ -72,9 +72,15 @@ pub(crate) fn messaging(config: &mut Ini) {
         .set("oslo_messaging_notifications", "driver", "noop");
 }
 
+/// Certificates that vouch for Keystone, beside the configuration.
+pub(crate) const CA_FILE: &str = "keystone-ca.crt";
+
 /// How a service checks tokens: it logs in with its application credential.
-pub(crate) fn authtoken(config: &mut Ini, keystone: &KeystoneAuth, memcached: Option<&str>) {
+pub(crate) fn authtoken(config: &mut Ini, service: &str, keystone: &KeystoneAuth, memcached: Option<&str>) {
     let group = "keystone_authtoken";
+    if keystone.ca_secret_ref.is_some() {
+        config.set(group, "cafile", format!("/etc/{service}/{CA_FILE}"));
+    }
     config
         .set(group, "www_authenticate_uri", &keystone.auth_url)
         .set(group, "auth_url", &keystone.auth_url)
