@@ -3,6 +3,7 @@
 //! The images are built first; that takes minutes once, then nothing.
 
 mod ha;
+mod leaks;
 mod lifecycle;
 mod objects;
 mod small;

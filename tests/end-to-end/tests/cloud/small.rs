@@ -6,6 +6,7 @@ use anyhow::{Context, bail, ensure};
 use end_to_end::cloud::Cloud;
 use serde_json::Value;
 
+use crate::leaks::nothing_secret_is_open;
 use crate::objects::{versions, writes};
 
 /// A stretch in which nothing is asked for: longer than every poll of ours. `make soak` makes it ten minutes.
@@ -108,55 +109,6 @@ fn it_says_how_it_is(cloud: &Cloud) -> anyhow::Result<()> {
     );
     ensure!(!cloud.c5c3_here("logs", &["keystone"])?.is_empty());
     Ok(())
-}
-
-fn nothing_secret_is_open(cloud: &Cloud) -> anyhow::Result<()> {
-    let secrets: Value =
-        serde_json::from_str(&cloud.kubectl(&["-n", "openstack", "get", "secrets", "-o", "json"], "")?)?;
-    let kinds = "configmaps,pods,jobs,deployments,statefulsets,events,controlplanes,keystones,glances,placements,\
-        mariadbs,users.openstack.k-orc.cloud,roleassignments,applicationcredentials,credentialrotations";
-    let open = cloud.kubectl(&["-n", "openstack", "get", kinds, "-o", "yaml"], "")?;
-    let log = std::fs::read_to_string(cloud.state().join("c5c3.log"))?;
-    let mut looked_at = 0;
-    for secret in secrets["items"].as_array().into_iter().flatten() {
-        for (key, value) in secret["data"].as_object().into_iter().flatten() {
-            if !key.to_lowercase().contains("password") && !key.ends_with("_secret") {
-                continue;
-            }
-            let value = value.as_str().unwrap_or_default();
-            let plain = String::from_utf8(unbase64(value)).unwrap_or_default();
-            if plain.len() < 8 {
-                continue;
-            }
-            looked_at += 1;
-            let name = &secret["metadata"]["name"];
-            ensure!(
-                !open.contains(&plain) && !open.contains(value),
-                "{name} {key} is open"
-            );
-            ensure!(!log.contains(&plain), "{name} {key} is in the log");
-        }
-    }
-    ensure!(looked_at >= 6, "only {looked_at} passwords found");
-    Ok(())
-}
-
-fn unbase64(text: &str) -> Vec<u8> {
-    let digit = |byte: u8| match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let bits = text.bytes().filter(|byte| *byte != b'=').flat_map(|byte| {
-        let digit = digit(byte);
-        (0..6).rev().map(move |bit| digit >> bit & 1)
-    });
-    let bits: Vec<u8> = bits.collect();
-    bits.chunks_exact(8)
-        .map(|byte| byte.iter().fold(0, |all, bit| all << 1 | bit))
-        .collect()
 }
 
 fn pods(cloud: &Cloud) -> anyhow::Result<String> {
