@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -35,6 +36,7 @@ pub struct Worker {
     pod: watch::Sender<Arc<Pod>>,
     poke: Arc<Notify>,
     refresh: Arc<Notify>,
+    done: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -48,11 +50,20 @@ impl Worker {
     pub fn start(host: Arc<Host>, pod: Pod) -> Self {
         let (tell, told) = watch::channel(Arc::new(pod));
         let (poke, refresh) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let task = tokio::spawn(watch_over(host, told, poke.clone(), refresh.clone()));
+        let done = Arc::new(AtomicBool::new(false));
+        let (end, work) = (
+            done.clone(),
+            watch_over(host, told, poke.clone(), refresh.clone()),
+        );
+        let task = tokio::spawn(async move {
+            work.await;
+            end.store(true, Ordering::Release);
+        });
         Self {
             pod: tell,
             poke,
             refresh,
+            done,
             task,
         }
     }
@@ -72,9 +83,15 @@ impl Worker {
         self.refresh.notify_one();
     }
 
-    /// The pod is gone and the worker has nothing left to do.
+    /// The pod is gone and the worker has nothing left to do. One that broke is not finished:
+    /// its pod must not be taken for one that nobody knows.
     pub fn finished(&self) -> bool {
-        self.task.is_finished()
+        self.done.load(Ordering::Acquire)
+    }
+
+    /// Nobody works any more, for whatever reason.
+    pub fn ended(&self) -> bool {
+        self.finished() || self.task.is_finished()
     }
 }
 
