@@ -306,6 +306,10 @@ impl Engine {
                     let changed = self.world.forget(&target.kind, &target.key);
                     self.enqueue(changed);
                 }
+                Ok(Learned::Taken) => {
+                    tracing::debug!(?task, "the name is taken, trying again");
+                    failed = true;
+                }
                 Ok(Learned::Nothing) => {}
                 Err(error) => {
                     // What is known is outdated: the watch will tell, and then it is decided again.
@@ -323,7 +327,7 @@ impl Engine {
 
     fn tell(&mut self, task: &Task, tale: &Tale, outcome: &Result<Learned, Failure>) {
         let told = match outcome {
-            Ok(Learned::Nothing) => None,
+            Ok(Learned::Nothing | Learned::Taken) => None,
             Ok(Learned::Object(object)) => {
                 self.world.refused.remove(tale.owner());
                 tale.done(object.pointer("/metadata/name").and_then(|name| name.as_str()))

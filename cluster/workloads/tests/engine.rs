@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver::{Config, Server};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -275,5 +275,50 @@ async fn pods_refused_for_ever_hold_nobody_else_up() {
         .make(deployments.clone(), deployment("second", good))
         .await;
     eventually("a pod of another", || async { cluster.pods().await.len() == 1 }).await;
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn sets_that_come_again_take_over_what_was_left() {
+    let cluster = Cluster::start().await;
+    cluster
+        .make(Api::<Node>::all(cluster.client.clone()), node())
+        .await;
+    let template = |name: &str| json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = |name: &str| json!({"selector": {"matchLabels": {"app": name}}, "template": template(name)});
+    let daemons: Api<DaemonSet> = cluster.api();
+    let members: Api<StatefulSet> = cluster.api();
+    for round in 0..2 {
+        let daemon = json!({"metadata": {"name": "agent"}, "spec": spec("agent")});
+        let member = json!({"metadata": {"name": "db"}, "spec": spec("db")});
+        cluster.make(daemons.clone(), daemon).await;
+        cluster.make(members.clone(), member).await;
+        let uids = [
+            daemons.get("agent").await.expect("the set").uid(),
+            members.get("db").await.expect("the set").uid(),
+        ];
+        eventually("a pod of each, of this round's sets", || async {
+            let pods = cluster.pods().await;
+            let owners = pods.iter().flat_map(ResourceExt::owner_references);
+            let owners: Vec<_> = owners.map(|owner| Some(owner.uid.clone())).collect();
+            owners.len() == 2 && uids.iter().all(|uid| owners.contains(uid))
+        })
+        .await;
+        if round == 0 {
+            daemons
+                .delete("agent", &DeleteParams::orphan())
+                .await
+                .expect("deleted");
+            members
+                .delete("db", &DeleteParams::orphan())
+                .await
+                .expect("deleted");
+            eventually("both sets are gone", || async {
+                let agent = daemons.get_opt("agent").await.expect("an answer");
+                agent.is_none() && members.get_opt("db").await.expect("an answer").is_none()
+            })
+            .await;
+        }
+    }
     cluster.end().await;
 }
