@@ -37,15 +37,15 @@ pub struct Desk {
 
 #[async_trait]
 impl Objects for Desk {
-    async fn config_map(&self, _: &str, name: &str) -> Result<Option<ConfigMap>> {
+    async fn config_map(&self, _: &Pod, name: &str) -> Result<Option<ConfigMap>> {
         Ok(self.config_maps.lock().unwrap().get(name).cloned())
     }
 
-    async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
+    async fn secret(&self, _: &Pod, name: &str) -> Result<Option<Secret>> {
         Ok(self.secrets.lock().unwrap().get(name).cloned())
     }
 
-    async fn claim(&self, _: &str, name: &str) -> Result<Option<PathBuf>> {
+    async fn claim(&self, _: &Pod, name: &str) -> Result<Option<PathBuf>> {
         Ok(self.claims.lock().unwrap().get(name).cloned())
     }
 
