@@ -95,6 +95,12 @@ impl Worker {
     }
 }
 
+/// A panic is trouble like any other: the end of every action is heard of.
+async fn whole(work: impl Future<Output = Result<(), Trouble>>) -> Result<(), Trouble> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|_| Err(Trouble::new("RuntimeError", "the node's own program panicked")))
+}
+
 /// A worker that panicked is said and begins anew: its pod must not be taken for one that
 /// nobody knows.
 async fn watch_over(
@@ -270,7 +276,7 @@ impl Work {
         let tell = self.news.0.clone();
         // Not ended with the worker: half an action is worse than one too many.
         tokio::spawn(async move {
-            let result = context.carry_out(&action).await;
+            let result = whole(context.carry_out(&action)).await;
             let _ = tell.send(News::Ended(Outcome { action, result })).await;
         });
     }
@@ -447,5 +453,17 @@ impl Work {
             let probes = Probes::start(&self.host, pod, wanted, subject, past, &self.verdicts.0);
             self.probes.insert(container.id.clone(), probes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_an_action_is_heard_of() {
+        let trouble = whole(async { panic!("at the disco") }).await;
+        assert_eq!(trouble.map_err(|t| t.reason), Err("RuntimeError".to_owned()));
+        assert_eq!(whole(async { Ok(()) }).await, Ok(()));
     }
 }
