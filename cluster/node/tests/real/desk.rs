@@ -272,9 +272,10 @@ impl Case {
     }
 
     pub async fn delete(&mut self, grace: i64) {
-        let now = jiff::Timestamp::now();
+        // As the API server writes it: when the time is over.
+        let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
         self.pod.metadata.deletion_timestamp =
-            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(end));
         self.pod.metadata.deletion_grace_period_seconds = Some(grace);
         self.update();
         let deadline = Instant::now() + PATIENCE;
