@@ -21,6 +21,9 @@ const MESSAGE_LIMIT: usize = 32 << 20;
 const QUICK: Duration = Duration::from_secs(30);
 /// Starting a sandbox or container waits for disks and the network set-up.
 const SLOW: Duration = Duration::from_secs(240);
+/// Longer than anybody waits: beyond some hundred years the runtime counts wrongly, and gRPC
+/// has no way to say it.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[derive(Clone)]
 pub struct Cri {
@@ -41,8 +44,12 @@ pub fn channel(socket: &Path) -> Channel {
 
 fn ask<T>(message: T, limit: Duration) -> Request<T> {
     let mut request = Request::new(message);
-    request.set_timeout(limit);
+    request.set_timeout(limit.min(LONGEST));
     request
+}
+
+fn seconds(limit: Duration) -> i64 {
+    i64::try_from(limit.min(LONGEST).as_secs()).unwrap_or(i64::MAX)
 }
 
 fn answer<T>(call: &'static str, answer: Result<Response<T>, Status>) -> Result<T> {
@@ -182,9 +189,10 @@ impl Cri {
 
     /// SIGTERM, then SIGKILL after `grace`.
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<()> {
+        let grace = grace.min(LONGEST - QUICK);
         let request = cri::StopContainerRequest {
             container_id: id.into(),
-            timeout: i64::try_from(grace.as_secs()).unwrap_or(i64::MAX),
+            timeout: seconds(grace),
         };
         let stopped = self.runtime().stop_container(ask(request, grace + QUICK)).await;
         gone_is_fine(answer("StopContainer", stopped))
@@ -225,11 +233,11 @@ impl Cri {
         let request = cri::ExecSyncRequest {
             container_id: id.into(),
             cmd: command.to_vec(),
-            timeout: i64::try_from(limit.as_secs().max(1)).unwrap_or(i64::MAX),
+            timeout: seconds(limit).max(1),
         };
         let done = self
             .runtime()
-            .exec_sync(ask(request, limit + Duration::from_secs(10)))
+            .exec_sync(ask(request, limit.saturating_add(Duration::from_secs(10))))
             .await;
         answer("ExecSync", done)
     }
@@ -296,5 +304,20 @@ fn gone_is_fine<T>(answer: Result<T>) -> Result<()> {
     match answer {
         Err(e) if e.code() == Some(tonic::Code::NotFound) => Ok(()),
         other => other.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_time_is_too_long_to_ask_for() {
+        let longest = Duration::from_secs(i64::MAX.unsigned_abs());
+        let request = ask((), longest);
+        assert!(request.metadata().get("grpc-timeout").is_some());
+        // The runtime multiplies it to nanoseconds.
+        assert!(seconds(longest).checked_mul(1_000_000_000).is_some());
+        assert_eq!(seconds(Duration::from_secs(30)), 30);
     }
 }

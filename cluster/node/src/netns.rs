@@ -64,6 +64,16 @@ impl NetNs {
         Ok(Self { jobs, file })
     }
 
+    /// One where nothing can be done any more.
+    #[cfg(test)]
+    pub(crate) fn gone() -> Self {
+        let file = File::open("/dev/null").expect("it is always there");
+        Self {
+            jobs: mpsc::channel().0,
+            file: Arc::new(file),
+        }
+    }
+
     pub(crate) fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }

@@ -36,6 +36,8 @@ impl Failure {
 pub enum Learned {
     Object(Value),
     Gone(Target),
+    /// Another object has the name.
+    Taken,
     Nothing,
 }
 
@@ -63,9 +65,9 @@ pub async fn carry_out(client: &Client, action: Action) -> Result<Learned, Failu
             let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
             match api.create(&PostParams::default(), &object).await {
                 Ok(made) => Ok(learned(made)),
-                // Named objects are made once: somebody was faster, and the watch will tell.
+                // Somebody was faster, and the watch will tell; or another has the name and may go.
                 Err(kube::Error::Api(status)) if status.code == 409 && object.metadata.name.is_some() => {
-                    Ok(Learned::Nothing)
+                    Ok(Learned::Taken)
                 }
                 Err(error) => Err(error.into()),
             }

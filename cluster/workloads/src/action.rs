@@ -58,6 +58,22 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// A patch of the version that was seen, and of no other: what others wrote meanwhile must
+    /// not be lost.
+    pub fn replace<K>(object: &K, subresource: Option<&'static str>, mut body: Value) -> Self
+    where
+        K: Resource<DynamicType = ()> + ResourceExt,
+    {
+        body["metadata"] = json!({"uid": object.uid(), "resourceVersion": object.resource_version()});
+        Self::Patch {
+            target: Target::of(object),
+            subresource,
+            body,
+        }
+    }
+}
+
 /// What to do now, and when to look again though nothing changed.
 #[derive(Debug, Default, PartialEq)]
 pub struct Decision {
@@ -81,15 +97,31 @@ impl Decision {
         K: Resource<DynamicType = ()> + ResourceExt,
         S: Serialize,
     {
-        let before = before.map_or_else(|| json!({}), to_value);
-        if let Some(patch) = merge_diff(&before, &to_value(wanted)) {
+        if let Some(body) = status_diff(before, wanted) {
             self.push(Action::Patch {
                 target: Target::of(object),
                 subresource: Some("status"),
-                body: json!({"status": patch}),
+                body,
             });
         }
     }
+
+    /// The same for a status that others write too: what they wrote meanwhile is a conflict,
+    /// and leads to another look.
+    pub fn shared_status<K, S>(&mut self, object: &K, before: Option<&S>, wanted: &S)
+    where
+        K: Resource<DynamicType = ()> + ResourceExt,
+        S: Serialize,
+    {
+        if let Some(body) = status_diff(before, wanted) {
+            self.push(Action::replace(object, Some("status"), body));
+        }
+    }
+}
+
+fn status_diff<S: Serialize>(before: Option<&S>, wanted: &S) -> Option<Value> {
+    let before = before.map_or_else(|| json!({}), to_value);
+    merge_diff(&before, &to_value(wanted)).map(|patch| json!({"status": patch}))
 }
 
 /// Kubernetes types serialise without fail: their maps have string keys.

@@ -36,8 +36,12 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     if pods::is_terminating(set.as_ref()) {
         return decision;
     }
+    decision.actions = revision::orphans(world, set.as_ref(), &spec.selector);
+    if !decision.actions.is_empty() {
+        return decision;
+    }
     let known = revision::of(world, &uid);
-    if let Some(first) = revision::missing(set.as_ref(), &spec.template, &known) {
+    if let Some(first) = revision::missing(world, set.as_ref(), &spec.template, &known) {
         decision.push(first);
         return decision;
     }
@@ -48,7 +52,9 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     ) else {
         return decision;
     };
-    let template = daemon_template(&spec.template, &update);
+    // Kubernetes labels these pods with the hash alone: a name may be too long for a label.
+    let hash = revision::hash(&set.name_any(), &update).to_owned();
+    let template = daemon_template(&spec.template, &hash);
 
     let mut by_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
     for pod in world.pods.owned_by(&uid) {
@@ -88,7 +94,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
             continue;
         };
         if starts {
-            count(&mut status, pod, &update, min_ready, now, &mut decision);
+            count(&mut status, pod, &hash, min_ready, now, &mut decision);
         } else {
             status.number_misscheduled += 1;
         }
@@ -97,7 +103,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
                 target: Target::of(pod),
                 grace: None,
             });
-        } else if starts && pod.labels().get(REVISION_HASH) != Some(&update) {
+        } else if starts && pod.labels().get(REVISION_HASH) != Some(&hash) {
             outdated.push(pod);
         }
     }
@@ -136,7 +142,7 @@ fn verdict(spec: &PodSpec, node: &Node) -> (bool, bool) {
 fn count(
     status: &mut DaemonSetStatus,
     pod: &Pod,
-    update: &String,
+    hash: &String,
     min_ready: i32,
     now: Timestamp,
     decision: &mut Decision,
@@ -146,7 +152,7 @@ fn count(
     let available = pods::is_available(pod, min_ready, now);
     *status.number_available.get_or_insert(0) += i32::from(available);
     *status.updated_number_scheduled.get_or_insert(0) +=
-        i32::from(pod.labels().get(REVISION_HASH) == Some(update));
+        i32::from(pod.labels().get(REVISION_HASH) == Some(hash));
     if let Some(at) = pods::available_at(pod, min_ready).filter(|at| *at > now) {
         decision.again(at);
     }
@@ -186,14 +192,14 @@ fn roll(
     }
 }
 
-fn daemon_template(template: &PodTemplateSpec, revision: &str) -> PodTemplateSpec {
+fn daemon_template(template: &PodTemplateSpec, hash: &str) -> PodTemplateSpec {
     let mut template = template.clone();
     let labels = template
         .metadata
         .get_or_insert_default()
         .labels
         .get_or_insert_default();
-    labels.insert(REVISION_HASH.into(), revision.into());
+    labels.insert(REVISION_HASH.into(), hash.into());
     let spec = template.spec.get_or_insert_default();
     let network = spec
         .host_network

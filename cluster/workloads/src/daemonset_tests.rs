@@ -209,3 +209,23 @@ fn a_pod_that_leaves_the_selector_is_let_go_and_replaced() {
         .filter(|pod| pods::controller_of(pod.as_ref()).is_none());
     assert_eq!(lone.count(), 1);
 }
+
+#[test]
+fn the_longest_name_fits_into_the_labels() {
+    let mut sim = Sim::default();
+    sim.learn(node("node-0"));
+    let mut long = set(json!({}));
+    long["metadata"]["name"] = "a".repeat(63).into();
+    sim.learn(long);
+    sim.run_all();
+    let pod = sim.world.pods.iter().next().expect("a pod");
+    let hash = pod.labels().get(REVISION_HASH).expect("a hash");
+    let revision = sim.world.revisions.iter().next().expect("a revision");
+    assert_eq!(
+        revision.labels().get(REVISION_HASH),
+        Some(hash),
+        "as in Kubernetes"
+    );
+    assert!(revision.name_any().ends_with(&format!("-{hash}")) && hash.len() <= 63);
+    assert_eq!(status(&sim).updated_number_scheduled, Some(1));
+}

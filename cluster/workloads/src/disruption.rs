@@ -82,7 +82,8 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
         observed_generation: budget.metadata.generation,
         conditions: Some(vec![condition(budget, allowed > 0, now)]),
     };
-    decision.status(budget.as_ref(), budget.status.as_ref(), &status);
+    // Evictions write it too.
+    decision.shared_status(budget.as_ref(), budget.status.as_ref(), &status);
     decision
 }
 
@@ -233,6 +234,24 @@ mod tests {
             sim.learn(budget(spec.clone()));
             assert_eq!(numbers(&sim.world, now()), expected, "{spec}");
         }
+    }
+
+    #[test]
+    fn what_an_eviction_wrote_meanwhile_is_not_overwritten() {
+        let mut sim = Sim::default();
+        sim.learn(pod("p1", true, None));
+        sim.learn(budget(json!({"minAvailable": 0})));
+        let key = ("n".to_owned(), "b".to_owned());
+        let seen = sim
+            .world
+            .budgets
+            .get(&key)
+            .and_then(|budget| budget.resource_version());
+        let decision = decide(&sim.world, &key, now());
+        let [crate::action::Action::Patch { body, .. }] = &decision.actions[..] else {
+            panic!("one write: {decision:?}");
+        };
+        assert!(seen.is_some() && body["metadata"]["resourceVersion"].as_str() == seen.as_deref());
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Config {
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 const AFTER_PANIC: Duration = Duration::from_secs(1);
+/// So long at most without a look.
+const IDLE: Duration = Duration::from_secs(3600);
 
 /// Puts an object of some kind into its table.
 type Put = Box<dyn FnOnce(&mut World) -> Option<Changed> + Send>;
@@ -120,18 +122,24 @@ async fn watch_and_work(client: &Client, config: &Config, mut stop: Pin<&mut imp
     let (mut inputs, mut unlisted) = watches(client);
     let mut engine = Engine::new(client.clone(), config.clone());
     loop {
-        let wake = engine.next_wake();
-        tokio::select! {
-            () = &mut stop => return,
-            input = inputs.next() => {
-                let Some(input) = input else { return };
-                engine.take(input, &mut unlisted);
-                // What is there already belongs to the same look at the world.
-                while let Some(Some(input)) = futures::FutureExt::now_or_never(inputs.next()) {
+        // Before everything is listed nothing is decided, so there is nothing to wake for.
+        let wake = match unlisted.is_empty() {
+            true => engine.next_wake(),
+            false => IDLE,
+        };
+        if !wake.is_zero() {
+            tokio::select! {
+                () = &mut stop => return,
+                input = inputs.next() => {
+                    let Some(input) = input else { return };
                     engine.take(input, &mut unlisted);
                 }
+                () = tokio::time::sleep(wake) => {}
             }
-            () = tokio::time::sleep(wake) => {}
+        }
+        // What is there already belongs to the same look at the world.
+        while let Some(Some(input)) = inputs.next().now_or_never() {
+            engine.take(input, &mut unlisted);
         }
         if unlisted.is_empty() {
             tokio::select! {
@@ -210,11 +218,10 @@ impl Engine {
         if !self.queue.is_empty() {
             return Duration::ZERO;
         }
-        let idle = Duration::from_secs(3600);
-        self.timers.keys().next().map_or(idle, |at| {
+        self.timers.keys().next().map_or(IDLE, |at| {
             Duration::try_from(at.duration_since(Timestamp::now()))
                 .unwrap_or(Duration::ZERO)
-                .min(idle)
+                .min(IDLE)
         })
     }
 
@@ -230,6 +237,8 @@ impl Engine {
         self.timers.entry(at).or_default().insert(task);
     }
 
+    /// Does what is called for now. What that calls for comes with the next turn, after the
+    /// watches were heard.
     async fn work(&mut self) {
         let now = Timestamp::now();
         while let Some(entry) = self.timers.first_entry().filter(|entry| *entry.key() <= now) {
@@ -238,7 +247,10 @@ impl Engine {
                 self.queue.insert(task);
             }
         }
-        while let Some(task) = self.queue.pop_first() {
+        let mut todo = std::mem::take(&mut self.queue);
+        while let Some(task) = todo.pop_first() {
+            // Called for again meanwhile: this look sees that too.
+            self.queue.remove(&task);
             let now = Timestamp::now();
             let decision = task.decide(&self.world, &self.config.volumes, now);
             if let Some(at) = decision.again_at {
@@ -250,6 +262,8 @@ impl Engine {
             }
             let failed = self.carry_out_all(&task, decision.actions).await;
             if failed {
+                // Its own writes are no reason to try again before it is due.
+                self.queue.remove(&task);
                 let tries = self.failures.entry(task.clone()).or_default();
                 *tries = tries.saturating_add(1);
                 let wait = LONGEST_RETRY.min(FIRST_RETRY.saturating_mul(1 << (*tries).min(10)));
@@ -292,6 +306,10 @@ impl Engine {
                     let changed = self.world.forget(&target.kind, &target.key);
                     self.enqueue(changed);
                 }
+                Ok(Learned::Taken) => {
+                    tracing::debug!(?task, "the name is taken, trying again");
+                    failed = true;
+                }
                 Ok(Learned::Nothing) => {}
                 Err(error) => {
                     // What is known is outdated: the watch will tell, and then it is decided again.
@@ -309,7 +327,7 @@ impl Engine {
 
     fn tell(&mut self, task: &Task, tale: &Tale, outcome: &Result<Learned, Failure>) {
         let told = match outcome {
-            Ok(Learned::Nothing) => None,
+            Ok(Learned::Nothing | Learned::Taken) => None,
             Ok(Learned::Object(object)) => {
                 self.world.refused.remove(tale.owner());
                 tale.done(object.pointer("/metadata/name").and_then(|name| name.as_str()))

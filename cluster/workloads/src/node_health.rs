@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, NodeCondition, Pod, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::action::{Action, Decision, Target, to_value};
 use crate::pods;
@@ -101,19 +101,6 @@ fn ready(node: &Node) -> &str {
     ready_condition(node).map_or("Unknown", |condition| condition.status.as_str())
 }
 
-/// A patch that replaces a whole list: what others wrote meanwhile must not be lost.
-fn replace<K>(object: &K, subresource: Option<&'static str>, mut body: Value) -> Action
-where
-    K: kube::Resource<DynamicType = ()> + ResourceExt,
-{
-    body["metadata"] = json!({"uid": object.uid(), "resourceVersion": object.resource_version()});
-    Action::Patch {
-        target: Target::of(object),
-        subresource,
-        body,
-    }
-}
-
 fn mark_unknown(node: &Node, now: Timestamp, decision: &mut Decision) {
     let mut conditions = node
         .status
@@ -127,7 +114,7 @@ fn mark_unknown(node: &Node, now: Timestamp, decision: &mut Decision) {
         condition.last_transition_time = Some(Time(now));
     }
     let body = json!({"status": {"conditions": to_value(&conditions)}});
-    decision.push(replace(node, Some("status"), body));
+    decision.push(Action::replace(node, Some("status"), body));
 }
 
 /// The taints of health and cordon; and since when there is one that a pod bears for seconds.
@@ -178,7 +165,7 @@ fn taint(node: &Node, wanted: Option<&str>, here: &[&Pod], now: Timestamp, decis
     }
     if taints != old {
         let body = json!({"spec": {"taints": to_value(&taints)}});
-        decision.push(replace(node, None, body));
+        decision.push(Action::replace(node, None, body));
     }
 }
 
@@ -205,7 +192,7 @@ fn mark_not_ready(node: &Node, pod: &Pod, now: Timestamp, decision: &mut Decisio
         condition.last_transition_time = Some(Time(now));
     }
     let body = json!({"status": {"conditions": to_value(&conditions)}});
-    decision.push(replace(pod, Some("status"), body));
+    decision.push(Action::replace(pod, Some("status"), body));
 }
 
 /// A pod leaves when a taint is not tolerated, or when the shortest of its tolerations is over.

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
@@ -29,8 +30,33 @@ pub fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     serde_json::from_value(revision.data.0.pointer("/spec/template")?.clone()).ok()
 }
 
+/// Revisions that an owner of this name left behind (`--cascade=orphan`) belong to it again.
+pub fn orphans<O>(world: &World, owner: &O, selector: &LabelSelector) -> Vec<Action>
+where
+    O: Resource<DynamicType = ()> + ResourceExt,
+{
+    let named = |revision: &ControllerRevision| {
+        let hash = revision.labels().get(REVISION_HASH);
+        hash.is_some_and(|hash| revision.name_any() == format!("{}-{hash}", owner.name_any()))
+    };
+    pods::claims::<ControllerRevision, _>(world, owner, selector, named)
+}
+
+/// The hash of its template, which the name ends with.
+pub fn hash<'a>(owner: &str, revision: &'a str) -> &'a str {
+    let end = revision
+        .strip_prefix(owner)
+        .and_then(|rest| rest.strip_prefix('-'));
+    end.unwrap_or(revision)
+}
+
 /// What to do first so that the newest revision is the one of `template`; none: it is.
-pub fn missing<O>(owner: &O, template: &PodTemplateSpec, known: &[&ControllerRevision]) -> Option<Action>
+pub fn missing<O>(
+    world: &World,
+    owner: &O,
+    template: &PodTemplateSpec,
+    known: &[&ControllerRevision],
+) -> Option<Action>
 where
     O: Resource<DynamicType = ()> + ResourceExt,
 {
@@ -51,7 +77,10 @@ where
     }
     let mut salt = 0;
     let mut hash = pods::hash(&data, salt);
-    while known.iter().any(|revision| revision.name_any().ends_with(&hash)) {
+    let namespace = owner.namespace().unwrap_or_default();
+    let name = |hash: &str| format!("{}-{hash}", owner.name_any());
+    // Also a revision of somebody else may have the name.
+    while world.revisions.get(&(namespace.clone(), name(&hash))).is_some() {
         salt += 1;
         hash = pods::hash(&data, salt);
     }
@@ -64,7 +93,7 @@ where
     Some(Action::Create(json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",
         "metadata": {
-            "namespace": owner.namespace(), "name": format!("{}-{hash}", owner.name_any()), "labels": labels,
+            "namespace": namespace, "name": name(&hash), "labels": labels,
             "ownerReferences": [to_value(&pods::owner_reference(owner))],
         },
         "revision": newest + 1,

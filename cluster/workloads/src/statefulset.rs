@@ -27,8 +27,12 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     if pods::is_terminating(set.as_ref()) {
         return decision;
     }
+    decision.actions = revision::orphans(world, set.as_ref(), &spec.selector);
+    if !decision.actions.is_empty() {
+        return decision;
+    }
     let known = revision::of(world, &uid);
-    if let Some(first) = revision::missing(set.as_ref(), &spec.template, &known) {
+    if let Some(first) = revision::missing(world, set.as_ref(), &spec.template, &known) {
         decision.push(first);
         return decision;
     }

@@ -179,3 +179,52 @@ fn only_pods_of_its_names_are_adopted() {
         .collect();
     assert_eq!(owned, ["db-0"]);
 }
+
+/// As `kubectl delete --cascade=orphan` leaves things.
+fn orphan(sim: &mut Sim) {
+    for pod in names(sim) {
+        sim.change::<Pod>(&pod, |pod| pod.metadata.owner_references = None);
+    }
+    let revisions: Vec<_> = sim.world.revisions.iter().map(|one| one.name_any()).collect();
+    for revision in revisions {
+        sim.change::<ControllerRevision>(&revision, |one| one.metadata.owner_references = None);
+    }
+    sim.world.forget("StatefulSet", &("n".into(), "db".into()));
+}
+
+#[test]
+fn a_set_that_comes_again_takes_over_what_was_left() {
+    let mut sim = Sim::default();
+    sim.learn(set("OrderedReady", 2));
+    sim.run_all();
+    let uids = |sim: &Sim| -> Vec<_> { sim.world.pods.iter().filter_map(|pod| pod.uid()).collect() };
+    let before = uids(&sim);
+    orphan(&mut sim);
+    let mut again = set("OrderedReady", 3);
+    again["metadata"]["uid"] = "ss2".into();
+    sim.learn(again);
+    sim.run_all();
+    assert_eq!(uids(&sim)[..2], before, "the pods stay");
+    assert_eq!(sim.world.pods.owned_by("ss2").count(), 3);
+    assert_eq!(sim.world.revisions.iter().count(), 1);
+    assert_eq!(sim.world.revisions.owned_by("ss2").count(), 1);
+}
+
+#[test]
+fn a_revision_of_somebody_else_is_no_obstacle() {
+    let mut sim = Sim::default();
+    sim.learn(set("OrderedReady", 1));
+    sim.run_all();
+    let name = sim.world.revisions.iter().next().map(|one| one.name_any());
+    let name = name.expect("a revision");
+    let mut sim = Sim::default();
+    sim.learn(
+        json!({"kind": "ControllerRevision", "apiVersion": "apps/v1", "revision": 1, "data": {},
+        "metadata": {"namespace": "n", "name": name, "uid": "other"}}),
+    );
+    sim.learn(set("OrderedReady", 1));
+    sim.run_all();
+    assert_eq!(names(&sim), ["db-0"]);
+    assert_eq!(sim.world.revisions.owned_by("ss").count(), 1);
+    assert_eq!(sim.world.revisions.iter().count(), 2);
+}

@@ -161,7 +161,11 @@ pub fn tasks(world: &World, changed: &Changed) -> BTreeSet<Task> {
         Changed::DaemonSet(change) => {
             tasks.insert(Task::DaemonSet(key(change)));
         }
-        Changed::ControllerRevision(change) => tasks.extend(owner_tasks(change)),
+        Changed::ControllerRevision(change) => {
+            tasks.extend(owner_tasks(change));
+            lone_tasks(change, world.stateful_sets.keys(), Task::StatefulSet, &mut tasks);
+            lone_tasks(change, world.daemon_sets.keys(), Task::DaemonSet, &mut tasks);
+        }
         Changed::Job(change) => {
             tasks.insert(Task::Job(key(change)));
             tasks.extend(owner_tasks(change));

@@ -122,7 +122,19 @@ impl Sim {
 
     fn carry_out(&mut self, action: Action) {
         match action {
-            Action::Create(object) => self.learn(object),
+            Action::Create(object) => {
+                let text = |pointer: &str| {
+                    object
+                        .pointer(pointer)
+                        .and_then(Value::as_str)
+                        .unwrap_or_default()
+                };
+                let key = (text("/metadata/namespace").into(), text("/metadata/name").into());
+                // As the server does: a name that is taken is refused.
+                if self.object(text("/kind"), &key).is_none() {
+                    self.learn(object);
+                }
+            }
             Action::Patch { target, body, .. } => {
                 let Some(mut object) = self.object(&target.kind, &target.key) else {
                     return;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver::{Config, Server};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Node, PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -235,5 +235,90 @@ async fn a_claim_and_its_directory_outlive_the_delete_until_the_pod_ends() {
         claims.get_opt("data").await.expect("an answer").is_none() && left.is_empty() && !directory.exists()
     })
     .await;
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn pods_refused_for_ever_hold_nobody_else_up() {
+    let cluster = Cluster::start().await;
+    let deployments: Api<Deployment> = cluster.api();
+    let deployment = |name: &str, spec: Value| {
+        json!({"metadata": {"name": name}, "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": spec}}})
+    };
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let first = json!({"priorityClassName": "unknown", "containers": containers});
+    cluster
+        .make(deployments.clone(), deployment("first", first))
+        .await;
+    let sets: Api<ReplicaSet> = cluster.api();
+    let told = || async {
+        let all = sets.list(&ListParams::default()).await.expect("sets").items;
+        let conditions = |set: &ReplicaSet| set.status.clone().and_then(|status| status.conditions);
+        let said = all.iter().filter_map(conditions).flatten();
+        let said: Vec<_> = said.filter_map(|condition| condition.message).collect();
+        let versions: Vec<_> = all.iter().map(ResourceExt::resource_version).collect();
+        (said, versions)
+    };
+    eventually("it is told", || async { told().await.0.len() == 1 }).await;
+    let (said, versions) = told().await;
+    let prefixed = |text: &String| {
+        text.starts_with("pods \"first-")
+            && text.ends_with("-\" is forbidden: no PriorityClass with name unknown was found")
+    };
+    assert!(said.iter().any(prefixed), "{said:?}");
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(told().await.1, versions, "told once, not with each try");
+
+    let good = json!({"containers": containers});
+    cluster
+        .make(deployments.clone(), deployment("second", good))
+        .await;
+    eventually("a pod of another", || async { cluster.pods().await.len() == 1 }).await;
+    cluster.end().await;
+}
+
+#[tokio::test]
+async fn sets_that_come_again_take_over_what_was_left() {
+    let cluster = Cluster::start().await;
+    cluster
+        .make(Api::<Node>::all(cluster.client.clone()), node())
+        .await;
+    let template = |name: &str| json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = |name: &str| json!({"selector": {"matchLabels": {"app": name}}, "template": template(name)});
+    let daemons: Api<DaemonSet> = cluster.api();
+    let members: Api<StatefulSet> = cluster.api();
+    for round in 0..2 {
+        let daemon = json!({"metadata": {"name": "agent"}, "spec": spec("agent")});
+        let member = json!({"metadata": {"name": "db"}, "spec": spec("db")});
+        cluster.make(daemons.clone(), daemon).await;
+        cluster.make(members.clone(), member).await;
+        let uids = [
+            daemons.get("agent").await.expect("the set").uid(),
+            members.get("db").await.expect("the set").uid(),
+        ];
+        eventually("a pod of each, of this round's sets", || async {
+            let pods = cluster.pods().await;
+            let owners = pods.iter().flat_map(ResourceExt::owner_references);
+            let owners: Vec<_> = owners.map(|owner| Some(owner.uid.clone())).collect();
+            owners.len() == 2 && uids.iter().all(|uid| owners.contains(uid))
+        })
+        .await;
+        if round == 0 {
+            daemons
+                .delete("agent", &DeleteParams::orphan())
+                .await
+                .expect("deleted");
+            members
+                .delete("db", &DeleteParams::orphan())
+                .await
+                .expect("deleted");
+            eventually("both sets are gone", || async {
+                let agent = daemons.get_opt("agent").await.expect("an answer");
+                agent.is_none() && members.get_opt("db").await.expect("an answer").is_none()
+            })
+            .await;
+        }
+    }
     cluster.end().await;
 }

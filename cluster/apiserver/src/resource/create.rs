@@ -75,15 +75,11 @@ pub async fn insert(
         map.insert("uid".into(), uuid::Uuid::new_v4().to_string().into());
         map.insert("creationTimestamp".into(), options.now.as_str().into());
     }
-    let prefix = generate_name(&object);
+    let named = generate_name(&object).is_none();
+    let object = own(object);
     for attempt in 1.. {
-        let mut object = object.clone();
-        if let Some(prefix) = &prefix {
-            object["metadata"]["name"] = generated(prefix).into();
-        }
-        let object = own(object);
-        match store(call, target, object, options).await {
-            Err(error) if error.reason == "AlreadyExists" && prefix.is_some() && attempt < ATTEMPTS => {}
+        match store(call, target, object.clone(), options).await {
+            Err(error) if error.reason == "AlreadyExists" && !named && attempt < ATTEMPTS => {}
             result => return result,
         }
     }
@@ -99,6 +95,7 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
         subresource: "",
     };
     let _guard = strategy::write_guard(&context).await;
+    live_namespace(call, target, &object)?;
     strategy::admit(&context, &mut object, None)?;
     let access = &call.core.access;
     access.admit(
@@ -109,13 +106,16 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
         None,
         &object,
     )?;
+    // Only now: a refusal above names the object as it was sent.
+    if let Some(prefix) = generate_name(&object) {
+        object["metadata"]["name"] = generated(&prefix).into();
+    }
     semantics::prepare_create(kind, &mut object);
     strategy::prepare(&context, &mut object, None)?;
     let mut errors = semantics::validate_create(kind, &object);
     errors.extend(strategy::validate(&context, &object, None));
     semantics::refuse(kind, &object, &errors)?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    live_namespace(call, target, &name)?;
     let key = target.key(&name);
     if options.dry_run {
         if call.core.store.get(&target.collection, &key).is_some() {
@@ -185,7 +185,7 @@ pub fn check_namespace(target: &Target, object: &mut Value) -> Result<()> {
 }
 
 /// New objects need a namespace that is there and stays.
-fn live_namespace(call: &Call, target: &Target, name: &str) -> Result<()> {
+fn live_namespace(call: &Call, target: &Target, object: &Value) -> Result<()> {
     if !target.kind.namespaced {
         return Ok(());
     }
@@ -202,13 +202,17 @@ fn live_namespace(call: &Call, target: &Target, name: &str) -> Result<()> {
     }
     let what =
         format!("unable to create new content in namespace {namespace} because it is being terminated");
-    Err(
-        ApiError::forbidden(&target.kind.group, &target.kind.plural, name, &what).with_causes(vec![Cause {
-            reason: "NamespaceTerminating".into(),
-            message: format!("namespace {namespace} is being terminated"),
-            field: "metadata.namespace".into(),
-        }]),
+    Err(ApiError::forbidden(
+        &target.kind.group,
+        &target.kind.plural,
+        strategy::sent_name(object),
+        &what,
     )
+    .with_causes(vec![Cause {
+        reason: "NamespaceTerminating".into(),
+        message: format!("namespace {namespace} is being terminated"),
+        field: "metadata.namespace".into(),
+    }]))
 }
 
 fn generate_name(object: &Value) -> Option<String> {

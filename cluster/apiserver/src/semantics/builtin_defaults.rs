@@ -73,7 +73,12 @@ pub fn apply(definition: &str, value: &mut Value) {
         return;
     }
     if let Some(defaults) = DEFAULTS.get(definition) {
+        // A probe's numbers are no pointers in Kubernetes: 0 is the same as nothing there.
+        let zero_is_none = definition == "core.v1.Probe";
         for (field, default) in defaults {
+            if zero_is_none && map.get(field).is_some_and(|given| *given == 0) {
+                map.remove(field);
+            }
             map.entry(field.clone()).or_insert_with(|| default.clone());
         }
     }
@@ -249,6 +254,16 @@ mod tests {
         for definition in CODED {
             assert!(builtin_definitions().contains_key(definition), "{definition}");
         }
+    }
+
+    #[test]
+    fn zeros_of_a_probe_count_as_absent() {
+        let mut pod = json!({"spec": {"containers": [{"name": "a", "image": "a", "readinessProbe": {"tcpSocket": {"port": 1},
+            "initialDelaySeconds": 0, "periodSeconds": 0, "timeoutSeconds": 0, "successThreshold": 0, "failureThreshold": 7}}]}});
+        apply("core.v1.Pod", &mut pod);
+        let expected = json!({"tcpSocket": {"port": 1}, "initialDelaySeconds": 0, "periodSeconds": 10,
+            "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 7});
+        assert_eq!(pod["spec"]["containers"][0]["readinessProbe"], expected);
     }
 
     #[test]

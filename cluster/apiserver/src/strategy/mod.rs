@@ -75,6 +75,17 @@ pub fn admit(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -> 
     }
 }
 
+/// What a refusal before naming calls the object. Kubernetes' admission says the prefix too: a
+/// name made up by the server says nothing to whoever asked, and another with each try.
+pub fn sent_name(object: &Value) -> &str {
+    let given = ["name", "generateName"].iter().find_map(|field| {
+        object["metadata"][*field]
+            .as_str()
+            .filter(|name| !name.is_empty())
+    });
+    given.unwrap_or("Unknown")
+}
+
 /// Fields that the server fills in.
 pub fn prepare(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -> Result<()> {
     match context.resource() {

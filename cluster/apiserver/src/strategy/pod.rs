@@ -4,7 +4,7 @@ use apimachinery::field::FieldError;
 use rand::RngExt;
 use serde_json::{Value, json};
 
-use super::{Context, workload};
+use super::{Context, sent_name, workload};
 use crate::status::{ApiError, Result};
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -42,18 +42,11 @@ fn service_account(context: &Context<'_>, object: &mut Value) -> Result<()> {
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    // A name that the server made up says nothing to whoever asked.
-    let given = ["generateName", "name"].iter().find_map(|field| {
-        object["metadata"][*field]
-            .as_str()
-            .filter(|name| !name.is_empty())
-    });
-    let pod = given.unwrap_or_default().to_owned();
     let Some(stored) = context.cluster.get("", "serviceaccounts", &namespace, &account) else {
         let what = format!(
             "error looking up service account {namespace}/{account}: serviceaccount {account:?} not found"
         );
-        return Err(ApiError::forbidden("", "pods", &pod, &what));
+        return Err(ApiError::forbidden("", "pods", sent_name(object), &what));
     };
     let account = stored.value();
     let spec = &mut object["spec"];
@@ -160,9 +153,8 @@ fn priority(context: &Context<'_>, object: &mut Value) -> Result<()> {
         {
             Some(class) => class.value(),
             None => {
-                let pod = object["metadata"]["name"].as_str().unwrap_or_default();
                 let what = format!("no PriorityClass with name {name} was found");
-                return Err(ApiError::forbidden("", "pods", pod, &what));
+                return Err(ApiError::forbidden("", "pods", sent_name(object), &what));
             }
         },
     };

@@ -13,6 +13,7 @@ pub enum Question {
     Address,
     Service,
     Pointer,
+    Alias,
     Any,
     Other,
 }
@@ -33,6 +34,39 @@ pub enum Answer {
     Unknown,
     /// A name of another domain.
     Foreign,
+}
+
+/// Aliases that lead from one name to the next: beyond so many it is a mistake.
+const DEPTH: usize = 8;
+
+/// The records for a name, each with the name that it belongs to; none when nobody has the
+/// name. An alias of a name in the cluster comes with what that name means: a resolver does not
+/// ask again.
+pub fn records(
+    snapshot: &Snapshot,
+    addresses: &Addresses,
+    domain: &str,
+    name: &str,
+    question: Question,
+) -> Option<Vec<(String, Value)>> {
+    let mut all: Vec<(String, Value)> = Vec::new();
+    let mut name = name.to_owned();
+    for step in 0..DEPTH {
+        match answer(snapshot, addresses, domain, &name, question) {
+            Answer::Known(values) => all.extend(values.into_iter().map(|value| (name.clone(), value))),
+            _ if step == 0 => return None,
+            // The alias itself is all that is known.
+            _ => break,
+        }
+        name = match all.last() {
+            Some((_, Value::Alias(to))) if question != Question::Alias => to.clone(),
+            _ => break,
+        };
+        if all.iter().any(|(seen, _)| seen.eq_ignore_ascii_case(&name)) {
+            break;
+        }
+    }
+    Some(all)
 }
 
 /// Answers for a full name, with or without the last dot, in any case.
@@ -279,6 +313,49 @@ mod tests {
         ] {
             assert_eq!(ask(name, question), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn aliases_inside_the_cluster_are_followed() {
+        let mut all = snapshot();
+        for (name, to) in [
+            ("near", "web.n.svc.cluster.local"),
+            ("chain", "near.n.svc.cluster.local."),
+            ("round", "about.n.svc.cluster.local"),
+            ("about", "round.n.svc.cluster.local"),
+            ("lost", "no.n.svc.cluster.local"),
+        ] {
+            let service = serde_json::json!({ "metadata": { "name": name, "namespace": "n" },
+                "spec": { "type": "ExternalName", "externalName": to } });
+            let service = serde_json::from_value(service).unwrap();
+            all.services.push(std::sync::Arc::new(service));
+        }
+        let texts = |name: &str, question| {
+            let name = format!("{name}.n.svc.cluster.local.");
+            let found = records(&all, &Addresses::default(), "cluster.local", &name, question);
+            let short = |text: &str| text.replace(".n.svc.cluster.local.", "");
+            found.map(|list| {
+                let one = |(name, value): &(String, Value)| match value {
+                    Value::Alias(to) => format!("{} is {}", short(name), short(to)),
+                    Value::Address(ip) => format!("{} at {ip}", short(name)),
+                    other => format!("{other:?}"),
+                };
+                list.iter().map(one).collect::<Vec<_>>().join(", ")
+            })
+        };
+        let address = |name: &str| texts(name, Question::Address).unwrap_or_default();
+        assert_eq!(address("web"), "web at 10.192.0.20");
+        assert_eq!(address("near"), "near is web, web at 10.192.0.20");
+        assert_eq!(address("chain"), "chain is near, near is web, web at 10.192.0.20");
+        assert_eq!(address("round"), "round is about, about is round");
+        assert_eq!(address("lost"), "lost is no");
+        assert_eq!(address("other"), "other is x.example.");
+        assert_eq!(texts("chain", Question::Alias).as_deref(), Some("chain is near"));
+        assert_eq!(
+            texts("chain", Question::Other).as_deref(),
+            Some("chain is near, near is web")
+        );
+        assert_eq!(texts("no", Question::Address), None);
     }
 
     proptest! {

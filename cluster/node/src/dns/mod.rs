@@ -19,7 +19,7 @@ use tokio::sync::watch;
 
 use crate::addresses::Addresses;
 use crate::network::frontends::Snapshot;
-use answer::{Answer, Question, Value};
+use answer::{Question, Value};
 
 const TTL: u32 = 5;
 
@@ -82,18 +82,18 @@ impl RequestHandler for Zone {
                     RecordType::A => Question::Address,
                     RecordType::SRV => Question::Service,
                     RecordType::PTR => Question::Pointer,
+                    RecordType::CNAME => Question::Alias,
                     RecordType::ANY => Question::Any,
                     _ => Question::Other,
                 };
                 let snapshot = self.snapshot.borrow().clone();
                 let text = name.to_ascii();
-                match answer::answer(&snapshot, &self.addresses, &self.domain, &text, question) {
-                    Answer::Known(values) => {
-                        records = values.iter().filter_map(|v| record(&name, v)).collect();
+                match answer::records(&snapshot, &self.addresses, &self.domain, &text, question) {
+                    Some(found) => {
+                        records = found.iter().filter_map(|(of, v)| record(of, v)).collect();
                     }
-                    Answer::Unknown => metadata.response_code = ResponseCode::NXDomain,
-                    // No other server can be asked: nothing leaves the machine.
-                    Answer::Foreign => metadata.response_code = ResponseCode::NXDomain,
+                    // Of other domains too no other server can be asked: nothing leaves the machine.
+                    None => metadata.response_code = ResponseCode::NXDomain,
                 }
                 if records.is_empty() {
                     authority.extend(self.start_of_authority());
@@ -114,7 +114,7 @@ impl RequestHandler for Zone {
     }
 }
 
-fn record(name: &Name, value: &Value) -> Option<Record> {
+fn record(name: &str, value: &Value) -> Option<Record> {
     let target = |text: &str| Name::from_ascii(text).ok();
     let data = match value {
         Value::Address(ip) => RData::A(A(*ip)),
@@ -122,5 +122,5 @@ fn record(name: &Name, value: &Value) -> Option<Record> {
         Value::Pointer(to) => RData::PTR(PTR(target(to)?)),
         Value::Service { port, target: to } => RData::SRV(SRV::new(0, 100, *port, target(to)?)),
     };
-    Some(Record::from_rdata(name.clone(), TTL, data))
+    Some(Record::from_rdata(target(name)?, TTL, data))
 }

@@ -56,11 +56,17 @@ pub fn main(args: &[String]) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            println!("{e}");
-            eprintln!("node init: {e}");
+            // Nobody may listen any more.
+            let _ = writeln!(std::io::stdout(), "{e}");
+            complain(&e);
             ExitCode::FAILURE
         }
     }
+}
+
+/// A log that takes nothing more, as on a full disk, must not end the node.
+fn complain(what: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "node init: {what}");
 }
 
 fn read(file: &Path) -> Result<Spec> {

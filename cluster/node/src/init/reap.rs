@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::Spec;
+use super::{Spec, complain};
 use crate::error::{Error, Result};
 
 /// A log beyond this size is put aside when containerd starts.
@@ -30,7 +30,7 @@ pub(super) fn forever(spec: &Spec) -> Result<()> {
             match start(spec) {
                 Ok(child) => containerd = Some(child),
                 Err(e) => {
-                    eprintln!("node init: {e}");
+                    complain(&e);
                     pause = LONGEST_PAUSE;
                 }
             }
@@ -40,7 +40,7 @@ pub(super) fn forever(spec: &Spec) -> Result<()> {
             Ok(WaitStatus::Exited(ended, _) | WaitStatus::Signaled(ended, _, _))
                 if ended == Pid::from_raw(pid.cast_signed()) =>
             {
-                eprintln!("node init: containerd ended and is started again");
+                complain("containerd ended and is started again");
                 // At once after a long life, slower and slower when it fails to start.
                 pause = match started.elapsed() < SHORT_LIFE {
                     true => (pause * 2).clamp(Duration::from_millis(50), LONGEST_PAUSE),
@@ -50,7 +50,7 @@ pub(super) fn forever(spec: &Spec) -> Result<()> {
             }
             Ok(_) | Err(Errno::EINTR) => {}
             Err(Errno::ECHILD) => containerd = None,
-            Err(e) => eprintln!("node init: wait: {e}"),
+            Err(e) => complain(format_args!("wait: {e}")),
         }
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
         let file = Path::new("/proc/sys/net/ipv4").join(name);
         if let Err(e) = set(&file, value) {
             // The node's pods work without; what they lack is said.
-            eprintln!("node init: {e}: traffic between pods may be lost");
+            super::complain(format_args!("{e}: traffic between pods may be lost"));
         }
     }
     Ok(())

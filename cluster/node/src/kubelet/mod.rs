@@ -166,7 +166,7 @@ impl Agent {
     fn take(&mut self, pod: Pod) {
         let uid = view::uid(&pod).to_owned();
         match self.workers.get(&uid) {
-            Some(worker) if !worker.finished() => worker.update(pod),
+            Some(worker) if !worker.ended() => worker.update(pod),
             _ => {
                 let worker = Worker::start(self.host.clone(), pod);
                 self.workers.insert(uid, worker);
@@ -187,7 +187,7 @@ impl Agent {
         let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::now());
         pod.metadata.deletion_timestamp.get_or_insert(now);
         pod.metadata.deletion_grace_period_seconds = Some(orphans::GRACE);
-        worker.update(pod);
+        self.take(pod);
     }
 
     async fn happened(&mut self, event: Happened) {

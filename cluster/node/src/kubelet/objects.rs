@@ -79,10 +79,20 @@ fn describe(name: &str, service: &Service) -> Vec<(String, String)> {
 type Key = (&'static str, String, String);
 
 struct Watched {
-    users: BTreeSet<String>,
-    /// Version that was read last: its own announcement is no news.
-    read: Option<String>,
+    /// By pod the version that it read last: whose announcement is no news for it.
+    users: BTreeMap<String, Option<String>>,
     task: JoinHandle<()>,
+}
+
+impl Watched {
+    /// Pods that have not read this version.
+    fn behind(&self, version: Option<&String>) -> Vec<String> {
+        let users = self.users.iter();
+        users
+            .filter(|(_, read)| read.as_ref() != version)
+            .map(|(user, _)| user.clone())
+            .collect()
+    }
 }
 
 impl Drop for Watched {
@@ -123,21 +133,24 @@ impl KubeObjects {
         }
     }
 
-    async fn get<K>(&self, kind: &'static str, namespace: &str, name: &str) -> Result<Option<K>>
+    async fn get<K>(&self, kind: &'static str, pod: &Pod, name: &str) -> Result<Option<K>>
     where
         K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
             + Clone
             + DeserializeOwned
             + std::fmt::Debug,
     {
+        let namespace = view::namespace(pod);
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
         let found = api
             .get_opt(name)
             .await
             .map_err(Error::api(format!("{kind} {namespace}/{name}")))?;
         let key = (kind, namespace.to_owned(), name.to_owned());
-        if let Some(watched) = lock(&self.watched).get_mut(&key) {
-            watched.read = found.as_ref().and_then(ResourceExt::resource_version);
+        if let Some(watched) = lock(&self.watched).get_mut(&key)
+            && let Some(read) = watched.users.get_mut(view::uid(pod))
+        {
+            *read = found.as_ref().and_then(ResourceExt::resource_version);
         }
         Ok(found)
     }
@@ -154,7 +167,7 @@ impl KubeObjects {
         let key: Key = (kind, namespace.into(), name.into());
         let mut table = lock(&self.watched);
         if let Some(watched) = table.get_mut(&key) {
-            watched.users.insert(user.into());
+            watched.users.entry(user.into()).or_default();
             return;
         }
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
@@ -173,24 +186,16 @@ impl KubeObjects {
                         continue;
                     }
                 };
-                let users = match lock(&all).get_mut(&at) {
-                    Some(watched) if watched.read != version => watched.users.clone(),
-                    _ => continue,
-                };
-                for user in users {
+                let behind = lock(&all)
+                    .get(&at)
+                    .map(|watched| watched.behind(version.as_ref()));
+                for user in behind.unwrap_or_default() {
                     let _ = tell.send(user);
                 }
             }
         });
-        let users = BTreeSet::from([user.to_owned()]);
-        table.insert(
-            key,
-            Watched {
-                users,
-                read: None,
-                task,
-            },
-        );
+        let users = BTreeMap::from([(user.to_owned(), None)]);
+        table.insert(key, Watched { users, task });
     }
 
     /// Tokens are replaced before they expire.
@@ -217,16 +222,16 @@ impl KubeObjects {
 
 #[async_trait]
 impl Objects for KubeObjects {
-    async fn config_map(&self, namespace: &str, name: &str) -> Result<Option<ConfigMap>> {
-        self.get("ConfigMap", namespace, name).await
+    async fn config_map(&self, pod: &Pod, name: &str) -> Result<Option<ConfigMap>> {
+        self.get("ConfigMap", pod, name).await
     }
 
-    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>> {
-        self.get("Secret", namespace, name).await
+    async fn secret(&self, pod: &Pod, name: &str) -> Result<Option<Secret>> {
+        self.get("Secret", pod, name).await
     }
 
-    async fn claim(&self, namespace: &str, name: &str) -> Result<Option<PathBuf>> {
-        let claim: Option<PersistentVolumeClaim> = self.get("PersistentVolumeClaim", namespace, name).await?;
+    async fn claim(&self, pod: &Pod, name: &str) -> Result<Option<PathBuf>> {
+        let claim: Option<PersistentVolumeClaim> = self.get("PersistentVolumeClaim", pod, name).await?;
         let bound = claim.filter(|c| c.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound"));
         let Some(volume) = bound.and_then(|c| c.spec?.volume_name) else {
             return Ok(None);
@@ -346,6 +351,32 @@ mod tests {
             ]
         );
         assert!(catalogue.variables("other").is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_one_pod_has_read_is_news_for_another() {
+        let server = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            let map = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "m", "resourceVersion": "2" } });
+            let body = kube::client::Body::from(map.to_string().into_bytes());
+            Ok::<_, std::io::Error>(http::Response::new(body))
+        });
+        let (tell, _told) = mpsc::unbounded_channel();
+        let objects = KubeObjects::new(Client::new(server, "default"), Arc::default(), tell);
+        let old = Some("1".to_owned());
+        let watched = Watched {
+            users: BTreeMap::from([("a".into(), old.clone()), ("b".into(), old)]),
+            task: tokio::spawn(async {}),
+        };
+        let key: Key = ("ConfigMap", "n".into(), "m".into());
+        lock(&objects.watched).insert(key.clone(), watched);
+        let pod = Pod {
+            metadata: serde_json::from_value(json!({ "name": "p", "namespace": "n", "uid": "a" })).unwrap(),
+            ..Pod::default()
+        };
+        assert!(objects.config_map(&pod, "m").await.unwrap().is_some());
+        let table = lock(&objects.watched);
+        assert_eq!(table[&key].behind(Some(&"2".into())), ["b"]);
+        assert_eq!(table[&key].behind(None), ["a", "b"], "it is gone");
     }
 
     #[tokio::test]

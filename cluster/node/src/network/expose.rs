@@ -34,13 +34,17 @@ impl Exposed {
         dial: impl Fn() -> Option<NetNs> + Clone + Send + Sync + 'static,
     ) -> Vec<(Exposure, io::Error)> {
         let mut failed = Vec::new();
-        self.open.retain(|exposure, task| {
-            let keep = wanted.contains(exposure);
-            if !keep {
-                task.abort();
-            }
-            keep
-        });
+        let gone: Vec<Exposure> = self
+            .open
+            .keys()
+            .filter(|e| !wanted.contains(e))
+            .cloned()
+            .collect();
+        for task in gone.iter().filter_map(|exposure| self.open.remove(exposure)) {
+            task.abort();
+            // The port is free only when the task has let go of it; the answer is that it was aborted.
+            let _ = task.await;
+        }
         for exposure in wanted {
             if self.open.contains_key(exposure) {
                 continue;
@@ -101,5 +105,28 @@ pub(super) async fn inwards(listener: TcpListener, to: SocketAddr) {
                 let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddrV4;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_port_of_a_changed_service_stays_open() {
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let listen = free.local_addr().unwrap().port();
+        drop(free);
+        let mut exposed = Exposed::default();
+        for port in 1..200 {
+            let wanted = Exposure {
+                service: "n/web".into(),
+                listen,
+                to: SocketAddrV4::new(Ipv4Addr::LOCALHOST, port),
+            };
+            let failed = exposed.set(&[wanted], || None).await;
+            assert!(failed.is_empty(), "{failed:?}");
+        }
     }
 }

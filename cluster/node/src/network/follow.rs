@@ -31,7 +31,7 @@ const DNS_PORT: u16 = 10053;
 const API_PORT: u16 = 6443;
 /// Changes that come together are applied together.
 const TOGETHER: Duration = Duration::from_millis(20);
-/// After a port of the machine could not be opened.
+/// After a port of the machine could not be opened, or rules could not be set.
 const RETRY: Duration = Duration::from_secs(5);
 
 pub struct Settings {
@@ -153,16 +153,23 @@ impl Network {
         all.remove(name);
         lock(&self.ways).remove(name);
         lock(&self.down).insert(name.to_owned());
-        self.apply_all(&mut all).await;
+        if !self.apply_all(&mut all).await {
+            // Whoever follows the API tries again.
+            self.changed.notify_one();
+        }
     }
 
-    async fn apply_all(&self, all: &mut BTreeMap<String, Joined>) {
+    /// False when the rules of a node are not what they should be.
+    async fn apply_all(&self, all: &mut BTreeMap<String, Joined>) -> bool {
         let each = all.values_mut().map(|joined| self.apply(joined));
+        let mut good = true;
         for applied in futures::future::join_all(each).await {
             if let Err(e) = applied {
                 tracing::warn!("{e}");
+                good = false;
             }
         }
+        good
     }
 
     /// Ports of Services with the endpoints that can be reached.
@@ -257,7 +264,7 @@ impl Network {
             loop {
                 tokio::select! {
                     () = self.changed.notified() => tokio::time::sleep(TOGETHER).await,
-                    // A port that was taken may be free by now.
+                    // A port that was taken may be free by now, and a node may take its rules.
                     () = tokio::time::sleep(RETRY), if again => {}
                 }
                 let snapshot = Snapshot {
@@ -268,11 +275,11 @@ impl Network {
                 let (wanted, wrong) = exposures(&snapshot);
                 let snapshot = Arc::new(snapshot);
                 self.snapshot.send_replace(snapshot.clone());
-                self.apply_all(&mut *self.joined.lock().await).await;
+                again = !self.apply_all(&mut *self.joined.lock().await).await;
                 let ways = self.ways.clone();
                 let dial = move || lock(&ways).values().next().cloned();
                 let failed = exposed.set(&wanted, dial).await;
-                again = !failed.is_empty();
+                again |= !failed.is_empty();
                 again |= !balancers.report(&snapshot, &failed, &wrong).await;
             }
         };
@@ -313,4 +320,36 @@ impl Network {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+
+    #[tokio::test]
+    async fn rules_that_could_not_be_set_are_tried_again() {
+        let network = Network::new(Settings {
+            addresses: Addresses::default(),
+            domain: "cluster.local".into(),
+            api: SocketAddr::from(([127, 0, 0, 1], 1)),
+        });
+        network.leave("a").await;
+        assert!(network.changed.notified().now_or_never().is_none());
+        let member = Member {
+            name: "b".into(),
+            index: 2,
+            ns: NetNs::gone(),
+        };
+        let broken = Joined {
+            member,
+            masquerade: false,
+            applied: String::new(),
+            tasks: Vec::new(),
+        };
+        network.joined.lock().await.insert("b".into(), broken);
+        network.leave("a").await;
+        assert!(network.changed.notified().now_or_never().is_some());
+        assert!(!network.apply_all(&mut *network.joined.lock().await).await);
+    }
 }

@@ -20,6 +20,9 @@ pub struct Own {
     pub builtin: Vec<(Ipv4Addr, Protocol, u16, u16)>,
 }
 
+/// nft refuses the whole table for a longer comment.
+const COMMENT: usize = 128;
+
 /// Packets with this mark leave with the node's address, so that answers come back.
 const MARK: &str = "0x4000";
 
@@ -130,7 +133,7 @@ fn chain(out: &mut String, i: usize, frontend: &Frontend, ends: &[SocketAddrV4])
     let _ = write!(
         out,
         " chain s{i} {{\n  comment {:?}\n  {pick} mod {} vmap {{ {} }}\n }}\n",
-        frontend.name,
+        &frontend.name[..frontend.name.floor_char_boundary(COMMENT)],
         ends.len(),
         targets.join(", ")
     );
@@ -184,6 +187,27 @@ mod tests {
             text.contains("10.191.1.2:8080") && !text.contains("10.191.2.2:8080"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_longest_names_are_not_too_long_for_nft() {
+        let mut all = frontends(&snapshot());
+        let label = "x".repeat(63);
+        all[0].name = format!("{label}/{label}:{}", "p".repeat(15));
+        all[1].name = "ü".repeat(100);
+        all[1].backends = all[0].backends.clone();
+        let text = render(&own(), &Addresses::default(), &all);
+        let comments: Vec<&str> = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("comment "))
+            .map(|comment| comment.trim_matches('"'))
+            .collect();
+        assert_eq!(comments.len(), 2);
+        assert!(
+            comments.iter().all(|comment| comment.len() == 128),
+            "{comments:?}"
+        );
+        assert!(comments[0].starts_with(&format!("{label}/{label}")));
     }
 
     #[test]

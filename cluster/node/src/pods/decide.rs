@@ -9,6 +9,9 @@ use super::status::{self, Facts};
 use super::steps::Step;
 use super::view::{self, Policy};
 
+/// Seconds that a helper gets when the others used up the time.
+const LEAST_GRACE: i64 = 2;
+
 /// Everything a decision depends on.
 pub struct Input<'a> {
     pub pod: &'a Pod,
@@ -162,6 +165,10 @@ impl<'a> Plan<'a> {
         if !living.is_empty() {
             let sidecar = |c: &&&Container| view::find(self.spec, &c.name).is_some_and(view::is_sidecar);
             let main: Vec<&Container> = living.iter().filter(|c| !sidecar(c)).copied().collect();
+            let grace = match main.is_empty() {
+                false => view::grace(self.input.pod),
+                true => self.rest_of_grace(),
+            };
             let ends = match main.is_empty() {
                 false => main,
                 // The last started helper goes first: others may depend on the first.
@@ -175,7 +182,7 @@ impl<'a> Plan<'a> {
                 }
             };
             for container in ends {
-                self.stop(container, "Stopping container");
+                self.stop(container, grace);
             }
             return;
         }
@@ -206,9 +213,21 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn stop(&mut self, container: &Container, why: &str) {
+    /// Helpers end after the others, but within the same time.
+    fn rest_of_grace(&self) -> i64 {
         let grace = view::grace(self.input.pod);
+        match &self.input.pod.metadata.deletion_timestamp {
+            Some(end) => {
+                let left = end.0.duration_since(self.input.now).as_secs();
+                grace.min(left.max(LEAST_GRACE))
+            }
+            None => grace,
+        }
+    }
+
+    fn stop(&mut self, container: &Container, time: i64) {
         if let Some(due) = self.memory().stopping.get(&container.id) {
+            let grace = view::grace(self.input.pod);
             if due_after(self.input.now, grace) < *due {
                 let id = container.id.clone();
                 self.actions.push(Action::Hurry { id, grace });
@@ -218,8 +237,8 @@ impl<'a> Plan<'a> {
         self.actions.push(Action::Stop {
             id: container.id.clone(),
             name: container.name.clone(),
-            grace,
-            why: why.into(),
+            grace: time,
+            why: "Stopping container".into(),
         });
     }
 
@@ -288,17 +307,18 @@ impl<'a> Plan<'a> {
         match view::policy(self.spec) {
             Policy::Always => true,
             Policy::Never => false,
-            Policy::OnFailure => !self
-                .spec
-                .containers
-                .iter()
-                .all(|c| match self.observed().last(&c.name) {
-                    Some(last) => last.state == State::Exited && last.exit_code == 0,
-                    None => self
-                        .reported(&c.name)
-                        .and_then(|s| s.state.as_ref()?.terminated.as_ref())
-                        .is_some_and(|t| t.exit_code == 0),
-                }),
+            Policy::OnFailure => !self.spec.containers.iter().all(|c| self.ended_well(&c.name)),
+        }
+    }
+
+    /// Whether the last run of a container was a success, also in a sandbox that is gone.
+    pub(super) fn ended_well(&self, name: &str) -> bool {
+        match self.observed().last(name) {
+            Some(last) => last.state == State::Exited && last.exit_code == 0,
+            None => self
+                .reported(name)
+                .and_then(|s| s.state.as_ref()?.terminated.as_ref())
+                .is_some_and(|t| t.exit_code == 0),
         }
     }
 
@@ -382,7 +402,7 @@ impl<'a> Plan<'a> {
             .filter_map(|w| self.observed().latest(&sandbox.id, &w.name))
             .find(|c| c.lives());
         if let Some(helper) = helper {
-            self.stop(helper, "Stopping container");
+            self.stop(helper, view::grace(self.input.pod));
             return false;
         }
         !self

@@ -27,10 +27,10 @@ pub struct Token {
 /// Objects that pods name. `None` when one does not exist.
 #[async_trait]
 pub trait Objects: Send + Sync {
-    async fn config_map(&self, namespace: &str, name: &str) -> Result<Option<ConfigMap>>;
-    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>>;
+    async fn config_map(&self, pod: &Pod, name: &str) -> Result<Option<ConfigMap>>;
+    async fn secret(&self, pod: &Pod, name: &str) -> Result<Option<Secret>>;
     /// Directory of the volume that a claim is bound to.
-    async fn claim(&self, namespace: &str, name: &str) -> Result<Option<PathBuf>>;
+    async fn claim(&self, pod: &Pod, name: &str) -> Result<Option<PathBuf>>;
     async fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Token>;
     /// Variables that describe the Services a pod can see.
     fn services(&self, namespace: &str) -> Vec<(String, String)>;

@@ -371,3 +371,47 @@ fn pods_of_a_node_that_does_not_answer_are_not_ready() {
     world.node_ready = false;
     assert_eq!(ready(&world), ("False".into(), Some("NodeNotReady".into())));
 }
+
+#[test]
+fn what_is_complete_does_not_run_again_in_a_new_sandbox() {
+    let mut world = World::new("OnFailure", 2);
+    run(&mut world, 10);
+    world.step(&Accident::Exit(0, 0));
+    world.step(&Accident::PowerCut);
+    run(&mut world, 10);
+    let state = |name: &str| {
+        let status = world.pod.status.as_ref().unwrap();
+        let all = status.container_statuses.as_ref().unwrap();
+        let one = all.iter().find(|s| s.name == name).unwrap();
+        (one.restart_count, one.state.clone().unwrap_or_default())
+    };
+    let (restarts, complete) = state("c0");
+    assert_eq!((restarts, complete.terminated.map(|t| t.exit_code)), (0, Some(0)));
+    assert!(state("c1").1.running.is_some());
+    world.step(&Accident::Exit(1, 0));
+    run(&mut world, 10);
+    assert_eq!(world.pod.status.unwrap().phase.as_deref(), Some("Succeeded"));
+}
+
+#[test]
+fn helpers_get_what_is_left_of_the_grace() {
+    for (left, expected) in [(30, 30), (12, 12), (1, 2), (-5, 2)] {
+        let mut world = World::new("Always", 1);
+        run(&mut world, 10);
+        let now = world.now;
+        let main = world.observed.containers.iter_mut().find(|c| c.name == "c0");
+        end(main.unwrap(), 143, now);
+        world.pod.metadata.deletion_timestamp = Some(Time(now + SignedDuration::from_secs(left)));
+        world.pod.metadata.deletion_grace_period_seconds = Some(30);
+        let grace: Vec<_> = world
+            .decide()
+            .actions
+            .iter()
+            .map(|action| match action {
+                Action::Stop { name, grace, .. } => (name.clone(), *grace),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(grace, [("side".to_owned(), expected)], "{left}");
+    }
+}

@@ -200,10 +200,6 @@ struct Run {
 }
 
 impl Run {
-    fn period(&self) -> Duration {
-        seconds(self.probe.period_seconds, 10)
-    }
-
     /// Counts from the start of the container, not from that of this program.
     fn delay(&self) -> Duration {
         let lived = self.since.map(|at| Timestamp::now().duration_since(at));
@@ -216,7 +212,7 @@ impl Run {
         let mut next = Instant::now() + self.delay();
         loop {
             sleep_until(next).await;
-            next = Instant::now() + self.period();
+            next = Instant::now() + period(&self.probe);
             match self.once(&mut count).await {
                 Some(true) => {
                     let _ = open.send(true);
@@ -233,7 +229,7 @@ impl Run {
         let mut next = Instant::now() + self.delay();
         loop {
             sleep_until(next).await;
-            next = Instant::now() + self.period();
+            next = Instant::now() + period(&self.probe);
             let verdict = self.once(&mut count).await;
             if self.kind == Kind::Liveness && verdict == Some(false) {
                 return;
@@ -264,6 +260,11 @@ impl Run {
 
 fn cut(text: &str) -> String {
     text.trim_end().chars().take(1024).collect()
+}
+
+/// Never without a pause, whatever a stored object says.
+fn period(probe: &Probe) -> Duration {
+    seconds(probe.period_seconds, 10).max(Duration::from_secs(1))
 }
 
 fn seconds(given: Option<i32>, default: u64) -> Duration {
@@ -315,6 +316,17 @@ mod tests {
         expected[8] = Some(false);
         expected[11] = Some(true);
         assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn there_is_a_pause_between_probes() {
+        for (given, expected) in [(None, 10), (Some(3), 3), (Some(0), 1), (Some(-4), 10)] {
+            let probe = Probe {
+                period_seconds: given,
+                ..Probe::default()
+            };
+            assert_eq!(period(&probe), Duration::from_secs(expected), "{given:?}");
+        }
     }
 
     #[test]

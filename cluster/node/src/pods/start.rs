@@ -44,20 +44,19 @@ pub(super) struct Placed {
 /// Collects what the pod names.
 pub(super) async fn find(host: &Host, pod: &Pod, spec: &PodSpec) -> Result<Found, Error> {
     let needs = needs(spec);
-    let namespace = view::namespace(pod);
     let mut found = Found::default();
     for name in &needs.config_maps {
-        if let Some(map) = host.objects.config_map(namespace, name).await? {
+        if let Some(map) = host.objects.config_map(pod, name).await? {
             found.sources.config_maps.insert(name.clone(), map);
         }
     }
     for name in &needs.secrets {
-        if let Some(secret) = host.objects.secret(namespace, name).await? {
+        if let Some(secret) = host.objects.secret(pod, name).await? {
             found.sources.secrets.insert(name.clone(), secret);
         }
     }
     for name in &needs.claims {
-        if let Some(path) = host.objects.claim(namespace, name).await? {
+        if let Some(path) = host.objects.claim(pod, name).await? {
             found.claims.insert(name.clone(), path);
         }
     }

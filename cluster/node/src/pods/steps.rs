@@ -39,7 +39,12 @@ impl Plan<'_> {
             return Step::Wait;
         }
         let Some(instance) = self.observed().latest(&sandbox.id, name) else {
-            return self.first_start(name);
+            // Init containers run again in a new sandbox, but what is complete stays so.
+            let main = self.spec.containers.iter().any(|c| c.name == *name);
+            return match main && policy == Policy::OnFailure && self.ended_well(name) {
+                true => Step::Done { ok: true },
+                false => self.first_start(name),
+            };
         };
         if self.memory().is_running(&Task::End(instance.id.clone())) {
             return Step::Wait;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -35,6 +36,7 @@ pub struct Worker {
     pod: watch::Sender<Arc<Pod>>,
     poke: Arc<Notify>,
     refresh: Arc<Notify>,
+    done: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -48,11 +50,20 @@ impl Worker {
     pub fn start(host: Arc<Host>, pod: Pod) -> Self {
         let (tell, told) = watch::channel(Arc::new(pod));
         let (poke, refresh) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let task = tokio::spawn(watch_over(host, told, poke.clone(), refresh.clone()));
+        let done = Arc::new(AtomicBool::new(false));
+        let (end, work) = (
+            done.clone(),
+            watch_over(host, told, poke.clone(), refresh.clone()),
+        );
+        let task = tokio::spawn(async move {
+            work.await;
+            end.store(true, Ordering::Release);
+        });
         Self {
             pod: tell,
             poke,
             refresh,
+            done,
             task,
         }
     }
@@ -72,10 +83,22 @@ impl Worker {
         self.refresh.notify_one();
     }
 
-    /// The pod is gone and the worker has nothing left to do.
+    /// The pod is gone and the worker has nothing left to do. One that broke is not finished:
+    /// its pod must not be taken for one that nobody knows.
     pub fn finished(&self) -> bool {
-        self.task.is_finished()
+        self.done.load(Ordering::Acquire)
     }
+
+    /// Nobody works any more, for whatever reason.
+    pub fn ended(&self) -> bool {
+        self.finished() || self.task.is_finished()
+    }
+}
+
+/// A panic is trouble like any other: the end of every action is heard of.
+async fn whole(work: impl Future<Output = Result<(), Trouble>>) -> Result<(), Trouble> {
+    let done = AssertUnwindSafe(work).catch_unwind().await;
+    done.unwrap_or_else(|_| Err(Trouble::new("RuntimeError", "the node's own program panicked")))
 }
 
 /// A worker that panicked is said and begins anew: its pod must not be taken for one that
@@ -253,7 +276,7 @@ impl Work {
         let tell = self.news.0.clone();
         // Not ended with the worker: half an action is worse than one too many.
         tokio::spawn(async move {
-            let result = context.carry_out(&action).await;
+            let result = whole(context.carry_out(&action)).await;
             let _ = tell.send(News::Ended(Outcome { action, result })).await;
         });
     }
@@ -430,5 +453,17 @@ impl Work {
             let probes = Probes::start(&self.host, pod, wanted, subject, past, &self.verdicts.0);
             self.probes.insert(container.id.clone(), probes);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_an_action_is_heard_of() {
+        let trouble = whole(async { panic!("at the disco") }).await;
+        assert_eq!(trouble.map_err(|t| t.reason), Err("RuntimeError".to_owned()));
+        assert_eq!(whole(async { Ok(()) }).await, Ok(()));
     }
 }

@@ -37,15 +37,15 @@ pub struct Desk {
 
 #[async_trait]
 impl Objects for Desk {
-    async fn config_map(&self, _: &str, name: &str) -> Result<Option<ConfigMap>> {
+    async fn config_map(&self, _: &Pod, name: &str) -> Result<Option<ConfigMap>> {
         Ok(self.config_maps.lock().unwrap().get(name).cloned())
     }
 
-    async fn secret(&self, _: &str, name: &str) -> Result<Option<Secret>> {
+    async fn secret(&self, _: &Pod, name: &str) -> Result<Option<Secret>> {
         Ok(self.secrets.lock().unwrap().get(name).cloned())
     }
 
-    async fn claim(&self, _: &str, name: &str) -> Result<Option<PathBuf>> {
+    async fn claim(&self, _: &Pod, name: &str) -> Result<Option<PathBuf>> {
         Ok(self.claims.lock().unwrap().get(name).cloned())
     }
 
@@ -272,9 +272,10 @@ impl Case {
     }
 
     pub async fn delete(&mut self, grace: i64) {
-        let now = jiff::Timestamp::now();
+        // As the API server writes it: when the time is over.
+        let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
         self.pod.metadata.deletion_timestamp =
-            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(end));
         self.pod.metadata.deletion_grace_period_seconds = Some(grace);
         self.update();
         let deadline = Instant::now() + PATIENCE;

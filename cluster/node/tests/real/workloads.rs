@@ -168,7 +168,6 @@ kind: Deployment
 metadata: { name: roll }
 spec:
   replicas: 3
-  progressDeadlineSeconds: 5
   strategy: { rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } }
   selector: { matchLabels: { app: roll } }
   template:
@@ -235,6 +234,9 @@ fn history_and_deadline(town: &Town) {
     let value = "{.spec.template.spec.containers[0].env[0].value}";
     assert_eq!(field(town, &["deployment", "roll"], value), "1");
 
+    // Only now: the updates above may take as long as the machine needs.
+    let soon = r#"{"spec":{"progressDeadlineSeconds":5}}"#;
+    town.kubectl(&["patch", "deployment/roll", "-p", soon]);
     town.kubectl(&["set", "image", "deployment/roll", "main=c5c3.local/missing:1"]);
     let reason = "{.status.conditions[?(@.type=='Progressing')].reason}";
     town.until("given up", || {
