@@ -101,6 +101,8 @@ pub struct GlanceFile {
     #[serde(default)]
     #[schemars(schema_with = "schema::name")]
     pub storage_class: Option<String>,
+    /// Make the volume ReadWriteMany even for one replica, so that others can be added later.
+    pub shared: Option<bool>,
 }
 
 /// An object store.

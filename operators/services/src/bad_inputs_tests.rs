@@ -134,6 +134,10 @@ fn a_claim_of_one_node_is_not_shared_by_three_pods() {
     let mut seen = observed(many, facts());
     let claim = object(&seen, "PersistentVolumeClaim").expect("wanted");
     assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
+    // One that was asked for with others in view is shared from the start.
+    let later = observed(glance(json!({"backend": "file", "file": {"shared": true}})), facts());
+    let claim = object(&later, "PersistentVolumeClaim").expect("wanted");
+    assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
     let old = json!({"metadata": {"name": "glance-images"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
     let old = serde_json::from_value(old).expect("a claim");
     seen.facts.claims.insert("glance-images".into(), old);

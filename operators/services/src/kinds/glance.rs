@@ -170,7 +170,7 @@ impl Subject for Glance {
                         source: VolumeSource::Claim {
                             size: file.size.unwrap_or_else(|| "10Gi".to_owned()),
                             class: file.storage_class,
-                            shared: most > 1,
+                            shared: most > 1 || file.shared == Some(true),
                         },
                     }],
                     settled: vec![no_ceph],
