@@ -2,6 +2,7 @@
 
 use c5c3_api::openstack::Keystone;
 use c5c3_kit::{Controller, Fault};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
 use crate::facts::Facts;
@@ -135,11 +136,17 @@ fn a_claim_of_one_node_is_not_shared_by_three_pods() {
     let claim = object(&seen, "PersistentVolumeClaim").expect("wanted");
     assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
     // One that was asked for with others in view is shared from the start.
-    let later = observed(glance(json!({"backend": "file", "file": {"shared": true}})), facts());
+    let mut later = observed(
+        glance(json!({"backend": "file", "file": {"shared": true}})),
+        facts(),
+    );
     let claim = object(&later, "PersistentVolumeClaim").expect("wanted");
     assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
     let old = json!({"metadata": {"name": "glance-images"}, "spec": {"accessModes": ["ReadWriteOnce"]}});
-    let old = serde_json::from_value(old).expect("a claim");
+    let old: PersistentVolumeClaim = serde_json::from_value(old).expect("a claim");
+    later.facts.claims.insert("glance-images".into(), old.clone());
+    let claim = object(&later, "PersistentVolumeClaim").expect("as it was");
+    assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteOnce"]));
     seen.facts.claims.insert("glance-images".into(), old);
     let error = Services::decide(&seen).expect_err("refused").to_string();
     assert!(

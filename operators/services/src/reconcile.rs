@@ -181,7 +181,7 @@ impl<S: Subject> Controller for Services<S> {
             let name = build::deployment_name::<S>(&plan.names, process);
             let live = facts.deployments.get(&name);
             if open && plan.waits_for(observed, process).is_none() {
-                wanted.push(build::deployment(subject, configuration, process, live));
+                wanted.push(build::deployment(subject, configuration, process, facts, live));
             } else {
                 // What runs goes on as it is until all is there for the new state.
                 kept.push(Kind::of::<Deployment>().named(namespace, &name));

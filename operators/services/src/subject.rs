@@ -133,13 +133,22 @@ pub struct ExtraVolume {
     pub source: VolumeSource,
 }
 
+/// Whether several pods use a claim at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    None,
+    /// Not yet: one that is there already may stay as it is.
+    Later,
+    Now,
+}
+
 #[derive(Debug, Clone)]
 pub enum VolumeSource {
     /// A claim that outlives the service, as its data should.
     Claim {
         size: String,
         class: Option<String>,
-        shared: bool,
+        sharing: Sharing,
     },
     /// A Secret: each key with the file that it becomes.
     Secret {

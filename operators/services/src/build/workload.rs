@@ -9,7 +9,7 @@ use crate::descriptor::{Process, Runs};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::names::{CONFIG, Names};
-use crate::subject::{Subject, VolumeSource};
+use crate::subject::{Sharing, Subject, VolumeSource};
 
 /// The API carries the name of the service: it is what people look for.
 pub fn deployment_name<S: Subject>(names: &Names, process: &Process) -> String {
@@ -24,6 +24,7 @@ pub fn deployment<S: Subject>(
     subject: &S,
     configuration: &Configuration,
     process: &Process,
+    facts: &Facts,
     live: Option<&Deployment>,
 ) -> Value {
     let names = Names::of(subject);
@@ -69,7 +70,7 @@ pub fn deployment<S: Subject>(
     template["annotations"][CONFIG] = configuration.hash.clone().into();
     let mut spec = json!({
         "selector": {"matchLabels": labels},
-        "strategy": strategy(subject),
+        "strategy": strategy(subject, facts),
         "template": {"metadata": template, "spec": spec},
     });
     if let Some(replicas) = replicas(subject, process, live) {
@@ -131,14 +132,23 @@ fn replicas<S: Subject>(subject: &S, process: &Process, live: Option<&Deployment
 }
 
 /// No request finds fewer pods than before, unless a volume can be at one node only.
-fn strategy<S: Subject>(subject: &S) -> Value {
-    let bound = subject
-        .extras()
-        .volumes
-        .iter()
-        .any(|volume| matches!(volume.source, VolumeSource::Claim { shared: false, .. }));
+fn strategy<S: Subject>(subject: &S, facts: &Facts) -> Value {
+    let names = Names::of(subject);
+    let bound = subject.extras().volumes.iter().any(|volume| match volume.source {
+        VolumeSource::Claim { sharing, .. } => !is_shared(&names.suffixed(&volume.name), sharing, facts),
+        VolumeSource::Secret { .. } => false,
+    });
     let (unavailable, surge) = if bound { (1, 0) } else { (0, 1) };
     json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
+}
+
+/// Whether several pods can use the claim: as it is, or as it will be made.
+fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
+    let live = facts.claims.get(name).and_then(|claim| claim.spec.as_ref());
+    let modes = live.and_then(|spec| spec.access_modes.as_ref());
+    modes.map_or(sharing != Sharing::None, |modes| {
+        modes.iter().any(|mode| mode == "ReadWriteMany")
+    })
 }
 
 /// Claims outlive the service. The mode of one that is there cannot be changed.
@@ -146,14 +156,10 @@ pub fn claims<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Erro
     let names = Names::of(subject);
     let mut objects = Vec::new();
     for volume in subject.extras().volumes {
-        if let VolumeSource::Claim { size, class, shared } = volume.source {
+        if let VolumeSource::Claim { size, class, sharing } = volume.source {
             let name = names.suffixed(&volume.name);
-            let live = facts.claims.get(&name).and_then(|claim| claim.spec.as_ref());
-            let live = live.and_then(|spec| spec.access_modes.clone());
-            let many = live
-                .as_ref()
-                .map_or(shared, |modes| modes.iter().any(|mode| mode == "ReadWriteMany"));
-            if shared && !many {
+            let many = is_shared(&name, sharing, facts);
+            if sharing == Sharing::Now && !many {
                 return Err(Error::ClaimOfOne {
                     claim: name,
                     part: volume.part,

@@ -8,7 +8,7 @@ use c5c3_kit::Part;
 use crate::build::Servers;
 use crate::config::Ini;
 use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
-use crate::subject::{ExtraVolume, Extras, SecretOption, Subject, VolumeSource};
+use crate::subject::{ExtraVolume, Extras, SecretOption, Sharing, Subject, VolumeSource};
 
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "glance",
@@ -170,7 +170,11 @@ impl Subject for Glance {
                         source: VolumeSource::Claim {
                             size: file.size.unwrap_or_else(|| "10Gi".to_owned()),
                             class: file.storage_class,
-                            shared: most > 1 || file.shared == Some(true),
+                            sharing: match file.shared {
+                                _ if most > 1 => Sharing::Now,
+                                Some(true) => Sharing::Later,
+                                _ => Sharing::None,
+                            },
                         },
                     }],
                     settled: vec![no_ceph],
