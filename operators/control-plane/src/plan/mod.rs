@@ -207,6 +207,7 @@ pub fn teardown(seen: &Seen) -> Removal {
 struct Draft<'a> {
     spec: &'a ControlPlaneSpec,
     namespace: String,
+    uid: String,
     seen: &'a Seen,
     steps: Vec<Step>,
 }
@@ -224,6 +225,7 @@ impl<'a> Draft<'a> {
         Draft {
             spec: &object.spec,
             namespace: object.namespace().unwrap_or_default(),
+            uid: object.uid().unwrap_or_default(),
             seen,
             steps: Vec::new(),
         }

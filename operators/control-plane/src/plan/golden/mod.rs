@@ -1,5 +1,6 @@
 //! Golden files of plans: a table of clouds and of what is seen of them.
 
+mod others;
 mod properties;
 mod world;
 
@@ -121,90 +122,6 @@ fn objects_in_full() {
         "global": {"policyOverrides": {"rules": {"a": "global", "b": "global"}, "configMapRef": {"name": "policy"}}},
     }));
     insta::assert_json_snapshot!("objects", bodies(&plan(&object, &running(&object))));
-}
-
-#[test]
-fn what_somebody_else_runs_is_used() {
-    let object = small(&json!({"infrastructure": {
-        "database": {"replicas": null, "host": "db.example.com", "port": 3307},
-        "cache": {"replicas": null, "servers": ["cache.example.com:11211"]},
-        "messaging": {"hosts": ["rabbit.example.com:5672"]},
-        "valkey": {"hosts": ["valkey.example.com:6379"]},
-    }}));
-    snapshot("brownfield-1-secrets-missing", &object, &empty(&object));
-    let mut seen = empty(&object);
-    for service in ["keystone", "glance", "placement"] {
-        let data = [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec()));
-        seen.secrets.insert(
-            format!("{service}-db-credentials"),
-            SeenSecret {
-                data: data.into(),
-                ours: false,
-            },
-        );
-    }
-    let seen = carried_out(&object, seen, ready);
-    snapshot("brownfield-2-ready", &object, &seen);
-    let bodies = bodies(&plan(&object, &seen));
-    let keystone = bodies
-        .iter()
-        .find(|body| body["kind"] == "Keystone")
-        .expect("there");
-    assert_eq!(keystone["spec"]["database"]["host"], "db.example.com");
-    assert_eq!(keystone["spec"]["database"]["port"], 3307);
-    assert_eq!(
-        keystone["spec"]["cache"]["servers"],
-        json!(["cache.example.com:11211"])
-    );
-}
-
-#[test]
-fn an_existing_keystone_is_used() {
-    let object = small(&json!({
-        "services": {"keystone": {"enabled": false}},
-        "korc": {"cloudCredentialsRef": {"cloudName": "there", "secretName": "clouds"}},
-    }));
-    snapshot("existing-keystone-1-missing", &object, &empty(&object));
-    let with = |text: &str| {
-        let mut seen = empty(&object);
-        let data = [("clouds.yaml".to_owned(), text.as_bytes().to_vec())];
-        seen.secrets.insert(
-            "clouds".into(),
-            SeenSecret {
-                data: data.into(),
-                ours: false,
-            },
-        );
-        seen
-    };
-    let good = "clouds:\n  there:\n    auth:\n      auth_url: https://identity.example.com/\n      password: hidden-word\n";
-    let seen = carried_out(&object, with(good), ready);
-    snapshot("existing-keystone-2-ready", &object, &seen);
-    let bodies = bodies(&plan(&object, &seen));
-    let glance = bodies
-        .iter()
-        .find(|body| body["kind"] == "Glance")
-        .expect("there");
-    assert_eq!(
-        glance["spec"]["keystone"]["authUrl"],
-        "https://identity.example.com/v3"
-    );
-    for (text, words) in [
-        ("clouds: {other: {}}", "no cloud \"there\", only other"),
-        ("clouds: {there: {}}", "no auth.auth_url"),
-        ("hidden-word: [", "not the YAML"),
-    ] {
-        let plan = plan(&object, &carried_out(&object, with(text), ready));
-        let blocker = plan.blocker().expect("blocked").text();
-        assert!(
-            blocker.contains(words) && !blocker.contains("hidden-word"),
-            "{blocker}"
-        );
-    }
-    // It was there and is gone: what runs stays.
-    let mut seen = seen;
-    seen.secrets.remove("clouds");
-    snapshot("existing-keystone-3-gone", &object, &seen);
 }
 
 #[test]
