@@ -155,10 +155,13 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
             &endpoint,
         ));
     }
+    // While the password is not known, K-ORC waits for the Secret that should have it.
+    let password = draft.passwords.get(service.name).cloned();
+    let password = password.unwrap_or_else(|| secrets::service_user(service.name));
     let user = json!({
         "name": name,
         "defaultProjectRef": SERVICE_PROJECT,
-        "passwordRef": secrets::service_user(service.name),
+        "passwordRef": password,
         "enabled": true,
     });
     let mut user = managed(draft, "User", service.name, &in_domain(draft, user));

@@ -10,6 +10,7 @@ mod catalogue;
 mod child;
 mod infrastructure;
 mod korc;
+mod passwords;
 mod projection;
 mod release;
 mod removal;
@@ -210,6 +211,8 @@ struct Draft<'a> {
     uid: String,
     seen: &'a Seen,
     steps: Vec<Step>,
+    /// By service, the copy of its user's password that K-ORC reads.
+    passwords: BTreeMap<&'static str, String>,
 }
 
 /// When the objects of a step are made.
@@ -228,6 +231,7 @@ impl<'a> Draft<'a> {
             uid: object.uid().unwrap_or_default(),
             seen,
             steps: Vec::new(),
+            passwords: BTreeMap::new(),
         }
     }
 
