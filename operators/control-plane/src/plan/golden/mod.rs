@@ -298,6 +298,21 @@ fn a_refused_release_leaves_everything_as_it_is() {
     snapshot("unknown-release-fresh", &unknown, &empty(&unknown));
 }
 
+#[test]
+fn images_are_kept_where_the_cloud_says() {
+    let rbd = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"},
+        "cephClientRef": {"name": "glance", "namespace": "rook-ceph"}}});
+    let s3 = json!({"backend": "s3", "s3": {"endpoint": "https://s3.example.com", "bucket": "images",
+        "secretRef": {"name": "s3"}}});
+    let file = json!({"backend": "file", "file": {"size": "1Ti", "storageClass": "shared"}});
+    for storage in [rbd, s3, file] {
+        let object = small(&json!({"services": {"glance": {"storage": storage}}}));
+        let plan = plan(&object, &empty(&object));
+        let glance = plan.wanted().find(|value| value["kind"] == "Glance");
+        assert_eq!(glance.expect("there")["spec"]["storage"], storage);
+    }
+}
+
 /// K-ORC looks at a password only when the name of its Secret changes.
 #[test]
 fn a_new_password_has_a_new_name() {
