@@ -114,3 +114,28 @@ fn an_existing_keystone_is_used() {
     seen.secrets.remove("clouds");
     snapshot("existing-keystone-3-gone", &object, &seen);
 }
+
+#[test]
+fn a_kind_that_the_cluster_does_not_have_is_told_and_the_rest_is_made() {
+    let object = small(&json!({"infrastructure": {"valkey": {"replicas": 1}}}));
+    let mut seen = empty(&object);
+    seen.missing = ["Valkey.cache.cs.sap.com".to_owned()].into();
+    let first = plan(&object, &seen);
+    let blocker = first.blocker().expect("blocked");
+    let words = "this cluster has no kind Valkey of cache.cs.sap.com: install valkey-operator";
+    assert_eq!(
+        (blocker.reason(), blocker.text().as_str()),
+        ("KindMissing", words)
+    );
+    let kinds: Vec<&str> = first
+        .wanted()
+        .filter_map(|value| value["kind"].as_str())
+        .collect();
+    assert!(!kinds.contains(&"Valkey") && kinds.contains(&"MariaDB") && kinds.contains(&"Glance"));
+    seen.missing = ["Keystone.keystone.openstack.c5c3.io".to_owned()].into();
+    let text = plan(&object, &seen).blocker().expect("blocked").text();
+    assert!(
+        text.contains("install the definitions of CobaltCore (deploy/crds)"),
+        "{text}"
+    );
+}
