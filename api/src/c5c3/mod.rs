@@ -19,8 +19,8 @@ pub use infrastructure::{
 };
 pub use secret_aggregate::{SecretAggregate, SecretAggregateSpec, SecretAggregateStatus, SecretSource};
 pub use services::{
-    CinderReplicas, CinderService, Fernet, KeystoneService, NovaReplicas, NovaService, PlainService,
-    ServiceToggle, Services,
+    CinderReplicas, CinderService, Fernet, GlanceService, KeystoneService, NovaReplicas, NovaService,
+    PlainService, ServiceToggle, Services,
 };
 
 /// The API group.

@@ -1,4 +1,5 @@
 use crate::common::{ExtraConfig, Image, PolicyOverrides, ResourceRequirements, default, is_default};
+use crate::openstack::GlanceStorage;
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ pub struct Services {
     pub keystone: KeystoneService,
     /// Images.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub glance: PlainService,
+    pub glance: GlanceService,
     /// Resource tracking.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: PlainService,
@@ -90,6 +91,20 @@ pub struct KeystoneService {
     pub replicas: Option<i32>,
     /// Keys of tokens.
     pub fernet: Option<Fernet>,
+    #[serde(flatten)]
+    pub common: ServiceToggle,
+}
+
+/// Images.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GlanceService {
+    /// Number of API replicas; 3 when left out.
+    #[schemars(range(min = 1, max = 64))]
+    pub replicas: Option<i32>,
+    /// Where images are kept; on a volume of the cluster when left out.
+    pub storage: Option<GlanceStorage>,
     #[serde(flatten)]
     pub common: ServiceToggle,
 }

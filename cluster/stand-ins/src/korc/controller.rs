@@ -224,7 +224,11 @@ impl<R: Resource> Controller for Resources<R> {
         let id = live.as_ref().map(|live| live.id.as_str());
         let id = id.filter(|id| !id.is_empty()).or(head.id);
         let resource = match &live {
-            Some(live) => Some(Value::Object(R::shown(live))),
+            Some(live) => {
+                let mut shown = R::shown(live);
+                shown.extend(observed.object.marks(trouble.is_none()));
+                Some(Value::Object(shown))
+            }
             None => head.shown.cloned().map(Value::Object),
         };
         let known = id.is_some() || resource.is_some();

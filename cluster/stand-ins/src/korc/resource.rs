@@ -207,6 +207,11 @@ pub trait Resource: Object + kube::Resource<Scope = NamespaceResourceScope> {
         shown::<Self>(live)
     }
 
+    /// Further fields of `.status.resource` that Keystone does not tell; `done`: all is as wanted.
+    fn marks(&self, _done: bool) -> Map<String, Value> {
+        Map::new()
+    }
+
     fn namespaced(&self) -> (String, String) {
         (self.namespace().unwrap_or_default(), self.name_any())
     }

@@ -9,12 +9,16 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use openstack_client::{Auth, Class, Cloud, Fields, Kind, Scope, UserName};
+use serde_json::{Map, Value};
 
 use super::decide::{Plan, Proof, Seen};
 use super::kinds::{finalizer, head, maybe, named};
 use super::observe::value;
 use super::resource::{Head, Ids, Look, Miss, Need, Resource, Target};
 use super::trouble::Trouble;
+
+/// K-ORC's name for the Secret whose password was set last.
+const APPLIED: &str = "appliedPasswordRef";
 
 /// A password that has to be set.
 #[derive(Default)]
@@ -110,6 +114,20 @@ impl Resource for User {
             Err(error) if error.class() == Class::Unauthorized => Ok(Password(Some((password, proof)))),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The Secret whose password Keystone has. One that is switched off gets none.
+    fn marks(&self, done: bool) -> Map<String, Value> {
+        let resource = self.spec.resource.as_ref();
+        let wanted = resource.and_then(|resource| resource.password_ref.as_ref());
+        let wanted = wanted.map(|password| Value::from(password.name.clone()));
+        let off = resource.is_some_and(|resource| resource.enabled == Some(false));
+        let before = self.head().shown.and_then(|shown| shown.get(APPLIED)).cloned();
+        let applied = if done && !off { wanted.or(before) } else { before };
+        applied
+            .map(|name| (APPLIED.to_owned(), name))
+            .into_iter()
+            .collect()
     }
 
     fn plan(&self, seen: &Seen<Self>, _now: Timestamp) -> Plan {

@@ -8,6 +8,9 @@ use kube::{Resource, ResourceExt};
 use super::statements;
 use crate::error::Error;
 
+/// What mariadb-operator's definition puts where a user asks for no number.
+const MOST_CONNECTIONS: i32 = 10;
+
 /// An object that is a few statements.
 pub trait Statement: Object + Resource<Scope = NamespaceResourceScope> {
     const CONTROLLER: &'static str;
@@ -71,7 +74,7 @@ impl Statement for User {
             &own(self.spec.name.as_ref(), self),
             self.spec.host.as_deref().unwrap_or("%"),
             password,
-            self.spec.max_user_connections.unwrap_or(0),
+            self.spec.max_user_connections.unwrap_or(MOST_CONNECTIONS),
         ))
     }
     fn drop_sql(&self) -> String {
@@ -120,5 +123,31 @@ impl Statement for Grant {
     }
     fn drop_sql(&self) -> String {
         statements::revoke(&target(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_user_who_asks_for_no_number_of_connections_gets_that_of_the_operator() {
+        let user = |fields: serde_json::Value| -> User {
+            let mut spec =
+                json!({"mariaDbRef": {"name": "mariadb"}, "passwordSecretKeyRef": {"name": "s", "key": "k"}});
+            if let (Some(spec), Some(fields)) = (spec.as_object_mut(), fields.as_object()) {
+                spec.extend(fields.clone());
+            }
+            serde_json::from_value(json!({"metadata": {"name": "glance"}, "spec": spec})).expect("a User")
+        };
+        for (fields, expected) in [
+            (json!({}), "MAX_USER_CONNECTIONS 10;"),
+            (json!({"maxUserConnections": 0}), "MAX_USER_CONNECTIONS 0;"),
+            (json!({"maxUserConnections": 90}), "MAX_USER_CONNECTIONS 90;"),
+        ] {
+            let sql = user(fields).sql("pw").expect("SQL");
+            assert!(sql.contains(expected), "{sql}");
+        }
     }
 }

@@ -23,6 +23,9 @@ use crate::plan::{self, Child, Seen, reference};
 pub use facts::Facts;
 pub(crate) use neighbours::freed;
 
+/// Between looks for a kind that is not there: no watch tells when it comes.
+const KIND_LOOK: Duration = Duration::from_secs(10);
+
 /// The controller.
 #[derive(Clone)]
 pub struct ControlPlanes {
@@ -121,7 +124,7 @@ impl Controller for ControlPlanes {
     }
 
     async fn observe(&self, object: &ControlPlane, reader: &Reader) -> Result<Facts, Error> {
-        Ok(facts::observe(object, reader, &self.releases).await?)
+        Ok(facts::observe(object, reader, &self.client, &self.releases).await?)
     }
 
     fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Error> {
@@ -159,7 +162,11 @@ impl Controller for ControlPlanes {
             return report::teardown(object, facts, applied);
         }
         let seen = after(&facts.seen, applied);
-        report::of(&plan::plan(object, &seen), applied)
+        let report = report::of(&plan::plan(object, &seen), applied);
+        match seen.missing.is_empty() {
+            true => report,
+            false => report.again_in(KIND_LOOK),
+        }
     }
 }
 

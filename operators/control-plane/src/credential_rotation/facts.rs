@@ -214,9 +214,14 @@ fn stored(number: u64, credential: &ApplicationCredential, secret_known: bool, c
         .and_then(|status| status.id.clone())
         .filter(|id| !id.is_empty());
     let available = is_true(conditions, AVAILABLE) && id.is_some();
-    let said = conditions
-        .iter()
-        .find(|condition| condition.type_ == PROGRESSING)
+    let progressing = conditions.iter().find(|condition| condition.type_ == PROGRESSING);
+    // K-ORC does not come back to it. What it said of an older spec does not count.
+    let stopped = progressing.is_some_and(|condition| {
+        let newest = condition.observed_generation.is_none()
+            || condition.observed_generation >= credential.metadata.generation;
+        condition.status == "False" && newest && !is_true(conditions, AVAILABLE)
+    });
+    let said = progressing
         .and_then(|condition| condition.message.clone())
         .filter(|words| !words.is_empty() && !available);
     let created = credential.metadata.creation_timestamp.as_ref();
@@ -232,6 +237,8 @@ fn stored(number: u64, credential: &ApplicationCredential, secret_known: bool, c
             deleting: credential.metadata.deletion_timestamp.is_some(),
             lost: !secret_known,
             on_request: request.is_some(),
+            stopped,
+            made: id.is_some(),
         },
         id,
         secret: None,
@@ -291,5 +298,36 @@ mod tests {
         let away = stored(1, &credential(Some("7"), "False"), true, true);
         assert_eq!(away.words, "Keystone does not answer");
         assert!(!away.seen.lost && stored(1, &credential(None, "False"), false, true).seen.lost);
+    }
+
+    #[test]
+    fn what_k_orc_does_not_come_back_to_has_stopped() {
+        let credential = |available: &str, progressing: &str, observed: i64| -> ApplicationCredential {
+            let object = json!({
+                "metadata": {"name": "glance-1", "generation": 2},
+                "spec": {"cloudCredentialsRef": {"cloudName": "a", "secretName": "b"},
+                    "resource": {"userRef": "glance", "secretRef": "s"}},
+                "status": {"conditions": [
+                    {"type": "Available", "status": available, "observedGeneration": observed},
+                    {"type": "Progressing", "status": progressing, "reason": "InvalidConfiguration",
+                        "message": "no such role", "observedGeneration": observed},
+                ]},
+            });
+            serde_json::from_value(object).expect("an ApplicationCredential")
+        };
+        for (available, progressing, observed, expected) in [
+            ("False", "False", 2, true),
+            ("Unknown", "False", 2, true),
+            ("False", "True", 2, false),
+            ("True", "False", 2, false),
+            ("False", "False", 1, false),
+        ] {
+            let stored = stored(1, &credential(available, progressing, observed), true, true);
+            assert_eq!(
+                stored.seen.stopped, expected,
+                "{available} {progressing} {observed}"
+            );
+            assert!(!stored.seen.made);
+        }
     }
 }

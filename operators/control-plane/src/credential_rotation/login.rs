@@ -142,6 +142,14 @@ pub fn login(user: &User, sources: &Sources) -> Result<Login, Lack> {
     let user_id = id("User", &user.name_any(), Some(user.status.as_ref()))?;
     let live = sources.project.as_ref().map(|project| project.status.as_ref());
     let project_id = id("Project", project, live)?;
+    if applied(user).is_some_and(|applied| applied != wanted.name) {
+        let text = format!(
+            "User {}: K-ORC has not set the password of Secret {} yet",
+            user.name_any(),
+            wanted.name
+        );
+        return Err(Lack::Waits(text));
+    }
     let password = sources.password.as_ref();
     let password = password.and_then(|secret| value(secret, &wanted.key));
     let password = password.ok_or_else(|| {
@@ -272,6 +280,13 @@ fn resource(user: &User) -> Option<&UserResource> {
 
 fn password_ref(user: &User) -> Option<&PasswordRef> {
     resource(user)?.password_ref.as_ref()
+}
+
+/// The Secret whose password Keystone has, if K-ORC tells.
+fn applied(user: &User) -> Option<&str> {
+    let resource = user.status.as_ref()?.resource.as_ref()?;
+    let applied = resource.get("appliedPasswordRef")?.as_str();
+    applied.filter(|applied| !applied.is_empty())
 }
 
 fn project_ref(user: &User) -> Option<&str> {

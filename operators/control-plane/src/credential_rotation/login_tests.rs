@@ -142,6 +142,20 @@ fn what_is_missing_is_named_and_no_secret_is_told() {
 }
 
 #[test]
+fn a_password_is_used_when_keystone_has_it() {
+    let mut user = glance();
+    let told = |user: &mut User, applied: &str| {
+        let shown = json!({"appliedPasswordRef": applied}).as_object().cloned();
+        user.status.as_mut().expect("there").resource = shown;
+        login(user, &sources()).map(|_| ())
+    };
+    assert_eq!(told(&mut user, "pw"), Ok(()));
+    assert_eq!(told(&mut user, ""), Ok(()), "a K-ORC that does not tell");
+    let words = "User glance: K-ORC has not set the password of Secret pw yet";
+    assert_eq!(told(&mut user, "pw-before"), Err(Lack::Waits(words.to_owned())));
+}
+
+#[test]
 fn every_role_has_to_be_assigned() {
     let on = |role: &str, user: &str, project: &str| json!({"roleRef": role, "userRef": user, "projectRef": project});
     let has = |role: &str| grant(&format!("x-{role}"), &on(role, "glance", "service"), "True");

@@ -6,6 +6,7 @@
 
 mod facts;
 mod login;
+mod report;
 pub mod schedule;
 
 use std::convert::Infallible;
@@ -13,11 +14,11 @@ use std::time::Duration;
 
 use c5c3_api::c5c3::{CredentialRotation, CredentialRotationStatus};
 use c5c3_api::common::{LocalRef, Time};
-use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
+use c5c3_api::conditions::credential_rotation::ROTATION_SCHEDULED;
 use c5c3_api::foreign::korc::{ApplicationCredential, Project, RoleAssignment, User};
 use c5c3_kit::{
     Applied, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError, Reader, Reference,
-    Report, Retry, States, Touch, Wanted,
+    Report, Retry, Touch, Wanted,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -79,6 +80,11 @@ fn request(observed: &Observed<CredentialRotations>) -> Option<String> {
     let known =
         rotate_now(&observed.object) == Some(&asked) || observed.facts.credentials.iter().any(honoured);
     (!known).then_some(asked)
+}
+
+/// What was asked of one that K-ORC gave up on is asked of the next.
+fn left_open(facts: &Facts, verdict: &Verdict) -> Option<String> {
+    facts.find(verdict.stopped?)?.request.clone()
 }
 
 /// As long as the status takes it.
@@ -225,7 +231,7 @@ impl Controller for CredentialRotations {
             let fresh = || Hidden(facts.random.iter().map(|byte| format!("{byte:02x}")).collect());
             let value = facts.chosen.get(&number).cloned().unwrap_or_else(fresh);
             wanted.push(chosen(object, number, &value));
-            let request = request(observed);
+            let request = request(observed).or_else(|| left_open(facts, &verdict));
             wanted.push(application_credential(object, user, number, expires, request));
         }
         let decision = Decision::want(wanted.into_iter().map(Wanted::raw));
@@ -245,34 +251,7 @@ impl Controller for CredentialRotations {
         let name = object.name_any();
         let current = verdict.using.and_then(|current| facts.find(current.number));
         let waits = held_back(observed, &verdict).is_some();
-        let states = States::default();
-        let states = match (current, making(observed, &verdict)) {
-            (Some(current), making) => {
-                let own = credential_name(&name, current.seen.number);
-                let valid = format!("{own} is valid until {}", current.seen.expires);
-                let old = retiring(observed, &verdict).map(|text| format!("; {text}"));
-                match making {
-                    None if current.seen.complete => {
-                        let text = format!("{valid}{}", old.unwrap_or_default());
-                        states.met(ROTATION_SCHEDULED, reason::CREDENTIAL_VALID, text)
-                    }
-                    None => {
-                        let text = format!("{own}: {}; consumers keep it", trouble(facts, current));
-                        states.unmet(ROTATION_SCHEDULED, reason::PROGRESSING, text)
-                    }
-                    Some(making) => states.met(
-                        ROTATION_SCHEDULED,
-                        reason::ROTATING,
-                        format!("{making}; {valid} and is used"),
-                    ),
-                }
-            }
-            (None, making) => {
-                let text = making.unwrap_or_else(|| "no credential can be used".to_owned());
-                let why = if waits { reason::WAITING } else { reason::ROTATING };
-                states.unmet(ROTATION_SCHEDULED, why, text)
-            }
-        };
+        let states = report::states(observed, &verdict);
         let before = object.status.clone().unwrap_or_default();
         let report = Report::new(states).status(&CredentialRotationStatus {
             last_rotation: current.map(|current| Time(current.seen.created)),
@@ -304,65 +283,6 @@ impl Facts {
             .iter()
             .find(|stored| stored.seen.number == number)
     }
-}
-
-/// Why one is not complete.
-fn trouble<'a>(facts: &'a Facts, stored: &'a Stored) -> &'a str {
-    match &facts.cloud {
-        Some(Err(problem)) => problem,
-        _ => &stored.words,
-    }
-}
-
-/// What becomes of a newer one than that in use.
-fn making(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<String> {
-    let Observed { object, facts, .. } = observed;
-    let name = object.name_any();
-    if let Some((number, _)) = verdict.make {
-        let own = credential_name(&name, number);
-        return Some(match held_back(observed, verdict) {
-            Some(words) => format!("{own} waits: {words}"),
-            None => format!("{own} is being made"),
-        });
-    }
-    let used = verdict.using.map_or(0, |current| current.number);
-    let newest = facts.credentials.iter().max_by_key(|stored| stored.seen.number)?;
-    (newest.seen.number > used && !newest.seen.complete).then(|| {
-        format!(
-            "{}: {}",
-            credential_name(&name, newest.seen.number),
-            trouble(facts, newest)
-        )
-    })
-}
-
-/// What becomes of older ones that were replaced on request.
-fn retiring(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<String> {
-    let Observed { object, facts, .. } = observed;
-    let current = verdict.using?;
-    let seen: Vec<_> = facts
-        .credentials
-        .iter()
-        .map(|stored| stored.seen.clone())
-        .collect();
-    let old: Vec<String> = seen
-        .iter()
-        .filter(|old| old.number < current.number && !verdict.delete.contains(&old.number))
-        .filter(|old| schedule::replaced_on_request(&seen, old.number, current.number))
-        .map(|old| credential_name(&object.name_any(), old.number))
-        .collect();
-    if old.is_empty() {
-        return None;
-    }
-    let old = old.join(", ");
-    if facts.current != Some(current) {
-        return Some(format!("consumers move on from {old}"));
-    }
-    Some(match (facts.behind.as_slice(), verdict.next_deletion) {
-        ([], Some(at)) => format!("no pod uses {old} any more, deleted at {}", whole_second(at)),
-        ([], None) => format!("no pod uses {old} any more"),
-        (pods, _) => format!("{old} is still used by {}", pods.join(", ")),
-    })
 }
 
 /// Kubernetes keeps whole seconds; a fraction would look like a change in every pass.

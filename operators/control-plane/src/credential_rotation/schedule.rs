@@ -4,13 +4,19 @@
 //! and stays with what it has as long as that lives: a Keystone that is away for a while moves nobody.
 //! A credential is deleted only when a newer one was in use for the grace period, and not before it
 //! expired or, when somebody asked for the rotation, before the last consumer moved: a clock that
-//! jumps cannot take away what is in use.
+//! jumps cannot take away what is in use. One that K-ORC gave up on is tried again under the next
+//! number, after a pause that grows.
 
 use c5c3_api::c5c3::CredentialRotationSpec;
 use jiff::{SignedDuration, Timestamp};
 
 /// The next one is made at least this long before the old one expires.
 const LEAST_OVERLAP: SignedDuration = SignedDuration::from_hours(1);
+/// Between tries at what K-ORC refuses: the first pause, doubled each time, and the longest.
+const FIRST_PAUSE: SignedDuration = SignedDuration::from_mins(1);
+const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
+/// A new one that is not there by then is late.
+const PATIENCE: SignedDuration = SignedDuration::from_hours(1);
 /// Between looks at consumers that have not moved: nobody tells when they do.
 const CONSUMERS_LOOK: SignedDuration = SignedDuration::from_secs(5);
 
@@ -27,6 +33,10 @@ pub struct Credential {
     pub lost: bool,
     /// Made because somebody asked for it, not because it was time.
     pub on_request: bool,
+    /// K-ORC has given up on it.
+    pub stopped: bool,
+    /// It was in Keystone once: somebody may use it.
+    pub made: bool,
 }
 
 impl Credential {
@@ -86,26 +96,33 @@ pub struct Verdict {
     pub next: Timestamp,
     /// When to look again at what is to be deleted.
     pub next_deletion: Option<Timestamp>,
+    /// The newest one that K-ORC gave up on, while nothing better is there.
+    pub stopped: Option<u64>,
+    /// Consumers should have had a newer one for a while.
+    pub late: bool,
 }
 
 pub fn decide(terms: Terms, seen: &Seen<'_>, now: Timestamp) -> Verdict {
     let alive = || seen.credentials.iter().filter(|c| c.is_alive());
-    let newest = alive().max_by_key(|c| c.number);
-    let make = (seen.asked || newest.is_none_or(|newest| due(terms, newest) <= now))
-        .then(|| (next_number(seen), after(now, terms.valid)));
-    let next = match (make, newest) {
-        (Some((_, expires)), _) => before(expires, terms.overlap),
-        (None, Some(newest)) => due(terms, newest),
+    let newest = alive().filter(|c| !c.stopped).max_by_key(|c| c.number);
+    let is_better = |c: &&Credential| newest.is_none_or(|newest| newest.number < c.number);
+    let refused = alive().filter(|c| c.stopped).max_by_key(|c| c.number);
+    let at = match (newest, refused.filter(is_better)) {
+        (_, Some(refused)) => again(seen, refused, now),
+        (Some(newest), None) => due(terms, newest),
         (None, None) => now,
     };
+    let make = (seen.asked || at <= now).then(|| (next_number(seen), after(now, terms.valid)));
+    let next = make.map_or(at, |(_, expires)| before(expires, terms.overlap));
 
     let using = using(seen, now);
     // Nobody can use one whose secret is lost.
     let lost = seen.credentials.iter().filter(|c| c.lost && !c.deleting);
     let mut delete: Vec<u64> = lost.map(|c| c.number).collect();
+    delete.extend(alive().filter(|c| is_useless(seen, c)).map(|c| c.number));
     let mut next_deletion: Option<Timestamp> = None;
     if let Some(using) = using {
-        for old in alive().filter(|c| c.number < using.number) {
+        for old in alive().filter(|c| c.number < using.number && !is_useless(seen, c)) {
             let at = deletion(terms, seen, old, using, now);
             if at <= now {
                 delete.push(old.number);
@@ -120,7 +137,40 @@ pub fn decide(terms: Terms, seen: &Seen<'_>, now: Timestamp) -> Verdict {
         delete,
         next,
         next_deletion,
+        stopped: refused.map(|c| c.number).filter(|number| {
+            let better = |c: &Credential| c.complete && c.number > *number;
+            !alive().any(better) && using.is_none_or(|using| using.number <= *number)
+        }),
+        late: newest.is_some_and(|newest| {
+            let moved = using.is_some_and(|using| using.number >= newest.number);
+            let since = if moved { due(terms, newest) } else { newest.created };
+            after(since, PATIENCE) <= now
+        }),
     }
+}
+
+/// Never made, and a newer one is there or tells as much. The last one stays for what K-ORC says of it.
+fn is_useless(seen: &Seen<'_>, credential: &Credential) -> bool {
+    let newer = |c: &Credential| c.is_alive() && c.number > credential.number && (c.complete || c.stopped);
+    credential.stopped && !credential.made && seen.credentials.iter().any(newer)
+}
+
+/// When K-ORC is asked once more after it gave up on this one.
+fn again(seen: &Seen<'_>, refused: &Credential, now: Timestamp) -> Timestamp {
+    let made = seen
+        .credentials
+        .iter()
+        .filter(|c| c.made && c.number < refused.number);
+    let made = made.map(|c| c.number).max().unwrap_or(0);
+    let used = seen.current.map_or(0, |current| current.number).max(made);
+    let tries = refused.number.saturating_sub(used).clamp(1, 7);
+    let pause = (1..tries).fold(FIRST_PAUSE, |pause, _| pause.saturating_add(pause));
+    let pause = pause.min(LONGEST_PAUSE);
+    // A clock that went back does not have to come this far again.
+    if now.duration_since(refused.created).abs() >= pause {
+        return now;
+    }
+    after(refused.created, pause)
 }
 
 /// A newer one that is complete, else the one in use, else any that is complete.

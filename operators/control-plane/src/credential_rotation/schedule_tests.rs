@@ -29,6 +29,8 @@ fn credential(number: u64, made: i64, complete: bool) -> Credential {
         deleting: false,
         lost: false,
         on_request: false,
+        stopped: false,
+        made: complete,
     }
 }
 
@@ -163,6 +165,66 @@ fn one_whose_secret_is_lost_is_replaced() {
     assert_eq!(verdict.delete, [2]);
 }
 
+fn refused(number: u64, made: i64) -> Credential {
+    Credential {
+        stopped: true,
+        ..credential(number, made, false)
+    }
+}
+
+#[test]
+fn what_k_orc_gave_up_on_is_tried_again_after_a_pause_that_grows() {
+    let minutes = |count: i64| second(83 * DAY + count * 60);
+    let first = credential(1, 0, true);
+    for (number, pause) in [(2, 1), (3, 2), (4, 4), (7, 32), (8, 60), (1000, 60)] {
+        let all = [first.clone(), refused(number, 83)];
+        let before = decide(usual(), &all, using(1, 0), 0, second(83 * DAY + pause * 60 - 1));
+        assert_eq!((before.make, before.next), (None, minutes(pause)), "{number}");
+        assert_eq!((before.stopped, before.delete), (Some(number), vec![]));
+        assert_eq!(before.using, using(1, 0));
+        let after = decide(usual(), &all, using(1, 0), 0, minutes(pause));
+        assert_eq!(after.make.map(|(number, _)| number), Some(number + 1));
+    }
+    // Whoever asks need not wait.
+    let all = [first.clone(), refused(2, 83)];
+    let seen = Seen {
+        credentials: &all,
+        current: using(1, 0),
+        asked: true,
+        ..Seen::default()
+    };
+    assert!(super::decide(usual(), &seen, day(83)).make.is_some());
+    // A clock that went back waits no longer than one that did not.
+    for now in [day(10), minutes(-1)] {
+        assert!(decide(usual(), &all, using(1, 0), 0, now).make.is_some());
+    }
+}
+
+#[test]
+fn what_was_never_made_goes_when_a_newer_one_is_known() {
+    let first = credential(1, 0, true);
+    let all = |third: Credential| [first.clone(), refused(2, 83), third];
+    let verdict = decide(usual(), &all(credential(3, 83, false)), using(1, 0), 0, day(83));
+    assert_eq!((verdict.delete, verdict.stopped), (vec![], Some(2)));
+    let verdict = decide(usual(), &all(refused(3, 83)), using(1, 0), 0, day(83));
+    assert_eq!((verdict.delete, verdict.stopped), (vec![2], Some(3)));
+    let verdict = decide(usual(), &all(credential(3, 83, true)), using(1, 0), 0, day(83));
+    assert_eq!((verdict.delete, verdict.stopped), (vec![2], None));
+    // One in use is replaced at once, and lives as long as any other.
+    let mut first = refused(1, 0);
+    first.made = true;
+    let verdict = decide(usual(), std::slice::from_ref(&first), using(1, 0), 0, day(10));
+    assert_eq!((verdict.make, verdict.using), (Some((2, day(100))), using(1, 0)));
+    let verdict = decide(
+        usual(),
+        &[first, credential(2, 10, true)],
+        using(1, 0),
+        0,
+        day(10),
+    );
+    assert_eq!((verdict.delete, verdict.next_deletion), (vec![], Some(day(91))));
+}
+
 #[test]
 fn a_rotation_on_request_overlaps_and_ends_when_the_last_consumer_moved() {
     let first = credential(1, 0, true);
@@ -236,13 +298,16 @@ struct World {
     last: u64,
     /// Consumers that did not follow yet.
     behind: bool,
+    /// As many of the next are refused.
+    refuse: u64,
 }
 
 impl World {
     fn look(&mut self, terms: Terms, now: Timestamp, delay: u8, away: u8, asked: bool) {
         for (credential, wait) in &mut self.credentials {
             *wait = wait.saturating_sub(1);
-            credential.complete = *wait == 0 && away >> (credential.number % 8) & 1 == 0;
+            credential.complete =
+                *wait == 0 && !credential.stopped && away >> (credential.number % 8) & 1 == 0;
         }
         let credentials: Vec<Credential> = self.credentials.iter().map(|(c, _)| c.clone()).collect();
         let seen = Seen {
@@ -280,14 +345,18 @@ impl World {
                 "made twice"
             );
             self.last = self.last.max(number);
+            let stopped = self.refuse > 0;
+            self.refuse = self.refuse.saturating_sub(1);
             let fresh = Credential {
                 number,
                 created: now,
                 expires,
-                complete: delay == 0,
+                complete: delay == 0 && !stopped,
                 deleting: false,
                 lost: false,
                 on_request: asked,
+                stopped,
+                made: !stopped,
             };
             self.credentials.push((fresh, delay));
         }
@@ -337,6 +406,39 @@ proptest! {
             prop_assert!(world.serves(second(now)), "after the look at {now}: {world:?}");
             prop_assert!(world.credentials.len() <= 4 + 200, "{world:?}");
         }
+    }
+
+    /// However often K-ORC refuses and however the clock jumps: it is tried again, but not all the
+    /// time, consumers keep what they have, and nothing of it is left in the end.
+    #[test]
+    fn refusals_pass(
+        refuse in 0u64..200, jumps in prop::collection::vec((0i64..120, -3000i64..3000), 0..4), delay in 0u8..3,
+    ) {
+        let mut now = DAY * 1000;
+        let mut world = World::default();
+        for _ in 0..4 {
+            world.look(usual(), second(now), delay, 0, false);
+        }
+        now += 83 * DAY;
+        world.refuse = refuse;
+        for minute in 0..120 {
+            for (_, jump) in jumps.iter().filter(|(at, _)| *at == minute) {
+                now += jump;
+            }
+            world.look(usual(), second(now), delay, 0, false);
+            prop_assert!(world.serves(second(now)), "{world:?}");
+            prop_assert!(world.credentials.len() <= 4, "{world:?}");
+            now += 60;
+        }
+        // Six tries in the first hour, then one each hour; a jump may end a pause.
+        prop_assert!(world.last <= 1 + 8 + 2 * jumps.len() as u64, "{world:?}");
+        world.refuse = 0;
+        for _ in 0..70 {
+            world.look(usual(), second(now), delay, 0, false);
+            now += 120;
+        }
+        prop_assert!(world.serves(second(now)) && world.stable.is_some_and(|current| current.number > 1));
+        prop_assert!(world.credentials.iter().all(|(c, _)| !c.stopped), "{world:?}");
     }
 
     /// However the clock jumped and whatever was lost: a few looks later all is well again.

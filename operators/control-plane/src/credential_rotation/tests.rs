@@ -1,7 +1,11 @@
 use super::*;
 use crate::clouds_yaml::Cloud;
 use c5c3_api::c5c3::{CredentialRotationSpec, RotationSchedule, RotationType};
+use c5c3_api::conditions::reason;
 use c5c3_api::foreign::korc::{CloudCredentialsRef, UserSpec};
+
+#[path = "refusal_tests.rs"]
+mod refusals;
 
 fn at(day: i64) -> Timestamp {
     Timestamp::from_second(day * 86_400).expect("a time")
@@ -50,6 +54,8 @@ fn stored(number: u64, made: i64, complete: bool) -> Stored {
             deleting: false,
             lost: false,
             on_request: false,
+            stopped: false,
+            made: complete,
         },
         id: Some(format!("id-{number}")),
         secret: Some(Hidden(format!("hush-{number}"))),

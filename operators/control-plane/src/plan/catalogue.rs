@@ -194,7 +194,12 @@ fn keystone_fields(spec: &ControlPlaneSpec) -> Value {
 }
 
 fn glance_fields(spec: &ControlPlaneSpec) -> Value {
-    json!({"replicas": spec.services.glance.replicas.unwrap_or(3), "storage": {"backend": "file"}})
+    let service = &spec.services.glance;
+    let storage = service.storage.as_ref().map(|storage| json!(storage));
+    json!({
+        "replicas": service.replicas.unwrap_or(3),
+        "storage": storage.unwrap_or_else(|| json!({"backend": "file"})),
+    })
 }
 
 fn placement_fields(spec: &ControlPlaneSpec) -> Value {

@@ -4,7 +4,7 @@ use c5c3_api::c5c3::BootstrapResource;
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KORC_READY};
 use serde_json::{Value, json};
 
-use super::catalogue::{SERVICES, Service};
+use super::catalogue::{SERVICES, Service, keystone};
 use super::{Draft, Start, State, Step, secrets, services};
 
 const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
@@ -96,6 +96,19 @@ fn in_domain(draft: &Draft<'_>, mut fields: Value) -> Value {
     fields
 }
 
+/// What a thing of ours is called in Keystone. K-ORC takes over what has the same name and deletes it
+/// with its object; in a Keystone of others that may be anybody's, so there our names have a mark.
+fn called(draft: &Draft<'_>, name: &str) -> String {
+    if keystone().runs(draft.spec) {
+        return name.to_owned();
+    }
+    // A project's name has 64 characters at the most.
+    let namespace: String = draft.namespace.chars().take(40).collect();
+    // Two clusters may have a cloud of the same namespace in one Keystone.
+    let mark = draft.uid.split('-').next().unwrap_or_default();
+    format!("{namespace}-{name}-{mark}")
+}
+
 /// What Keystone's bootstrap made, and the project of the services.
 fn base(draft: &Draft<'_>) -> Vec<Value> {
     let mut all = Vec::new();
@@ -113,7 +126,8 @@ fn base(draft: &Draft<'_>) -> Vec<Value> {
     if imports(draft, BootstrapResource::Roles) {
         all.extend(IMPORTED_ROLES.map(|role| import(draft, "Role", role, &json!({"name": role}))));
     }
-    let project = json!({"name": SERVICE_PROJECT, "description": "Users of the OpenStack services"});
+    let name = called(draft, SERVICE_PROJECT);
+    let project = json!({"name": name, "description": "Users of the OpenStack services"});
     all.push(managed(
         draft,
         "Project",
@@ -125,7 +139,8 @@ fn base(draft: &Draft<'_>) -> Vec<Value> {
 
 fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
     let (type_, description) = service.catalogue;
-    let entry = json!({"name": service.name, "type": type_, "description": description, "enabled": true});
+    let name = called(draft, service.name);
+    let entry = json!({"name": name, "type": type_, "description": description, "enabled": true});
     let mut all = vec![managed(draft, "Service", service.name, &entry)];
     let internal = services::internal_url(draft, service);
     let public = services::public_url(draft, service);
@@ -140,10 +155,13 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
             &endpoint,
         ));
     }
+    // While the password is not known, K-ORC waits for the Secret that should have it.
+    let password = draft.passwords.get(service.name).cloned();
+    let password = password.unwrap_or_else(|| secrets::service_user(service.name));
     let user = json!({
-        "name": service.name,
+        "name": name,
         "defaultProjectRef": SERVICE_PROJECT,
-        "passwordRef": secrets::service_user(service.name),
+        "passwordRef": password,
         "enabled": true,
     });
     let mut user = managed(draft, "User", service.name, &in_domain(draft, user));

@@ -10,6 +10,8 @@ mod catalogue;
 mod child;
 mod infrastructure;
 mod korc;
+mod missing;
+mod passwords;
 mod projection;
 mod release;
 mod removal;
@@ -17,7 +19,7 @@ mod rollout;
 mod secrets;
 mod services;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase};
 use c5c3_api::conditions::reason;
@@ -45,6 +47,8 @@ pub struct Seen {
     pub releases: Vec<Release>,
     /// Fresh bytes for each of [`secret_names`].
     pub random: BTreeMap<String, [u8; PASSWORD_BYTES]>,
+    /// Kinds, with their groups, that the cluster does not have.
+    pub missing: BTreeSet<String>,
 }
 
 /// How far a step is.
@@ -207,8 +211,11 @@ pub fn teardown(seen: &Seen) -> Removal {
 struct Draft<'a> {
     spec: &'a ControlPlaneSpec,
     namespace: String,
+    uid: String,
     seen: &'a Seen,
     steps: Vec<Step>,
+    /// By service, the copy of its user's password that K-ORC reads.
+    passwords: BTreeMap<&'static str, String>,
 }
 
 /// When the objects of a step are made.
@@ -224,8 +231,10 @@ impl<'a> Draft<'a> {
         Draft {
             spec: &object.spec,
             namespace: object.namespace().unwrap_or_default(),
+            uid: object.uid().unwrap_or_default(),
             seen,
             steps: Vec::new(),
+            passwords: BTreeMap::new(),
         }
     }
 
@@ -262,9 +271,11 @@ impl<'a> Draft<'a> {
     ) {
         let needs: Vec<String> = needs.iter().map(|need| (*need).to_owned()).collect();
         let open = self.open(&needs);
-        let state = self.state_of(&objects, &open);
-        let held_back =
-            |object: &Value| start == Start::AfterNeeds && !open.is_empty() && self.child(object).is_none();
+        let state = missing::state(self, &objects).unwrap_or_else(|| self.state_of(&objects, &open));
+        let held_back = |object: &Value| {
+            let early = start == Start::AfterNeeds && !open.is_empty() && self.child(object).is_none();
+            early || missing::is_missing(self, object)
+        };
         let objects = objects
             .into_iter()
             .filter(|object| !held_back(object))

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::clouds_yaml::{self, Cloud};
 
 use super::catalogue::{KEYSTONE, SERVICES, keystone};
-use super::{Draft, Object, State, Step, reference, services};
+use super::{Draft, Object, State, Step, passwords, reference, services};
 
 pub const PASSWORD_BYTES: usize = 24;
 
@@ -105,7 +105,7 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
         } else if spec.korc.enabled {
             all.push(Need {
                 name: service_user(service.name),
-                keys: vec![("password", Fill::Random)],
+                keys: vec![(passwords::PASSWORD, Fill::Random)],
                 given: None,
             });
         } else {
@@ -115,6 +115,13 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
                 given: Some("korc.enabled is false"),
             });
         }
+    }
+    if spec.korc.enabled {
+        all.push(Need {
+            name: passwords::NAMES.to_owned(),
+            keys: vec![(passwords::KEY, Fill::Random)],
+            given: None,
+        });
     }
     all
 }
@@ -140,13 +147,11 @@ pub fn names(spec: &ControlPlaneSpec) -> BTreeSet<String> {
 pub(super) fn plan(draft: &mut Draft<'_>) {
     let mut objects = Vec::new();
     let mut problem = None;
-    let mut admin = None;
+    let mut known = BTreeMap::new();
     for need in needs(draft.spec) {
         match settle(draft, &need) {
             Ok((data, write)) => {
-                if need.name == ADMIN {
-                    admin = data.get("password").cloned();
-                }
+                known.insert(need.name.clone(), data.clone());
                 let body = |data| secret(draft, &need.name, data);
                 match write {
                     Write::All => objects.push(Object::Apply(body(data))),
@@ -157,6 +162,12 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
             Err(state) => problem = problem.or(Some(state)),
         }
     }
+    for copy in passwords::copies(&known) {
+        let data = [(passwords::PASSWORD.to_owned(), copy.password)].into();
+        objects.push(Object::Apply(secret(draft, &copy.name, data)));
+        draft.passwords.insert(copy.service, copy.name);
+    }
+    let admin = known.get(ADMIN).and_then(|data| data.get("password"));
     let wants_clouds = draft.spec.korc.enabled && draft.spec.korc.cloud_credentials_ref.is_none();
     if wants_clouds && draft.seen.secrets.get(CLOUDS).is_none_or(|secret| secret.ours) {
         let body = secret(draft, CLOUDS, BTreeMap::new());
@@ -168,7 +179,7 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
                     // K-ORC runs beside it; the public address may be meant for others.
                     interface: Some("internal".to_owned()),
                 };
-                let text = clouds_yaml::of_admin(&cloud, &String::from_utf8_lossy(&password));
+                let text = clouds_yaml::of_admin(&cloud, &String::from_utf8_lossy(password));
                 Object::Apply(secret(
                     draft,
                     CLOUDS,

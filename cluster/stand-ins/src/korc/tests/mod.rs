@@ -188,6 +188,25 @@ async fn passwords_follow_their_secrets() {
         .await;
     world.clouds("admin").await;
     world.says::<User>("glance", "Success", "up to date").await;
+
+    // The status tells which Secret it was, and not before it is true.
+    let applied = async |name: &str| {
+        eventually(&format!("the password of {name} is set"), async || {
+            let live = world.api::<User>().get("glance").await.expect("there");
+            (live.status?.resource?.get("appliedPasswordRef")? == name).then_some(())
+        })
+        .await;
+    };
+    applied("glance-service-user").await;
+    let other = json!({"domainRef": "default", "defaultProjectRef": "service", "passwordRef": "other"});
+    world.managed::<User>("glance", other).await;
+    world
+        .says::<User>("glance", "Progressing", "Waiting for Secret/other")
+        .await;
+    applied("glance-service-user").await;
+    world.secret("other", "password", "three").await;
+    applied("other").await;
+    assert!(login("three").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! Golden files of plans: a table of clouds and of what is seen of them.
 
+mod others;
 mod properties;
 mod world;
 
@@ -121,90 +122,6 @@ fn objects_in_full() {
         "global": {"policyOverrides": {"rules": {"a": "global", "b": "global"}, "configMapRef": {"name": "policy"}}},
     }));
     insta::assert_json_snapshot!("objects", bodies(&plan(&object, &running(&object))));
-}
-
-#[test]
-fn what_somebody_else_runs_is_used() {
-    let object = small(&json!({"infrastructure": {
-        "database": {"replicas": null, "host": "db.example.com", "port": 3307},
-        "cache": {"replicas": null, "servers": ["cache.example.com:11211"]},
-        "messaging": {"hosts": ["rabbit.example.com:5672"]},
-        "valkey": {"hosts": ["valkey.example.com:6379"]},
-    }}));
-    snapshot("brownfield-1-secrets-missing", &object, &empty(&object));
-    let mut seen = empty(&object);
-    for service in ["keystone", "glance", "placement"] {
-        let data = [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec()));
-        seen.secrets.insert(
-            format!("{service}-db-credentials"),
-            SeenSecret {
-                data: data.into(),
-                ours: false,
-            },
-        );
-    }
-    let seen = carried_out(&object, seen, ready);
-    snapshot("brownfield-2-ready", &object, &seen);
-    let bodies = bodies(&plan(&object, &seen));
-    let keystone = bodies
-        .iter()
-        .find(|body| body["kind"] == "Keystone")
-        .expect("there");
-    assert_eq!(keystone["spec"]["database"]["host"], "db.example.com");
-    assert_eq!(keystone["spec"]["database"]["port"], 3307);
-    assert_eq!(
-        keystone["spec"]["cache"]["servers"],
-        json!(["cache.example.com:11211"])
-    );
-}
-
-#[test]
-fn an_existing_keystone_is_used() {
-    let object = small(&json!({
-        "services": {"keystone": {"enabled": false}},
-        "korc": {"cloudCredentialsRef": {"cloudName": "there", "secretName": "clouds"}},
-    }));
-    snapshot("existing-keystone-1-missing", &object, &empty(&object));
-    let with = |text: &str| {
-        let mut seen = empty(&object);
-        let data = [("clouds.yaml".to_owned(), text.as_bytes().to_vec())];
-        seen.secrets.insert(
-            "clouds".into(),
-            SeenSecret {
-                data: data.into(),
-                ours: false,
-            },
-        );
-        seen
-    };
-    let good = "clouds:\n  there:\n    auth:\n      auth_url: https://identity.example.com/\n      password: hidden-word\n";
-    let seen = carried_out(&object, with(good), ready);
-    snapshot("existing-keystone-2-ready", &object, &seen);
-    let bodies = bodies(&plan(&object, &seen));
-    let glance = bodies
-        .iter()
-        .find(|body| body["kind"] == "Glance")
-        .expect("there");
-    assert_eq!(
-        glance["spec"]["keystone"]["authUrl"],
-        "https://identity.example.com/v3"
-    );
-    for (text, words) in [
-        ("clouds: {other: {}}", "no cloud \"there\", only other"),
-        ("clouds: {there: {}}", "no auth.auth_url"),
-        ("hidden-word: [", "not the YAML"),
-    ] {
-        let plan = plan(&object, &carried_out(&object, with(text), ready));
-        let blocker = plan.blocker().expect("blocked").text();
-        assert!(
-            blocker.contains(words) && !blocker.contains("hidden-word"),
-            "{blocker}"
-        );
-    }
-    // It was there and is gone: what runs stays.
-    let mut seen = seen;
-    seen.secrets.remove("clouds");
-    snapshot("existing-keystone-3-gone", &object, &seen);
 }
 
 #[test]
@@ -382,6 +299,50 @@ fn a_refused_release_leaves_everything_as_it_is() {
 }
 
 #[test]
+fn images_are_kept_where_the_cloud_says() {
+    let rbd = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"},
+        "cephClientRef": {"name": "glance", "namespace": "rook-ceph"}}});
+    let s3 = json!({"backend": "s3", "s3": {"endpoint": "https://s3.example.com", "bucket": "images",
+        "secretRef": {"name": "s3"}}});
+    let file = json!({"backend": "file", "file": {"size": "1Ti", "storageClass": "shared"}});
+    for storage in [rbd, s3, file] {
+        let object = small(&json!({"services": {"glance": {"storage": storage}}}));
+        let plan = plan(&object, &empty(&object));
+        let glance = plan.wanted().find(|value| value["kind"] == "Glance");
+        assert_eq!(glance.expect("there")["spec"]["storage"], storage);
+    }
+}
+
+/// K-ORC looks at a password only when the name of its Secret changes.
+#[test]
+fn a_new_password_has_a_new_name() {
+    let object = small(&json!({}));
+    let mut seen = running(&object);
+    let named = |seen: &Seen| {
+        let plan = plan(&object, seen);
+        let user = plan.wanted().find(|value| said(value) == "User glance").cloned();
+        let name = user.expect("there")["spec"]["resource"]["passwordRef"].clone();
+        let mut wanted = plan.wanted();
+        let copy = wanted.find(|value| value["kind"] == "Secret" && value["metadata"]["name"] == name);
+        let copy = copy.expect("there")["data"]["password"].clone();
+        let gone = plan.removal.now.iter().map(|gone| gone.key.name.clone());
+        (
+            name.as_str().unwrap_or_default().to_owned(),
+            copy,
+            gone.collect::<Vec<_>>(),
+        )
+    };
+    let (before, _, gone) = named(&seen);
+    assert!(before.starts_with("glance-service-user-") && gone.is_empty());
+    let given = seen.secrets.get_mut("glance-service-user").expect("there");
+    given.data.insert("password".into(), b"changed".to_vec());
+    let (after, copy, gone) = named(&seen);
+    assert_ne!(before, after);
+    assert_eq!(copy, json!(k8s_openapi::ByteString(b"changed".to_vec())));
+    assert_eq!(gone, [before]);
+}
+
+#[test]
 fn passwords_are_made_once_and_differ() {
     let object = small(&json!({}));
     let data = |seen: &Seen| -> BTreeMap<String, Value> {
@@ -425,12 +386,19 @@ fn passwords_are_made_once_and_differ() {
             .insert(name.clone(), SeenSecret { data, ours: true });
     }
     // But for what is made of another one, nothing is sent: it may have been changed a moment ago.
-    assert_eq!(
-        data(&later).into_keys().collect::<Vec<_>>(),
-        ["k-orc-clouds-yaml"]
-    );
+    let made_of_others = |name: &&String| {
+        let copies = [
+            "glance-service-user-",
+            "placement-service-user-",
+            "k-orc-clouds-yaml",
+        ];
+        copies.iter().any(|copy| name.starts_with(copy))
+    };
+    assert_eq!(data(&later).keys().filter(made_of_others).count(), 3);
+    assert!(data(&later).keys().all(|name| made_of_others(&name)));
     assert!(plan(&object, &later).removal.is_empty());
     assert_eq!(data(&later)["k-orc-clouds-yaml"], first["k-orc-clouds-yaml"]);
+    assert!(data(&later).keys().all(|name| first.contains_key(name)));
     // A key that was lost is made again, the others stay.
     let lost = later.secrets.get_mut("glance-db-credentials").expect("there");
     lost.data.remove("password");
@@ -461,7 +429,9 @@ fn passwords_are_made_once_and_differ() {
             ours: false,
         },
     );
-    assert!(data(&later).is_empty());
+    let sent = data(&later);
+    assert_eq!(sent.keys().filter(made_of_others).count(), sent.len());
+    assert!(!sent.contains_key("k-orc-clouds-yaml"));
     // No bytes, no password.
     let without = Seen {
         random: BTreeMap::new(),

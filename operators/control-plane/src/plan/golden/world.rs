@@ -93,8 +93,9 @@ pub(super) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> 
         seen.owned.push((own.clone(), false));
     }
     if value["kind"] == "Secret" {
-        let data = value["data"].as_object().expect("data");
-        let data = data.keys().map(|key| (key.clone(), b"kept".to_vec())).collect();
+        let data: BTreeMap<String, k8s_openapi::ByteString> =
+            serde_json::from_value(value["data"].clone()).expect("data");
+        let data = data.into_iter().map(|(key, value)| (key, value.0)).collect();
         let name = own.key.name;
         seen.secrets
             .entry(name)

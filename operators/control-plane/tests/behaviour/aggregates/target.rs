@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 use test_harness::{eventually, steadily};
 
@@ -76,6 +76,27 @@ async fn a_new_target_name_removes_the_old_target() {
         world.content("database").await.is_some(),
         "sources are not ours to prune"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_target_goes_with_its_aggregate() {
+    let world = World::start().await;
+    world.secret("database", &[("password", "x")]).await;
+    world.aggregate("all", ONE, "merged").await;
+    world.until_content("merged", &[("password", "x")]).await;
+    let params = DeleteParams::default();
+    world.aggregates.delete("all", &params).await.expect("deleted");
+    eventually("the target is gone", async || {
+        world.content("merged").await.is_none().then_some(())
+    })
+    .await;
+    // Nobody makes it again, and what it was made of stays.
+    steadily("no target", Duration::from_secs(1), async || {
+        world.content("merged").await
+    })
+    .await;
+    assert!(world.content("merged").await.is_none());
+    assert!(world.content("database").await.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

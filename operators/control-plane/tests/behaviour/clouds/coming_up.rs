@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
 use test_harness::{eventually, steadily};
 
 use super::world::World;
@@ -320,4 +321,71 @@ async fn bad_input_is_told_and_what_runs_is_left_alone() {
         "{}",
         services.message
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_password_of_a_service_user_reaches_the_login_when_keystone_has_it() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.bring_up().await;
+    let password_ref = async |other: &str| {
+        eventually("the User names another Secret", async || {
+            let user = world.get("User", "glance").await?;
+            let name = user["spec"]["resource"]["passwordRef"].as_str()?.to_owned();
+            (name != other).then_some(name)
+        })
+        .await
+    };
+    let applied = async |name: &str| {
+        let status = json!({"resource": {"appliedPasswordRef": name}});
+        world.say("User", "glance", status).await;
+    };
+    let login = async || {
+        let secret = world.secrets.get("glance-login").await.expect("there");
+        let text = String::from_utf8(secret.data.unwrap_or_default()["clouds.yaml"].0.clone()).expect("text");
+        let read: Value = serde_json::from_str(&text).expect("JSON");
+        read["clouds"]["openstack"]["auth"]["password"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let before = password_ref("").await;
+    applied(&before).await;
+    let old = login().await;
+
+    let patch = Patch::Merge(json!({"stringData": {"password": "whisper"}}));
+    let params = PatchParams::default();
+    let patched = world.secrets.patch("glance-service-user", &params, &patch);
+    patched.await.expect("accepted");
+    let after = password_ref(&before).await;
+    world.until_gone("Secret", &before).await;
+    let copy = world.secrets.get(&after).await.expect("there");
+    assert_eq!(copy.data.unwrap_or_default()["password"].0, b"whisper");
+    // Nothing has to be made now: the rotation is well, and its login is the one that works.
+    assert_eq!(login().await, old);
+    applied(&after).await;
+    eventually("the login has the new password", async || {
+        (login().await.as_deref() == Some("whisper")).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_is_not_there_is_told_and_used_when_it_comes() {
+    let world = World::start_without("Valkey").await;
+    // One server for all tests has it from another one.
+    if !world.cluster.is_embedded() {
+        return;
+    }
+    let valkey = json!({"spec": {"infrastructure": {"valkey": {"replicas": 1}}}});
+    world.apply("cloud", &valkey).await;
+    let told = world.until("Ready", "False", "KindMissing").await;
+    let words = "no kind Valkey of cache.cs.sap.com: install valkey-operator";
+    assert!(told.message.contains(words), "{told:?}");
+    world.until_there("MariaDB", "mariadb").await;
+    world.until_there("Glance", "glance").await;
+    let kinds = c5c3_api::registry();
+    let kind = kinds.iter().find(|kind| kind.kind == "Valkey").expect("known");
+    world.cluster.install(kind.crd()).await;
+    world.until_there("Valkey", "valkey").await;
+    world.until("Ready", "False", "Progressing").await;
 }

@@ -48,10 +48,16 @@ const CATALOGUE: &[&str] = &[
 
 impl World {
     pub async fn start() -> Self {
+        Self::start_without("").await
+    }
+
+    /// On a cluster that does not have this kind.
+    pub async fn start_without(missing: &str) -> Self {
         let cluster = TestCluster::start().await;
         for kind in c5c3_api::registry()
             .iter()
             .filter(|kind| KINDS.iter().chain(CATALOGUE).any(|name| *name == kind.kind))
+            .filter(|kind| kind.kind != missing)
         {
             cluster.install(kind.crd()).await;
         }

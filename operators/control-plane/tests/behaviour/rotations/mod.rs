@@ -208,6 +208,30 @@ async fn a_rotation_on_request_takes_nothing_away_from_who_still_uses_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_k_orc_gave_up_on_is_told_and_a_request_tries_again_at_once() {
+    let world = World::start().await;
+    user(&world).await;
+    rotation(&world).await;
+    world.credential_made("nova-1").await;
+    until_credential(&world, "nova-1").await;
+    annotate(&world, "first").await;
+    world.until_there("ApplicationCredential", "nova-2").await;
+    let words = "invalid configuration creating resource: no such role";
+    let refused = |type_: &str| json!({"type": type_, "status": "False", "reason": "InvalidConfiguration", "message": words});
+    let status = json!({"conditions": [refused("Available"), refused("Progressing")]});
+    world.say("ApplicationCredential", "nova-2", status).await;
+    until_condition(&world, "False", "Failed").await;
+    until_message(&world, words).await;
+    // The next try of its own is a minute away.
+    annotate(&world, "second").await;
+    world.credential_made("nova-3").await;
+    until_credential(&world, "nova-3").await;
+    until_condition(&world, "True", "Ready").await;
+    world.until_gone("ApplicationCredential", "nova-2").await;
+    world.until_gone("Secret", "nova-app-credential-2").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_credential_waits_for_its_user_and_for_each_role() {
     let world = World::start().await;
     secret(&world, "clouds", "clouds.yaml", ADMIN).await;

@@ -1,0 +1,141 @@
+//! What is told of a rotation.
+
+use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
+use c5c3_kit::{Observed, States};
+use kube::ResourceExt;
+
+use super::facts::{Facts, Stored, credential_name};
+use super::schedule::{self, Verdict};
+use super::{CredentialRotations, held_back, whole_second};
+
+/// Met while consumers have a credential and nothing is wrong with the one that replaces it.
+pub fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> States {
+    let Observed { object, facts, .. } = observed;
+    let states = States::default();
+    let making = making(observed, verdict);
+    let waits = held_back(observed, verdict).is_some();
+    let current = verdict.using.and_then(|current| facts.find(current.number));
+    let Some(current) = current else {
+        let refused = refused(observed, verdict);
+        let why = match (waits, &refused) {
+            (true, _) => reason::WAITING,
+            (false, Some(_)) => reason::FAILED,
+            (false, None) => reason::ROTATING,
+        };
+        let text: Vec<String> = making.into_iter().chain(refused).collect();
+        let text = match text.is_empty() {
+            true => "no credential can be used".to_owned(),
+            false => text.join("; "),
+        };
+        return states.unmet(ROTATION_SCHEDULED, why, text);
+    };
+    let own = credential_name(&object.name_any(), current.seen.number);
+    let valid = format!("{own} is valid until {}", current.seen.expires);
+    if let Some(refused) = refused(observed, verdict) {
+        let making = making.map(|making| format!("{making}; ")).unwrap_or_default();
+        let text = format!("{making}{refused}; {valid} and is used");
+        return states.unmet(ROTATION_SCHEDULED, reason::FAILED, text);
+    }
+    match making {
+        None if current.seen.complete => {
+            let old = retiring(observed, verdict).map(|text| format!("; {text}"));
+            let text = format!("{valid}{}", old.unwrap_or_default());
+            states.met(ROTATION_SCHEDULED, reason::CREDENTIAL_VALID, text)
+        }
+        None => {
+            let text = format!("{own}: {}; consumers keep it", trouble(facts, current));
+            states.unmet(ROTATION_SCHEDULED, reason::PROGRESSING, text)
+        }
+        // One that was just asked for is late only if what it replaces waited for something.
+        Some(making) if verdict.late && (waits || verdict.make.is_none()) => {
+            let why = if waits {
+                reason::WAITING
+            } else {
+                reason::PROGRESSING
+            };
+            let text = format!("{making}, for more than an hour; {valid} and is used");
+            states.unmet(ROTATION_SCHEDULED, why, text)
+        }
+        Some(making) => states.met(
+            ROTATION_SCHEDULED,
+            reason::ROTATING,
+            format!("{making}; {valid} and is used"),
+        ),
+    }
+}
+
+/// What K-ORC said of the one that it gave up on, and when it is asked for the next.
+fn refused(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<String> {
+    let Observed { object, facts, now } = observed;
+    let refused = facts.find(verdict.stopped?)?;
+    let own = credential_name(&object.name_any(), refused.seen.number);
+    let newer = facts
+        .credentials
+        .iter()
+        .any(|c| c.seen.number > refused.seen.number);
+    let next = match verdict.make.is_none() && !newer && verdict.next > *now {
+        true => format!(", tried again at {}", whole_second(verdict.next)),
+        false => String::new(),
+    };
+    Some(format!("K-ORC has given up on {own}: {}{next}", refused.words))
+}
+
+/// Why one is not complete.
+fn trouble<'a>(facts: &'a Facts, stored: &'a Stored) -> &'a str {
+    match &facts.cloud {
+        Some(Err(problem)) => problem,
+        _ => &stored.words,
+    }
+}
+
+/// What becomes of a newer one than that in use.
+fn making(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<String> {
+    let Observed { object, facts, .. } = observed;
+    let name = object.name_any();
+    if let Some((number, _)) = verdict.make {
+        let own = credential_name(&name, number);
+        return Some(match held_back(observed, verdict) {
+            Some(words) => format!("{own} waits: {words}"),
+            None => format!("{own} is being made"),
+        });
+    }
+    let used = verdict.using.map_or(0, |current| current.number);
+    let trying = facts.credentials.iter().filter(|stored| !stored.seen.stopped);
+    let newest = trying.max_by_key(|stored| stored.seen.number)?;
+    (newest.seen.number > used && !newest.seen.complete).then(|| {
+        format!(
+            "{}: {}",
+            credential_name(&name, newest.seen.number),
+            trouble(facts, newest)
+        )
+    })
+}
+
+/// What becomes of older ones that were replaced on request.
+fn retiring(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<String> {
+    let Observed { object, facts, .. } = observed;
+    let current = verdict.using?;
+    let seen: Vec<_> = facts
+        .credentials
+        .iter()
+        .map(|stored| stored.seen.clone())
+        .collect();
+    let old: Vec<String> = seen
+        .iter()
+        .filter(|old| old.number < current.number && !verdict.delete.contains(&old.number))
+        .filter(|old| schedule::replaced_on_request(&seen, old.number, current.number))
+        .map(|old| credential_name(&object.name_any(), old.number))
+        .collect();
+    if old.is_empty() {
+        return None;
+    }
+    let old = old.join(", ");
+    if facts.current != Some(current) {
+        return Some(format!("consumers move on from {old}"));
+    }
+    Some(match (facts.behind.as_slice(), verdict.next_deletion) {
+        ([], Some(at)) => format!("no pod uses {old} any more, deleted at {}", whole_second(at)),
+        ([], None) => format!("no pod uses {old} any more"),
+        (pods, _) => format!("{old} is still used by {}", pods.join(", ")),
+    })
+}

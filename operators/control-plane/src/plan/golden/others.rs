@@ -1,0 +1,141 @@
+//! What others run: infrastructure, or Keystone.
+
+use super::super::*;
+use super::world::*;
+use serde_json::json;
+
+#[test]
+fn what_somebody_else_runs_is_used() {
+    let object = small(&json!({"infrastructure": {
+        "database": {"replicas": null, "host": "db.example.com", "port": 3307},
+        "cache": {"replicas": null, "servers": ["cache.example.com:11211"]},
+        "messaging": {"hosts": ["rabbit.example.com:5672"]},
+        "valkey": {"hosts": ["valkey.example.com:6379"]},
+    }}));
+    snapshot("brownfield-1-secrets-missing", &object, &empty(&object));
+    let mut seen = empty(&object);
+    for service in ["keystone", "glance", "placement"] {
+        let data = [("username", "u"), ("password", "p")].map(|(k, v)| (k.to_owned(), v.as_bytes().to_vec()));
+        seen.secrets.insert(
+            format!("{service}-db-credentials"),
+            SeenSecret {
+                data: data.into(),
+                ours: false,
+            },
+        );
+    }
+    let seen = carried_out(&object, seen, ready);
+    snapshot("brownfield-2-ready", &object, &seen);
+    let bodies = bodies(&plan(&object, &seen));
+    let keystone = bodies
+        .iter()
+        .find(|body| body["kind"] == "Keystone")
+        .expect("there");
+    assert_eq!(keystone["spec"]["database"]["host"], "db.example.com");
+    assert_eq!(keystone["spec"]["database"]["port"], 3307);
+    assert_eq!(
+        keystone["spec"]["cache"]["servers"],
+        json!(["cache.example.com:11211"])
+    );
+}
+
+#[test]
+fn an_existing_keystone_is_used() {
+    let object = small(&json!({
+        "services": {"keystone": {"enabled": false}},
+        "korc": {"cloudCredentialsRef": {"cloudName": "there", "secretName": "clouds"}},
+    }));
+    snapshot("existing-keystone-1-missing", &object, &empty(&object));
+    let with = |text: &str| {
+        let mut seen = empty(&object);
+        let data = [("clouds.yaml".to_owned(), text.as_bytes().to_vec())];
+        seen.secrets.insert(
+            "clouds".into(),
+            SeenSecret {
+                data: data.into(),
+                ours: false,
+            },
+        );
+        seen
+    };
+    let good = "clouds:\n  there:\n    auth:\n      auth_url: https://identity.example.com/\n      password: hidden-word\n";
+    let seen = carried_out(&object, with(good), ready);
+    snapshot("existing-keystone-2-ready", &object, &seen);
+    let bodies = bodies(&plan(&object, &seen));
+    let glance = bodies
+        .iter()
+        .find(|body| body["kind"] == "Glance")
+        .expect("there");
+    assert_eq!(
+        glance["spec"]["keystone"]["authUrl"],
+        "https://identity.example.com/v3"
+    );
+    // K-ORC takes over what has the same name: nothing that may be theirs has one of ours.
+    let managed: Vec<&Value> = bodies
+        .iter()
+        .filter(|body| body["spec"]["managementPolicy"] == "managed")
+        .collect();
+    let named: Vec<String> = managed
+        .iter()
+        .filter(|body| matches!(body["kind"].as_str(), Some("Project" | "Service" | "User")))
+        .map(|body| format!("{} {}", body["kind"], body["spec"]["resource"]["name"]).replace('"', ""))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            "Project openstack-service-u1",
+            "Service openstack-glance-u1",
+            "User openstack-glance-u1",
+            "Service openstack-placement-u1",
+            "User openstack-placement-u1",
+        ]
+    );
+    // What is left hangs on these: endpoints of our services, roles of our users on our project.
+    let kinds: std::collections::BTreeSet<&str> =
+        managed.iter().filter_map(|body| body["kind"].as_str()).collect();
+    assert_eq!(
+        kinds,
+        ["Endpoint", "Project", "RoleAssignment", "Service", "User"].into()
+    );
+    for (text, words) in [
+        ("clouds: {other: {}}", "no cloud \"there\", only other"),
+        ("clouds: {there: {}}", "no auth.auth_url"),
+        ("hidden-word: [", "not the YAML"),
+    ] {
+        let plan = plan(&object, &carried_out(&object, with(text), ready));
+        let blocker = plan.blocker().expect("blocked").text();
+        assert!(
+            blocker.contains(words) && !blocker.contains("hidden-word"),
+            "{blocker}"
+        );
+    }
+    // It was there and is gone: what runs stays.
+    let mut seen = seen;
+    seen.secrets.remove("clouds");
+    snapshot("existing-keystone-3-gone", &object, &seen);
+}
+
+#[test]
+fn a_kind_that_the_cluster_does_not_have_is_told_and_the_rest_is_made() {
+    let object = small(&json!({"infrastructure": {"valkey": {"replicas": 1}}}));
+    let mut seen = empty(&object);
+    seen.missing = ["Valkey.cache.cs.sap.com".to_owned()].into();
+    let first = plan(&object, &seen);
+    let blocker = first.blocker().expect("blocked");
+    let words = "this cluster has no kind Valkey of cache.cs.sap.com: install valkey-operator";
+    assert_eq!(
+        (blocker.reason(), blocker.text().as_str()),
+        ("KindMissing", words)
+    );
+    let kinds: Vec<&str> = first
+        .wanted()
+        .filter_map(|value| value["kind"].as_str())
+        .collect();
+    assert!(!kinds.contains(&"Valkey") && kinds.contains(&"MariaDB") && kinds.contains(&"Glance"));
+    seen.missing = ["Keystone.keystone.openstack.c5c3.io".to_owned()].into();
+    let text = plan(&object, &seen).blocker().expect("blocked").text();
+    assert!(
+        text.contains("install the definitions of CobaltCore (deploy/crds)"),
+        "{text}"
+    );
+}
