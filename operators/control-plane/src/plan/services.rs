@@ -185,6 +185,15 @@ fn object(draft: &Draft<'_>, service: &Service, fields: Map<String, Value>) -> V
     })
 }
 
+/// Who vouches for a Keystone of others; K-ORC reads it under the same key.
+fn authority(draft: &Draft<'_>) -> Option<Value> {
+    const KEY: &str = "cacert";
+    let secret = secrets::clouds(draft.spec).secret_name;
+    let given = draft.seen.secrets.get(&secret)?.data.get(KEY)?;
+    let ours = keystone().runs(draft.spec);
+    (!ours && !given.is_empty()).then(|| json!({"name": secret, "key": KEY}))
+}
+
 fn fields(draft: &Draft<'_>, service: &Service, image: Value, auth_url: Option<&str>) -> Map<String, Value> {
     let spec = draft.spec;
     let mut fields = match service.own.map(|own| own(spec)) {
@@ -202,10 +211,11 @@ fn fields(draft: &Draft<'_>, service: &Service, image: Value, auth_url: Option<&
     }
     if let Some(url) = auth_url {
         let secret = secrets::app_credential(service.name);
-        put(
-            "keystone",
-            json!({"authUrl": url, "appCredentialRef": {"secretName": secret}}),
-        );
+        let mut keystone = json!({"authUrl": url, "appCredentialRef": {"secretName": secret}});
+        if let Some(authority) = authority(draft) {
+            keystone["caSecretRef"] = authority;
+        }
+        put("keystone", keystone);
     }
     let toggle = (service.toggle)(spec);
     let own = toggle.and_then(|toggle| toggle.policy_overrides.as_ref());

@@ -70,6 +70,16 @@ fn an_existing_keystone_is_used() {
         glance["spec"]["keystone"]["authUrl"],
         "https://identity.example.com/v3"
     );
+    assert_eq!(glance["spec"]["keystone"].get("caSecretRef"), None);
+    let mut vouched = seen.clone();
+    let secret = vouched.secrets.get_mut("clouds").expect("there");
+    secret.data.insert("cacert".to_owned(), b"PEM".to_vec());
+    let vouched = super::super::plan(&object, &vouched);
+    let glance = vouched.wanted().find(|body| body["kind"] == "Glance");
+    assert_eq!(
+        glance.expect("there")["spec"]["keystone"]["caSecretRef"],
+        json!({"name": "clouds", "key": "cacert"})
+    );
     // K-ORC takes over what has the same name: nothing that may be theirs has one of ours.
     let managed: Vec<&Value> = bodies
         .iter()
