@@ -48,6 +48,10 @@ pub const MESSAGING_SIZE: &str = "10Gi";
         "infrastructure.database: a managed database and host cannot replace each other, the data would stay behind; restore it into a new ControlPlane",
     ),
     (
+        "has(self.host) || has(oldSelf.host) || ((has(self.replicas) ? self.replicas : 3) > 1) == ((has(oldSelf.replicas) ? oldSelf.replicas : 3) > 1)",
+        "infrastructure.database.replicas: one server and Galera cannot replace each other; back the data up and restore it into a new ControlPlane",
+    ),
+    (
         "quantity(has(self.storageSize) ? self.storageSize : '100Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '100Gi')) >= 0",
         "infrastructure.database.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
     ),
@@ -57,7 +61,7 @@ pub const MESSAGING_SIZE: &str = "10Gi";
     ),
 ])))]
 pub struct DatabaseCluster {
-    /// Galera members: 1, 3, 5 or 7.
+    /// One server, or 3, 5 or 7 members of Galera; 3 when left out.
     #[schemars(range(min = 1, max = 7), extend("x-kubernetes-validations" = rules(&[(
         "self % 2 == 1",
         "infrastructure.database.replicas: Galera needs an odd number to keep quorum; use 1, 3, 5 or 7",
@@ -89,12 +93,13 @@ pub struct DatabaseCluster {
         "!has(self.hosts) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
         "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
     ),
+    // One of which nothing is said may not be there at all.
     (
-        "has(self.hosts) || has(oldSelf.hosts) || quantity(has(self.storageSize) ? self.storageSize : '10Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi')) >= 0",
+        "!(has(self.replicas) || has(self.storageSize) || has(self.storageClass)) || !(has(oldSelf.replicas) || has(oldSelf.storageSize) || has(oldSelf.storageClass)) || quantity(has(self.storageSize) ? self.storageSize : '10Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi')) >= 0",
         "infrastructure.messaging.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
     ),
     (
-        "has(self.hosts) || has(oldSelf.hosts) || has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
+        "!(has(self.replicas) || has(self.storageSize) || has(self.storageClass)) || !(has(oldSelf.replicas) || has(oldSelf.storageSize) || has(oldSelf.storageClass)) || has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
         "infrastructure.messaging.storageClass: cannot change, volumes do not move between classes; drain into a new ControlPlane",
     ),
 ])))]
