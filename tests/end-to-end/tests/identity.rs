@@ -1,4 +1,4 @@
-//! From objects to a real token: `c5c3 up`, a database, a cache and Keystone in real containers.
+//! A plain cluster; and from objects to a real token: a database, a cache and Keystone in real containers.
 //!
 //! Needs root. The images are built first; that takes minutes once, then nothing.
 
@@ -72,5 +72,38 @@ fn objects_become_a_keystone_that_gives_tokens_and_survives_a_crash() -> anyhow:
         "{}",
         valid.lines().next().unwrap_or_default()
     );
+    Ok(())
+}
+
+#[test]
+fn a_plain_cluster_comes_loses_a_node_and_goes() -> anyhow::Result<()> {
+    let cloud = Cloud::new()?;
+    let said = cloud.c5c3_here("up", &["--cluster-only", "--nodes", "2"])?;
+    let kubeconfig = cloud.state().join("api/kubeconfig");
+    let hint = format!("export KUBECONFIG={}", kubeconfig.display());
+    assert!(said.contains(&hint), "{said}");
+    assert_eq!(
+        cloud.kubectl(&["get", "crd", "-o", "name"], "")?,
+        "",
+        "a plain one"
+    );
+
+    let state = cloud.state().display().to_string();
+    let node = |command: &str| cloud.c5c3(&["node", command, "--state-dir", &state, "node-2"]);
+    let until = |status: &str| {
+        let condition = format!("--for=condition=Ready={status}");
+        cloud.kubectl(&["wait", &condition, "node/node-2", "--timeout=90s"], "")
+    };
+    until("True")?;
+    node("kill")?;
+    until("False")?;
+    let listed = cloud.c5c3(&["node", "list", "--state-dir", &state])?;
+    let off = |line: &str| line.contains("node-2") && line.to_lowercase().contains("off");
+    assert!(listed.lines().any(off), "{listed}");
+    node("start")?;
+    until("True")?;
+
+    cloud.c5c3_here("down", &["--purge"])?;
+    assert!(!cloud.state().exists(), "no file is left");
     Ok(())
 }
