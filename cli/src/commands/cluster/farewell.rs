@@ -30,7 +30,7 @@ pub fn farewell(place: &Place, up: &Up, bundle: &Bundle, took: Duration) -> Stri
             true => state.clone(),
             false => format!("{state} -n {namespace}"),
         };
-        let commands = [
+        let mut commands = vec![
             (
                 format!("c5c3 openstack{options} token issue"),
                 "the openstack command, logged in as admin",
@@ -41,6 +41,10 @@ pub fn farewell(place: &Place, up: &Up, bundle: &Bundle, took: Duration) -> Stri
                 "the login for any other client",
             ),
         ];
+        // The login to a Keystone of somebody else is theirs.
+        if !plane.spec.services.keystone.common.enabled {
+            commands.retain(|(command, _)| command.starts_with("c5c3 status"));
+        }
         let width = commands
             .iter()
             .map(|(command, _)| command.len())
@@ -81,6 +85,20 @@ mod tests {
             "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nspec: {{openStackRelease: '2025.2'}}\n\
              metadata: {{name: cloud, namespace: {namespace}}}\n"
         )
+    }
+
+    #[test]
+    fn nobody_is_sent_to_a_login_that_is_not_there() {
+        let file = cloud("edge").replace(
+            "{openStackRelease: '2025.2'}",
+            "{openStackRelease: '2025.2', services: {keystone: {enabled: false}}, \
+             korc: {cloudCredentialsRef: {cloudName: a, secretName: b}}}",
+        );
+        let text = said(None, &file);
+        assert!(
+            text.contains("c5c3 status -n edge") && !text.contains("c5c3 openstack"),
+            "{text}"
+        );
     }
 
     #[test]

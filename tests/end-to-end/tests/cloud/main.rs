@@ -6,6 +6,7 @@ mod ha;
 mod leaks;
 mod lifecycle;
 mod objects;
+mod others;
 mod small;
 
 use end_to_end::cloud::Cloud;
