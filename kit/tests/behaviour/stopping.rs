@@ -28,6 +28,10 @@ async fn it_ends_even_where_its_kind_was_never_listed() {
         away: false,
     })
     .await;
+    if !world.cluster.is_embedded() {
+        // On a server that others use as well the kind is there.
+        return world.stop().await;
+    }
     eventually("the watch has failed", async || {
         let text = world.metrics.render();
         text.contains("watch_errors_total{controller=\"parade\",kind=\"Parade\"}")
