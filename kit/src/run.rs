@@ -260,7 +260,12 @@ impl<C: Controller> Queue<C> {
 
     fn watch_failed(&self, kind: &str, error: &watcher::Error) {
         self.ctx.metrics.watch_failed(C::NAME, kind);
-        tracing::warn!(controller = C::NAME, kind, "watch starts again: {error}");
+        // A cluster may do without a kind; it is looked for again and again, and needs no word each time.
+        if is_unknown(error) {
+            tracing::debug!(controller = C::NAME, kind, "not in this cluster");
+        } else {
+            tracing::warn!(controller = C::NAME, kind, "watch starts again: {error}");
+        }
     }
 
     /// The objects themselves. Only their names are kept, and what they refer to.
