@@ -123,6 +123,7 @@ pub mod reason {
     pub const INVALID: &str = "Invalid";
     pub const CONFLICT: &str = "Conflict";
     pub const UNREACHABLE: &str = "Unreachable";
+    pub const KIND_MISSING: &str = "KindMissing";
     pub const DEPENDENCY_NOT_READY: &str = "DependencyNotReady";
     pub const SECRET_MISSING: &str = "SecretMissing";
     pub const KEY_MISSING: &str = "KeyMissing";

@@ -19,6 +19,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+/// Who brings the kinds of a group; `None` where ours make nothing of it.
+pub fn brought_by(group: &str) -> Option<&'static str> {
+    Some(match group {
+        "k8s.mariadb.com" => "mariadb-operator",
+        "memcached.c5c3.io" => "memcached-operator",
+        "rabbitmq.com" => "RabbitMQ's cluster operator",
+        "cache.cs.sap.com" => "valkey-operator",
+        "openstack.k-orc.cloud" => "K-ORC",
+        _ => return None,
+    })
+}
+
 /// A name, in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct NameRef {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use c5c3_api::Origin;
+use c5c3_api::foreign::brought_by;
 use c5c3_control_plane as control_plane;
 use c5c3_kit::fault::plain;
 use c5c3_kit::lease::{Candidate, Terms};
@@ -198,10 +199,9 @@ fn lacking(groups: &[&str]) -> String {
         ));
     }
     if !others.is_empty() {
-        let named = others.iter().map(|group| match *group {
-            "k8s.mariadb.com" => format!("{group} (mariadb-operator)"),
-            "memcached.c5c3.io" => format!("{group} (memcached-operator)"),
-            group => group.to_owned(),
+        let named = others.iter().map(|group| match brought_by(group) {
+            Some(by) => format!("{group} ({by})"),
+            None => (*group).to_owned(),
         });
         parts.push(format!(
             "no kinds of {}: install the operators of these projects, which bring them",

@@ -6,7 +6,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::action::{Action, Target};
+use crate::action::{Action, Target, text};
 use crate::world::resource;
 
 /// Why an action was not carried out.
@@ -54,14 +54,11 @@ pub async fn carry_out(client: &Client, action: Action) -> Result<Learned, Failu
     let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
     match action {
         Action::Create(object) => {
-            let text = |pointer: &str| {
-                object
-                    .pointer(pointer)
-                    .and_then(Value::as_str)
-                    .unwrap_or_default()
-                    .to_owned()
-            };
-            let api = api(client, &text("/kind"), &text("/metadata/namespace"))?;
+            let api = api(
+                client,
+                text(&object, "/kind"),
+                text(&object, "/metadata/namespace"),
+            )?;
             let object: DynamicObject = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
             match api.create(&PostParams::default(), &object).await {
                 Ok(made) => Ok(learned(made)),

@@ -129,6 +129,14 @@ pub fn to_value<T: Serialize>(object: &T) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
+/// A text of an object; empty where there is none.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
 /// The JSON merge patch that turns `from` into `to`.
 pub fn merge_diff(from: &Value, to: &Value) -> Option<Value> {
     if from == to {

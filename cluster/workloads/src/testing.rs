@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::action::Action;
+use crate::action::{Action, text};
 use crate::pods;
 use crate::task::{Task, tasks};
 use crate::world::{Cached, World};
@@ -123,12 +123,7 @@ impl Sim {
     fn carry_out(&mut self, action: Action) {
         match action {
             Action::Create(object) => {
-                let text = |pointer: &str| {
-                    object
-                        .pointer(pointer)
-                        .and_then(Value::as_str)
-                        .unwrap_or_default()
-                };
+                let text = |pointer: &str| text(&object, pointer);
                 let key = (text("/metadata/namespace").into(), text("/metadata/name").into());
                 // As the server does: a name that is taken is refused.
                 if self.object(text("/kind"), &key).is_none() {

@@ -57,6 +57,7 @@ impl Session {
             // kubectl diff runs the system's diff.
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .current_dir(self.home.path())
+            .stdin(Stdio::null())
             .kill_on_drop(true);
         command
     }
@@ -116,22 +117,14 @@ impl Session {
 
     /// Starts a command that goes on; what it prints comes line by line.
     pub fn stream(&self, arguments: &[&str]) -> anyhow::Result<Stream> {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut child = self.command(arguments).stdout(Stdio::piped()).spawn()?;
         let out = child.stdout.take().context("no output")?;
         Ok(Stream::of(child, Box::pin(out)))
     }
 
     /// The same with its log, which is beside the output.
     pub fn log(&self, arguments: &[&str]) -> anyhow::Result<Stream> {
-        let mut child = self
-            .command(arguments)
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
+        let mut child = self.command(arguments).stderr(Stdio::piped()).spawn()?;
         let log = child.stderr.take().context("no log")?;
         Ok(Stream::of(child, Box::pin(log)))
     }
