@@ -168,17 +168,21 @@ pub fn fixed<R: Resource>(live: &Entity, odd: &Fields) -> Option<Trouble> {
     )))
 }
 
-/// `.status.resource`, under K-ORC's names; empty fields are left out.
+/// `.status.resource`, under K-ORC's names; empty fields are left out. Lists are sets, and Keystone
+/// answers them in any order: sorted, the same set is the same status.
 pub fn shown<R: Resource>(live: &Entity) -> Map<String, Value> {
     let fields = R::SHOWN.iter().filter_map(|(field, name)| {
-        let value = live.fields.0.get(*field)?;
-        let empty = match value {
+        let mut value = live.fields.0.get(*field)?.clone();
+        if let Value::Array(list) = &mut value {
+            list.sort_by_cached_key(Value::to_string);
+        }
+        let empty = match &value {
             Value::Null => true,
             Value::String(text) => text.is_empty(),
             Value::Array(list) => list.is_empty(),
             _ => false,
         };
-        (!empty).then(|| ((*name).to_owned(), value.clone()))
+        (!empty).then(|| ((*name).to_owned(), value))
     });
     fields.collect()
 }
@@ -276,10 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn a_status_has_the_names_of_k_orc_and_nothing_empty() {
-        let live = seen(Some(fields("", "d1"))).live.expect("there");
-        let shown = shown::<Project>(&live);
-        let expected = json!({"name": "service", "enabled": true, "tags": ["b", "a"], "domainID": "d1"});
-        assert_eq!(Value::Object(shown), expected);
+    fn a_status_has_the_names_of_k_orc_nothing_empty_and_sets_in_one_order() {
+        let expected = json!({"name": "service", "enabled": true, "tags": ["a", "b"], "domainID": "d1"});
+        for tags in [json!(["a", "b"]), json!(["b", "a"])] {
+            let answered = fields("", "d1").with("tags", tags);
+            let live = seen(Some(answered)).live.expect("there");
+            assert_eq!(Value::Object(shown::<Project>(&live)), expected);
+        }
     }
 }
