@@ -213,6 +213,11 @@ impl Server {
         ApiService(self.core.clone())
     }
 
+    /// Shows the figures of what else lives in this process on `/metrics` too.
+    pub fn join_metrics(&self, others: impl Fn() -> String + Send + Sync + 'static) {
+        self.core.metrics.join(Box::new(others));
+    }
+
     /// Where the HTTPS listener is.
     pub fn addr(&self) -> Option<SocketAddr> {
         self.address

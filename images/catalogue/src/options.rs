@@ -242,6 +242,21 @@ mod tests {
     }
 
     #[test]
+    fn every_release_knows_the_options_of_the_versions_that_it_builds() {
+        for name in crate::releases() {
+            let release = crate::Release::load(&name).unwrap();
+            for service in ["keystone", "glance", "placement", "nova", "neutron", "cinder"] {
+                let catalogue = Catalogue::load(&name, service).unwrap();
+                assert_eq!(
+                    Some(&catalogue.version),
+                    release.versions.get(service),
+                    "{service} of {name}: run `c5c3 image options --release {name} --images-dir images`"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn known_deprecated_and_unknown_options() {
         let catalogue = catalogue();
         assert!(!catalogue.lookup("DEFAULT", "my-ip").unwrap().deprecated);

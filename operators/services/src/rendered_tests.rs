@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_catalogue::{Catalogue, Release, releases};
+use c5c3_catalogue::{Catalogue, releases};
 use c5c3_kit::Observed;
 use serde_json::{Value, json};
 
@@ -39,8 +39,7 @@ fn in_full<S: Subject>(subject: &S) -> S {
     serde_json::from_value(object).expect("reads")
 }
 
-/// Every option in every release that knows the service; the number of releases.
-fn known_in_all<S: Subject>(subject: &S) -> usize {
+fn known_in_all_releases<S: Subject>(subject: &S) {
     let mut facts = facts();
     let cache = facts.caches.get_mut("memcached").expect("there");
     cache.spec.replicas = Some(3);
@@ -50,26 +49,21 @@ fn known_in_all<S: Subject>(subject: &S) -> usize {
         .iter()
         .map(|(group, all)| (group.clone(), all.clone()))
         .collect();
-    let name = S::DESCRIPTOR.name;
-    let catalogues = releases()
-        .into_iter()
-        .filter_map(|release| Catalogue::load(&release, name).ok());
-    catalogues
-        .inspect(|catalogue| {
-            if let Err(error) = check(&options, catalogue, &subject.free_groups()) {
-                panic!("{} {}: {error}", catalogue.service, catalogue.version);
-            }
-        })
-        .count()
+    for release in releases() {
+        let catalogue = Catalogue::load(&release, S::DESCRIPTOR.name).expect("a catalogue");
+        if let Err(error) = check(&options, &catalogue, &subject.free_groups()) {
+            panic!("{} {}: {error}", catalogue.service, catalogue.version);
+        }
+    }
 }
 
 #[test]
 fn every_option_is_known_to_every_release() {
-    assert!(Release::load("2025.2").is_ok());
-    assert_eq!(known_in_all(&keystone()), 2);
-    assert_eq!(known_in_all(&placement()), 1);
+    assert!(releases().len() > 1);
+    known_in_all_releases(&keystone());
+    known_in_all_releases(&placement());
     for (_, storage) in stores() {
-        assert_eq!(known_in_all(&glance(storage)), 1);
+        known_in_all_releases(&glance(storage));
     }
 }
 

@@ -80,6 +80,36 @@ impl Cloud {
         said(fed(command, input)?, &arguments.join(" "))
     }
 
+    /// Counts of writes so far, as the API server keeps them: those with one of these parts, or all.
+    /// Nodes say that they live, and renew their pods' tokens.
+    pub fn writes(&self, of: &[&str]) -> anyhow::Result<Vec<String>> {
+        let metrics = self.kubectl(&["get", "--raw", "/metrics"], "")?;
+        let passing = [
+            "resource=\"leases\"",
+            "resource=\"nodes\"",
+            "subresource=\"token\"",
+            "verb=\"get\"",
+            "verb=\"list\"",
+            "verb=\"watch\"",
+        ];
+        let counted = metrics
+            .lines()
+            .filter(|line| line.starts_with("apiserver_request_total{"))
+            .filter(|line| !passing.iter().any(|part| line.contains(part)))
+            .filter(|line| of.is_empty() || of.iter().any(|part| line.contains(part)));
+        let lines: Vec<String> = counted.map(str::to_owned).collect();
+        ensure!(!lines.is_empty(), "nothing is counted");
+        Ok(lines)
+    }
+
+    /// Fails when something was written since these counts were read.
+    pub fn nothing_written_since(&self, before: &[String], of: &[&str]) -> anyhow::Result<()> {
+        let now = self.writes(of)?;
+        let more: Vec<&String> = now.iter().filter(|line| !before.contains(line)).collect();
+        ensure!(more.is_empty(), "written while nothing was asked for: {more:#?}");
+        Ok(())
+    }
+
     pub fn program(&self) -> &Path {
         &self.program
     }

@@ -248,23 +248,6 @@ impl Keystone {
         )?;
         Ok(answer.lines().next().unwrap_or_default().to_owned())
     }
-
-    /// Writes so far to K-ORC's kinds and to Secrets, as the API server counts them.
-    fn writes(&self) -> anyhow::Result<String> {
-        let metrics = self.cloud.kubectl(&["get", "--raw", "/metrics"], "")?;
-        let counted = |line: &&str| {
-            let ours =
-                line.contains("group=\"openstack.k-orc.cloud\"") || line.contains("resource=\"secrets\"");
-            let reads = ["get", "list", "watch"].map(|verb| format!("verb=\"{verb}\""));
-            let lower = line.to_ascii_lowercase();
-            line.starts_with("apiserver_request_total{")
-                && ours
-                && !reads.iter().any(|read| lower.contains(read))
-        };
-        let lines: Vec<&str> = metrics.lines().filter(counted).collect();
-        ensure!(!lines.is_empty(), "nothing is counted");
-        Ok(lines.join("\n"))
-    }
 }
 
 fn eventually(what: &str, mut look: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
@@ -299,9 +282,10 @@ fn objects_are_in_keystone_and_stay_there() -> anyhow::Result<()> {
     assert!(answer.contains("201"), "{answer}");
 
     // Nobody changes anything: Keystone is looked at, nothing is written.
-    let before = keystone.writes()?;
+    let ours = ["group=\"openstack.k-orc.cloud\"", "resource=\"secrets\""];
+    let before = keystone.cloud.writes(&ours)?;
     std::thread::sleep(Duration::from_secs(75));
-    assert_eq!(keystone.writes()?, before);
+    keystone.cloud.nothing_written_since(&before, &ours)?;
 
     // Behind its back: an endpoint, a role of the user, and the credential itself.
     let role = keystone.id("roles.openstack.k-orc.cloud/service")?;

@@ -109,23 +109,28 @@ struct Crew {
     services: Clusters,
     stand_ins: Clusters,
     dial: Arc<dyn Dial>,
+    metrics: Metrics,
 }
 
 impl Crew {
     fn of(running: &Running) -> Self {
         let account =
             |role: &Role| Clusters::of(running.client_as(&role.user(), &["system:serviceaccounts"]));
+        let metrics = Metrics::default();
+        let shown = metrics.clone();
+        running.join_metrics(move || shown.render());
         Crew {
             control_plane: account(&roles::control_plane()),
             services: account(&roles::services()),
             stand_ins: Clusters::of(running.client()),
             dial: Arc::new(Inwards(running.inside())),
+            metrics,
         }
     }
 }
 
 async fn operate(crew: Crew, stop: Stop) {
-    let metrics = Metrics::default();
+    let metrics = crew.metrics;
     let settings = c5c3_control_plane::Settings { namespace: None };
     let control_plane = c5c3_control_plane::run(crew.control_plane, metrics.clone(), settings, stop.clone());
     let services = c5c3_services::run(crew.services, metrics.clone(), None, stop.clone());

@@ -3,7 +3,7 @@
 use std::{
     fmt::Write as _,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicI64, AtomicU64},
     },
 };
@@ -42,6 +42,8 @@ struct Verb {
 
 pub struct Metrics {
     registry: Registry,
+    /// Figures of what else lives in this process, as text.
+    others: OnceLock<Box<dyn Fn() -> String + Send + Sync>>,
     requests: Family<Call, Counter<u64, AtomicU64>>,
     seconds: Family<Verb, Histogram>,
     writes: Family<Written, Counter<u64, AtomicU64>>,
@@ -84,6 +86,7 @@ impl Default for Metrics {
         );
         Self {
             registry,
+            others: OnceLock::new(),
             requests,
             seconds,
             writes,
@@ -123,6 +126,11 @@ impl Metrics {
         }
     }
 
+    /// Shows these figures too. Only the first who asks is heard.
+    pub fn join(&self, others: Box<dyn Fn() -> String + Send + Sync>) {
+        let _ = self.others.set(others);
+    }
+
     /// One object written.
     pub fn wrote(&self, cluster: &str, group: &str, kind: &str, verb: &str, user: &str) {
         let written = Written {
@@ -155,6 +163,9 @@ impl Metrics {
         let _ = writeln!(out, "# HELP apiserver_storage_revision Newest revision.");
         let _ = writeln!(out, "# TYPE apiserver_storage_revision gauge");
         let _ = writeln!(out, "apiserver_storage_revision {}", store.revision());
+        // What ends the text of the others does not end ours.
+        let others = self.others.get().map(|others| others()).unwrap_or_default();
+        out.push_str(others.trim_end().trim_end_matches("# EOF"));
         let mut rest = String::new();
         if text::encode(&mut rest, &self.registry).is_ok() {
             out.push_str(&rest);
@@ -176,5 +187,26 @@ impl OpenWatch {
 impl Drop for OpenWatch {
     fn drop(&mut self) {
         self.0.watches.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{History, Redb};
+
+    #[test]
+    fn figures_of_others_stand_among_ours_and_the_text_ends_once() {
+        let metrics = Metrics::default();
+        metrics.join(Box::new(|| "c5c3_queue_depth 3\n# EOF\n".to_owned()));
+        metrics.join(Box::new(|| "never 1\n".to_owned()));
+        let directory = tempfile::tempdir().expect("a directory");
+        let disk = Redb::open(&directory.path().join("store.redb")).expect("a store");
+        let store = Store::open(Box::new(disk), History::default()).expect("opens");
+        let text = metrics.render(&store);
+        assert!(text.contains("\nc5c3_queue_depth 3\n#"), "{text}");
+        assert!(!text.contains("never"), "{text}");
+        assert_eq!(text.matches("# EOF").count(), 1, "{text}");
+        assert!(text.ends_with("# EOF\n"), "{text}");
     }
 }

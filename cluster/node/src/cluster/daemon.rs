@@ -247,6 +247,11 @@ impl Running {
         self.server.client_as(&self.cluster, user, groups)
     }
 
+    /// Shows figures of the embedding program on the API server's `/metrics`.
+    pub fn join_metrics(&self, others: impl Fn() -> String + Send + Sync + 'static) {
+        self.server.join_metrics(others);
+    }
+
     /// The way into the cluster's network.
     pub fn inside(&self) -> network::Inside {
         network::Inside::new(self.site.network.clone())

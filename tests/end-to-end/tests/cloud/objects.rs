@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::ensure;
 use end_to_end::cloud::Cloud;
 use serde_json::Value;
 
@@ -44,25 +43,4 @@ fn named(cloud: &Cloud, namespace: &str, field: &str) -> anyhow::Result<BTreeMap
             (name, text(&item["metadata"][field]))
         })
         .collect())
-}
-
-/// Writes so far, as the API server counts them. Nodes say that they live, and renew their pods' tokens.
-pub fn writes(cloud: &Cloud) -> anyhow::Result<Vec<String>> {
-    let metrics = cloud.kubectl(&["get", "--raw", "/metrics"], "")?;
-    let passing = |line: &str| {
-        let of_nodes = [
-            "resource=\"leases\"",
-            "resource=\"nodes\"",
-            "subresource=\"token\"",
-        ];
-        let reads = ["verb=\"get\"", "verb=\"list\"", "verb=\"watch\""];
-        let line = line.to_ascii_lowercase();
-        of_nodes.iter().chain(&reads).any(|part| line.contains(part))
-    };
-    let counted = metrics
-        .lines()
-        .filter(|line| line.starts_with("apiserver_request_total{"));
-    let lines: Vec<String> = counted.filter(|line| !passing(line)).map(str::to_owned).collect();
-    ensure!(!lines.is_empty(), "nothing is counted");
-    Ok(lines)
 }
