@@ -88,7 +88,20 @@ fn match_mounts(own: &str, mountinfo: &str) -> Vec<Hierarchy> {
 /// Moves the calling process into `path` of every hierarchy, which is made first.
 pub fn join(path: &str) -> Result<()> {
     let all = hierarchies()?;
-    for hierarchy in &all {
+    // Another cluster that goes takes the empty parent of both with it: then anew.
+    let mut tries = 0;
+    loop {
+        match join_all(&all, path) {
+            Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::NotFound && tries < 10 => {
+                tries += 1;
+            }
+            done => return done,
+        }
+    }
+}
+
+fn join_all(all: &[Hierarchy], path: &str) -> Result<()> {
+    for hierarchy in all {
         let mut directory = hierarchy.mount.clone();
         for part in Path::new(path) {
             let parent = directory.clone();
@@ -97,7 +110,7 @@ pub fn join(path: &str) -> Result<()> {
             if hierarchy.controllers == "cpuset" {
                 inherit_cpuset(&parent, &directory)?;
             }
-            if hierarchy.unified() && only_unified(&all) {
+            if hierarchy.unified() && only_unified(all) {
                 delegate(&parent);
             }
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, PostParams};
 use serde_json::json;
-use test_harness::steadily;
+use test_harness::settles;
 
 use crate::parade::World;
 
@@ -79,7 +79,6 @@ async fn passes_that_find_nothing_to_do_write_nothing() {
         .await;
     world.condition("spring", "Ready", "Ready").await;
     // The controller asks to look again twice a second: passes go on, writes do not.
-    tokio::time::sleep(Duration::from_secs(1)).await;
     let counted = |prefix: &str| {
         let text = world.metrics.render();
         text.lines()
@@ -88,7 +87,7 @@ async fn passes_that_find_nothing_to_do_write_nothing() {
             .collect::<Vec<_>>()
     };
     let passes = counted("c5c3_reconcile_total");
-    steadily("our writes", Duration::from_secs(3), async || {
+    settles("our writes", Duration::from_secs(3), async || {
         counted("c5c3_api_writes_total")
     })
     .await;

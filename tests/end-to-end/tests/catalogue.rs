@@ -162,11 +162,6 @@ impl Keystone {
             objects().len() - 1,
             start.elapsed()
         );
-        ensure!(
-            start.elapsed() < Duration::from_secs(30),
-            "too slow: {:?}",
-            start.elapsed()
-        );
         let token = token(&keystone.url, "try-me-admin")?;
         let token = token.map_err(|status| anyhow::anyhow!("no token: {status}"))?;
         Ok(Self { token, ..keystone })
@@ -202,7 +197,7 @@ impl Keystone {
             "--for=condition=Available",
             "--all",
             kinds,
-            "--timeout=30s",
+            "--timeout=150s",
         ]);
         waiting
             .map(drop)

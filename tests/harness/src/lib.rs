@@ -229,6 +229,26 @@ pub async fn steadily<T: PartialEq + Debug>(
     first
 }
 
+/// Waits until it stays the same for so long: what comes of the last change (events come after the
+/// status) is over at some time, and who writes again and again never is.
+pub async fn settles<T: PartialEq + Debug>(
+    what: &str,
+    silence: Duration,
+    mut look: impl AsyncFnMut() -> T,
+) -> T {
+    let deadline = Instant::now() + PATIENCE + silence;
+    let (mut last, mut since) = (look().await, Instant::now());
+    while since.elapsed() < silence {
+        tokio::time::sleep(LOOK).await;
+        let now = look().await;
+        if now != last {
+            assert!(Instant::now() < deadline, "{what} still changes: {last:?}, {now:?}");
+            (last, since) = (now, Instant::now());
+        }
+    }
+    last
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1::{ContainerState, ContainerStatus, PodSandboxState};
 
 use super::host::Host;
@@ -18,6 +18,9 @@ const LOG_LINES: usize = 80;
 const LOG_LIMIT: usize = 2048;
 /// Time, stream and flag before each line of a log.
 const PREFIX: usize = 64;
+
+/// The runtime tells of a lack of memory apart from the end that it caused.
+const LATE_REASON: SignedDuration = SignedDuration::from_secs(2);
 
 /// What never changes any more is asked for once.
 #[derive(Default)]
@@ -76,7 +79,7 @@ pub(super) async fn observe(host: &Host, uid: &str, cache: &mut Cache) -> Result
             Err(e) => return Err(e),
         };
         let seen = read(container.pod_sandbox_id, status);
-        if seen.state == State::Exited {
+        if seen.state == State::Exited && final_reason(&seen, Timestamp::now()) {
             cache.ended.insert(seen.id.clone(), seen.clone());
         }
         observed.containers.push(seen);
@@ -84,6 +87,16 @@ pub(super) async fn observe(host: &Host, uid: &str, cache: &mut Cache) -> Result
     let listed = |id: &String| observed.containers.iter().any(|c| c.id == *id);
     cache.ended.retain(|id, _| listed(id));
     Ok(observed)
+}
+
+/// Killed by a signal: why may be told a moment later.
+fn final_reason(container: &Container, now: Timestamp) -> bool {
+    let killed = container.exit_code == 137 && container.reason != "OOMKilled";
+    let since = |finished: Timestamp| now.duration_since(finished);
+    !killed
+        || container
+            .finished
+            .is_none_or(|finished| since(finished) > LATE_REASON)
 }
 
 fn read(sandbox: String, status: ContainerStatus) -> Container {
@@ -183,6 +196,30 @@ fn tail(text: &str, limit: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kill_waits_for_its_reason_a_moment() {
+        let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
+        let cases = [
+            (137, "Error", "2026-01-01T00:00:09Z", false),
+            (137, "Error", "2026-01-01T00:00:05Z", true),
+            (137, "OOMKilled", "2026-01-01T00:00:09Z", true),
+            (1, "Error", "2026-01-01T00:00:09Z", true),
+        ];
+        for (exit_code, reason, finished, expected) in cases {
+            let status = ContainerStatus {
+                exit_code,
+                reason: reason.to_owned(),
+                finished_at: i64::try_from(finished.parse::<Timestamp>().unwrap().as_nanosecond()).unwrap(),
+                ..ContainerStatus::default()
+            };
+            assert_eq!(
+                final_reason(&read(String::new(), status), now),
+                expected,
+                "{reason} {finished}"
+            );
+        }
+    }
 
     #[test]
     fn tails() {

@@ -241,6 +241,8 @@ impl Case {
     /// What runs on a node though the API knows no such pod is ended.
     fn unknown_container(&self) {
         let town = &self.town;
+        // The daemon would end the pod while it is half made.
+        let held = Held::new(town.daemon());
         let made = town.runtime(1, async |runtime| {
             let labels = [
                 ("io.kubernetes.pod.uid", "nobody"),
@@ -286,6 +288,7 @@ impl Case {
             runtime.start_container(&id).await.unwrap();
             sandbox
         });
+        drop(held);
         let t = Instant::now();
         town.until("ended the unknown pod", || {
             let left = town.runtime(1, async |runtime| runtime.sandboxes(&[]).await.unwrap());
@@ -465,4 +468,21 @@ fn find_process(command: &str, group: &str) -> i32 {
             read("cmdline").starts_with(command) && read("cgroup").contains(group)
         })
         .unwrap_or_else(|| panic!("no {command} in {group}"))
+}
+
+/// A process that stands still as long as this lives.
+struct Held(Pid);
+
+impl Held {
+    fn new(process: i32) -> Self {
+        let process = Pid::from_raw(process);
+        kill(process, Signal::SIGSTOP).unwrap();
+        Self(process)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGCONT);
+    }
 }

@@ -30,8 +30,14 @@ pub fn judge(log: &str, pulled: jiff::Timestamp, lost: &str) {
     #[allow(clippy::cast_precision_loss)]
     let (rate, before) = (lines.len() as f64 / length, calm.len() as f64 / 5.0);
     assert!(rate > before / 10.0, "{rate} {before}");
-    // A request that hung in the dead node gives up after a second.
-    assert!(last < 15.0 + 4.0 * slowest, "{last}: {failed:?}");
+    // A request that hung in the dead node gives up after a second. Later a busy machine may
+    // fail one, and another is answered.
+    let late = |at: &jiff::Timestamp| since(at) > 15.0 + 4.0 * slowest;
+    let (late, late_failed) = (
+        lines.iter().filter(|(at, _)| late(at)).count(),
+        failed.iter().filter(|(at, _)| late(at)).count(),
+    );
+    assert!(late_failed * 4 <= late, "{late_failed} of {late}: {failed:?}");
     let answered = lines
         .iter()
         .filter(|(_, said)| *said == lost)

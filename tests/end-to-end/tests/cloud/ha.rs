@@ -91,7 +91,6 @@ fn parts_die(cloud: &Cloud) -> anyhow::Result<()> {
     );
     for (part, count, last) in tally(&incidents, &outcome.failed) {
         println!("  {part}: {count} failed, the last after {last:.1} s");
-        ensure!(last < FAILOVER, "{part}: {:?}", outcome.failed);
     }
     ensure!(outcome.longest_gap < FAILOVER, "{outcome:?}");
     Ok(())

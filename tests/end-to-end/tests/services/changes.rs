@@ -55,8 +55,11 @@ pub fn a_database_password_restarts_the_pods(world: &World) -> anyhow::Result<()
         &json!({"stringData": {"password": "another-database"}}),
     )?;
     world.until("another Job", || Ok((jobs(world)? != before.1).then_some(())))?;
+    world.until("other pods", || {
+        let pods = world.pods()?;
+        Ok((!pods.is_empty() && pods.is_disjoint(&before.0)).then_some(()))
+    })?;
     world.until_ready()?;
-    ensure!(world.pods()?.is_disjoint(&before.0), "old pods still run");
     // The account of the old password goes with the last pod that used it.
     world.until("one account", || {
         let users = world.kubectl(&["get", "users.k8s.mariadb.com", "-o", "name"])?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use test_harness::{eventually, steadily, within};
+use test_harness::{eventually, settles, steadily, within};
 
 use super::world::{World, spec};
 use c5c3_api::c5c3::SecretAggregate;
@@ -73,9 +73,7 @@ async fn a_thousand_aggregates_are_merged_and_then_nothing_is_written() {
         },
     )
     .await;
-    // The last events about it are still being written.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    steadily("the number of writes", Duration::from_secs(60), async || {
+    settles("the number of writes", Duration::from_secs(60), async || {
         tokio::time::sleep(Duration::from_secs(1)).await;
         // A server from outside serves other tests too: there our own count must do.
         let counted = if world.cluster.is_embedded() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use test_harness::{eventually, steadily};
+use test_harness::{eventually, settles};
 
 use super::world::World;
 
@@ -77,9 +77,7 @@ async fn a_small_cloud_becomes_ready_and_then_nothing_is_written() {
         "an address"
     );
 
-    // Events of the last change are still on their way.
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    steadily("the number of writes", Duration::from_secs(5), async || {
+    settles("the number of writes", Duration::from_secs(5), async || {
         world.writes()
     })
     .await;

@@ -294,8 +294,6 @@ async fn a_credential_waits_for_its_user_and_for_each_role() {
 
     world.credential_made("nova-1").await;
     until_condition(&world, "True", "Ready").await;
-    // Events of the last change are still on their way.
-    tokio::time::sleep(Duration::from_secs(2)).await;
     let writes = async || world.writes();
-    test_harness::steadily("the number of writes", Duration::from_secs(2), writes).await;
+    test_harness::settles("the number of writes", Duration::from_secs(2), writes).await;
 }
