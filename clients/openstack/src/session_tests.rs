@@ -23,7 +23,7 @@ fn quick() -> Limits {
 }
 
 fn session(server: &Server) -> Session {
-    Session::with(server.cloud(), Arc::new(Tcp), quick()).expect("a session")
+    Session::with(server.cloud(), Arc::new(Tcp), Limits::default()).expect("a session")
 }
 
 fn domains() -> Reply {
@@ -159,14 +159,15 @@ async fn silence_ends_in_a_timeout_and_no_connection_in_an_error() {
         },
     )
     .await;
-    let error = session(&server).ping().await.expect_err("silence");
+    let impatient = Session::with(server.cloud(), Arc::new(Tcp), quick()).expect("a session");
+    let error = impatient.ping().await.expect_err("silence");
     assert!(matches!(error.cause, Cause::Timeout(_)), "{error}");
     assert!(error.unreachable());
 
     let closed = server.cloud();
     drop(server);
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let session = Session::with(closed, Arc::new(Tcp), quick()).expect("a session");
+    let session = Session::with(closed, Arc::new(Tcp), Limits::default()).expect("a session");
     let error = session.ping().await.expect_err("nobody there");
     assert!(
         matches!(error.cause, Cause::Connect { .. } | Cause::Broken(_)),
@@ -206,7 +207,7 @@ async fn too_long_an_answer_is_refused() {
     let server = Server::start(|_, _| answer(200, &json!("x".repeat(5000)))).await;
     let limits = Limits {
         bytes: 1000,
-        ..quick()
+        ..Limits::default()
     };
     let session = Session::with(server.cloud(), Arc::new(Tcp), limits).expect("a session");
     let error = session.ping().await.expect_err("too long");
@@ -230,7 +231,8 @@ async fn images_stream_both_ways() {
     .await;
     let mut cloud = server.cloud();
     cloud.interface = crate::Interface::Public;
-    let session = Session::with(cloud, Arc::new(Prefixed(server.address)), quick()).expect("a session");
+    let session =
+        Session::with(cloud, Arc::new(Prefixed(server.address)), Limits::default()).expect("a session");
     let image = session
         .create_image(&ImageDraft::raw("tiny"))
         .await
@@ -286,8 +288,12 @@ async fn placement_is_asked_in_one_microversion() {
         )
     })
     .await;
-    let session =
-        Session::with(server.cloud(), Arc::new(Prefixed(server.address)), quick()).expect("a session");
+    let session = Session::with(
+        server.cloud(),
+        Arc::new(Prefixed(server.address)),
+        Limits::default(),
+    )
+    .expect("a session");
     let (generation, inventories) = session.inventories("rp").await.expect("inventories");
     assert_eq!((generation, inventories["VCPU"].total), (3, 8));
     assert_eq!(
@@ -322,7 +328,7 @@ async fn tls_trusts_the_given_ca_and_no_other() {
     let with = |ca: Option<String>| {
         let mut cloud = cloud.clone();
         cloud.ca = ca;
-        Session::with(cloud, Arc::new(Tcp), quick())
+        Session::with(cloud, Arc::new(Tcp), Limits::default())
     };
     let trusting = with(Some(made.cert.pem())).expect("a session");
     trusting.ping().await.expect("the CA is trusted");

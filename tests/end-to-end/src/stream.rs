@@ -1,12 +1,13 @@
 //! A stream of requests from inside the cluster: it runs on whatever happens to the process
 //! behind the cluster, and tells afterwards which requests failed and when.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use serde_json::{Value, json};
 
 use crate::cloud::Cloud;
+use crate::patience::until;
 
 /// Asks for one token after another, and lets Keystone and the other services check them; every
 /// turn is a line `<seconds> ok|<why not>`. Two ask at a time.
@@ -106,17 +107,14 @@ impl<'a> Stream<'a> {
 
     /// Waits until so many tokens were given.
     pub fn until(&self, tokens: usize) -> anyhow::Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        loop {
+        until(&format!("{tokens} tokens"), Duration::from_secs(120), || {
             let said = self.said().unwrap_or_default();
-            if outcome(&said).good >= tokens {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("no {tokens} tokens in time:\n{said}");
-            }
-            std::thread::sleep(Duration::from_millis(500));
-        }
+            Ok(if outcome(&said).good >= tokens {
+                Ok(())
+            } else {
+                Err(said)
+            })
+        })
     }
 
     /// So many more.
@@ -135,17 +133,14 @@ impl<'a> Stream<'a> {
             "/tmp/stop",
         ];
         self.cloud.kubectl(&stop, "")?;
-        let deadline = Instant::now() + Duration::from_secs(60);
-        let said = loop {
+        let said = until("the stream ends", Duration::from_secs(60), || {
             let said = self.said()?;
-            if said.trim_end().ends_with("end") {
-                break said;
-            }
-            if Instant::now() > deadline {
-                bail!("the stream does not end:\n{said}");
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        };
+            Ok(if said.trim_end().ends_with("end") {
+                Ok(said)
+            } else {
+                Err(said)
+            })
+        })?;
         self.cloud
             .kubectl(&["-n", &self.namespace, "delete", "pod", &self.name], "")?;
         Ok(outcome(&said))

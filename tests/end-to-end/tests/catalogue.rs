@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use end_to_end::cloud::{Cloud, ask, fed, said, token};
+use end_to_end::patience::until_true;
 use end_to_end::process;
 use serde_json::{Value, json};
 
@@ -245,16 +246,11 @@ impl Keystone {
     }
 }
 
-fn eventually(what: &str, mut look: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+fn eventually(what: &str, look: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
     let start = Instant::now();
-    while start.elapsed() < DRIFT {
-        if look()? {
-            println!("{what}: after {:?}", start.elapsed());
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    anyhow::bail!("not in {DRIFT:?}: {what}")
+    until_true(what, DRIFT, look)?;
+    println!("{what}: after {:?}", start.elapsed());
+    Ok(())
 }
 
 #[test]

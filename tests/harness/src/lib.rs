@@ -242,7 +242,10 @@ pub async fn settles<T: PartialEq + Debug>(
         tokio::time::sleep(LOOK).await;
         let now = look().await;
         if now != last {
-            assert!(Instant::now() < deadline, "{what} still changes: {last:?}, {now:?}");
+            assert!(
+                Instant::now() < deadline,
+                "{what} still changes: {last:?}, {now:?}"
+            );
             (last, since) = (now, Instant::now());
         }
     }

@@ -1,5 +1,6 @@
 //! Every workload controller with real containers on two nodes, a section for each.
 
+use std::io::{BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
 use super::placing;
@@ -298,15 +299,20 @@ fn ordered(town: &Town) {
         assert!(first.1 <= second.0, "{first:?} {second:?}");
     }
     let path = "jsonpath={.metadata.name} {.metadata.deletionTimestamp}{'\\n'}";
-    let mut watch = town.spawn(&["get", "pods", "-l", "app=row", "--watch-only", "-o", path]);
-    std::thread::sleep(Duration::from_secs(1));
+    let mut watch = town.spawn(&["get", "pods", "-l", "app=row", "-w", "-o", path]);
+    let mut shown = BufReader::new(watch.stdout.take().unwrap());
+    let mut seen = String::new();
+    // The three that are there: from now on nothing is missed.
+    for _ in 0..3 {
+        shown.read_line(&mut seen).unwrap();
+    }
     town.kubectl(&["scale", "statefulset/row", "--replicas=1"]);
     town.until("one left", || {
         pods(town, "app=row", "{.metadata.name}") == ["row-0"]
     });
     watch.kill().unwrap();
-    let seen = watch.wait_with_output().unwrap();
-    let seen = String::from_utf8(seen.stdout).unwrap();
+    watch.wait().unwrap();
+    shown.read_to_string(&mut seen).unwrap();
     let first = |name: &str| seen.lines().position(|l| l.starts_with(&format!("{name} 2")));
     let (second, third) = (first("row-1"), first("row-2"));
     assert!(third.is_some() && third < second, "{seen}");

@@ -1,10 +1,11 @@
 //! Three of everything: parts are killed and credentials rotated during a stream of requests.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
+use end_to_end::patience::until_true;
 use end_to_end::stream::Stream;
 use serde_json::Value;
 
@@ -141,15 +142,8 @@ fn credentials_rotate(cloud: &Cloud) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn until(what: &str, mut look: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(240);
-    while !look()? {
-        if Instant::now() > deadline {
-            bail!("not in time: {what}");
-        }
-        std::thread::sleep(Duration::from_secs(1));
-    }
-    Ok(())
+fn until(what: &str, look: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    until_true(what, Duration::from_secs(240), look)
 }
 
 fn now() -> f64 {

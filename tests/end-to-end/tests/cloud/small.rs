@@ -1,9 +1,10 @@
 //! One replica of everything: use it, crash it, leave it alone, delete it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
+use end_to_end::patience::{until, until_true};
 use serde_json::Value;
 
 use crate::leaks::nothing_secret_is_open;
@@ -182,17 +183,11 @@ fn it_survives_a_crash(cloud: &Cloud) -> anyhow::Result<()> {
         ],
         "",
     )?;
-    cloud.kubectl(
-        &[
-            "-n",
-            "openstack",
-            "wait",
-            "--for=condition=Ready=false",
-            "controlplane/cloud",
-            "--timeout=60s",
-        ],
-        "",
-    )?;
+    until_true("another pod of Keystone", Duration::from_secs(60), || {
+        let now = pods(cloud)?;
+        let mut pods = now.lines();
+        Ok(pods.any(|name| name.contains("keystone") && name != keystone))
+    })?;
     cloud.kubectl(
         &[
             "-n",
@@ -268,20 +263,17 @@ fn deleted_it_leaves_only_volumes(cloud: &Cloud) -> anyhow::Result<()> {
             || name.ends_with("/ConfigMap/kube-root-ca.crt")
             || name.ends_with("/ServiceAccount/default")
     };
-    let deadline = Instant::now() + Duration::from_secs(120);
-    loop {
-        let left: Vec<String> = versions(cloud, "openstack")?
+    until("nothing is left behind", Duration::from_secs(120), || {
+        let left = versions(cloud, "openstack")?
             .into_keys()
-            .filter(|name| !stays(name))
-            .collect();
-        if left.is_empty() {
-            break;
-        }
-        if Instant::now() > deadline {
-            bail!("left behind: {left:?}");
-        }
-        std::thread::sleep(Duration::from_secs(2));
-    }
+            .filter(|name| !stays(name));
+        let left: Vec<String> = left.collect();
+        Ok(if left.is_empty() {
+            Ok(())
+        } else {
+            Err(left.join("\n"))
+        })
+    })?;
     let claims = cloud.kubectl(&["-n", "openstack", "get", "pvc", "-o", "name"], "")?;
     ensure!(claims.lines().count() >= 2, "the volumes stay: {claims}");
     Ok(())

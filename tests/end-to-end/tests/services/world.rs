@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use end_to_end::cloud::Cloud;
+use end_to_end::patience::until;
 use end_to_end::process;
 use serde_json::{Value, json};
 
@@ -69,19 +70,12 @@ impl World {
         what: &str,
         mut look: impl FnMut() -> anyhow::Result<Option<T>>,
     ) -> anyhow::Result<T> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = look()? {
-                return Ok(found);
-            }
-            if Instant::now() > deadline {
-                let state = self.kubectl(&["get", "keystones,pods,jobs", "-o", "wide"])?;
-                let said =
-                    self.kubectl(&["get", "keystones", "-o", "jsonpath={.items[*].status.conditions}"])?;
-                bail!("not in time: {what}\n{state}\n{said}");
-            }
-            std::thread::sleep(Duration::from_millis(500));
-        }
+        until(what, PATIENCE, || Ok(look()?.ok_or_else(String::new))).with_context(|| {
+            let shown = |words: &[&str]| self.kubectl(words).unwrap_or_default();
+            let state = shown(&["get", "keystones,pods,jobs", "-o", "wide"]);
+            let conditions = "jsonpath={.items[*].status.conditions}";
+            format!("{state}\n{}", shown(&["get", "keystones", "-o", conditions]))
+        })
     }
 
     /// This generation is Ready.

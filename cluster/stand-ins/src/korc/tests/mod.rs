@@ -348,6 +348,14 @@ async fn deletion_removes_from_keystone_and_leaves_imports_alone() {
 async fn a_keystone_that_comes_up_late_is_used_at_once() {
     // Only the probe can tell in time: the objects' own looks are far apart.
     let world = World::looking(super::LOOK).await;
+    // When it answers, its admin is not there yet.
+    let id = "user-admin";
+    let set = |password: &str| Fields::new().with("password", password);
+    world
+        .admin()
+        .update(&Kind::User, id, &set("other"))
+        .await
+        .expect("set");
     world.simulator.set_down(true);
     world.glance_user().await;
     world
@@ -362,15 +370,7 @@ async fn a_keystone_that_comes_up_late_is_used_at_once() {
         .says::<Service>("s29", "TransientError", "no connection")
         .await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    // It answers, but its admin is not there yet.
-    let id = "user-admin";
-    let set = |password: &str| Fields::new().with("password", password);
     world.simulator.set_down(false);
-    world
-        .admin()
-        .update(&Kind::User, id, &set("other"))
-        .await
-        .expect("set");
     world
         .says::<Service>("s29", "TransientError", "401 Unauthorized")
         .await;
