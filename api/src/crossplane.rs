@@ -3,6 +3,7 @@
 //! Crossplane serves two kinds for each: the composite (`X…`, cluster-wide) and the claim that
 //! people write. Both have the same spec; the definition is made from the composite's type.
 
+use crate::common::is_default;
 use crate::schema::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -211,7 +212,7 @@ pub struct AvailableCapacity {
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "!has(self.ceph) || self.ceph.replicationFactor <= self.workers",
+    "self.ceph.replicationFactor <= self.workers",
     "ceph.replicationFactor: each copy needs a node of its own; lower it or raise workers",
 )])))]
 pub struct StorageClusterSpec {
@@ -232,7 +233,9 @@ pub struct StorageClusterSpec {
     /// The machines.
     pub ironcore: StorageMachines,
     /// What Ceph makes of them.
-    pub ceph: Option<CephPool>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
+    pub ceph: CephPool,
     /// Cluster of the tie-breaking monitor, for a stretched setup.
     #[serde(default)]
     #[schemars(schema_with = "schema::name")]
@@ -278,6 +281,17 @@ pub struct CephPool {
     #[serde(default = "CephPool::three")]
     #[schemars(range(min = 1, max = 5))]
     pub replication_factor: i32,
+}
+
+impl Default for CephPool {
+    fn default() -> Self {
+        Self {
+            osd_count: Self::fifteen(),
+            device_class: DeviceClass::default(),
+            target_capacity: None,
+            replication_factor: Self::three(),
+        }
+    }
 }
 
 impl CephPool {

@@ -38,11 +38,14 @@ pub struct OvnClusterSpec {
     pub ovn_image: Image,
     /// Image of Open vSwitch.
     pub ovs_image: Image,
+    // Rules about changes are only asked where both sides have the field, so both have it.
     /// The northbound database.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub northbound: OvnDatabase,
     /// The southbound database.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub southbound: OvnDatabase,
     /// ovn-controller on the hypervisors.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -62,6 +65,20 @@ pub struct OvnClusterSpec {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "has(self.storage) == has(oldSelf.storage)",
+        "storage: cannot be added or dropped later, the database would stay behind; make a new OVNCluster",
+    ),
+    (
+        "!has(self.storage) || !has(oldSelf.storage) || quantity(self.storage.size).compareTo(quantity(oldSelf.storage.size)) >= 0",
+        "storage.size: volumes can grow but not shrink; keep the old size or a larger one",
+    ),
+    (
+        "!has(self.storage) || !has(oldSelf.storage) || has(self.storage.storageClass) == has(oldSelf.storage.storageClass) && (!has(self.storage.storageClass) || self.storage.storageClass == oldSelf.storage.storageClass)",
+        "storage.storageClass: cannot change, volumes do not move between classes",
+    ),
+])))]
 pub struct OvnDatabase {
     /// Raft members: 1, 3 or 5.
     #[serde(default = "default::replicas")]
@@ -92,16 +109,6 @@ impl Default for OvnDatabase {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[
-    (
-        "quantity(self.size).compareTo(quantity(oldSelf.size)) >= 0",
-        "storage.size: volumes can grow but not shrink; keep the old size or a larger one",
-    ),
-    (
-        "has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
-        "storage.storageClass: cannot change, volumes do not move between classes",
-    ),
-])))]
 pub struct OvnStorage {
     /// Size of each volume.
     #[schemars(schema_with = "schema::size")]

@@ -4,6 +4,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cloud;
+#[cfg(test)]
+mod command_tests;
 mod commands;
 mod failure;
 mod output;

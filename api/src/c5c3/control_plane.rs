@@ -49,11 +49,6 @@ use std::collections::BTreeMap;
         "!has(self.services) || !has(self.services.glance) || self.services.glance.enabled || (has(self.services.nova) && !self.services.nova.enabled)",
         "services.glance.enabled: Nova needs Glance; enable it, or set services.nova.enabled to false too",
     ),
-    // On the whole spec: storage that is left out is a backend too.
-    (
-        "(has(self.services) && has(self.services.glance) && has(self.services.glance.storage) ? self.services.glance.storage.backend : 'file') == (has(oldSelf.services) && has(oldSelf.services.glance) && has(oldSelf.services.glance.storage) ? oldSelf.services.glance.storage.backend : 'file') || (has(oldSelf.services) && has(oldSelf.services.glance) && !oldSelf.services.glance.enabled)",
-        "services.glance.storage.backend: cannot change, and is file when left out; images do not move by themselves. Make a new ControlPlane and copy them",
-    ),
     (
         "!has(self.cortex) || !self.cortex.enabled || !has(self.services) || !has(self.services.nova) || self.services.nova.enabled",
         "cortex.enabled: Cortex places Nova's instances; set services.nova.enabled to true, or cortex.enabled to false",
@@ -80,6 +75,7 @@ pub struct ControlPlaneSpec {
     pub infrastructure: Infrastructure,
     /// The OpenStack services; one that is not named is deployed with its defaults.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub services: Services,
     /// Smart placement (off by default).
     #[serde(default, skip_serializing_if = "is_default")]

@@ -27,8 +27,8 @@ pub struct Infrastructure {
 
 /// Size of a database volume of which nothing is said; a rule below has it too.
 pub const DATABASE_SIZE: &str = "100Gi";
-/// The same of RabbitMQ's operator.
-pub const MESSAGING_SIZE: &str = "10Gi";
+/// The same of RabbitMQ.
+pub const MESSAGING_SIZE: &str = "20Gi";
 
 /// MariaDB Galera, or a database server of somebody else.
 #[skip_serializing_none]
@@ -95,7 +95,7 @@ pub struct DatabaseCluster {
     ),
     // One of which nothing is said may not be there at all.
     (
-        "!(has(self.replicas) || has(self.storageSize) || has(self.storageClass)) || !(has(oldSelf.replicas) || has(oldSelf.storageSize) || has(oldSelf.storageClass)) || quantity(has(self.storageSize) ? self.storageSize : '10Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi')) >= 0",
+        "!(has(self.replicas) || has(self.storageSize) || has(self.storageClass)) || !(has(oldSelf.replicas) || has(oldSelf.storageSize) || has(oldSelf.storageClass)) || quantity(has(self.storageSize) ? self.storageSize : '20Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '20Gi')) >= 0",
         "infrastructure.messaging.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
     ),
     (
@@ -104,7 +104,7 @@ pub struct DatabaseCluster {
     ),
 ])))]
 pub struct MessagingCluster {
-    /// RabbitMQ members: 1, 3, 5 or 7.
+    /// RabbitMQ members: 1, 3, 5 or 7; 3 when left out.
     #[schemars(range(min = 1, max = 7), extend("x-kubernetes-validations" = rules(&[(
         "self % 2 == 1",
         "infrastructure.messaging.replicas: quorum queues need an odd number; use 1, 3, 5 or 7",
@@ -114,7 +114,7 @@ pub struct MessagingCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::name")]
     pub storage_class: Option<String>,
-    /// Size of each volume; 10Gi when left out.
+    /// Size of each volume; 20Gi when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub storage_size: Option<String>,
@@ -133,10 +133,10 @@ pub struct MessagingCluster {
     "infrastructure.cache: set either servers (run by somebody else) or replicas and memory (managed), not both",
 )])))]
 pub struct CacheCluster {
-    /// Number of Memcached servers.
+    /// Number of Memcached servers; 3 when left out.
     #[schemars(range(min = 1, max = 16))]
     pub replicas: Option<i32>,
-    /// Memory of each server.
+    /// Memory of each server; what Memcached's operator takes when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub memory: Option<String>,
@@ -165,7 +165,7 @@ pub struct CacheCluster {
     ),
 ])))]
 pub struct ValkeyCluster {
-    /// Number of Valkey servers.
+    /// Number of Valkey servers; 1 when left out, 3 with sentinel.
     #[schemars(range(min = 1, max = 7))]
     pub replicas: Option<i32>,
     /// Failover.

@@ -13,8 +13,10 @@ pub struct Services {
     /// Identity.
     #[serde(default, skip_serializing_if = "is_default")]
     pub keystone: KeystoneService,
+    // Its rules about changes are only asked where both sides have the field.
     /// Images.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub glance: GlanceService,
     /// Resource tracking.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -99,11 +101,26 @@ pub struct KeystoneService {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+// Storage that is left out is a volume too. While Glance is off, all of it may be said anew.
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!oldSelf.enabled || (has(self.storage) ? self.storage.backend : 'file') == (has(oldSelf.storage) ? oldSelf.storage.backend : 'file')",
+        "services.glance.storage.backend: cannot change, and is file when left out; images do not move by themselves. Make a new ControlPlane and copy them",
+    ),
+    (
+        "!oldSelf.enabled || quantity(has(self.storage) && has(self.storage.file) && has(self.storage.file.size) ? self.storage.file.size : '10Gi').compareTo(quantity(has(oldSelf.storage) && has(oldSelf.storage.file) && has(oldSelf.storage.file.size) ? oldSelf.storage.file.size : '10Gi')) >= 0",
+        "services.glance.storage.file.size: volumes can grow but not shrink, and have 10Gi when it is left out; keep the old size or a larger one",
+    ),
+    (
+        "!oldSelf.enabled || (has(self.storage) && has(self.storage.file) && has(self.storage.file.storageClass) ? self.storage.file.storageClass : '') == (has(oldSelf.storage) && has(oldSelf.storage.file) && has(oldSelf.storage.file.storageClass) ? oldSelf.storage.file.storageClass : '')",
+        "services.glance.storage.file.storageClass: cannot change, volumes do not move between classes; make a new ControlPlane and copy the images",
+    ),
+])))]
 pub struct GlanceService {
     /// Number of API replicas; 3 when left out.
     #[schemars(range(min = 1, max = 64))]
     pub replicas: Option<i32>,
-    /// Where images are kept; on a volume of the cluster when left out.
+    /// Where images are kept; on a volume of the cluster with 10Gi when left out.
     pub storage: Option<GlanceStorage>,
     #[serde(flatten)]
     pub common: ServiceToggle,

@@ -5,6 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+const NAME_IS_A_UUID: &str = "self.metadata.name.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')";
+
 /// The progress of one migration; its name is the UUID of the server.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(
@@ -19,13 +21,16 @@ use serde_with::skip_serializing_none;
     derive = "PartialEq",
     derive = "Default",
     doc = "The progress of one migration; its name is the UUID of the server.",
+    validation = kube::core::Rule::new(NAME_IS_A_UUID).message(
+        "metadata.name: must be the UUID of the server, in small letters; take its id, such as 3b1c3a4e-6f6c-4c2a-9b53-0c9f1f0a7c55"
+    ),
     printcolumn(name = "Origin", type_ = "string", json_path = ".status.origin"),
     printcolumn(name = "Destination", type_ = "string", json_path = ".status.destination"),
     printcolumn(name = "Type", type_ = "string", json_path = ".status.type"),
     printcolumn(name = "Operation", type_ = "string", json_path = ".status.operation"),
     printcolumn(name = "Elapsed", type_ = "string", json_path = ".status.timeElapsed"),
     printcolumn(name = "Remaining", type_ = "string", json_path = ".status.dataRemaining"),
-    printcolumn(name = "Error", type_ = "string", json_path = ".status.errMsg", priority = 1)
+    printcolumn(name = "Error", type_ = "string", json_path = ".status.errMsg")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationSpec {}

@@ -29,6 +29,21 @@ use serde_with::skip_serializing_none;
     )
 )]
 #[serde(rename_all = "camelCase")]
+// Rules about changes stand here: a ControlPlane has the same storage, and others while Glance is off.
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.storage.backend == oldSelf.storage.backend",
+        "storage.backend: cannot change, images do not move by themselves; make a new Glance and copy them",
+    ),
+    (
+        "quantity(has(self.storage.file) && has(self.storage.file.size) ? self.storage.file.size : '10Gi').compareTo(quantity(has(oldSelf.storage.file) && has(oldSelf.storage.file.size) ? oldSelf.storage.file.size : '10Gi')) >= 0",
+        "storage.file.size: volumes can grow but not shrink, and have 10Gi when it is left out; keep the old size or a larger one",
+    ),
+    (
+        "(has(self.storage.file) && has(self.storage.file.storageClass) ? self.storage.file.storageClass : '') == (has(oldSelf.storage.file) && has(oldSelf.storage.file.storageClass) ? oldSelf.storage.file.storageClass : '')",
+        "storage.file.storageClass: cannot change, volumes do not move between classes; make a new Glance and copy the images",
+    ),
+])))]
 pub struct GlanceSpec {
     #[serde(flatten)]
     pub common: ServiceCommon,
@@ -63,10 +78,6 @@ pub struct GlanceSpec {
         "self.backend == 'file' || !has(self.file)",
         "storage.file: only backend file takes it",
     ),
-    (
-        "self.backend == oldSelf.backend",
-        "storage.backend: cannot change, images do not move by themselves; make a new Glance and copy them",
-    ),
 ])))]
 pub struct GlanceStorage {
     /// Kind of store.
@@ -88,16 +99,19 @@ pub enum GlanceBackend {
     S3,
 }
 
+/// Size of a volume of which nothing is said; rules about changes have it too.
+pub const GLANCE_FILE_SIZE: &str = "10Gi";
+
 /// A volume of the cluster.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GlanceFile {
-    /// Size of the volume.
+    /// Size of the volume; 10Gi when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub size: Option<String>,
-    /// StorageClass; with more than one replica it must allow ReadWriteMany.
+    /// StorageClass, the cluster's default when left out; for more than one replica it must allow ReadWriteMany.
     #[serde(default)]
     #[schemars(schema_with = "schema::name")]
     pub storage_class: Option<String>,
@@ -125,4 +139,25 @@ pub struct GlanceS3 {
 pub struct GlanceStatus {
     #[serde(flatten)]
     pub common: ServiceStatus,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::c5c3::GlanceService;
+
+    #[test]
+    fn rules_know_the_size_of_which_nothing_is_said() {
+        for schema in [
+            schemars::schema_for!(GlanceSpec),
+            schemars::schema_for!(GlanceService),
+        ] {
+            let text = schema.to_value().to_string();
+            assert_eq!(
+                text.matches(&format!(": '{GLANCE_FILE_SIZE}'")).count(),
+                2,
+                "{text}"
+            );
+        }
+    }
 }

@@ -10,7 +10,9 @@ mod rbd;
 mod tempest;
 
 pub use cinder::{Cinder, CinderBackend, CinderBackendStatus, CinderSpec, CinderStatus};
-pub use glance::{Glance, GlanceBackend, GlanceFile, GlanceS3, GlanceSpec, GlanceStatus, GlanceStorage};
+pub use glance::{
+    GLANCE_FILE_SIZE, Glance, GlanceBackend, GlanceFile, GlanceS3, GlanceSpec, GlanceStatus, GlanceStorage,
+};
 pub use keystone::{Bootstrap, Federation, Keystone, KeystoneSpec, KeystoneStatus, RotatedKeys};
 pub use neutron::{Ml2, Neutron, NeutronOvn, NeutronSpec, NeutronStatus};
 pub use nova::{

@@ -82,6 +82,10 @@ fn every_kind_tells_how_it_is() {
                 let path = format!(".status.conditions[?(@.type==\"Ready\")].{field}");
                 assert!(columns.contains(&path.as_str()), "{}: {field}", kind.kind);
             }
+        } else {
+            // It has no conditions: the error tells, in the plain table.
+            let mut shown = version.additional_printer_columns.iter().flatten();
+            assert!(shown.any(|c| c.json_path == ".status.errMsg" && c.priority.unwrap_or(0) == 0));
         }
         let names = crd.spec.names.categories.clone().unwrap_or_default();
         assert!(names.contains(&"c5c3".to_owned()), "{}", kind.kind);

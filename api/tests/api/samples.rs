@@ -172,6 +172,47 @@ fn remove(object: &mut Value, pointer: &str) {
     }
 }
 
+/// What has no image of ours yet, so no version that is built.
+const NOT_BUILT: [&str; 4] = ["cortex", "ovn", "ovs", "tempest"];
+
+#[test]
+fn samples_name_images_that_are_built() {
+    let samples = samples();
+    let release = samples.objects["c5c3.io/controlplane"]["spec"]["openStackRelease"].clone();
+    let file = format!("images/releases/{}/source-refs.yaml", release.as_str().unwrap());
+    let built: BTreeMap<String, String> =
+        serde_saphyr::from_str(&std::fs::read_to_string(root().join(file)).unwrap()).unwrap();
+    let mut looked_at = 0;
+    let ours = samples
+        .objects
+        .iter()
+        .filter(|(path, _)| !path.starts_with("foreign/"));
+    for (path, object) in ours {
+        let mut pending = vec![object];
+        while let Some(value) = pending.pop() {
+            if let (Some(repository), Some(tag)) = (value["repository"].as_str(), value["tag"].as_str()) {
+                let name = repository.rsplit('/').next().unwrap_or_default();
+                assert_eq!(
+                    built.contains_key(name),
+                    !NOT_BUILT.contains(&name),
+                    "{path}: {name}"
+                );
+                assert!(
+                    built.get(name).is_none_or(|version| version == tag),
+                    "{path}: {name} {tag}"
+                );
+                looked_at += 1;
+            }
+            match value {
+                Value::Object(map) => pending.extend(map.values()),
+                Value::Array(items) => pending.extend(items),
+                _ => {}
+            }
+        }
+    }
+    assert!(looked_at >= 9, "only {looked_at} images found");
+}
+
 #[test]
 fn samples_are_accepted() {
     for (path, object) in samples().objects {

@@ -289,6 +289,16 @@ async fn lead(operator: &Operator, clusters: Clusters, metrics: Metrics, stop: S
 }
 
 #[cfg(test)]
+impl Arguments {
+    /// Operator, port of its figures, and namespace of the lease if there is one.
+    pub fn deployed(&self) -> (&'static str, u16, Option<&str>) {
+        let shared = self.operator.shared();
+        let lease = shared.lease_namespace.as_deref().filter(|_| shared.leader_elect);
+        (self.operator.name(), shared.metrics_address.port(), lease)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -23,7 +23,7 @@ Options of c5c3 come before the first word; all that follows is the command's.")
 pub struct Openstack {
     #[command(flatten)]
     target: Target,
-    /// Store of images [default: that of `c5c3 image`]
+    /// Store of images, that of `c5c3 image`.
     #[arg(
         long,
         value_name = "DIRECTORY",

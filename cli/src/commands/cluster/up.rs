@@ -29,9 +29,9 @@ Examples:
   c5c3 up --profile none           the cluster and all operators, without a cloud
   c5c3 up --cluster-only           a plain Kubernetes, without kinds and operators of CobaltCore
 
-Without --profile and --file it waits for the clouds that are there, and makes a small one when there
-is none. What names no namespace in a file belongs to `openstack`. It can be stopped at any time: what
-runs goes on, and `c5c3 up` again waits for the rest.
+Without --profile and --file it waits for the clouds that are there, and makes a small one when
+there is none. What names no namespace in a file belongs to `openstack`. It can be stopped at any
+time: what runs goes on, and `c5c3 up` again waits for the rest.
 
 Exit codes: 2 when a file or a directory is refused, 4 when the cloud is not ready in time.";
 
@@ -82,7 +82,7 @@ pub struct Arguments {
     /// Without the kinds and operators of CobaltCore.
     #[arg(long)]
     cluster_only: bool,
-    /// Store of images [default: that of `c5c3 image`]
+    /// Store of images, that of `c5c3 image`.
     #[arg(
         long,
         value_name = "DIRECTORY",

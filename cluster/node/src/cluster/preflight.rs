@@ -185,6 +185,18 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_packages_has_what_is_asked_for() {
+        let list = include_str!("../../../../scripts/packages.txt");
+        let packages: Vec<&str> = list
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        for package in PROGRAMS.map(|(_, package)| package).into_iter().chain([PLUGINS]) {
+            assert!(packages.contains(&package), "{package}");
+        }
+    }
+
+    #[test]
     fn apt_is_used_where_it_is() {
         let at = Path::new("/s/.packages");
         assert_eq!(remedy(&[], false, at), Remedy::Nothing);

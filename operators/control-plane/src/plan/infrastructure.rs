@@ -1,6 +1,6 @@
 //! Database, message bus and caches: clusters of our own, or hosts of somebody else.
 
-use c5c3_api::c5c3::{DATABASE_SIZE, MessagingCluster, ValkeyCluster};
+use c5c3_api::c5c3::{DATABASE_SIZE, MESSAGING_SIZE, MessagingCluster, ValkeyCluster};
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use serde_json::{Value, json};
 
@@ -127,9 +127,10 @@ fn memcached(draft: &Draft<'_>) -> Value {
 
 fn rabbitmq(draft: &Draft<'_>) -> Value {
     let messaging = &draft.spec.infrastructure.messaging;
+    let size = messaging.storage_size.as_deref().unwrap_or(MESSAGING_SIZE);
     let mut spec = json!({
         "replicas": messaging.replicas.unwrap_or(REPLICAS),
-        "persistence": {"storage": messaging.storage_size.as_deref().unwrap_or("20Gi")},
+        "persistence": {"storage": size},
     });
     if let Some(class) = &messaging.storage_class {
         spec["persistence"]["storageClassName"] = json!(class);

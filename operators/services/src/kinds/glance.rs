@@ -2,7 +2,7 @@
 
 use c5c3_api::common::{Cache, Database, KeystoneAuth};
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, service};
-use c5c3_api::openstack::{Glance, GlanceBackend, port};
+use c5c3_api::openstack::{GLANCE_FILE_SIZE, Glance, GlanceBackend, port};
 use c5c3_kit::Part;
 
 use crate::build::Servers;
@@ -168,7 +168,7 @@ impl Subject for Glance {
                         path: IMAGES.into(),
                         part: service::STORAGE_READY,
                         source: VolumeSource::Claim {
-                            size: file.size.unwrap_or_else(|| "10Gi".to_owned()),
+                            size: file.size.unwrap_or_else(|| GLANCE_FILE_SIZE.to_owned()),
                             class: file.storage_class,
                             sharing: match file.shared {
                                 _ if most > 1 => Sharing::Now,

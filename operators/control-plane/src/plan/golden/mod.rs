@@ -125,6 +125,38 @@ fn objects_in_full() {
 }
 
 #[test]
+fn clusters_of_which_nothing_is_said_are_as_the_api_tells() {
+    let specs = |infrastructure: Value| {
+        let object =
+            small(&json!({"infrastructure": infrastructure, "services": {"nova": {"enabled": true}}}));
+        let specs: BTreeMap<String, Value> = bodies(&plan(&object, &empty(&object)))
+            .into_iter()
+            .map(|body| {
+                (
+                    body["kind"].as_str().unwrap_or_default().to_owned(),
+                    body["spec"].clone(),
+                )
+            })
+            .collect();
+        specs
+    };
+    let found = specs(
+        json!({"database": {"replicas": null}, "cache": {"replicas": null}, "valkey": {"sentinel": {"enabled": false}}}),
+    );
+    assert_eq!(found["MariaDB"]["replicas"], 3);
+    assert_eq!(found["MariaDB"]["storage"]["size"], c5c3_api::c5c3::DATABASE_SIZE);
+    assert_eq!(found["Memcached"], json!({"replicas": 3}));
+    let storage = json!({"storage": c5c3_api::c5c3::MESSAGING_SIZE});
+    assert_eq!(
+        found["RabbitmqCluster"],
+        json!({"replicas": 3, "persistence": storage})
+    );
+    assert_eq!(found["Valkey"]["replicas"], 1);
+    let found = specs(json!({"valkey": {"sentinel": {"enabled": true}}}));
+    assert_eq!(found["Valkey"]["replicas"], 3);
+}
+
+#[test]
 fn without_korc_the_credentials_are_given() {
     let object = small(&json!({"korc": {"enabled": false}}));
     snapshot("no-korc", &object, &carried_out(&object, empty(&object), ready));
