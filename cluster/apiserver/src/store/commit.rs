@@ -9,8 +9,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    Action, Change, Collection, Disk, DiskError, Event, EventKind, Expect, ObjectKey, Stored, Write, WriteError,
-    state::State,
+    Action, Change, Collection, Disk, DiskError, Event, EventKind, Expect, ObjectKey, Stored, Write,
+    WriteError, state::State,
 };
 
 /// More than this many requests do not fit one commit: readers would wait too long for the first.
@@ -128,11 +128,7 @@ fn publish(state: &RwLock<State>, batch: Batch) {
 }
 
 /// Returns the batch if its commit failed.
-fn commit(
-    disk: &mut dyn Disk,
-    state: &RwLock<State>,
-    batch: impl Iterator<Item = Request>,
-) -> Option<Batch> {
+fn commit(disk: &mut dyn Disk, state: &RwLock<State>, batch: impl Iterator<Item = Request>) -> Option<Batch> {
     // Objects as the earlier writes of this batch leave them.
     let mut ahead: HashMap<(Collection, ObjectKey), Option<Arc<Stored>>> = HashMap::new();
     let mut accepted = Vec::new();

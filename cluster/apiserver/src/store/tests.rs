@@ -224,10 +224,16 @@ async fn writing_goes_on_after_a_failure_of_the_disk() {
             (EventKind::Put, "d")
         ]
     );
-    assert_eq!((names(&store), store.revision()), (vec!["b".into(), "c".into(), "d".into()], last.revision));
+    assert_eq!(
+        (names(&store), store.revision()),
+        (vec!["b".into(), "c".into(), "d".into()], last.revision)
+    );
     store.close();
     let store = open(&path).unwrap();
-    assert_eq!((names(&store), store.revision()), (vec!["b".into(), "c".into(), "d".into()], last.revision));
+    assert_eq!(
+        (names(&store), store.revision()),
+        (vec!["b".into(), "c".into(), "d".into()], last.revision)
+    );
 }
 
 #[test]
