@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -90,10 +91,13 @@ impl Server {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         check(&config)?;
         let directory = config.state_dir.clone();
-        std::fs::create_dir_all(&directory).map_err(|source| StartError::StateDir {
-            path: directory.clone(),
-            source,
-        })?;
+        // Secrets lie here as they are. A directory that an earlier version left open is closed too.
+        std::fs::create_dir_all(&directory)
+            .and_then(|()| std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700)))
+            .map_err(|source| StartError::StateDir {
+                path: directory.clone(),
+                source,
+            })?;
         let history = config.history;
         let file = directory.join("store.redb");
         let store = tokio::task::spawn_blocking(move || Store::open(Box::new(Redb::open(&file)?), history))

@@ -4,6 +4,7 @@
 //! long as the machine is up (sockets, identities, the fabric's handle) lies below a
 //! short path in `/run`: the path of a UNIX socket has at most 107 bytes.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -48,11 +49,27 @@ impl Layout {
         self.state.join("volumes")
     }
 
+    /// Directories of the nodes, with what their pods hold.
+    fn nodes(&self) -> PathBuf {
+        self.state.join("nodes")
+    }
+
+    /// Closes what pods keep to the machine's other users, also where an earlier version left it
+    /// open. Pods get the directories below bound one by one: they pass no door above them.
+    pub fn close_to_others(&self) -> Result<()> {
+        for path in [self.nodes(), self.volumes()] {
+            std::fs::create_dir_all(&path).map_err(Error::file("make directory", &path))?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700))
+                .map_err(Error::file("close directory", &path))?;
+        }
+        Ok(())
+    }
+
     pub fn node(&self, name: &str, index: u8) -> NodeLayout {
         NodeLayout {
             name: name.into(),
             index,
-            data: self.state.join("nodes").join(name),
+            data: self.nodes().join(name),
             run: self.run.join(format!("n{index}")),
             cgroup: format!("c5c3-nodes/{}-{name}", self.id),
         }
@@ -142,5 +159,19 @@ mod tests {
         assert!(node.socket().as_os_str().len() < 107);
         assert_ne!(layout.id(), Layout::new(base.path()).unwrap().id());
         assert_eq!(layout, Layout::new(&deep).unwrap());
+    }
+
+    #[test]
+    fn what_pods_keep_is_closed_to_other_users() {
+        let base = tempfile::tempdir().unwrap();
+        let layout = Layout::new(base.path()).unwrap();
+        std::fs::create_dir(layout.volumes()).unwrap();
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(layout.volumes(), open).unwrap();
+        layout.close_to_others().unwrap();
+        for path in [layout.nodes(), layout.volumes()] {
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o7777, 0o700, "{}", path.display());
+        }
     }
 }

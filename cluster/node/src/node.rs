@@ -66,6 +66,7 @@ impl Node {
     pub async fn start(blueprint: &Blueprint) -> Result<Self> {
         let layout = &blueprint.layout;
         clear(layout).await?;
+        free_addresses(&layout.ipam());
         for directory in [
             layout.data.clone(),
             layout.cni(),
@@ -143,6 +144,23 @@ pub async fn kill(layout: &NodeLayout) -> Result<()> {
     clear(layout).await
 }
 
+/// Nothing runs on the node yet: an address that is still taken was lost on the way between the
+/// network plugin and the runtime. Which was given out last stays known, so that none comes back soon.
+fn free_addresses(ipam: &Path) {
+    let entries = |at: &Path| std::fs::read_dir(at).into_iter().flatten().flatten();
+    for network in entries(ipam) {
+        for entry in entries(&network.path()) {
+            let name = entry.file_name();
+            let address = name
+                .to_str()
+                .and_then(|name| name.parse::<std::net::IpAddr>().ok());
+            if address.is_some() {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+}
+
 /// Removes what a dead node leaves: cgroups and short-lived files.
 async fn clear(layout: &NodeLayout) -> Result<()> {
     let cgroup = layout.cgroup.clone();
@@ -209,4 +227,25 @@ pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
         })
         .and_then(|()| std::fs::rename(&part, path))
         .map_err(Error::file("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_dead_are_free() {
+        let dir = tempfile::tempdir().unwrap();
+        free_addresses(&dir.path().join("never made"));
+        let pods = dir.path().join("pods");
+        std::fs::create_dir(&pods).unwrap();
+        for name in ["10.191.1.2", "10.191.1.3", "last_reserved_ip.0", "lock"] {
+            std::fs::write(pods.join(name), "").unwrap();
+        }
+        free_addresses(dir.path());
+        let left = std::fs::read_dir(&pods).unwrap().flatten();
+        let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["last_reserved_ip.0", "lock"]);
+    }
 }

@@ -1,7 +1,6 @@
 //! Actions become requests.
 
-use std::path::PathBuf;
-
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -14,8 +13,6 @@ use crate::world::resource;
 pub enum Failure {
     #[error(transparent)]
     Api(#[from] kube::Error),
-    #[error("cannot remove {}: {error}", path.display())]
-    Directory { path: PathBuf, error: std::io::Error },
 }
 
 impl Failure {
@@ -81,6 +78,7 @@ pub async fn carry_out(client: &Client, action: Action) -> Result<Learned, Failu
                 None => api.patch(&target.key.1, &params, &patch).await,
             };
             match answer {
+                Ok(object) if is_over(&object.metadata) => Ok(Learned::Gone(target)),
                 Ok(object) => Ok(learned(object)),
                 Err(error) if gone(&error) => Ok(Learned::Nothing),
                 Err(error) => Err(error.into()),
@@ -131,21 +129,41 @@ pub async fn carry_out(client: &Client, action: Action) -> Result<Learned, Failu
                 .await?
                 .map_or(Learned::Nothing, learned))
         }
-        // Events are told by the engine.
-        Action::Event { .. } => Ok(Learned::Nothing),
-        Action::RemoveDirectory { path, then } => {
-            match tokio::fs::remove_dir_all(&path).await {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Failure::Directory { path, error });
-                }
-                _ => {}
-            }
-            Box::pin(carry_out(client, *then)).await
-        }
+        // Events are told by the engine, and it removes directories.
+        Action::Event { .. } | Action::RemoveDirectory { .. } => Ok(Learned::Nothing),
     }
+}
+
+/// Whoever takes the last finalizer of a deleted object is answered with the object, though it is
+/// there no more.
+fn is_over(meta: &ObjectMeta) -> bool {
+    meta.deletion_timestamp.is_some()
+        && meta.finalizers.as_ref().is_none_or(Vec::is_empty)
+        && meta.deletion_grace_period_seconds.unwrap_or(0) == 0
 }
 
 fn learned(mut object: DynamicObject) -> Learned {
     object.managed_fields_mut().clear();
     serde_json::to_value(object).map_or(Learned::Nothing, Learned::Object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deleted_object_that_nothing_keeps_is_gone() {
+        let over = |meta: Value| is_over(&serde_json::from_value(meta).expect("metadata"));
+        let deleted = "2026-01-01T00:00:00Z";
+        assert!(over(
+            json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 0})
+        ));
+        assert!(over(json!({"deletionTimestamp": deleted, "finalizers": []})));
+        assert!(!over(json!({"name": "lives"})));
+        assert!(!over(json!({"deletionTimestamp": deleted, "finalizers": ["x"]})));
+        assert!(
+            !over(json!({"deletionTimestamp": deleted, "deletionGracePeriodSeconds": 30})),
+            "a pod that is ending"
+        );
+    }
 }

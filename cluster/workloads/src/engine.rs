@@ -7,14 +7,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::stream::{self, BoxStream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::api::Api;
-use kube::runtime::watcher;
+use kube::runtime::{WatchStreamExt, watcher};
+use tokio::sync::mpsc;
 
 use crate::act::{Failure, Learned, carry_out};
 use crate::action::Action;
@@ -33,6 +34,9 @@ pub struct Config {
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 const AFTER_PANIC: Duration = Duration::from_secs(1);
+/// So far the clock may run ahead of the time that passed: more means that the machine slept, or
+/// that somebody set the clock.
+const DRIFT: Duration = Duration::from_secs(5);
 /// So long at most without a look.
 const IDLE: Duration = Duration::from_secs(3600);
 
@@ -56,7 +60,9 @@ fn watch<K: Cached>(client: &Client, kind: &'static str) -> BoxStream<'static, I
         object.managed_fields_mut().clear();
         object
     };
+    // An object that cannot be read would else be listed again without a pause.
     watcher(api, watcher::Config::default())
+        .default_backoff()
         .map(move |event| match event {
             Ok(watcher::Event::Apply(object)) => {
                 let object = slim(object);
@@ -134,6 +140,7 @@ async fn watch_and_work(client: &Client, config: &Config, mut stop: Pin<&mut imp
                     let Some(input) = input else { return };
                     engine.take(input, &mut unlisted);
                 }
+                Some(removal) = engine.removed.recv() => engine.finish_removal(removal),
                 () = tokio::time::sleep(wake) => {}
             }
         }
@@ -150,6 +157,13 @@ async fn watch_and_work(client: &Client, config: &Config, mut stop: Pin<&mut imp
     }
 }
 
+/// A directory that somebody was told to remove, and how that went.
+struct Removal {
+    task: Task,
+    path: PathBuf,
+    outcome: std::io::Result<()>,
+}
+
 struct Engine {
     client: Client,
     config: Config,
@@ -161,10 +175,17 @@ struct Engine {
     failures: HashMap<Task, u32>,
     /// Objects known before a list that the list has not named yet.
     stale: HashMap<&'static str, BTreeSet<Key>>,
+    /// Directories that are being removed: that may take long, and nobody waits for it.
+    removing: BTreeMap<PathBuf, Task>,
+    removed: mpsc::UnboundedReceiver<Removal>,
+    done: mpsc::UnboundedSender<Removal>,
+    /// The same moment on both clocks.
+    clock: (Instant, Timestamp),
 }
 
 impl Engine {
     fn new(client: Client, config: Config) -> Self {
+        let (done, removed) = mpsc::unbounded_channel();
         Self {
             events: Writer::start(client.clone()),
             client,
@@ -178,7 +199,66 @@ impl Engine {
             due: HashMap::new(),
             failures: HashMap::new(),
             stale: HashMap::new(),
+            removing: BTreeMap::new(),
+            removed,
+            done,
+            clock: (Instant::now(), Timestamp::now()),
         }
+    }
+
+    /// While the machine slept nobody could tell that it lives: silence counts from now on.
+    fn read_clock(&mut self) -> Timestamp {
+        let now = Timestamp::now();
+        let (instant, wall) = std::mem::replace(&mut self.clock, (Instant::now(), now));
+        if ran_ahead(now.duration_since(wall), instant.elapsed()) {
+            tracing::info!("the clock ran ahead: the nodes get time to answer");
+            self.world.started = now;
+        }
+        now
+    }
+
+    /// Whether the directory is gone. If not, somebody removes it and the task is called again.
+    fn is_removed(&mut self, task: &Task, path: PathBuf) -> bool {
+        if self.removing.contains_key(&path) {
+            return false;
+        }
+        let missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        if std::fs::symlink_metadata(&path).is_err_and(|error| missing(&error)) {
+            return true;
+        }
+        self.removing.insert(path.clone(), task.clone());
+        let (done, task) = (self.done.clone(), task.clone());
+        tokio::spawn(async move {
+            let outcome = match tokio::fs::remove_dir_all(&path).await {
+                Err(error) if missing(&error) => Ok(()),
+                other => other,
+            };
+            // The engine may have ended: the next one finds what is left.
+            let _ = done.send(Removal { task, path, outcome });
+        });
+        false
+    }
+
+    fn finish_removal(&mut self, removal: Removal) {
+        self.removing.remove(&removal.path);
+        match removal.outcome {
+            Ok(()) => {
+                self.queue.insert(removal.task);
+            }
+            Err(error) => {
+                let path = removal.path.display();
+                tracing::warn!(%path, %error, "cannot remove a volume, trying again");
+                self.retry(removal.task, Timestamp::now());
+            }
+        }
+    }
+
+    fn retry(&mut self, task: Task, now: Timestamp) {
+        let tries = self.failures.entry(task.clone()).or_default();
+        *tries = tries.saturating_add(1);
+        let wait = LONGEST_RETRY.min(FIRST_RETRY.saturating_mul(1 << (*tries).min(10)));
+        let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::from_secs(30));
+        self.again(task, now.checked_add(wait).unwrap_or(now));
     }
 
     fn take(&mut self, input: Input, unlisted: &mut BTreeSet<&'static str>) {
@@ -251,7 +331,7 @@ impl Engine {
         while let Some(task) = todo.pop_first() {
             // Called for again meanwhile: this look sees that too.
             self.queue.remove(&task);
-            let now = Timestamp::now();
+            let now = self.read_clock();
             let decision = task.decide(&self.world, &self.config.volumes, now);
             if let Some(at) = decision.again_at {
                 self.again(task.clone(), at);
@@ -264,12 +344,8 @@ impl Engine {
             if failed {
                 // Its own writes are no reason to try again before it is due.
                 self.queue.remove(&task);
-                let tries = self.failures.entry(task.clone()).or_default();
-                *tries = tries.saturating_add(1);
-                let wait = LONGEST_RETRY.min(FIRST_RETRY.saturating_mul(1 << (*tries).min(10)));
-                let wait = SignedDuration::try_from(wait).unwrap_or(SignedDuration::from_secs(30));
-                self.again(task, now.checked_add(wait).unwrap_or(now));
-            } else {
+                self.retry(task, now);
+            } else if !self.removing.values().any(|other| *other == task) {
                 self.failures.remove(&task);
             }
         }
@@ -286,6 +362,11 @@ impl Engine {
                     reason,
                     message,
                 } => self.events.write(target, source(task), warning, reason, message),
+                Action::RemoveDirectory { path, then } => {
+                    if self.is_removed(task, path) {
+                        todo.push((Tale::of(&self.world, task, &then), *then));
+                    }
+                }
                 action => todo.push((Tale::of(&self.world, task, &action), action)),
             }
         }
@@ -361,4 +442,22 @@ fn keys(world: &World, kind: &str) -> BTreeSet<Key> {
     }
     for_each_kind!(each);
     BTreeSet::new()
+}
+
+fn ran_ahead(wall: SignedDuration, passed: Duration) -> bool {
+    Duration::try_from(wall).is_ok_and(|wall| wall > passed.saturating_add(DRIFT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_runs_ahead_is_noticed() {
+        let minute = Duration::from_secs(60);
+        assert!(!ran_ahead(SignedDuration::from_secs(60), minute));
+        assert!(!ran_ahead(SignedDuration::from_secs(64), minute));
+        assert!(ran_ahead(SignedDuration::from_secs(66), minute));
+        assert!(!ran_ahead(SignedDuration::from_secs(-3600), minute), "set back");
+    }
 }

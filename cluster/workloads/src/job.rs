@@ -19,6 +19,15 @@ pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// Delay after the first failure; each further one doubles it.
 const FIRST_DELAY: i64 = 10;
 const LONGEST_DELAY: i64 = 360;
+/// Reasons of a failure, and what is said of them.
+const BACKOFF: (&str, &str) = (
+    "BackoffLimitExceeded",
+    "Job has reached the specified backoff limit",
+);
+const DEADLINE: (&str, &str) = (
+    "DeadlineExceeded",
+    "Job was active longer than specified deadline",
+);
 
 pub fn finished_as(job: &Job) -> Option<&str> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
@@ -219,6 +228,15 @@ impl<'a> Run<'a> {
         failed: i32,
         decision: &mut Decision,
     ) -> Option<(&'static str, &'static str)> {
+        // What failed stays so: the pods that showed it may be gone by now.
+        let target = status.conditions.iter().flatten();
+        let target = target
+            .filter(|condition| condition.type_ == "FailureTarget" && condition.status == "True")
+            .map(|condition| condition.reason.as_deref().unwrap_or_default())
+            .next();
+        if let Some(reason) = target {
+            return Some(if reason == DEADLINE.0 { DEADLINE } else { BACKOFF });
+        }
         let retries = self.spec.backoff_limit.unwrap_or(6);
         // With restartPolicy OnFailure the container restarts in its pod: those count too.
         let restarts: i32 = self
@@ -243,18 +261,12 @@ impl<'a> Run<'a> {
             == Some("OnFailure");
         let restarted = on_failure && restarts > 0 && restarts >= retries;
         if failed > retries || restarted {
-            return Some((
-                "BackoffLimitExceeded",
-                "Job has reached the specified backoff limit",
-            ));
+            return Some(BACKOFF);
         }
         let deadline = self.spec.active_deadline_seconds?;
         let until = pods::later(status.start_time.as_ref()?.0, deadline);
         if until <= self.now {
-            return Some((
-                "DeadlineExceeded",
-                "Job was active longer than specified deadline",
-            ));
+            return Some(DEADLINE);
         }
         decision.again(until);
         None

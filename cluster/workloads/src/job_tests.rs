@@ -200,3 +200,21 @@ fn completed_indexes_outlive_their_pods() {
     assert_eq!(state(&sim).as_deref(), Some("Complete"));
     assert_eq!(status(&sim).completed_indexes.as_deref(), Some("0-2"));
 }
+
+#[test]
+fn what_failed_stays_failed_when_the_pods_that_showed_it_are_gone() {
+    for reason in ["BackoffLimitExceeded", "DeadlineExceeded"] {
+        let mut sim = Sim::default();
+        let mut failing = job(json!({}));
+        failing["status"] = json!({"startTime": crate::testing::now().to_string(), "conditions": [
+            {"type": "FailureTarget", "status": "True", "reason": reason}]});
+        sim.learn(failing);
+        sim.settle();
+        assert_eq!(state(&sim).as_deref(), Some("Failed"));
+        assert_eq!(sim.world.pods.iter().count(), 0);
+        let job = sim.world.jobs.iter().next().expect("the job");
+        let conditions = job.status.as_ref().and_then(|status| status.conditions.clone());
+        let said: Vec<_> = conditions.into_iter().flatten().map(|c| c.reason).collect();
+        assert_eq!(said, [Some(reason.to_owned()), Some(reason.to_owned())]);
+    }
+}

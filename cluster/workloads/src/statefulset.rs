@@ -139,6 +139,14 @@ impl<'a> Turn<'a> {
         let ordinals = self.ordinals();
         let mut waits = false;
         for ordinal in ordinals.clone() {
+            // A claim that went while the pod waited for it is made again.
+            if let Some(pod) = owned
+                .get(&ordinal)
+                .filter(|pod| pods::is_active(pod) && pods::phase(pod) == "Pending")
+            {
+                let claims = self.claims(&pod.name_any());
+                decision.actions.extend(claims.into_iter().flatten());
+            }
             match owned.get(&ordinal) {
                 None => self.create(ordinal, decision),
                 // A finished pod is replaced under the same name.
@@ -221,15 +229,30 @@ impl<'a> Turn<'a> {
             // A pod of somebody else has the name. When it goes, this one comes.
             return;
         }
-        for claim in self.spec.volume_claim_templates.iter().flatten() {
-            decision.actions.extend(self.claim(claim, &name));
-        }
+        let Some(claims) = self.claims(&name) else {
+            return;
+        };
+        decision.actions.extend(claims);
         let template = self.identity(template, &name, ordinal, &revision.name_any());
         decision.push(Action::Create(pods::from_template(
             self.set,
             &template,
             PodName::Fixed(name),
         )));
+    }
+
+    /// The claims that a pod lacks. None while one of them is on its way out: the pod must not
+    /// come to depend on it.
+    fn claims(&self, pod: &str) -> Option<Vec<Action>> {
+        let namespace = self.set.namespace().unwrap_or_default();
+        let templates = || self.spec.volume_claim_templates.iter().flatten();
+        let leaves = |template: &PersistentVolumeClaim| {
+            let key = (namespace.clone(), format!("{}-{pod}", template.name_any()));
+            let claim = self.world.claims.get(&key);
+            claim.is_some_and(|claim| pods::is_terminating(claim.as_ref()))
+        };
+        let missing = templates().filter_map(|template| self.claim(template, pod));
+        (!templates().any(leaves)).then(|| missing.collect())
     }
 
     /// The claim of a pod outlives it: the next pod of that name finds its data.

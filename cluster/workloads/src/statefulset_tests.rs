@@ -228,3 +228,51 @@ fn a_revision_of_somebody_else_is_no_obstacle() {
     assert_eq!(sim.world.revisions.owned_by("ss").count(), 1);
     assert_eq!(sim.world.revisions.iter().count(), 2);
 }
+
+#[test]
+fn a_claim_that_goes_with_its_pod_comes_back_with_it() {
+    let mut sim = Sim::default();
+    sim.learn(set("OrderedReady", 1));
+    sim.run_all();
+    let uid = |sim: &Sim| {
+        let claim = sim.world.claims.get(&("n".into(), "data-db-0".into()))?;
+        claim.uid()
+    };
+    let first = uid(&sim);
+    sim.remove("PersistentVolumeClaim", "data-db-0");
+    sim.settle();
+    assert_eq!(uid(&sim), first, "the pod uses it");
+    sim.remove("Pod", "db-0");
+    sim.run_all();
+    assert_eq!(names(&sim), ["db-0"]);
+    assert!(uid(&sim).is_some_and(|uid| Some(uid) != first), "a new one");
+}
+
+#[test]
+fn a_pod_waits_for_its_old_claim_to_go() {
+    let mut sim = Sim::default();
+    let kept = json!({"kind": "PersistentVolumeClaim", "apiVersion": "v1", "spec": {},
+        "metadata": {"namespace": "n", "name": "data-db-0", "uid": "old", "finalizers": ["example.com/backup"],
+            "deletionTimestamp": "2026-01-01T12:00:00Z", "deletionGracePeriodSeconds": 0}});
+    sim.learn(kept);
+    sim.learn(set("OrderedReady", 1));
+    sim.settle();
+    assert!(names(&sim).is_empty());
+    sim.change::<PersistentVolumeClaim>("data-db-0", |claim| claim.metadata.finalizers = None);
+    sim.remove("PersistentVolumeClaim", "data-db-0");
+    sim.settle();
+    assert_eq!(names(&sim), ["db-0"]);
+    assert_eq!(sim.world.claims.iter().count(), 1);
+}
+
+#[test]
+fn a_waiting_pod_gets_a_claim_that_is_missing() {
+    let mut sim = Sim::default();
+    sim.learn(set("OrderedReady", 1));
+    sim.settle();
+    // Somebody takes it away for good, whatever holds it.
+    sim.change::<PersistentVolumeClaim>("data-db-0", |claim| claim.metadata.finalizers = None);
+    sim.remove("PersistentVolumeClaim", "data-db-0");
+    sim.settle();
+    assert_eq!(sim.world.claims.iter().count(), 1);
+}

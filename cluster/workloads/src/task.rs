@@ -127,6 +127,12 @@ pub fn tasks(world: &World, changed: &Changed) -> BTreeSet<Task> {
                 .or(change.after.as_deref())
                 .and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
             tasks.extend(volume.map(Task::Volume));
+            // A set may wait for the claim to go, or have a pod that needs another.
+            if change.after.is_none() {
+                let namespace = key(change).0;
+                let sets = world.stateful_sets.keys().filter(|key| key.0 == namespace);
+                tasks.extend(sets.cloned().map(Task::StatefulSet));
+            }
         }
         Changed::PersistentVolume(change) => {
             tasks.insert(Task::Volume(key(change).1));
@@ -253,8 +259,15 @@ fn pod_tasks(world: &World, change: &Change<Pod>, tasks: &mut BTreeSet<Task>) {
     {
         tasks.extend(pods::claims_of(pod).map(|claim| Task::Claim((namespace.clone(), claim))));
     }
-    // A pod that ended makes room; one without a node needs some.
-    if ended || change.after.as_deref().is_some_and(scheduler::waits) {
+    // A pod that ended makes room; one without a node needs some; and where one was put, another may
+    // want to be.
+    let placed = || {
+        let has_node = |pod: &Pod| scheduler::node_of(pod).is_some();
+        change.after.as_deref().is_some_and(has_node)
+            && !change.before.as_deref().is_some_and(has_node)
+            && world.pods.iter().any(|pod| scheduler::waits(pod))
+    };
+    if ended || change.after.as_deref().is_some_and(scheduler::waits) || placed() {
         tasks.insert(Task::Schedule);
     }
     // On a node that evicts, or is gone, every pod counts.

@@ -257,6 +257,8 @@ fn class_of(world: &World, claim: &PersistentVolumeClaim) -> Option<String> {
     }
 }
 
+/// One write after the other, each when the one before it is seen: broken off anywhere, it goes on
+/// from there, and never is a claim bound to a volume that another got.
 fn bind(claim: &PersistentVolumeClaim, volume: &PersistentVolume, decision: &mut Decision) {
     let spec = volume.spec.clone().unwrap_or_default();
     if spec
@@ -266,11 +268,8 @@ fn bind(claim: &PersistentVolumeClaim, volume: &PersistentVolume, decision: &mut
     {
         let body = json!({"spec": {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "namespace": claim.namespace(), "name": claim.name_any(), "uid": claim.uid()}}});
-        decision.push(Action::Patch {
-            target: Target::of(volume),
-            subresource: None,
-            body,
-        });
+        decision.push(Action::replace(volume, None, body));
+        return;
     }
     let wanted = claim.spec.as_ref();
     if wanted.and_then(|spec| spec.volume_name.as_deref()) != Some(&volume.name_any()) {
@@ -278,11 +277,8 @@ fn bind(claim: &PersistentVolumeClaim, volume: &PersistentVolume, decision: &mut
         if wanted.is_some_and(|spec| spec.storage_class_name.is_none()) {
             body["spec"]["storageClassName"] = json!(spec.storage_class_name);
         }
-        decision.push(Action::Patch {
-            target: Target::of(claim),
-            subresource: None,
-            body,
-        });
+        decision.push(Action::replace(claim, None, body));
+        return;
     }
     let body =
         json!({"status": {"phase": "Bound", "accessModes": spec.access_modes, "capacity": spec.capacity}});

@@ -130,3 +130,35 @@ fn the_smallest_volume_that_fits_is_bound_before_one_is_made() {
         "a volume that comes later serves too"
     );
 }
+
+#[test]
+fn a_volume_is_taken_before_its_claim_is_bound() {
+    let mut sim = with_class();
+    sim.learn(volume(
+        "v",
+        json!({"capacity": {"storage": "5Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "slow", "hostPath": {"path": "/srv"}}),
+    ));
+    let mut claim = claim(json!({"storageClassName": "slow"}));
+    claim["metadata"]["finalizers"] = json!([CLAIM_IN_USE]);
+    sim.learn(claim);
+    let kinds = |sim: &Sim| -> Vec<String> {
+        let actions = decide_claim(&sim.world, &key(), Path::new("/v")).actions;
+        let patched = actions.into_iter().map(|action| match action {
+            Action::Patch { target, body, .. } => {
+                assert!(body["status"].is_object() || body["metadata"]["resourceVersion"].is_string());
+                target.kind
+            }
+            other => format!("{other:?}"),
+        });
+        patched.collect()
+    };
+    assert_eq!(kinds(&sim), ["PersistentVolume"]);
+    sim.change::<PersistentVolume>("v", |volume| {
+        let reference = json!({"namespace": "n", "name": "data", "uid": "u1"});
+        volume.spec.as_mut().unwrap().claim_ref = Some(serde_json::from_value(reference).unwrap());
+    });
+    assert_eq!(kinds(&sim), ["PersistentVolumeClaim"]);
+    assert_eq!(bound_to(&sim), None, "not bound before it says to what");
+    sim.settle();
+    assert!(is_bound(&sim.world, &key()));
+}

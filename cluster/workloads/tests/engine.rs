@@ -322,3 +322,39 @@ async fn sets_that_come_again_take_over_what_was_left() {
     }
     cluster.end().await;
 }
+
+#[tokio::test]
+async fn a_member_whose_claim_was_deleted_comes_back_with_a_new_one() {
+    let cluster = Cluster::start().await;
+    let (claims, pods) = (cluster.api::<PersistentVolumeClaim>(), cluster.api::<Pod>());
+    let set = json!({"metadata": {"name": "db"}, "spec": {"replicas": 1, "serviceName": "db",
+        "selector": {"matchLabels": {"app": "db"}},
+        "volumeClaimTemplates": [{"metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}],
+        "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    cluster.make(cluster.api::<StatefulSet>(), set).await;
+    let claim = || async { claims.get_opt("data-db-0").await.expect("an answer") };
+    let pod = || async { pods.get_opt("db-0").await.expect("an answer") };
+    eventually("a pod and a claim that is held", || async {
+        let held = claim().await.is_some_and(|claim| !claim.finalizers().is_empty());
+        held && pod().await.is_some()
+    })
+    .await;
+    let uids = || async {
+        let (claim, pod) = (claim().await, pod().await);
+        (claim.and_then(|claim| claim.uid()), pod.and_then(|pod| pod.uid()))
+    };
+    let before = uids().await;
+    let now = DeleteParams::default().grace_period(0);
+    claims
+        .delete("data-db-0", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    pods.delete("db-0", &now).await.expect("deleted");
+    eventually("both anew", || async {
+        let (claim, pod) = uids().await;
+        claim.is_some() && pod.is_some() && claim != before.0 && pod != before.1
+    })
+    .await;
+    cluster.end().await;
+}

@@ -14,7 +14,8 @@ use rcgen::{
 };
 use rustls::{
     RootCertStore, ServerConfig,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
     server::WebPkiClientVerifier,
 };
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -54,16 +55,18 @@ impl Authority {
         files::directory(directory)?;
         let (certificate, issuer) = authority(directory)?;
         let names = server_names(names);
+        // One that an authority made which was moved away serves nobody any more.
+        let ours = roots(&directory.join("ca.crt"), &certificate)?;
         let serving = kept(
             directory,
             "serving",
-            |der| covers(der, &names),
+            |der| covers(der, &names) && is_server_of(&ours, der),
             || issue(&issuer, serving_params(&names)?),
         )?;
         let admin = kept(
             directory,
             "admin",
-            |_| true,
+            |der| is_client_of(&ours, der),
             || issue(&issuer, client_params("kubernetes-admin", &[MASTERS])),
         )?;
         Ok(Self {
@@ -107,12 +110,8 @@ impl Authority {
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, KeyError> {
         let tls = |error: &dyn std::fmt::Display| KeyError::Tls(error.to_string());
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut roots = RootCertStore::empty();
-        let path = self.directory.join("ca.crt");
-        roots
-            .add(der(&path, &self.certificate)?)
-            .map_err(|error| KeyError::damaged(&path, error))?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+        let roots = roots(&self.directory.join("ca.crt"), &self.certificate)?;
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider.clone())
             .allow_unauthenticated()
             .build()
             .map_err(|error| tls(&error))?;
@@ -196,6 +195,31 @@ fn kept(
     files::write(&key_path, &made.key)?;
     files::write(&certificate_path, &made.certificate)?;
     Ok(made)
+}
+
+fn roots(path: &Path, certificate: &str) -> Result<Arc<RootCertStore>, KeyError> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(der(path, certificate)?)
+        .map_err(|error| KeyError::damaged(path, error))?;
+    Ok(Arc::new(roots))
+}
+
+fn is_client_of(roots: &Arc<RootCertStore>, der: &[u8]) -> bool {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider).build();
+    let der = CertificateDer::from(der);
+    verifier.is_ok_and(|verifier| verifier.verify_client_cert(&der, &[], UnixTime::now()).is_ok())
+}
+
+fn is_server_of(roots: &Arc<RootCertStore>, der: &[u8]) -> bool {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider).build();
+    let (der, name) = (CertificateDer::from(der), ServerName::try_from("localhost"));
+    verifier.is_ok_and(|verifier| {
+        let verify = |name| verifier.verify_server_cert(&der, &[], &name, &[], UnixTime::now());
+        name.is_ok_and(|name| verify(name).is_ok())
+    })
 }
 
 fn is_young(der: &[u8]) -> bool {

@@ -1,6 +1,6 @@
 //! A namespace that is deleted takes everything in it along.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -11,6 +11,8 @@ use super::{
 use crate::{cluster::Cluster, registry::Kind};
 
 const FINALIZER: &str = "kubernetes";
+/// How long what could not be removed waits for another try.
+const RETRY: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(requests: Requests) {
     let cluster = requests.cluster.clone();
@@ -23,6 +25,7 @@ pub(super) async fn run(requests: Requests) {
             follow.news();
         }
         let mut waiting: BTreeMap<String, Follow> = BTreeMap::new();
+        let mut open = false;
         for stored in cluster.store.list(&namespaces, None).objects {
             let namespace = stored.value();
             if !is_held(&namespace) {
@@ -31,6 +34,7 @@ pub(super) async fn run(requests: Requests) {
             // Followed before the content is counted, so that no removal is missed.
             let mut collections = follow_content(&cluster);
             if let Some(remaining) = empty(&requests, &namespace).await {
+                open = true;
                 collections.retain(|name, _| remaining.contains_key(name));
                 waiting.append(&mut collections);
             }
@@ -40,6 +44,8 @@ pub(super) async fn run(requests: Requests) {
         tokio::select! {
             () = stopping.cancelled() => return,
             () = any_changed(&mut follows) => {}
+            // What failed changes nothing that would wake us.
+            () = tokio::time::sleep(RETRY), if open => {}
         }
     }
 }
@@ -110,6 +116,7 @@ async fn empty(requests: &Requests, namespace: &Value) -> Option<BTreeMap<String
             && !error.is_outdated()
         {
             tracing::warn!(%error, namespace = name, "cannot finalize a namespace");
+            return Some(remaining);
         }
         return None;
     }

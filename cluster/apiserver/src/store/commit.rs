@@ -9,8 +9,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    Action, Change, Collection, Disk, Event, EventKind, Expect, ObjectKey, Stored, Write, WriteError,
-    state::State,
+    Action, Change, Collection, Disk, DiskError, Event, EventKind, Expect, ObjectKey, Stored, Write,
+    WriteError, state::State,
 };
 
 /// More than this many requests do not fit one commit: readers would wait too long for the first.
@@ -67,14 +67,68 @@ impl Drop for Writer {
     }
 }
 
+/// Changes that go to disk together.
+struct Batch {
+    revision: u64,
+    events: Vec<(Collection, Event)>,
+}
+
 fn run(mut disk: Box<dyn Disk>, state: &RwLock<State>, requests: &mpsc::Receiver<Request>) {
+    // The batch whose commit failed: nobody knows yet whether it reached the disk.
+    let mut doubt = None;
     while let Ok(first) = requests.recv() {
         let batch = std::iter::once(first).chain(requests.try_iter().take(BATCH - 1));
-        commit(&mut *disk, state, batch);
+        if let Some(failed) = doubt.take() {
+            doubt = settle(&mut *disk, state, failed, batch);
+        } else {
+            doubt = commit(&mut *disk, state, batch);
+        }
     }
 }
 
-fn commit(disk: &mut dyn Disk, state: &RwLock<State>, batch: impl Iterator<Item = Request>) {
+/// Finds out what became of a failed commit, then goes on with the next. While the disk does not
+/// answer, writes are refused and the doubt stays.
+fn settle(
+    disk: &mut dyn Disk,
+    state: &RwLock<State>,
+    failed: Batch,
+    batch: impl Iterator<Item = Request>,
+) -> Option<Batch> {
+    let known = state.read().unwrap_or_else(PoisonError::into_inner).revision();
+    let found = disk.reopen().and_then(|found| match found {
+        found if found == known => Ok(false),
+        found if found == failed.revision => Ok(true),
+        found => Err(DiskError::Write(format!(
+            "the file has revision {found} where {known} was written; another program changed it"
+        ))),
+    });
+    match found {
+        Ok(landed) => {
+            tracing::info!(landed, "the store is open again");
+            if landed {
+                publish(state, failed);
+            }
+            commit(disk, state, batch)
+        }
+        Err(error) => {
+            tracing::error!(%error, "the store does not open again");
+            for request in batch {
+                let _ = request.answer.send(Err(WriteError::Disk(error.to_string())));
+            }
+            Some(failed)
+        }
+    }
+}
+
+fn publish(state: &RwLock<State>, batch: Batch) {
+    state
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .publish(batch.revision, batch.events);
+}
+
+/// Returns the batch if its commit failed.
+fn commit(disk: &mut dyn Disk, state: &RwLock<State>, batch: impl Iterator<Item = Request>) -> Option<Batch> {
     // Objects as the earlier writes of this batch leave them.
     let mut ahead: HashMap<(Collection, ObjectKey), Option<Arc<Stored>>> = HashMap::new();
     let mut accepted = Vec::new();
@@ -113,7 +167,7 @@ fn commit(disk: &mut dyn Disk, state: &RwLock<State>, batch: impl Iterator<Item 
         }
     }
     if events.is_empty() {
-        return;
+        return None;
     }
     let changes: Vec<Change<'_>> = ahead
         .iter()
@@ -123,21 +177,22 @@ fn commit(disk: &mut dyn Disk, state: &RwLock<State>, batch: impl Iterator<Item 
             object: object.as_deref(),
         })
         .collect();
-    match disk.commit(revision, &changes) {
+    let done = disk.commit(revision, &changes);
+    let batch = Batch { revision, events };
+    match done {
         Ok(()) => {
-            state
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .publish(revision, events);
+            publish(state, batch);
             for (answer, object) in accepted {
                 let _ = answer.send(Ok(object));
             }
+            None
         }
         Err(error) => {
             tracing::error!(%error, "store commit failed");
             for (answer, _) in accepted {
                 let _ = answer.send(Err(WriteError::Disk(error.to_string())));
             }
+            Some(batch)
         }
     }
 }

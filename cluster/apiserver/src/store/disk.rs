@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::unix::fs::PermissionsExt,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
@@ -28,6 +29,10 @@ pub trait Disk: Send {
 
     /// Durable when it returns.
     fn commit(&mut self, revision: u64, changes: &[Change<'_>]) -> Result<(), DiskError>;
+
+    /// After a commit that failed: starts anew and returns the newest revision that is on disk. The
+    /// failed commit is there whole or not at all.
+    fn reopen(&mut self) -> Result<u64, DiskError>;
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +61,8 @@ const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 const CACHE: usize = 1 << 20;
 
 pub struct Redb {
-    database: Database,
+    /// `None` after a failed attempt to open it again.
+    database: Option<Database>,
     path: PathBuf,
 }
 
@@ -81,12 +87,8 @@ impl Redb {
             Err(error) => return Err(io(error)),
         };
         if existing {
-            check_untouched(path)?;
-            let database = guard(path, || Builder::new().set_cache_size(CACHE).open(path))?
-                .map_err(|error| explain(path, error))?;
-            check_format(path, &database)?;
             return Ok(Self {
-                database,
+                database: Some(open_existing(path)?),
                 path: path.into(),
             });
         }
@@ -100,6 +102,7 @@ impl Redb {
             .set_cache_size(CACHE)
             .create(&fresh)
             .map_err(|error| explain(path, error))?;
+        close_to_others(&fresh)?;
         initialise(&database).map_err(|error| DiskError::Write(error.to_string()))?;
         std::fs::rename(&fresh, path).map_err(io)?;
         if let Some(parent) = path.parent() {
@@ -108,10 +111,32 @@ impl Redb {
                 .map_err(io)?;
         }
         Ok(Self {
-            database,
+            database: Some(database),
             path: path.into(),
         })
     }
+
+    fn database(&self) -> Result<&Database, DiskError> {
+        let closed = || DiskError::Write("the file is not open after a failure".into());
+        self.database.as_ref().ok_or_else(closed)
+    }
+}
+
+fn open_existing(path: &Path) -> Result<Database, DiskError> {
+    check_untouched(path)?;
+    let database = guard(path, || Builder::new().set_cache_size(CACHE).open(path))?
+        .map_err(|error| explain(path, error))?;
+    check_format(path, &database)?;
+    close_to_others(path)?;
+    Ok(database)
+}
+
+/// The file holds Secrets as they are.
+fn close_to_others(path: &Path) -> Result<(), DiskError> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|source| DiskError::Io {
+        path: path.into(),
+        source,
+    })
 }
 
 /// Reads the whole file without writing to it. A file that was not closed in order needs redb's
@@ -165,10 +190,7 @@ fn read_all(
 ) -> Result<u64, DiskError> {
     let read = || -> Result<Result<u64, DiskError>, redb::Error> {
         let read = database.begin_read()?;
-        let revision = read
-            .open_table(META)?
-            .get("revision")?
-            .map_or(0, |value| value.value());
+        let revision = revision_of(&read)?;
         let objects = read.open_table(OBJECTS)?;
         let mut last: Option<Collection> = None;
         for row in objects.iter()? {
@@ -191,14 +213,20 @@ fn read_all(
     guard(path, read)?.map_err(|error| damaged(path, &error.to_string()))?
 }
 
+fn revision_of(read: &redb::ReadTransaction) -> Result<u64, redb::Error> {
+    let meta = read.open_table(META)?;
+    Ok(meta.get("revision")?.map_or(0, |value| value.value()))
+}
+
 impl Disk for Redb {
     fn load(&self, each: &mut dyn FnMut(Collection, Arc<Stored>)) -> Result<u64, DiskError> {
-        read_all(&self.path, &self.database, each)
+        read_all(&self.path, self.database()?, each)
     }
 
     fn commit(&mut self, revision: u64, changes: &[Change<'_>]) -> Result<(), DiskError> {
+        let database = self.database()?;
         let write = || -> Result<(), redb::Error> {
-            let write = self.database.begin_write()?;
+            let write = database.begin_write()?;
             {
                 let mut objects = write.open_table(OBJECTS)?;
                 for change in changes {
@@ -217,7 +245,17 @@ impl Disk for Redb {
             write.commit()?;
             Ok(())
         };
-        write().map_err(|error| DiskError::Write(error.to_string()))
+        guard(&self.path, write)?.map_err(|error| DiskError::Write(error.to_string()))
+    }
+
+    /// redb refuses everything after the first error of the file, for as long as it is open.
+    fn reopen(&mut self) -> Result<u64, DiskError> {
+        self.database = None;
+        let database = open_existing(&self.path)?;
+        let read = || revision_of(&database.begin_read()?);
+        let revision = guard(&self.path, read)?.map_err(|error| damaged(&self.path, &error.to_string()))?;
+        self.database = Some(database);
+        Ok(revision)
     }
 }
 

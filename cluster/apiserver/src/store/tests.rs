@@ -1,4 +1,4 @@
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, os::unix::fs::PermissionsExt, path::Path, sync::Mutex};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -127,6 +127,137 @@ async fn history_is_bounded() {
         3
     );
     assert!(store.list_at(&things(), None, revisions[0]).is_err());
+}
+
+/// A disk that fails as it is told, and then refuses everything until it is opened again.
+struct Failing {
+    inner: Redb,
+    fault: Arc<Mutex<Fault>>,
+    latched: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// Nothing of the commit is written.
+    Refuse,
+    /// It is written, but its sync fails.
+    Land,
+    /// Not even the file can be opened.
+    Away,
+}
+
+impl Disk for Failing {
+    fn load(&self, each: &mut dyn FnMut(Collection, Arc<Stored>)) -> Result<u64, DiskError> {
+        self.inner.load(each)
+    }
+
+    fn commit(&mut self, revision: u64, changes: &[Change<'_>]) -> Result<(), DiskError> {
+        let fault = *self.fault.lock().unwrap();
+        if self.latched || fault == Fault::Refuse || fault == Fault::Away {
+            self.latched = true;
+            return Err(DiskError::Write("no space".into()));
+        }
+        self.inner.commit(revision, changes)?;
+        if fault == Fault::Land {
+            self.latched = true;
+            return Err(DiskError::Write("sync".into()));
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<u64, DiskError> {
+        if *self.fault.lock().unwrap() == Fault::Away {
+            return Err(DiskError::Write("away".into()));
+        }
+        self.latched = false;
+        self.inner.reopen()
+    }
+}
+
+#[tokio::test]
+async fn writing_goes_on_after_a_failure_of_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let fault = Arc::new(Mutex::new(Fault::None));
+    let disk = Failing {
+        inner: Redb::open(&path).unwrap(),
+        fault: fault.clone(),
+        latched: false,
+    };
+    let store = Store::open(Box::new(disk), History::default()).unwrap();
+    let set = |new| *fault.lock().unwrap() = new;
+    let names = |store: &Store| -> Vec<String> {
+        let objects = store.list(&things(), None).objects;
+        objects.iter().map(|o| o.key.name.to_string()).collect()
+    };
+    let a = store.write(put("a", Expect::Absent, 1)).await.unwrap();
+
+    set(Fault::Refuse);
+    assert!(store.write(put("b", Expect::Absent, 1)).await.is_err());
+    set(Fault::Away);
+    assert!(store.write(put("b", Expect::Absent, 1)).await.is_err());
+    set(Fault::None);
+    let b = store.write(put("b", Expect::Absent, 2)).await.unwrap();
+    assert_eq!(b.revision, a.revision + 1, "nothing had reached the disk");
+
+    // Two that reached it all the same: seen by everyone once the next write comes.
+    set(Fault::Land);
+    assert!(store.write(put("c", Expect::Absent, 1)).await.is_err());
+    assert_eq!(names(&store), ["a", "b"]);
+    set(Fault::None);
+    assert_eq!(
+        store.write(put("c", Expect::Absent, 2)).await.unwrap_err(),
+        WriteError::Exists
+    );
+    set(Fault::Land);
+    assert!(store.write(delete("a", a.revision)).await.is_err());
+    set(Fault::None);
+    let last = store.write(put("d", Expect::Absent, 1)).await.unwrap();
+    let (events, _) = store.events_after(&things(), b.revision, 10).unwrap();
+    let seen: Vec<_> = events.iter().map(|e| (e.kind, &*e.object.key.name)).collect();
+    assert_eq!(
+        seen,
+        [
+            (EventKind::Put, "c"),
+            (EventKind::Delete, "a"),
+            (EventKind::Put, "d")
+        ]
+    );
+    assert_eq!(
+        (names(&store), store.revision()),
+        (vec!["b".into(), "c".into(), "d".into()], last.revision)
+    );
+    store.close();
+    let store = open(&path).unwrap();
+    assert_eq!(
+        (names(&store), store.revision()),
+        (vec!["b".into(), "c".into(), "d".into()], last.revision)
+    );
+}
+
+#[test]
+fn a_lost_file_is_not_made_anew_while_running() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mut disk = Redb::open(&path).unwrap();
+    assert_eq!(disk.reopen().unwrap(), 0);
+    std::fs::remove_file(&path).unwrap();
+    assert!(disk.reopen().is_err());
+    assert!(!path.exists());
+}
+
+#[test]
+fn the_file_is_closed_to_other_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    drop(Redb::open(&path).unwrap());
+    assert_eq!(mode(), 0o600);
+    // As an earlier version left it.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    drop(Redb::open(&path).unwrap());
+    assert_eq!(mode(), 0o600);
 }
 
 #[test]

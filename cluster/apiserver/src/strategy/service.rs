@@ -300,44 +300,7 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         errors.push(FieldError::required("spec.ports", ""));
     }
     let taken = taken(context.cluster, &object["metadata"]["uid"]);
-    let mut names: Vec<&str> = Vec::new();
-    for (i, port) in ports.iter().enumerate() {
-        let number = port["port"].as_i64().unwrap_or(0);
-        if !(1..=65535).contains(&number) {
-            let detail = "must be between 1 and 65535, inclusive";
-            errors.push(FieldError::invalid(
-                format!("spec.ports[{i}].port"),
-                number,
-                detail,
-            ));
-        }
-        let name = port["name"].as_str().unwrap_or_default();
-        if name.is_empty() && ports.len() > 1 {
-            errors.push(FieldError::required(format!("spec.ports[{i}].name"), ""));
-        } else if !name.is_empty() && names.contains(&name) {
-            errors.push(FieldError::duplicate(format!("spec.ports[{i}].name"), name));
-        }
-        names.push(name);
-        if let Some(node_port) = port["nodePort"].as_i64().filter(|&port| port != 0) {
-            let path = format!("spec.ports[{i}].nodePort");
-            if kind == "ClusterIP" {
-                errors.push(FieldError::forbidden(
-                    path,
-                    "may not be used when `type` is 'ClusterIP'",
-                ));
-            } else if !NODE_PORTS.contains(&node_port) {
-                let detail =
-                    "provided port is not in the valid range. The range of valid ports is 30000-32767";
-                errors.push(FieldError::invalid(path, node_port, detail));
-            } else if taken.ports.contains(&node_port) {
-                errors.push(FieldError::invalid(
-                    path,
-                    node_port,
-                    "provided port is already allocated",
-                ));
-            }
-        }
-    }
+    errors.extend(port_errors(kind, ports, &taken.ports));
     if kind == "ExternalName" && spec["externalName"].as_str().is_none_or(str::is_empty) {
         errors.push(FieldError::required("spec.externalName", ""));
     }
@@ -350,6 +313,74 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
                 "spec.clusterIPs[0]",
                 value,
                 "may not change once set",
+            ));
+        }
+    }
+    errors
+}
+
+/// Numbers, names, and what must be there once: the nodes' rules have one place for each.
+fn port_errors(kind: &str, ports: &[Value], taken: &BTreeSet<i64>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
+    let (mut fronts, mut outside) = (BTreeSet::new(), BTreeSet::new());
+    for (i, port) in ports.iter().enumerate() {
+        let number = port["port"].as_i64().unwrap_or(0);
+        if !(1..=65535).contains(&number) {
+            let detail = "must be between 1 and 65535, inclusive";
+            errors.push(FieldError::invalid(
+                format!("spec.ports[{i}].port"),
+                number,
+                detail,
+            ));
+        }
+        let path = format!("spec.ports[{i}].name");
+        let name = port["name"].as_str().unwrap_or_default();
+        if name.is_empty() {
+            if ports.len() > 1 {
+                errors.push(FieldError::required(path, ""));
+            }
+        } else {
+            let faults = apimachinery::names::dns1123_label(name);
+            errors.extend(
+                faults
+                    .into_iter()
+                    .map(|fault| FieldError::invalid(&path, name, fault)),
+            );
+            if names.contains(&name) {
+                errors.push(FieldError::duplicate(path, name));
+            }
+        }
+        names.push(name);
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        if !fronts.insert((protocol, number)) {
+            // The server shows its own type here.
+            let shown = format!(
+                "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{number},\"TargetPort\":0,\"NodePort\":0}}",
+                json!(protocol)
+            );
+            let key = json!({"port": number, "protocol": protocol});
+            errors.push(FieldError::duplicate(format!("spec.ports[{i}]"), key).showing(shown));
+        }
+        let Some(node_port) = port["nodePort"].as_i64().filter(|&port| port != 0) else {
+            continue;
+        };
+        let path = format!("spec.ports[{i}].nodePort");
+        if kind == "ClusterIP" {
+            errors.push(FieldError::forbidden(
+                path,
+                "may not be used when `type` is 'ClusterIP'",
+            ));
+        } else if !outside.insert((protocol, node_port)) {
+            errors.push(FieldError::duplicate(path, node_port));
+        } else if !NODE_PORTS.contains(&node_port) {
+            let detail = "provided port is not in the valid range. The range of valid ports is 30000-32767";
+            errors.push(FieldError::invalid(path, node_port, detail));
+        } else if taken.contains(&node_port) {
+            errors.push(FieldError::invalid(
+                path,
+                node_port,
+                "provided port is already allocated",
             ));
         }
     }
@@ -381,5 +412,38 @@ mod tests {
         assert_eq!(node_port["ports"][0]["nodePort"], 30080);
         assert_eq!(node_port["externalTrafficPolicy"], "Cluster");
         assert!(node_port["allocateLoadBalancerNodePorts"].is_null());
+    }
+
+    #[test]
+    fn ports_that_would_meet_are_refused() {
+        let said = |ports: Value| -> Vec<String> {
+            let ports = ports.as_array().unwrap().clone();
+            let errors = port_errors("NodePort", &ports, &BTreeSet::from([30001]));
+            errors.iter().map(ToString::to_string).collect()
+        };
+        assert!(
+            said(
+                json!([{"name": "a", "port": 53, "nodePort": 30053, "protocol": "TCP"},
+                {"name": "b", "port": 53, "nodePort": 30053, "protocol": "UDP"}])
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            said(
+                json!([{"name": "a", "port": 80, "nodePort": 30080}, {"name": "b", "port": 80, "protocol": "TCP"},
+                {"name": "c", "port": 81, "nodePort": 30080}, {"name": "a", "port": 82, "nodePort": 30001}])
+            ),
+            [
+                r#"spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}"#,
+                "spec.ports[2].nodePort: Duplicate value: 30080",
+                r#"spec.ports[3].name: Duplicate value: "a""#,
+                "spec.ports[3].nodePort: Invalid value: 30001: provided port is already allocated",
+            ]
+        );
+        let bad = said(json!([{"name": "a\"b", "port": 80}]));
+        assert!(
+            bad[0].starts_with(r#"spec.ports[0].name: Invalid value: "a\"b": a lowercase RFC 1123 label"#),
+            "{bad:?}"
+        );
     }
 }

@@ -146,6 +146,7 @@ impl Running {
         crate::limits::raise_watches();
         let layout = Layout::new(&options.state)?;
         let held = lock(&layout).await?;
+        layout.close_to_others()?;
         let mut settings =
             Settings::load(&layout)?.ok_or_else(|| Error::said("the state directory has no settings"))?;
         let process = Process::current().ok_or_else(|| Error::said("cannot read /proc"))?;

@@ -12,14 +12,16 @@ const LIMIT: u64 = 10 << 20;
 const KEEP: usize = 4;
 const PERIOD: Duration = Duration::from_secs(30);
 
-/// Looks at the logs of all running containers now and then.
-pub async fn rotate(cri: Cri) {
+/// Looks at the logs of all running containers now and then, and at that of the runtime.
+pub async fn rotate(cri: Cri, runtime: PathBuf) {
     let mut paths = BTreeMap::new();
     loop {
         tokio::time::sleep(PERIOD).await;
         if let Err(e) = rotate_above(&cri, LIMIT, &mut paths).await {
             tracing::debug!("rotation of logs: {e}");
         }
+        let log = runtime.clone();
+        let _ = tokio::task::spawn_blocking(move || shorten(&log, LIMIT)).await;
     }
 }
 
@@ -35,13 +37,48 @@ pub async fn rotate_above(cri: &Cri, limit: u64, paths: &mut BTreeMap<String, Pa
             let path = cri.container_status(id).await?.log_path;
             paths.insert(id.clone(), path.into());
         }
-        let long = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|m| m.len() > limit);
-        if let Some(path) = paths.get(id).filter(|p| long(p)) {
+        let Some(path) = paths.get(id) else { continue };
+        let due = due(path, limit);
+        if due == Due::Rotation {
             put_aside(path, KEEP);
-            cri.reopen_log(id).await?;
+        }
+        if due != Due::Nothing
+            && let Err(e) = cri.reopen_log(id).await
+        {
+            // The next look finds the log missing.
+            tracing::debug!(container = id, "rotation of a log: {e}");
         }
     }
     Ok(())
+}
+
+#[derive(Debug, PartialEq)]
+enum Due {
+    Nothing,
+    Rotation,
+    /// It was put aside, and nobody told the runtime.
+    Reopening,
+}
+
+fn due(path: &Path, limit: u64) -> Due {
+    match std::fs::metadata(path) {
+        Ok(meta) if meta.len() > limit => Due::Rotation,
+        // A container without a log has no path.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound && !path.as_os_str().is_empty() => Due::Reopening,
+        _ => Due::Nothing,
+    }
+}
+
+/// Empties a log that its writer, who appends, keeps open. The older lines are kept once.
+fn shorten(path: &Path, limit: u64) {
+    if std::fs::metadata(path).is_ok_and(|m| m.len() > limit) {
+        let shortened = std::fs::copy(path, path.with_extension("log.1"))
+            .and_then(|_| std::fs::OpenOptions::new().write(true).open(path))
+            .and_then(|file| file.set_len(0));
+        if let Err(e) = shortened {
+            tracing::debug!("rotation of {}: {e}", path.display());
+        }
+    }
 }
 
 /// `0.log` becomes `0.log.1`, that becomes `0.log.2`; the oldest goes.
@@ -60,6 +97,38 @@ fn put_aside(path: &Path, keep: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_log_that_is_missing_is_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("0.log");
+        assert_eq!(due(&log, 2), Due::Reopening);
+        assert_eq!(due(Path::new(""), 2), Due::Nothing);
+        std::fs::write(&log, "12").unwrap();
+        assert_eq!(due(&log, 2), Due::Nothing);
+        std::fs::write(&log, "123").unwrap();
+        assert_eq!(due(&log, 2), Due::Rotation);
+    }
+
+    #[test]
+    fn a_log_that_stays_open_is_shortened() {
+        use std::io::Write;
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("containerd.log");
+        let mut writer = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .unwrap();
+        writer.write_all(b"old").unwrap();
+        shorten(&log, 3);
+        writer.write_all(b"er").unwrap();
+        shorten(&log, 3);
+        writer.write_all(b"new").unwrap();
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "new");
+        let aside = std::fs::read_to_string(dir.path().join("containerd.log.1"));
+        assert_eq!(aside.unwrap(), "older");
+    }
 
     #[test]
     fn the_oldest_goes() {

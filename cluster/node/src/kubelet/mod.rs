@@ -91,7 +91,7 @@ pub async fn run(setup: Setup, stop: CancellationToken) {
         () = stop.cancelled() => {}
         () = agent.run(setup.client.clone(), changes) => {}
         () = node_object::keep(setup.client, host.clone(), setup.description) => {}
-        () = logs::rotate(host.cri.clone()) => {}
+        () = logs::rotate(host.cri.clone(), host.node.layout.containerd_log()) => {}
         () = disk::watch(&host) => {}
         () = objects.renew_tokens(RENEWAL) => {}
     }
@@ -143,7 +143,7 @@ impl Agent {
                     Ok(watcher::Event::InitDone) => {
                         self.listed = true;
                         // Pods that vanished while nobody watched are orphans now.
-                        self.workers.retain(|uid, _| listing.contains(uid));
+                        self.keep_listed(&listing);
                         self.relist().await;
                     }
                     Err(e) => {
@@ -172,6 +172,17 @@ impl Agent {
                 self.workers.insert(uid, worker);
             }
         }
+    }
+
+    /// Nobody else tells what the others used.
+    fn keep_listed(&mut self, listing: &[String]) {
+        let gone = self.workers.keys().filter(|uid| !listing.contains(uid));
+        for uid in gone {
+            let mut pod = Pod::default();
+            pod.metadata.uid = Some(uid.clone());
+            self.host.objects.unused(&pod);
+        }
+        self.workers.retain(|uid, _| listing.contains(uid));
     }
 
     /// The object is gone. A pod that still runs here was deleted by force.

@@ -33,6 +33,8 @@ const API_PORT: u16 = 6443;
 const TOGETHER: Duration = Duration::from_millis(20);
 /// After a port of the machine could not be opened, or rules could not be set.
 const RETRY: Duration = Duration::from_secs(5);
+/// So long a node waits for the first list of Services.
+const LISTING: Duration = Duration::from_secs(30);
 
 pub struct Settings {
     pub addresses: Addresses,
@@ -69,6 +71,8 @@ impl Drop for Joined {
 pub struct Network {
     settings: Settings,
     snapshot: watch::Sender<Arc<Snapshot>>,
+    /// The snapshot is one of the API, not the empty one of the beginning.
+    listed: watch::Sender<bool>,
     catalogue: Arc<Catalogue>,
     joined: tokio::sync::Mutex<BTreeMap<String, Joined>>,
     /// Namespaces to connect from, for the listeners of the machine.
@@ -83,6 +87,7 @@ impl Network {
         Arc::new(Self {
             settings,
             snapshot: watch::Sender::new(Arc::default()),
+            listed: watch::Sender::new(false),
             catalogue: Arc::default(),
             joined: tokio::sync::Mutex::default(),
             ways: Arc::default(),
@@ -112,8 +117,20 @@ impl Network {
         lock(&self.ways).values().next().cloned()
     }
 
+    /// Waits until the Services of the cluster are known. Rules made before would take those of
+    /// a node away that ran on while this program did not.
+    async fn known(&self) -> Result<()> {
+        let mut listed = self.listed.subscribe();
+        let waiting = listed.wait_for(|listed| *listed);
+        match tokio::time::timeout(LISTING, waiting).await {
+            Ok(Ok(_)) => Ok(()),
+            _ => Err(Error::said("the Services of the cluster are not known yet")),
+        }
+    }
+
     /// Rules, DNS and the API on a node that came up.
     pub async fn join(&self, member: Member) -> Result<()> {
+        self.known().await?;
         let plan = &self.settings.addresses;
         let own = plan.node(member.index);
         let bridged = member.ns.read_sysctl("bridge/bridge-nf-call-iptables").await;
@@ -258,6 +275,12 @@ impl Network {
         let (services, following_services) = self.store::<Service>(&client);
         let (slices, following_slices) = self.store::<EndpointSlice>(&client);
         let work = async {
+            // The other half of a list is no picture of the cluster.
+            let both = tokio::join!(services.wait_until_ready(), slices.wait_until_ready());
+            if both.0.is_err() || both.1.is_err() {
+                return;
+            }
+            self.changed.notify_one();
             let mut exposed = Exposed::default();
             let mut balancers = balancers::Balancers::new(&client);
             let mut again = false;
@@ -275,6 +298,7 @@ impl Network {
                 let (wanted, wrong) = exposures(&snapshot);
                 let snapshot = Arc::new(snapshot);
                 self.snapshot.send_replace(snapshot.clone());
+                self.listed.send_replace(true);
                 again = !self.apply_all(&mut *self.joined.lock().await).await;
                 let ways = self.ways.clone();
                 let dial = move || lock(&ways).values().next().cloned();
@@ -326,6 +350,36 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use futures::FutureExt;
+
+    #[tokio::test]
+    async fn nodes_wait_until_the_services_are_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = apiserver::Config {
+            state_dir: directory.path().into(),
+            ..apiserver::Config::default()
+        };
+        let server = apiserver::Server::start(config).await.unwrap();
+        let client = server.client("default");
+        let service =
+            serde_json::json!({ "metadata": { "name": "web" }, "spec": { "ports": [{ "port": 80 }] } });
+        let services: Api<Service> = Api::default_namespaced(client.clone());
+        let service = serde_json::from_value(service).unwrap();
+        services.create(&Default::default(), &service).await.unwrap();
+        let network = Network::new(Settings {
+            addresses: Addresses::default(),
+            domain: "cluster.local".into(),
+            api: SocketAddr::from(([127, 0, 0, 1], 1)),
+        });
+        assert!(network.known().now_or_never().is_none());
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(network.clone().run(client, stop.clone()));
+        network.known().await.unwrap();
+        let names: Vec<String> = network.snapshot().services.iter().map(|s| s.name_any()).collect();
+        assert!(names.contains(&"web".into()), "{names:?}");
+        stop.cancel();
+        running.await.unwrap();
+        server.shutdown().await;
+    }
 
     #[tokio::test]
     async fn rules_that_could_not_be_set_are_tried_again() {

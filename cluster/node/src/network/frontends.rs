@@ -80,7 +80,7 @@ fn backends(snapshot: &Snapshot, service: &Service, port_name: Option<&str>) -> 
     for slice in slices_of(snapshot, service) {
         let number = slice.ports.iter().flatten().find_map(|p| {
             let same = p.name.as_deref().unwrap_or_default() == port_name.unwrap_or_default();
-            same.then(|| u16::try_from(p.port?).ok()).flatten()
+            same.then(|| usable(p.port?)).flatten()
         });
         let Some(number) = number else { continue };
         for endpoint in slice.endpoints.iter().flatten() {
@@ -98,6 +98,11 @@ fn backends(snapshot: &Snapshot, service: &Service, port_name: Option<&str>) -> 
     found.into_values().collect()
 }
 
+/// 0 stands for none.
+fn usable(port: i32) -> Option<u16> {
+    u16::try_from(port).ok().filter(|port| *port > 0)
+}
+
 /// Every port of every Service that has an address, in a stable order.
 pub fn frontends(snapshot: &Snapshot) -> Vec<Frontend> {
     let mut all = Vec::new();
@@ -109,7 +114,7 @@ pub fn frontends(snapshot: &Snapshot) -> Vec<Frontend> {
             let Some(protocol) = Protocol::parse(port.protocol.as_deref()) else {
                 continue;
             };
-            let Ok(number) = u16::try_from(port.port) else {
+            let Some(number) = usable(port.port) else {
                 continue;
             };
             all.push(Frontend {
@@ -122,7 +127,7 @@ pub fn frontends(snapshot: &Snapshot) -> Vec<Frontend> {
                 address,
                 protocol,
                 port: number,
-                node_port: port.node_port.and_then(|p| u16::try_from(p).ok()),
+                node_port: port.node_port.and_then(usable),
                 backends: backends(snapshot, service, port.name.as_deref()),
                 sticky: spec.session_affinity.as_deref() == Some("ClientIP"),
                 local: spec.internal_traffic_policy.as_deref() == Some("Local"),
@@ -164,7 +169,7 @@ pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<(String, String)>) 
             .iter()
             .flatten()
             .filter(|p| Protocol::parse(p.protocol.as_deref()) == Some(Protocol::Tcp))
-            .filter_map(|p| u16::try_from(p.port).ok())
+            .filter_map(|p| usable(p.port))
             .collect();
         match asked {
             Some(text) => match (text.parse::<u16>(), ports.first()) {
@@ -250,6 +255,22 @@ pub(crate) mod tests {
         let to: Vec<String> = all[0].backends.iter().map(|b| b.to.to_string()).collect();
         assert_eq!(to, ["10.191.1.2:8080", "10.191.2.2:8080"]);
         assert!(all[1].backends.is_empty());
+    }
+
+    #[test]
+    fn zero_is_no_port() {
+        let mut snapshot = snapshot();
+        let mut web = Service::clone(&snapshot.services[0]);
+        let ports = web.spec.as_mut().and_then(|spec| spec.ports.as_mut()).unwrap();
+        ports[0].node_port = Some(0);
+        let zero = k8s_openapi::api::core::v1::ServicePort {
+            port: 0,
+            ..ports[0].clone()
+        };
+        ports.push(zero);
+        snapshot.services = vec![Arc::new(web)];
+        let all = frontends(&snapshot);
+        assert_eq!((all.len(), all[0].port, all[0].node_port), (1, 80, None));
     }
 
     #[test]

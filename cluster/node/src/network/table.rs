@@ -1,5 +1,6 @@
 //! The nftables rules of a node, as text. The whole table is replaced at once.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -26,11 +27,15 @@ const COMMENT: usize = 128;
 /// Packets with this mark leave with the node's address, so that answers come back.
 const MARK: &str = "0x4000";
 
+/// No stored object may break the table: one that does leaves every Service as it was. What a
+/// place of a map has already is left out the second time.
 pub fn render(own: &Own, addresses: &Addresses, frontends: &[Frontend]) -> String {
+    let (mut fronts, mut outside) = (BTreeSet::new(), BTreeSet::new());
     let mut elements = Vec::new();
     let mut node_ports = Vec::new();
     let mut chains = String::new();
     for (i, (address, protocol, port, local)) in own.builtin.iter().enumerate() {
+        fronts.insert((*address, *protocol, *port));
         elements.push(format!("{address} . {} . {port} : goto b{i}", protocol.name()));
         let to = SocketAddrV4::new(own.address, *local);
         // Infallible: writing to a String.
@@ -51,12 +56,16 @@ pub fn render(own: &Own, addresses: &Addresses, frontends: &[Frontend]) -> Strin
             // No element: the address is refused below.
             continue;
         }
+        if !fronts.insert((frontend.address, frontend.protocol, frontend.port)) {
+            continue;
+        }
         let protocol = frontend.protocol.name();
         elements.push(format!(
             "{} . {protocol} . {} : goto s{i}",
             frontend.address, frontend.port
         ));
-        if let Some(port) = frontend.node_port {
+        let node_port = frontend.node_port;
+        if let Some(port) = node_port.filter(|port| outside.insert((frontend.protocol, *port))) {
             node_ports.push(format!("{protocol} . {port} : goto n{i}"));
             let _ = write!(
                 chains,
@@ -124,6 +133,13 @@ fn map(elements: &[String]) -> String {
     }
 }
 
+/// nft knows no way to write a quotation mark inside of a text.
+fn comment(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._/:".contains(c);
+    let clean = name.chars().map(|c| if plain(c) { c } else { '_' });
+    clean.take(COMMENT).collect()
+}
+
 fn chain(out: &mut String, i: usize, frontend: &Frontend, ends: &[SocketAddrV4]) {
     let pick = match frontend.sticky {
         true => "jhash ip saddr",
@@ -132,8 +148,8 @@ fn chain(out: &mut String, i: usize, frontend: &Frontend, ends: &[SocketAddrV4])
     let targets: Vec<String> = (0..ends.len()).map(|e| format!("{e} : goto e{i}_{e}")).collect();
     let _ = write!(
         out,
-        " chain s{i} {{\n  comment {:?}\n  {pick} mod {} vmap {{ {} }}\n }}\n",
-        &frontend.name[..frontend.name.floor_char_boundary(COMMENT)],
+        " chain s{i} {{\n  comment \"{}\"\n  {pick} mod {} vmap {{ {} }}\n }}\n",
+        comment(&frontend.name),
         ends.len(),
         targets.join(", ")
     );
@@ -194,7 +210,7 @@ mod tests {
         let mut all = frontends(&snapshot());
         let label = "x".repeat(63);
         all[0].name = format!("{label}/{label}:{}", "p".repeat(15));
-        all[1].name = "ü".repeat(100);
+        all[1].name = "\"ü\n".repeat(100);
         all[1].backends = all[0].backends.clone();
         let text = render(&own(), &Addresses::default(), &all);
         let comments: Vec<&str> = text
@@ -208,6 +224,32 @@ mod tests {
             "{comments:?}"
         );
         assert!(comments[0].starts_with(&format!("{label}/{label}")));
+        assert_eq!(comments[1], "_".repeat(128));
+    }
+
+    #[test]
+    fn a_place_of_a_map_is_given_once() {
+        let mut all = frontends(&snapshot());
+        let twin = all[0].clone();
+        all.push(twin.clone());
+        // Another port that asks for the same port of the node, and one at an address of ours.
+        all.push(Frontend {
+            port: 81,
+            ..twin.clone()
+        });
+        let (address, protocol, port, _) = own().builtin[0];
+        all.push(Frontend {
+            address,
+            protocol,
+            port,
+            ..twin
+        });
+        let text = render(&own(), &Addresses::default(), &all);
+        let times = |key: &str| text.matches(key).count();
+        assert_eq!(times("10.192.0.20 . tcp . 80 :"), 1, "{text}");
+        assert_eq!(times("10.192.0.20 . tcp . 81 :"), 1, "{text}");
+        assert_eq!(times("tcp . 30080 :"), 1, "{text}");
+        assert_eq!(times(&format!("{address} . udp . 53 :")), 1, "{text}");
     }
 
     #[test]

@@ -2,13 +2,13 @@
 //! twice, and the pod gets where it should.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Probe};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::decide::{Action, Decision, Input, decide};
-use super::memory::{Memory, Task};
+use super::memory::{Memory, Probed, Task};
 use super::observed::{Container, Observed, Sandbox, State};
 use super::steps::next_streak;
 use super::view;
@@ -413,5 +413,33 @@ fn helpers_get_what_is_left_of_the_grace() {
             })
             .collect();
         assert_eq!(grace, [("side".to_owned(), expected)], "{left}");
+    }
+}
+
+#[test]
+fn the_probe_that_failed_says_how_long_the_end_may_take() {
+    let probe = |seconds: i64| Probe {
+        termination_grace_period_seconds: Some(seconds),
+        ..Probe::default()
+    };
+    for (started, expected) in [(false, 7), (true, 5)] {
+        let mut world = World::new("Always", 1);
+        run(&mut world, 10);
+        let containers = &mut world.pod.spec.as_mut().unwrap().containers;
+        containers[0].startup_probe = Some(probe(7));
+        containers[0].liveness_probe = Some(probe(5));
+        let main = world.observed.containers.iter().find(|c| c.name == "c0").unwrap();
+        let failed = Probed {
+            started,
+            ready: false,
+            unhealthy: Some("failed".into()),
+        };
+        world.memory.probes.insert(main.id.clone(), failed);
+        let actions = world.decide().actions;
+        let grace = actions.iter().find_map(|action| match action {
+            Action::Stop { name, grace, .. } if name == "c0" => Some(*grace),
+            _ => None,
+        });
+        assert_eq!(grace, Some(expected), "{actions:?}");
     }
 }

@@ -111,8 +111,14 @@ impl Plan<'_> {
             Step::Later { at } => self.wake_at(*at),
             Step::Stop { why } => {
                 if let Some(instance) = instance {
-                    let grace = wanted
-                        .liveness_probe
+                    // Until the startup probe is content no other runs.
+                    let failed = self.memory().probes.get(&instance.id);
+                    let probe = match failed.filter(|p| p.unhealthy.is_some()) {
+                        Some(p) if !p.started && wanted.startup_probe.is_some() => &wanted.startup_probe,
+                        Some(_) => &wanted.liveness_probe,
+                        None => &None,
+                    };
+                    let grace = probe
                         .as_ref()
                         .and_then(|p| p.termination_grace_period_seconds)
                         .unwrap_or_else(|| view::grace(self.input.pod));

@@ -394,7 +394,8 @@ impl Work {
         }
         let pod = self.pods.borrow().clone();
         let Some(spec) = &pod.spec else { return };
-        if pod.metadata.deletion_timestamp.is_some() || self.cache.is_empty() {
+        let over = view::is_final(view::phase(&pod));
+        if over || pod.metadata.deletion_timestamp.is_some() || self.cache.is_empty() {
             return;
         }
         let address = pod.status.as_ref().and_then(|s| s.pod_ip.clone());

@@ -82,6 +82,7 @@ impl Bed {
             .tempdir_in("/var/tmp")
             .unwrap();
         let layout = Layout::new(directory.path()).unwrap();
+        layout.close_to_others().unwrap();
         let store = layout.state().join("images");
         write_pause(&store).unwrap();
         tiny::write_busybox(&store, BUSYBOX, Path::new("/usr/bin/busybox")).unwrap();

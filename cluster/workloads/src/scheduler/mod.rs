@@ -63,7 +63,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-fn node_of(pod: &Pod) -> Option<&str> {
+pub fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec
         .as_ref()?
         .node_name

@@ -204,3 +204,20 @@ fn the_spread_is_over_nodes_that_the_pod_may_use() {
         "a pod that does not count itself makes nothing uneven"
     );
 }
+
+#[test]
+fn a_pod_follows_one_that_is_placed_after_it() {
+    let mut sim = Sim::default();
+    sim.learn(node("a"));
+    let near = json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchLabels": {"app": "leader"}}, "topologyKey": "kubernetes.io/hostname"}]}}});
+    sim.learn(pod("a-follower", near));
+    sim.settle();
+    assert_eq!(nodes(&sim), [None]);
+    // Older by name only: it is looked at last.
+    let mut leader = pod("b-leader", json!({}));
+    leader["metadata"]["labels"] = json!({"app": "leader"});
+    sim.learn(leader);
+    sim.settle();
+    assert_eq!(nodes(&sim), [Some("a".to_owned()), Some("a".to_owned())]);
+}

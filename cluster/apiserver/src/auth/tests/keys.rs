@@ -210,6 +210,23 @@ fn certificates_say_who_someone_is() {
 }
 
 #[test]
+fn a_new_authority_certifies_anew() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pki = directory.path();
+    let read = |file: &str| std::fs::read_to_string(pki.join(file)).expect("is there");
+    let old = Authority::open(pki, &[]).expect("an authority");
+    let serving = read("serving.crt");
+    for file in ["ca.crt", "ca.key"] {
+        std::fs::rename(pki.join(file), pki.join(format!("{file}.old"))).expect("is moved");
+    }
+    let new = Authority::open(pki, &[]).expect("an authority");
+    assert_ne!(old.admin().certificate, new.admin().certificate);
+    assert_ne!(serving, read("serving.crt"));
+    let again = Authority::open(pki, &[]).expect("an authority");
+    assert_eq!(new.admin().certificate, again.admin().certificate);
+}
+
+#[test]
 fn the_kubeconfig_keeps_what_a_person_chose() {
     let directory = tempfile::tempdir().expect("a directory");
     let authority = Authority::open(directory.path(), &[]).expect("an authority");

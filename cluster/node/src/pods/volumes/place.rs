@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
@@ -110,15 +111,15 @@ fn own_tree(at: &Path, group: u32) -> io::Result<()> {
     if meta.is_symlink() {
         return std::os::unix::fs::lchown(at, None, Some(group));
     }
-    chown(at, None, Some(group))?;
-    let extra = if meta.is_dir() { 0o2070 } else { 0o060 };
-    fs::set_permissions(at, fs::Permissions::from_mode(meta.mode() | extra))?;
+    // The root comes last: it stands for all below it, also when this is broken off.
     if meta.is_dir() {
         for entry in fs::read_dir(at)? {
             own_tree(&entry?.path(), group)?;
         }
     }
-    Ok(())
+    chown(at, None, Some(group))?;
+    let extra = if meta.is_dir() { 0o2070 } else { 0o060 };
+    fs::set_permissions(at, fs::Permissions::from_mode(meta.mode() | extra))
 }
 
 /// Checks a path of the node against `hostPath.type`, and makes it where that says so.
@@ -176,14 +177,18 @@ pub fn sub_path(volume: &Path, sub: &str) -> Result<PathBuf> {
     Ok(at)
 }
 
-/// Removes everything below a pod's directory, mounts first.
+/// Removes everything below a pod's directory, mounts first: also those that a container made in a
+/// volume. While one is left nothing is removed, for it may lead to the data of others.
 pub fn remove(pod: &Path) -> Result<()> {
-    let volumes = pod.join("volumes");
-    for entry in fs::read_dir(&volumes).into_iter().flatten().flatten() {
-        while is_mount_point(&entry.path()) {
-            umount2(&entry.path(), MntFlags::MNT_DETACH)
-                .map_err(|e| Error::file("unmount", entry.path())(e.into()))?;
-        }
+    for point in mounted_below(pod)? {
+        // What is left tells of a failure.
+        let _ = umount2(&point, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW);
+    }
+    if let Some(left) = mounted_below(pod)?.first() {
+        return Err(Error::said(format!(
+            "{} is still mounted: the pod's directory stays",
+            left.display()
+        )));
     }
     match fs::remove_dir_all(pod) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", pod)(e)),
@@ -191,9 +196,61 @@ pub fn remove(pod: &Path) -> Result<()> {
     }
 }
 
+/// Mount points of this thread below a directory, deepest and latest first.
+fn mounted_below(directory: &Path) -> Result<Vec<PathBuf>> {
+    // Not of the process: the thread is in the node.
+    let file = "/proc/thread-self/mountinfo";
+    let text = fs::read(file).map_err(Error::file("read", file))?;
+    Ok(points_below(&text, directory))
+}
+
+fn points_below(mountinfo: &[u8], directory: &Path) -> Vec<PathBuf> {
+    let lines = mountinfo.split(|byte| *byte == b'\n');
+    let mut points: Vec<PathBuf> = lines
+        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
+        .map(|field| PathBuf::from(std::ffi::OsString::from_vec(unescaped(field))))
+        .filter(|point| point.starts_with(directory))
+        .collect();
+    points.sort_by_key(|point| point.components().count());
+    points.reverse();
+    points
+}
+
+/// Blanks and the like are written as `\040` there.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, tail)) = rest.split_first() {
+        let code = tail.get(..3).filter(|_| *first == b'\\');
+        let code = code.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        out.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &tail[3..] } else { tail };
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mounts_are_found_deepest_first() {
+        let line = |at: &str| format!("36 35 98:0 / {at} rw,noatime master:1 - ext4 /dev/root rw\n");
+        let text: String = [
+            "/",
+            "/p/u1",
+            "/p/u1/v/a/deep",
+            "/p/u1/v/a",
+            "/p/u10/v",
+            "/p/u1/v/a\\040b",
+        ]
+        .map(line)
+        .concat();
+        let found = points_below(text.as_bytes(), Path::new("/p/u1"));
+        let expected = ["/p/u1/v/a/deep", "/p/u1/v/a b", "/p/u1/v/a", "/p/u1"];
+        assert_eq!(found, expected.map(PathBuf::from));
+        assert!(points_below(b"nonsense\n\n", Path::new("/")).is_empty());
+    }
 
     #[test]
     fn sub_paths_stay_inside() {

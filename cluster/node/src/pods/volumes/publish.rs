@@ -12,12 +12,19 @@ use super::contents::Files;
 
 const LINK: &str = "..data";
 
-/// Puts `files` into `directory`; false when it holds them already.
+/// Puts `files` into `directory`; false when it holds them already. One that was broken off is
+/// completed, and what it left is swept.
 pub(super) fn publish(directory: &Path, files: &Files, group: Option<u32>) -> io::Result<bool> {
-    if unchanged(directory, files) {
-        return Ok(false);
+    let changes = !unchanged(directory, files);
+    if changes {
+        fill(directory, files, group)?;
     }
-    let old = fs::read_link(directory.join(LINK)).ok();
+    visible(directory, files)?;
+    sweep(directory)?;
+    Ok(changes)
+}
+
+fn fill(directory: &Path, files: &Files, group: Option<u32>) -> io::Result<()> {
     let fresh = fresh_name();
     let target = directory.join(&fresh);
     fs::create_dir(&target)?;
@@ -44,12 +51,20 @@ pub(super) fn publish(directory: &Path, files: &Files, group: Option<u32>) -> io
     let next = directory.join("..data_tmp");
     let _ = fs::remove_file(&next);
     symlink(&fresh, &next)?;
-    fs::rename(&next, directory.join(LINK))?;
-    visible(directory, files)?;
-    if let Some(old) = old.filter(|o| o.components().count() == 1 && o.as_os_str() != fresh.as_str()) {
-        let _ = fs::remove_dir_all(directory.join(old));
+    fs::rename(&next, directory.join(LINK))
+}
+
+/// Removes the directories that the link does not point to.
+fn sweep(directory: &Path) -> io::Result<()> {
+    let current = fs::read_link(directory.join(LINK))?;
+    for entry in fs::read_dir(directory)?.flatten() {
+        let name = entry.file_name();
+        let own = name.to_string_lossy().starts_with("..") && name != LINK;
+        if own && name != current.as_os_str() && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The first part of every path, as a link through `..data`; others go.
@@ -131,6 +146,20 @@ mod tests {
         assert_eq!(left.len(), 3, "{left:?}");
         let mode = fs::metadata(at.join("a")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn one_that_was_broken_off_is_completed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path();
+        let wanted = files(&[("a", "1")]);
+        assert!(publish(at, &wanted, None).unwrap());
+        // Killed after the link was moved, and another time before.
+        fs::remove_file(at.join("a")).unwrap();
+        fs::create_dir_all(at.join("..2026_01_01_00_00_00.5/d")).unwrap();
+        assert!(!publish(at, &wanted, None).unwrap());
+        assert_eq!(fs::read_to_string(at.join("a")).unwrap(), "1");
+        assert_eq!(fs::read_dir(at).unwrap().count(), 3);
     }
 
     #[test]
