@@ -102,6 +102,10 @@ pub struct DatabaseCluster {
         "!(has(self.replicas) || has(self.storageSize) || has(self.storageClass)) || !(has(oldSelf.replicas) || has(oldSelf.storageSize) || has(oldSelf.storageClass)) || has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
         "infrastructure.messaging.storageClass: cannot change, volumes do not move between classes; drain into a new ControlPlane",
     ),
+    (
+        "!(has(self.replicas) || has(self.storageSize) || has(self.storageClass)) || !(has(oldSelf.replicas) || has(oldSelf.storageSize) || has(oldSelf.storageClass)) || (has(self.replicas) ? self.replicas : 3) >= (has(oldSelf.replicas) ? oldSelf.replicas : 3)",
+        "infrastructure.messaging.replicas: RabbitMQ can grow but not shrink, queues are lost with their members; keep the old number or a larger one",
+    ),
 ])))]
 pub struct MessagingCluster {
     /// RabbitMQ members: 1, 3, 5 or 7; 3 when left out.

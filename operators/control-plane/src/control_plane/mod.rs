@@ -190,7 +190,7 @@ fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
             return Decision::hold();
         }
         let namespace = object.namespace().unwrap_or_default();
-        let volumes = plan::volumes_go(&facts.volumes).into_iter();
+        let volumes = plan::volumes_go(&facts.volumes, &object.spec).into_iter();
         return Decision::hold().act(volumes.map(|volume| Action::DeleteVolume {
             namespace: namespace.clone(),
             name: volume.name.clone(),

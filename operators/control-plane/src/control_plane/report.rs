@@ -70,7 +70,7 @@ fn of_part(states: States, plan: &Plan, part: &'static str) -> States {
 pub(super) fn teardown(object: &ControlPlane, facts: &Facts, applied: &Applied<ControlPlanes>) -> Report {
     let removal = plan::teardown(&facts.seen);
     let objects = removal.now.iter().chain(&removal.later).map(ToString::to_string);
-    let volumes = plan::volumes_go(&facts.volumes);
+    let volumes = plan::volumes_go(&facts.volumes, &object.spec);
     let volumes = volumes
         .iter()
         .map(|volume| format!("PersistentVolumeClaim {}", volume.name));

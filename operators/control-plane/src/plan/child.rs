@@ -70,7 +70,7 @@ fn health(live: &Value) -> Health {
     }
     match text(live, "/kind").unwrap_or_default() {
         "Valkey" => valkey(live),
-        "RabbitmqCluster" => by_condition(live, "AllReplicasReady"),
+        "RabbitmqCluster" => rabbitmq(live),
         "Memcached" => by_condition(live, "Available"),
         _ if text(live, "/apiVersion").is_some_and(|v| v.starts_with("openstack.k-orc.cloud/")) => orc(live),
         _ => by_condition(live, READY),
@@ -141,6 +141,16 @@ fn valkey(live: &Value) -> Health {
             first_message(live).unwrap_or_else(|| "failed".to_owned()),
         ),
         _ => Health::Progressing(first_message(live).unwrap_or_else(|| "is starting".to_owned())),
+    }
+}
+
+/// Its operator tells apart how the members are and whether it could do as the spec says.
+fn rabbitmq(live: &Value) -> Health {
+    match condition(live, "ReconcileSuccess") {
+        Some(condition) if status(condition) == "False" && !stale(live, condition) => {
+            failed(condition, message(live, condition))
+        }
+        _ => by_condition(live, "AllReplicasReady"),
     }
 }
 
@@ -315,6 +325,23 @@ mod tests {
         assert_eq!(
             Child::of(&mariadb("False")).health,
             Health::Progressing("Not ready".into())
+        );
+        let rabbitmq = |done: &str| {
+            object(
+                "rabbitmq.com/v1beta1",
+                "RabbitmqCluster",
+                1,
+                &json!([
+                    {"type": "AllReplicasReady", "status": "True", "reason": "AllPodsAreReady"},
+                    {"type": "ReconcileSuccess", "status": done, "reason": "UnsupportedOperation", "message": "Cluster Scale down not supported"},
+                ]),
+            )
+        };
+        assert_eq!(Child::of(&rabbitmq("True")).health, Health::Ready);
+        assert_eq!(Child::of(&rabbitmq("Unknown")).health, Health::Ready);
+        assert_eq!(
+            Child::of(&rabbitmq("False")).health,
+            failure("UnsupportedOperation", "Cluster Scale down not supported")
         );
         let valkey = json!({"apiVersion": "cache.cs.sap.com/v1alpha1", "kind": "Valkey", "metadata": {"generation": 2},
             "status": {"state": "Ready", "observedGeneration": 1}});

@@ -6,6 +6,7 @@ use c5c3_kit::Reference;
 
 use super::catalogue::SERVICES;
 use super::{Object, Step, infrastructure, reference};
+use c5c3_api::c5c3::ControlPlaneSpec;
 
 /// Annotation of a ControlPlane: `"true"` lets its volumes go with it.
 pub const DELETE_VOLUMES: &str = "c5c3.io/delete-volumes";
@@ -83,16 +84,17 @@ pub struct Volume {
     pub labels: BTreeMap<String, String>,
 }
 
-/// Of the claims of a namespace, those that belong to its cloud.
-pub fn volumes_go(claims: &[Volume]) -> Vec<&Volume> {
+/// Of the claims of a namespace, those that belong to its cloud. A cloud on servers of others has none
+/// of theirs, whatever those are called.
+pub fn volumes_go<'c>(claims: &'c [Volume], spec: &ControlPlaneSpec) -> Vec<&'c Volume> {
+    let of = &spec.infrastructure;
+    let managed = [
+        (infrastructure::DATABASE, of.database.host.is_none()),
+        (infrastructure::MESSAGING, of.messaging.hosts.is_empty()),
+        (infrastructure::VALKEY, of.valkey.hosts.is_empty()),
+    ];
     let ours = |instance: &str| {
-        [
-            infrastructure::DATABASE,
-            infrastructure::MESSAGING,
-            infrastructure::VALKEY,
-        ]
-        .contains(&instance)
-            || SERVICES.iter().any(|service| service.name == instance)
+        managed.contains(&(instance, true)) || SERVICES.iter().any(|service| service.name == instance)
     };
     let label = |claim: &Volume, key: &str| claim.labels.get(&format!("app.kubernetes.io/{key}")).cloned();
     claims
@@ -174,11 +176,19 @@ mod tests {
             claim("theirs", &[("name", "mariadb"), ("instance", "wordpress")]),
             claim("bare", &[]),
         ];
-        let names: Vec<_> = volumes_go(&claims).iter().map(|v| v.name.as_str()).collect();
+        let names = |infrastructure: serde_json::Value| -> Vec<&str> {
+            let spec = serde_json::json!({"openStackRelease": "2025.2", "infrastructure": infrastructure});
+            let spec = serde_json::from_value(spec).expect("a spec");
+            let volumes = volumes_go(&claims, &spec);
+            volumes.iter().map(|volume| volume.name.as_str()).collect()
+        };
         assert_eq!(
-            names,
+            names(serde_json::json!({})),
             ["storage-mariadb-0", "persistence-rabbitmq-0", "glance-images"]
         );
+        let of_others =
+            serde_json::json!({"database": {"host": "db.example.com"}, "messaging": {"hosts": ["mq:5672"]}});
+        assert_eq!(names(of_others), ["glance-images"]);
     }
 
     proptest! {

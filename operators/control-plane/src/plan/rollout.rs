@@ -113,6 +113,20 @@ impl Rollout {
                 .all(|service| self.runs_new(draft, service))
     }
 
+    /// What an update has still to do for a service that is well as it is.
+    pub fn pending(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
+        if self.from.is_none() || self.refusal.is_some() || self.runs_new(draft, service) {
+            return None;
+        }
+        let earlier = |other: &&Service| {
+            other.tier < service.tier && other.runs(draft.spec) && !self.runs_new(draft, other)
+        };
+        Some(match SERVICES.iter().find(earlier) {
+            Some(other) => format!("{} is updated after {}", service.title, other.title),
+            None => format!("{} is updated to {}", service.title, self.to.as_ref()?.name),
+        })
+    }
+
     fn runs_new(&self, draft: &Draft<'_>, service: &Service) -> bool {
         let wanted =
             own_image(draft.spec, service).or_else(|| release::image(self.to.as_ref()?, service.name).ok());

@@ -143,6 +143,7 @@ fn add(
             vec![whole],
         );
         note_new_credential(draft, service);
+        note_update(draft, rollout, service);
         return;
     }
     // What it would look like is not known: what runs stays as it is.
@@ -173,6 +174,16 @@ fn note_new_credential(draft: &mut Draft<'_>, service: &Service) {
         && text.contains(&secret)
     {
         step.state = State::Running(format!("{} reads its new credential", service.title));
+    }
+}
+
+/// One that is well in the release before is not done: a cloud in the middle of an update is not Ready.
+fn note_update(draft: &mut Draft<'_>, rollout: &Rollout, service: &Service) {
+    let pending = rollout.pending(draft, service);
+    if let (Some(text), Some(step)) = (pending, draft.steps.last_mut())
+        && step.state.is_done()
+    {
+        step.state = State::Running(text);
     }
 }
 

@@ -210,8 +210,10 @@ fn an_update_goes_from_tier_to_tier() {
         phases.push(format!("{round} {:?}: {}", plan.update, images.join(", ")));
         if plan.update == UpdatePhase::Complete {
             assert_eq!(plan.installed.as_deref(), Some("2026.1"));
+            assert_eq!(plan.blocker(), None);
             break;
         }
+        assert!(plan.blocker().is_some(), "Ready in the middle of an update");
         assert_eq!(plan.installed.as_deref(), Some("2025.2"));
         // First it changes, then it is ready.
         let changed: Vec<Value> = plan
@@ -254,6 +256,20 @@ fn a_tier_waits_until_the_schema_of_the_one_before_is_new() {
     let lagging = plan(&object, &seen);
     assert_eq!(tag(&lagging, "Glance"), "31.1.0");
     assert_eq!(lagging.update, UpdatePhase::UpdatingKeystone);
+    let said: Vec<String> = lagging
+        .steps
+        .iter()
+        .map(Step::text)
+        .filter(|text| text.contains("updated"))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "Keystone is updated to 2026.1",
+            "Glance is updated after Keystone",
+            "Placement is updated after Keystone"
+        ]
+    );
     take_in(&mut seen, &keystone, &ready);
     assert_eq!(tag(&plan(&object, &seen), "Glance"), "32.0.0");
 }
