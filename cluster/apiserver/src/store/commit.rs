@@ -112,7 +112,9 @@ fn settle(
         }
         Err(error) => {
             tracing::error!(%error, "the store does not open again");
-            for request in batch {
+            // Those of now: whoever asks after an answer gets another attempt.
+            let refused: Vec<Request> = batch.collect();
+            for request in refused {
                 let _ = request.answer.send(Err(WriteError::Disk(error.to_string())));
             }
             Some(failed)
