@@ -34,6 +34,8 @@ mod index;
 mod pass;
 mod raw;
 mod status;
+#[cfg(test)]
+mod testing;
 mod under_way;
 
 pub use access::{Access, Touch};
