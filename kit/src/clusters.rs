@@ -25,6 +25,8 @@ pub enum ClusterError {
     NoConfiguration(String),
     #[error("client of cluster {name:?}: {why}")]
     Client { name: String, why: String },
+    #[error("a watch of the controller {controller} panicked; its log has more")]
+    Watch { controller: &'static str },
 }
 
 impl From<KubeconfigError> for ClusterError {

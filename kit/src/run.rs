@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use futures::channel::mpsc;
 use futures::stream::{BoxStream, StreamExt};
 use kube::Client;
@@ -149,10 +150,10 @@ impl<C: Controller> Loop<C> {
         }
 
         tracing::info!(controller = C::NAME, "started");
-        let stopping = stop.clone();
+        let (halt, halted) = Stop::channel();
         let requests = receiver
             .map(|key| Ok::<_, Infallible>(request::<C>(&key)))
-            .take_until(async move { stopping.requested().await });
+            .take_until(async move { halted.requested().await });
         let starter = queue.clone();
         let under_way = UnderWay::default();
         let counter = under_way.clone();
@@ -177,18 +178,35 @@ impl<C: Controller> Loop<C> {
             }
             std::future::ready(())
         });
-        // Before the first list of its objects the applier never ends by itself.
         let drained = async {
-            stop.requested().await;
+            let ended = tokio::select! {
+                () = stop.requested() => Ok(()),
+                () = broken(&mut watches) => Err(ClusterError::Watch { controller: C::NAME }),
+            };
+            halt.stop();
             under_way.none().await;
+            ended
         };
-        tokio::select! {
-            () = passes => {}
-            () = drained => {}
-        }
+        // Before the first list of its objects the applier never ends by itself.
+        let passes = passes.then(|()| std::future::pending::<Infallible>());
+        let ended = tokio::select! {
+            ended = drained => ended,
+            never = passes => match never {},
+        };
         watches.shutdown().await;
         tracing::info!(controller = C::NAME, "stopped");
-        Ok(())
+        ended
+    }
+}
+
+/// Ends when a watch panicked: without it the controller is blind. A stream of news may just end.
+async fn broken(watches: &mut JoinSet<()>) {
+    loop {
+        match watches.join_next().await {
+            Some(Ok(())) => {}
+            Some(Err(_)) => return,
+            None => std::future::pending().await,
+        }
     }
 }
 
