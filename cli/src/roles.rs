@@ -37,19 +37,26 @@ impl Role {
         format!("system:serviceaccount:{NAMESPACE}:{}", self.name)
     }
 
-    /// Account, role and binding.
+    /// Account, roles and bindings.
     pub fn objects(&self, namespace: &str) -> Vec<Value> {
         let labels = json!({"app.kubernetes.io/part-of": "c5c3"});
         let name = self.name;
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        let role = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
+        let subjects = json!([{"kind": "ServiceAccount", "namespace": namespace, "name": name}]);
         vec![
             json!({"apiVersion": "v1", "kind": "ServiceAccount",
                 "metadata": {"namespace": namespace, "name": name, "labels": labels}}),
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
                 "metadata": {"name": name, "labels": labels}, "rules": self.access.rules()}),
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-                "metadata": {"name": name, "labels": labels}, "roleRef": role,
-                "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}]}),
+                "metadata": {"name": name, "labels": labels}, "roleRef": role("ClusterRole"),
+                "subjects": subjects}),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+                "metadata": {"namespace": namespace, "name": name, "labels": labels},
+                "rules": self.access.rules_at_home()}),
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+                "metadata": {"namespace": namespace, "name": name, "labels": labels}, "roleRef": role("Role"),
+                "subjects": subjects}),
         ]
     }
 }
@@ -60,4 +67,25 @@ pub fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
         "metadata": {"name": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}}});
     let owned = roles.iter().flat_map(|role| role.objects(namespace));
     [home].into_iter().chain(owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_are_a_matter_of_the_own_namespace() {
+        for role in all() {
+            let objects = role.objects("home");
+            let with_leases: Vec<(&str, &str)> = objects
+                .iter()
+                .filter(|object| object["rules"].to_string().contains("leases"))
+                .map(|object| {
+                    let place = object["metadata"]["namespace"].as_str().unwrap_or_default();
+                    (object["kind"].as_str().unwrap_or_default(), place)
+                })
+                .collect();
+            assert_eq!(with_leases, [("Role", "home")], "{}", role.name);
+        }
+    }
 }

@@ -24,10 +24,14 @@ pub struct Touch {
     pub verbs: &'static [&'static str],
 }
 
-/// Rights by API group and resource.
+/// Verbs by API group and resource.
+type Rights = BTreeMap<(String, String), BTreeSet<&'static str>>;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    rights: BTreeMap<(String, String), BTreeSet<&'static str>>,
+    rights: Rights,
+    /// In the namespace where the operator itself lives, and nowhere else.
+    at_home: Rights,
 }
 
 impl Access {
@@ -35,55 +39,69 @@ impl Access {
     #[must_use]
     pub fn with<C: Controller>(mut self) -> Self {
         let own = Kind::of::<C::Kind>();
-        self.add(&own, "", READ);
-        // Finalizers and conditions of the object itself.
-        self.add(&own, "", &["patch"]);
-        self.add(&own, "/status", &["get", "patch"]);
+        let rights = &mut self.rights;
+        add(rights, &own, "", READ);
+        // All that a controller writes of its own object beside the status.
+        if C::FINALIZER.is_some() {
+            add(rights, &own, "", &["patch"]);
+        }
+        add(rights, &own, "/status", &["get", "patch"]);
         // Owner references that block deletion.
-        self.add(&own, "/finalizers", &["update"]);
+        add(rights, &own, "/finalizers", &["update"]);
         for kind in C::owns() {
-            self.add(&kind, "", READ);
+            add(rights, &kind, "", READ);
             if !kind.only_seen {
-                self.add(&kind, "", WRITE);
+                add(rights, &kind, "", WRITE);
             }
         }
         for kind in C::watches() {
-            self.add(&kind, "", READ);
+            add(rights, &kind, "", READ);
         }
         for touch in C::touches() {
-            self.add(&touch.kind, "", touch.verbs);
+            add(rights, &touch.kind, "", touch.verbs);
         }
-        self.add(&Kind::of::<Event>(), "", &["create", "patch"]);
+        add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
         self
     }
 
     /// The lease of replicas that stand by.
     #[must_use]
     pub fn with_lease(mut self) -> Self {
-        self.add(&Kind::of::<Lease>(), "", &["get", "create", "update"]);
+        let verbs = &["get", "create", "update"];
+        add(&mut self.at_home, &Kind::of::<Lease>(), "", verbs);
         self
     }
 
-    fn add(&mut self, kind: &Kind, part: &str, verbs: &[&'static str]) {
-        let resource = format!("{}{part}", kind.resource.plural);
-        let rights = self.rights.entry((kind.resource.group.clone(), resource));
-        rights.or_default().extend(verbs);
+    /// As rules of a role for the whole cluster.
+    pub fn rules(&self) -> Vec<PolicyRule> {
+        rules(&self.rights)
     }
 
-    /// As rules of a role: resources of one group with the same verbs share a rule.
-    pub fn rules(&self) -> Vec<PolicyRule> {
-        let mut shared: BTreeMap<(&str, &BTreeSet<&str>), Vec<String>> = BTreeMap::new();
-        for ((group, resource), verbs) in &self.rights {
-            shared.entry((group, verbs)).or_default().push(resource.clone());
-        }
-        let rule = |((group, verbs), resources): ((&str, &BTreeSet<&str>), Vec<String>)| PolicyRule {
-            api_groups: Some(vec![group.to_owned()]),
-            resources: Some(resources),
-            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-            ..PolicyRule::default()
-        };
-        shared.into_iter().map(rule).collect()
+    /// As rules of a role in the namespace of the operator.
+    pub fn rules_at_home(&self) -> Vec<PolicyRule> {
+        rules(&self.at_home)
     }
+}
+
+fn add(rights: &mut Rights, kind: &Kind, part: &str, verbs: &[&'static str]) {
+    let resource = format!("{}{part}", kind.resource.plural);
+    let rights = rights.entry((kind.resource.group.clone(), resource));
+    rights.or_default().extend(verbs);
+}
+
+/// Resources of one group with the same verbs share a rule.
+fn rules(rights: &Rights) -> Vec<PolicyRule> {
+    let mut shared: BTreeMap<(&str, &BTreeSet<&str>), Vec<String>> = BTreeMap::new();
+    for ((group, resource), verbs) in rights {
+        shared.entry((group, verbs)).or_default().push(resource.clone());
+    }
+    let rule = |((group, verbs), resources): ((&str, &BTreeSet<&str>), Vec<String>)| PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(resources),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        ..PolicyRule::default()
+    };
+    shared.into_iter().map(rule).collect()
 }
 
 impl Touch {
@@ -98,17 +116,42 @@ impl Touch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Idle, Keen};
     use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+
+    fn verbs<'a>(rules: &'a [PolicyRule], resource: &str) -> Vec<&'a str> {
+        let named = |rule: &&PolicyRule| rule.resources.iter().flatten().any(|one| one == resource);
+        let rules = rules.iter().filter(named);
+        rules.flat_map(|rule| &rule.verbs).map(String::as_str).collect()
+    }
+
+    #[test]
+    fn only_a_finalizer_needs_more_of_the_object_than_its_status() {
+        let idle = Access::default().with::<Idle>().rules();
+        assert_eq!(verbs(&idle, "configmaps"), ["get", "list", "watch"]);
+        assert_eq!(verbs(&idle, "configmaps/status"), ["get", "patch"]);
+        let keen = Access::default().with::<Keen>().rules();
+        assert_eq!(verbs(&keen, "configmaps"), ["get", "list", "patch", "watch"]);
+    }
+
+    #[test]
+    fn leases_are_touched_at_home_only() {
+        let access = Access::default().with::<Idle>().with_lease();
+        assert!(verbs(&access.rules(), "leases").is_empty());
+        assert_eq!(
+            verbs(&access.rules_at_home(), "leases"),
+            ["create", "get", "update"]
+        );
+    }
 
     #[test]
     fn one_rule_for_what_may_be_done_alike() {
-        let mut access = Access::default();
-        access.add(&Kind::of::<Secret>(), "", &["get", "list"]);
-        access.add(&Kind::of::<ConfigMap>(), "", &["list", "get"]);
-        access.add(&Kind::of::<Pod>(), "/status", &["patch"]);
-        access.add(&Kind::of::<Secret>(), "", &["get"]);
-        let rules: Vec<(Vec<String>, Vec<String>)> = access
-            .rules()
+        let mut rights = Rights::default();
+        add(&mut rights, &Kind::of::<Secret>(), "", &["get", "list"]);
+        add(&mut rights, &Kind::of::<ConfigMap>(), "", &["list", "get"]);
+        add(&mut rights, &Kind::of::<Pod>(), "/status", &["patch"]);
+        add(&mut rights, &Kind::of::<Secret>(), "", &["get"]);
+        let rules: Vec<(Vec<String>, Vec<String>)> = rules(&rights)
             .into_iter()
             .map(|rule| (rule.resources.unwrap_or_default(), rule.verbs))
             .collect();

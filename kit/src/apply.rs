@@ -1,8 +1,6 @@
 //! The apply step: makes the cluster say what the decision says, with as few writes as that takes.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Mutex;
+use std::collections::HashSet;
 
 use futures::future::try_join_all;
 use serde_json::Value;
@@ -11,11 +9,11 @@ use crate::clusters::ClusterError;
 use crate::controller::{Applied, AppliedObject, Controller, Decision, Outcome};
 use crate::fault::{Fault, plain};
 use crate::fields;
-use crate::kinds::{Key, Kind, Reference, resource_of};
-use crate::lock;
+use crate::kinds::{Kind, Reference, resource_of};
 use crate::ownership::Owner;
 use crate::pass::Context;
-use crate::raw::Store;
+use crate::raw::{Store, TRIES, is_conflict};
+use crate::settled::still;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
@@ -37,53 +35,6 @@ impl Fault for ApplyError {
     fn part(&self) -> Option<&'static str> {
         None
     }
-}
-
-/// Remembers applies after which the object does not read as it was sent: the server wrote a quantity
-/// its own way, or filled in a default. While both sides stay the same, sending again is pointless.
-#[derive(Default)]
-pub(crate) struct Settled(Mutex<HashMap<Key, Digests>>);
-
-/// Of each object, as wanted and as it is.
-type Digests = HashMap<Reference, (u64, u64)>;
-
-impl Settled {
-    pub fn forget(&self, owner: &Key) {
-        lock(&self.0).remove(owner);
-    }
-
-    pub fn holds(&self, owner: &Key, object: &Reference, wanted: &Value, live: &Value) -> bool {
-        let memory = lock(&self.0);
-        memory.get(owner).and_then(|objects| objects.get(object)) == Some(&(digest(wanted), still(live)))
-    }
-
-    pub fn remember(&self, owner: &Key, object: &Reference, wanted: &Value, live: &Value) {
-        let entry = (digest(wanted), still(live));
-        lock(&self.0)
-            .entry(owner.clone())
-            .or_default()
-            .insert(object.clone(), entry);
-    }
-}
-
-fn digest(value: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.to_string().hash(&mut hasher);
-    hasher.finish()
-}
-
-/// A digest of what only a writer changes: not the status, not the versions.
-fn still(live: &Value) -> u64 {
-    let mut live = live.clone();
-    if let Some(fields) = live.as_object_mut() {
-        fields.remove("status");
-        if let Some(Value::Object(meta)) = fields.get_mut("metadata") {
-            meta.remove("managedFields");
-            meta.remove("resourceVersion");
-            meta.remove("generation");
-        }
-    }
-    digest(&live)
 }
 
 struct Step<'a> {
@@ -128,12 +79,7 @@ pub(crate) async fn carry_out<C: Controller>(
     let reads: Vec<_> = steps.iter().map(|step| read(ctx, step)).collect();
     let lives: Vec<Option<Value>> = try_join_all(reads).await?;
     for (step, live) in steps.iter().zip(&lives) {
-        if let Some(stranger) = live.as_ref().and_then(|live| owner.stranger(live)) {
-            return Err(ApplyError::NotOwned {
-                object: step.reference.clone(),
-                owner: stranger,
-            });
-        }
+        refuse_strangers(owner, step, live.as_ref())?;
     }
 
     let mut objects = Vec::with_capacity(steps.len());
@@ -176,11 +122,21 @@ async fn read<C: Controller>(ctx: &Context<C>, step: &Step<'_>) -> Result<Option
     live.map_err(|source| failed("read", &step.reference, source))
 }
 
+fn refuse_strangers(owner: &Owner, step: &Step<'_>, live: Option<&Value>) -> Result<(), ApplyError> {
+    match live.and_then(|live| owner.stranger(live)) {
+        Some(stranger) => Err(ApplyError::NotOwned {
+            object: step.reference.clone(),
+            owner: stranger,
+        }),
+        None => Ok(()),
+    }
+}
+
 async fn write<C: Controller>(
     ctx: &Context<C>,
     owner: &Owner,
     step: &Step<'_>,
-    live: Option<Value>,
+    mut live: Option<Value>,
 ) -> Result<AppliedObject, ApplyError> {
     let Step {
         reference,
@@ -188,28 +144,37 @@ async fn write<C: Controller>(
         body,
     } = step;
     let cluster = kind.cluster.clone();
-    if let Some(live) = live {
-        let as_wanted = !fields::differs(body, &live, C::NAME, None)
-            || ctx.settled.holds(&owner.key, reference, body, &live);
-        if as_wanted {
+    let mut tries = 0;
+    let after = loop {
+        if let Some(live) = live.take_if(|live| {
+            !fields::differs(body, live, C::NAME, None) || ctx.settled.holds(reference, body, &still(live))
+        }) {
             return Ok(AppliedObject {
                 cluster,
                 live,
                 written: false,
             });
         }
-    }
-    let applied = store(ctx, kind)?.apply(&reference.key, body).await;
-    let live = applied.map_err(|source| failed("apply", reference, source))?;
-    ctx.echoes.expect(reference, &live);
-    ctx.owned.wrote(kind, &live);
-    if fields::differs(body, &live, C::NAME, None) {
-        ctx.settled.remember(&owner.key, reference, body, &live);
+        tries += 1;
+        let applied = store(ctx, kind)?.apply(&reference.key, body, live.as_ref()).await;
+        match applied {
+            // It is not what was read any more, or another object of the same name.
+            Err(error) if tries < TRIES && is_conflict(&error) => {
+                live = read(ctx, step).await?;
+                refuse_strangers(owner, step, live.as_ref())?;
+            }
+            applied => break applied.map_err(|source| failed("apply", reference, source))?,
+        }
+    };
+    ctx.echoes.expect(reference, live.as_ref(), &after);
+    ctx.owned.wrote(kind, &after);
+    if fields::differs(body, &after, C::NAME, None) {
+        ctx.settled.remember(&owner.key, reference, body, &still(&after));
     }
     tracing::debug!(object = %reference, "applied");
     Ok(AppliedObject {
         cluster,
-        live,
+        live: after,
         written: true,
     })
 }
@@ -231,7 +196,7 @@ async fn prune<C: Controller>(
         match deleted {
             Ok(there) => ctx.owned.deleted(&reference, !there),
             // Another object has the name by now: not the one that we made.
-            Err(kube::Error::Api(status)) if status.code == 409 => continue,
+            Err(error) if is_conflict(&error) => continue,
             Err(source) => return Err(failed("delete", &reference, source)),
         }
         tracing::info!(object = %reference, "pruned");
@@ -245,38 +210,5 @@ fn failed(verb: &'static str, object: &Reference, source: kube::Error) -> ApplyE
         verb,
         object: object.clone(),
         source: Box::new(source),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::api::core::v1::Secret;
-    use serde_json::json;
-
-    #[test]
-    fn what_the_server_rewrites_is_sent_once() {
-        let settled = Settled::default();
-        let (owner, object) = (Key::new(None, "a"), Kind::of::<Secret>().named(None, "b"));
-        let wanted = json!({"spec": {"cpu": "1000m"}});
-        let live = |cpu: &str, version: &str, ready: i64| json!({"metadata": {"resourceVersion": version}, "spec": {"cpu": cpu}, "status": {"ready": ready}});
-        assert!(!settled.holds(&owner, &object, &wanted, &live("1", "5", 0)));
-        settled.remember(&owner, &object, &wanted, &live("1", "5", 0));
-        assert!(
-            settled.holds(&owner, &object, &wanted, &live("1", "6", 1)),
-            "only the status moved"
-        );
-        assert!(
-            !settled.holds(&owner, &object, &wanted, &live("2", "7", 1)),
-            "somebody changed it"
-        );
-        assert!(!settled.holds(
-            &owner,
-            &object,
-            &json!({"spec": {"cpu": "2"}}),
-            &live("1", "6", 1)
-        ));
-        settled.forget(&owner);
-        assert!(!settled.holds(&owner, &object, &wanted, &live("1", "5", 0)));
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use kube::Client;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use crate::fault::{plain, with_causes};
 
 pub type ClusterName = Cow<'static, str>;
 
@@ -16,12 +18,27 @@ pub const HOME: ClusterName = Cow::Borrowed("home");
 pub enum ClusterError {
     #[error("no cluster is called {name:?}; known are {known}. Name it with --cluster NAME=CONTEXT")]
     UnknownCluster { name: String, known: String },
+    // The causes are in the text, once: as sources they would be said again by whoever prints those.
     #[error("kubeconfig: {0}")]
-    Kubeconfig(#[from] kube::config::KubeconfigError),
+    Kubeconfig(String),
     #[error("no kubeconfig and not inside a cluster: {0}. Set KUBECONFIG or give --kubeconfig")]
-    NoConfiguration(#[from] kube::config::InferConfigError),
-    #[error("client of cluster {name:?}: {source}")]
-    Client { name: String, source: Box<kube::Error> },
+    NoConfiguration(String),
+    #[error("client of cluster {name:?}: {why}")]
+    Client { name: String, why: String },
+    #[error("a watch of the controller {controller} panicked; its log has more")]
+    Watch { controller: &'static str },
+}
+
+impl From<KubeconfigError> for ClusterError {
+    fn from(error: KubeconfigError) -> Self {
+        ClusterError::Kubeconfig(with_causes(&error))
+    }
+}
+
+impl From<InferConfigError> for ClusterError {
+    fn from(error: InferConfigError) -> Self {
+        ClusterError::NoConfiguration(with_causes(&error))
+    }
 }
 
 /// Clients by cluster name. There is always a home.
@@ -92,8 +109,24 @@ async fn configuration(path: Option<&Path>, context: Option<&str>) -> Result<Con
 }
 
 fn client(name: &str, config: Config) -> Result<Client, ClusterError> {
-    Client::try_from(config).map_err(|source| ClusterError::Client {
+    Client::try_from(config).map_err(|error| ClusterError::Client {
         name: name.to_owned(),
-        source: Box::new(source),
+        why: plain(&error),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_kubeconfig_that_is_not_there_is_said_once() {
+        let path = Path::new("/nonexistent/kubeconfig");
+        let error = Clusters::connect(Some(path), None, &[]).await.err();
+        let error: Box<dyn std::error::Error> = error.expect("no such file").into();
+        let text = error.to_string();
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
+        assert_eq!(text.matches("/nonexistent/kubeconfig").count(), 1, "{text}");
+        assert!(error.source().is_none(), "or it is said again: {text}");
+    }
 }

@@ -83,6 +83,10 @@ impl Index {
         held.flat_map(|(_, keys)| keys).cloned().collect()
     }
 
+    pub fn has(&self, key: &Key) -> bool {
+        self.references.contains_key(key)
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.references.keys()
     }

@@ -115,6 +115,9 @@ pub struct Candidate {
     me: String,
     /// The version last seen, and when it was first seen.
     seen: Option<(String, Instant)>,
+    /// When the last question was put whose answer is that we hold the lease. Others count from
+    /// when the server has the request, which is after this.
+    held: Option<Instant>,
 }
 
 impl Candidate {
@@ -126,6 +129,7 @@ impl Candidate {
             metrics,
             me,
             seen: None,
+            held: None,
         }
     }
 
@@ -137,7 +141,8 @@ impl Candidate {
     pub async fn lead(&mut self, stop: &Stop) -> bool {
         let mut told = false;
         loop {
-            let patience = self.terms.duration;
+            // An answer that comes later than this is of a reign that is over.
+            let patience = self.terms.reign();
             let step = tokio::select! {
                 () = stop.requested() => return false,
                 step = tokio::time::timeout(patience, self.step()) => step,
@@ -164,9 +169,12 @@ impl Candidate {
 
     /// Renews until the stop, and then gives the lease up. An error says how leadership was lost.
     pub async fn hold(&mut self, stop: &Stop) -> Result<(), Lost> {
-        let mut renewed = Instant::now();
-        let mut pause = self.terms.renewal();
+        let mut renewed = self.held.unwrap_or_else(Instant::now);
+        let mut pause = self.terms.renewal().saturating_sub(renewed.elapsed());
         loop {
+            if renewed.elapsed() >= self.terms.reign() {
+                return Err(Lost::NotRenewed(self.terms.reign()));
+            }
             tokio::select! {
                 () = stop.requested() => {
                     self.release().await;
@@ -174,13 +182,11 @@ impl Candidate {
                 }
                 () = tokio::time::sleep(pause) => {}
             }
-            // Others count from when the request arrives, which is after this.
-            let asked = Instant::now();
             let left = self.terms.reign().saturating_sub(renewed.elapsed());
             pause = self.terms.retry();
             match tokio::time::timeout(left, self.step()).await {
                 Ok(Ok(true)) => {
-                    renewed = asked;
+                    renewed = self.held.unwrap_or(renewed);
                     pause = self.terms.renewal();
                 }
                 Ok(Ok(false)) => return Err(Lost::Taken),
@@ -189,14 +195,12 @@ impl Candidate {
                 }
                 Err(_) => {}
             }
-            if renewed.elapsed() >= self.terms.reign() {
-                return Err(Lost::NotRenewed(self.terms.reign()));
-            }
         }
     }
 
     /// One look at the lease, and one write when there is something to say. `true`: we hold it.
     async fn step(&mut self) -> kube::Result<bool> {
+        let asked = Instant::now();
         let live = self.api.get_opt(&self.terms.name).await?;
         let version = live
             .as_ref()
@@ -219,8 +223,11 @@ impl Candidate {
         if claim == Claim::Wait {
             return Ok(false);
         }
-        self.write(live.as_ref(), written(spec, &self.me, &self.terms, claim))
-            .await
+        let held = self
+            .write(live.as_ref(), written(spec, &self.me, &self.terms, claim))
+            .await?;
+        self.held = held.then_some(asked);
+        Ok(held)
     }
 
     async fn write(&self, live: Option<&LeaseObject>, spec: LeaseSpec) -> kube::Result<bool> {

@@ -30,10 +30,17 @@ pub mod stop;
 pub mod telemetry;
 
 mod apply;
+mod echoes;
+mod finalizers;
+mod follow;
 mod index;
 mod pass;
 mod raw;
+mod settled;
 mod status;
+mod tell;
+#[cfg(test)]
+mod testing;
 mod under_way;
 
 pub use access::{Access, Touch};

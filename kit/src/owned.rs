@@ -1,6 +1,6 @@
 //! What a controller's objects own, known from a metadata-only watch of the objects with its label.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Mutex;
 
 use jiff::Timestamp;
@@ -9,10 +9,10 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::kinds::{Kind, Reference};
+use crate::follow::Metadata;
+use crate::kinds::{Key, Kind, Reference};
 use crate::lock;
-use crate::ownership::owner_of;
-use crate::run::Metadata;
+use crate::ownership::{OWNER, owner_of};
 
 /// The little that is kept of an owned object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,12 +32,24 @@ impl Owned {
     }
 }
 
+/// What a watch event says, beyond the object that it is about.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    /// Those to whom it matters.
+    pub owners: BTreeSet<Key>,
+    /// Objects that are no more.
+    pub gone: Vec<Reference>,
+}
+
 #[derive(Default)]
 struct Inner {
     by_owner: HashMap<String, BTreeMap<Reference, Owned>>,
     owner_of: HashMap<Reference, String>,
+    /// Who made each object, as last seen: somebody may take the mark off, and an object that
+    /// vanishes between two lists says nothing any more. What lasts is among them too.
+    makers: HashMap<Reference, Key>,
     /// Per kind: what a fresh list has shown so far.
-    listing: HashMap<usize, Vec<Reference>>,
+    listing: HashMap<usize, HashSet<Reference>>,
 }
 
 impl Inner {
@@ -61,6 +73,33 @@ impl Inner {
             }
         }
     }
+
+    /// Takes note of an object; the answer is its makers, the former one too when it changed.
+    fn see(&mut self, kind: &Kind, meta: &ObjectMeta) -> (Reference, BTreeSet<Key>) {
+        let reference = kind.named(meta.namespace.as_deref(), name(meta));
+        match owner_of(meta, kind.cluster == crate::HOME) {
+            Some(owner) => self.insert(reference.clone(), owner, Owned::of(meta)),
+            None => self.remove(&reference),
+        }
+        let marked = maker(meta);
+        let former = match &marked {
+            Some(key) => self.makers.insert(reference.clone(), key.clone()),
+            None => self.makers.get(&reference).cloned(),
+        };
+        (reference, marked.into_iter().chain(former).collect())
+    }
+
+    /// The object is gone; the answer is who made it.
+    fn lose(&mut self, reference: &Reference) -> Option<Key> {
+        self.remove(reference);
+        self.makers.remove(reference)
+    }
+}
+
+/// The owner that the object itself names.
+pub(crate) fn maker(meta: &ObjectMeta) -> Option<Key> {
+    let text = meta.annotations.as_ref()?.get(OWNER)?;
+    Some(Key::parse(text))
 }
 
 pub struct OwnedObjects {
@@ -105,7 +144,7 @@ impl OwnedObjects {
     pub(crate) fn wrote(&self, kind: &Kind, live: &Value) {
         let meta = live.get("metadata").cloned().unwrap_or_default();
         if let Ok(meta) = serde_json::from_value(meta) {
-            insert(&mut lock(&self.inner), kind, &meta);
+            lock(&self.inner).see(kind, &meta);
         }
     }
 
@@ -113,7 +152,7 @@ impl OwnedObjects {
     pub(crate) fn deleted(&self, reference: &Reference, gone: bool) {
         let mut inner = lock(&self.inner);
         if gone {
-            inner.remove(reference);
+            inner.lose(reference);
         } else if let Some(owner) = inner.owner_of.get(reference).cloned()
             && let Some(owned) = inner
                 .by_owner
@@ -138,55 +177,45 @@ impl OwnedObjects {
     }
 
     /// Takes in what the watch of the kind with this index says.
-    pub(crate) fn take_in(&self, index: usize, event: &Event<Metadata>) {
+    pub(crate) fn take_in(&self, index: usize, event: &Event<Metadata>) -> News {
         let kind = &self.kinds[index];
         let mut inner = lock(&self.inner);
+        let mut news = News::default();
         match event {
             Event::Init => {
-                inner.listing.insert(index, Vec::new());
+                inner.listing.insert(index, HashSet::new());
             }
             Event::InitApply(object) => {
-                if let Some(reference) = insert(&mut inner, kind, &object.metadata) {
-                    inner.listing.entry(index).or_default().push(reference);
-                }
+                let (reference, owners) = inner.see(kind, &object.metadata);
+                inner.listing.entry(index).or_default().insert(reference);
+                news.owners = owners;
             }
+            // What vanished while the watch was down is in no list, and nobody else tells of it.
             Event::InitDone => {
                 let seen = inner.listing.remove(&index).unwrap_or_default();
-                let seen: std::collections::HashSet<_> = seen.into_iter().collect();
-                let gone: Vec<_> = inner
-                    .owner_of
-                    .keys()
+                let known = inner.owner_of.keys().chain(inner.makers.keys());
+                let gone: BTreeSet<Reference> = known
                     .filter(|r| kind.is_of(r) && !seen.contains(*r))
                     .cloned()
                     .collect();
-                for reference in gone {
-                    inner.remove(&reference);
-                }
+                news.owners = gone.iter().filter_map(|r| inner.lose(r)).collect();
+                news.gone = gone.into_iter().collect();
                 self.settle(index);
             }
-            Event::Apply(object) => {
-                insert(&mut inner, kind, &object.metadata);
-            }
+            Event::Apply(object) => news.owners = inner.see(kind, &object.metadata).1,
             Event::Delete(object) => {
                 let meta = &object.metadata;
-                inner.remove(&kind.named(meta.namespace.as_deref(), name(meta)));
+                let reference = kind.named(meta.namespace.as_deref(), name(meta));
+                news.owners = maker(meta).into_iter().chain(inner.lose(&reference)).collect();
+                news.gone = vec![reference];
             }
         }
+        news
     }
 }
 
 fn name(meta: &ObjectMeta) -> &str {
     meta.name.as_deref().unwrap_or_default()
-}
-
-fn insert(inner: &mut Inner, kind: &Kind, meta: &ObjectMeta) -> Option<Reference> {
-    let reference = kind.named(meta.namespace.as_deref(), name(meta));
-    let Some(owner) = owner_of(meta, kind.cluster == crate::HOME) else {
-        inner.remove(&reference);
-        return None;
-    };
-    inner.insert(reference.clone(), owner, Owned::of(meta));
-    Some(reference)
 }
 
 #[cfg(test)]
@@ -220,7 +249,7 @@ mod tests {
     #[test]
     fn follows_the_watch_and_forgets_what_a_new_list_lacks() {
         let owned = OwnedObjects::new(vec![Kind::of::<Secret>()]);
-        let feed = |event| owned.take_in(0, &event);
+        let feed = |event| drop(owned.take_in(0, &event));
         feed(Event::Init);
         feed(Event::InitApply(object("a", "u1")));
         feed(Event::InitApply(object("b", "u1")));
@@ -254,5 +283,54 @@ mod tests {
         assert!(owned.of("u1").iter().all(|(_, owned)| owned.deleting));
         owned.deleted(&reference, true);
         assert_eq!(names(&owned, "u1"), Vec::<String>::new());
+    }
+
+    fn marked(name: &str, maker: Option<&str>, lasting: bool) -> Metadata {
+        let mut object = object(name, "u1");
+        if lasting {
+            object.metadata.labels = None;
+            object.metadata.owner_references = None;
+        }
+        object.metadata.annotations = maker.map(|maker| [(OWNER.to_owned(), format!("ns/{maker}"))].into());
+        object
+    }
+
+    fn keys(names: &[&str]) -> BTreeSet<Key> {
+        names.iter().map(|name| Key::new(Some("ns"), name)).collect()
+    }
+
+    #[test]
+    fn the_owner_of_what_vanished_between_two_lists_is_told() {
+        let secrets = Kind::of::<Secret>();
+        let owned = OwnedObjects::new(vec![secrets.clone()]);
+        let feed = |event| owned.take_in(0, &event);
+        feed(Event::Init);
+        for (name, maker, lasting) in [("a", "x", false), ("b", "y", true), ("c", "z", false)] {
+            feed(Event::InitApply(marked(name, Some(maker), lasting)));
+        }
+        assert_eq!(feed(Event::InitDone), News::default(), "nothing is gone at first");
+        feed(Event::Init);
+        feed(Event::InitApply(marked("c", Some("z"), false)));
+        let news = feed(Event::InitDone);
+        assert_eq!(news.owners, keys(&["x", "y"]));
+        assert_eq!(news.gone, ["a", "b"].map(|name| secrets.named(Some("ns"), name)));
+        feed(Event::Init);
+        assert_eq!(feed(Event::InitDone).owners, keys(&["z"]));
+        let inner = lock(&owned.inner);
+        assert!(inner.makers.is_empty() && inner.owner_of.is_empty());
+    }
+
+    #[test]
+    fn the_owner_is_told_though_its_mark_was_taken_off() {
+        let owned = OwnedObjects::new(vec![Kind::of::<Secret>()]);
+        let feed = |event| owned.take_in(0, &event).owners;
+        assert_eq!(feed(Event::Apply(marked("a", Some("x"), false))), keys(&["x"]));
+        for _ in 0..2 {
+            assert_eq!(feed(Event::Apply(marked("a", None, false))), keys(&["x"]));
+        }
+        let other = feed(Event::Apply(marked("a", Some("y"), false)));
+        assert_eq!(other, keys(&["x", "y"]), "both have to look");
+        assert_eq!(feed(Event::Delete(marked("a", None, false))), keys(&["y"]));
+        assert_eq!(feed(Event::Delete(marked("a", None, false))), keys(&[]));
     }
 }

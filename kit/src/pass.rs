@@ -6,29 +6,28 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use jiff::{SignedDuration, Timestamp};
-use json_patch::jsonptr::PointerBuf;
-use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
-use k8s_openapi::api::core::v1::ObjectReference;
+use jiff::Timestamp;
 use kube::core::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::apply::{Settled, carry_out};
+use crate::apply::carry_out;
 use crate::clusters::Clusters;
-use crate::conditions::{self, Ending, Failure, settle};
+use crate::conditions::Failure;
 use crate::controller::{Controller, Observed, Report};
-use crate::events::{Events, Note, on_change};
+use crate::echoes::Echoes;
+use crate::events::{Events, Note};
 use crate::fault::{Fault, Retry, due, pause, plain};
-use crate::fields;
+use crate::finalizers::{has_finalizer, overdue, with_finalizers};
 use crate::index::Index;
-use crate::kinds::{Key, Kind, Reference};
+use crate::kinds::{Key, Kind};
 use crate::lock;
 use crate::metrics::Metrics;
 use crate::owned::OwnedObjects;
 use crate::ownership::Owner;
-use crate::raw::Store;
+use crate::raw::{Store, is_outrun};
 use crate::read::Reader;
-use crate::status;
+use crate::settled::Settled;
+use crate::tell::{Ended, publish, tell};
 
 /// How long the first lists of owned kinds are waited for.
 const LISTS: Duration = Duration::from_secs(15);
@@ -52,31 +51,18 @@ pub(crate) struct Context<C> {
 
 impl<C: Controller> Context<C> {
     pub fn forget(&self, key: &Key) {
-        self.settled.forget(key);
+        self.settled.forget_all_of(key);
         self.events.forget(key);
         self.echoes
             .forget(&self.kind.named(key.namespace.as_deref(), &key.name));
         lock(&self.failures).remove(key);
     }
-}
 
-/// Our own writes come back as watch events; they are no news.
-#[derive(Default)]
-pub(crate) struct Echoes(Mutex<HashMap<Reference, String>>);
-
-impl Echoes {
-    pub fn expect(&self, object: &Reference, live: &Value) {
-        if let Some(version) = live.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
-            lock(&self.0).insert(object.clone(), version.to_owned());
+    /// After a pass during which the object went: nobody else would forget what the pass noted.
+    fn forget_if_gone(&self, key: &Key) {
+        if !lock(&self.index).has(key) {
+            self.forget(key);
         }
-    }
-
-    pub fn is_echo(&self, object: &Reference, version: Option<&str>) -> bool {
-        version.is_some() && lock(&self.0).get(object).map(String::as_str) == version
-    }
-
-    pub fn forget(&self, object: &Reference) {
-        lock(&self.0).remove(object);
     }
 }
 
@@ -161,20 +147,26 @@ fn finish<C: Controller>(
 ) -> Option<Duration> {
     let reason = failed.as_ref().map(|f| f.failure.reason.as_str());
     ctx.metrics.passed(C::NAME, start.elapsed(), reason);
-    let Some(Failed { failure, retry }) = failed else {
-        lock(&ctx.failures).remove(key);
-        return again.map(|again| due(again, rand::random()));
-    };
-    tracing::warn!(controller = C::NAME, object = %key, reason = failure.reason, "{}", failure.message);
-    match retry {
-        Retry::OnChange => again,
-        Retry::Backoff => {
-            let mut failures = lock(&ctx.failures);
-            let count = failures.entry(key.clone()).or_default();
-            *count = count.saturating_add(1);
-            Some(pause(*count, rand::random()))
+    let again = match failed {
+        None => {
+            lock(&ctx.failures).remove(key);
+            again.map(|again| due(again, rand::random()))
         }
-    }
+        Some(Failed { failure, retry }) => {
+            tracing::warn!(controller = C::NAME, object = %key, reason = failure.reason, "{}", failure.message);
+            match retry {
+                Retry::OnChange => again,
+                Retry::Backoff => {
+                    let mut failures = lock(&ctx.failures);
+                    let count = failures.entry(key.clone()).or_default();
+                    *count = count.saturating_add(1);
+                    Some(pause(*count, rand::random()))
+                }
+            }
+        }
+    };
+    ctx.forget_if_gone(key);
+    again
 }
 
 type Done = (Option<Failed>, Option<Duration>);
@@ -188,7 +180,6 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
         metrics: &ctx.metrics,
     };
     let unreadable = |e| PassError::Unreadable(Box::new(e));
-    let unwritable = |e| PassError::Unwritable(Box::new(e));
     let Some(mut live) = store.get(key).await.map_err(unreadable)? else {
         return Ok((None, None));
     };
@@ -198,9 +189,10 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
             (true, false) => return Ok((None, None)),
             (false, false) => {
                 let patch = with_finalizers(&live, |list| list.push(finalizer.name.to_owned()));
-                match store.patch(key, patch).await.map_err(unwritable)? {
-                    Some(patched) => live = patched,
-                    None => return Ok((None, None)),
+                match store.patch(key, patch).await {
+                    Ok(Some(patched)) => live = patched,
+                    Ok(None) => return Ok((None, None)),
+                    Err(error) => return Err(stuck(ctx, &store, key, &live, error, None).await),
                 }
             }
             _ => {}
@@ -217,36 +209,72 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
         Ok(Ok(Err(failed))) => (None, Some(failed)),
         Err(_) => (None, Some(Failed::from(&PassError::TimedOut(ctx.timeout)))),
     };
-    let left = deleting.then(|| what_is_left(report.as_ref(), failed.as_ref()));
-    let told = tell(
-        ctx,
-        &store,
-        key,
-        &live,
-        report.as_ref(),
-        failed.as_ref(),
-        left.as_deref(),
+    let deletion = C::FINALIZER.filter(|_| deleting).map(|finalizer| {
+        let left = what_is_left(report.as_ref(), failed.as_ref());
+        let going = left.is_empty() || overdue(&live, finalizer.within, now);
+        (finalizer, left, going)
+    });
+    let ended = Ended {
+        live: &live,
+        report: report.as_ref(),
+        failure: failed.as_ref().map(|failed| &failed.failure),
+        left: deletion.as_ref().map(|(_, left, _)| left.as_str()),
+        going: deletion.as_ref().is_some_and(|(_, _, going)| *going),
         now,
-    )
-    .await
-    .map_err(unwritable)?;
-    live = told.unwrap_or(live);
+    };
+    let told = tell(ctx, &store, key, ended).await;
+    told.map_err(|e| PassError::Unwritable(Box::new(e)))?;
 
     let again = report.as_ref().and_then(|report| report.again);
-    let (Some(finalizer), Some(left)) = (C::FINALIZER, left) else {
-        return Ok((failed, again));
-    };
-    let overdue = overdue(&live, finalizer.within, now);
-    if left.is_empty() || overdue {
-        if !left.is_empty() {
-            let note = Note::warning("LeftBehind", format!("gone after {:?}; {left}", finalizer.within));
-            publish(ctx, &live, &note).await;
+    match deletion {
+        None => Ok((failed, again)),
+        Some((_, _, false)) => Ok((failed, Some(again.unwrap_or(DELETION_LOOK)))),
+        Some((finalizer, left, true)) => {
+            let patch = with_finalizers(&live, |list| list.retain(|name| name != finalizer.name));
+            if let Err(error) = store.patch(key, patch).await {
+                return Err(stuck(ctx, &store, key, &live, error, Some(&left)).await);
+            }
+            if !left.is_empty() {
+                let note = Note::warning("LeftBehind", format!("gone after {:?}; {left}", finalizer.within));
+                publish(ctx, &live, &note).await;
+            }
+            Ok((failed, None))
         }
-        let patch = with_finalizers(&live, |list| list.retain(|name| name != finalizer.name));
-        store.patch(key, patch).await.map_err(unwritable)?;
-        return Ok((failed, None));
     }
-    Ok((failed, Some(again.unwrap_or(DELETION_LOOK))))
+}
+
+/// A finalizer that cannot be written shows on the object. Where somebody else was just faster there
+/// is nothing to show: the next pass will do.
+async fn stuck<C: Controller>(
+    ctx: &Context<C>,
+    store: &Store<'_>,
+    key: &Key,
+    live: &Value,
+    error: kube::Error,
+    left: Option<&str>,
+) -> PassError {
+    let outrun = is_outrun(&error);
+    let error = PassError::Unwritable(Box::new(error));
+    if outrun {
+        return error;
+    }
+    let failure = Failed::from(&error).failure;
+    let left = left.map(|left| {
+        let left = if left.is_empty() { "nothing is left" } else { left };
+        format!("{left}; the finalizer stays: {}", failure.message)
+    });
+    let ended = Ended {
+        live,
+        report: None,
+        failure: Some(&failure),
+        left: left.as_deref(),
+        going: false,
+        now: Timestamp::now(),
+    };
+    if let Err(second) = tell(ctx, store, key, ended).await {
+        tracing::warn!(controller = C::NAME, object = %key, "status not written: {}", plain(&second));
+    }
+    error
 }
 
 /// The four steps. The types allow no other order.
@@ -297,72 +325,6 @@ async fn look<C: Controller>(
     Ok(facts)
 }
 
-/// Writes the conditions where they changed; the answer is the object as written.
-#[allow(clippy::too_many_arguments)] // one call, and a struct would only rename them
-async fn tell<C: Controller>(
-    ctx: &Context<C>,
-    store: &Store<'_>,
-    key: &Key,
-    live: &Value,
-    report: Option<&Report>,
-    failed: Option<&Failed>,
-    left: Option<&str>,
-    now: Timestamp,
-) -> kube::Result<Option<Value>> {
-    let before = status::conditions(live);
-    let generation = live
-        .pointer("/metadata/generation")
-        .and_then(Value::as_i64)
-        .unwrap_or(0);
-    let ending = Ending {
-        states: report.map(|report| &report.states),
-        failure: failed.map(|failed| &failed.failure),
-        deleting: left,
-    };
-    let mut after = settle(C::PARTS, ending, &before, generation, now);
-    after.retain(|condition| C::READY || condition.type_ != conditions::READY);
-    let held = fields::held(live, C::NAME, Some("status"));
-    let body = status::body(live, &held, report.map(|r| &r.status), &after, generation);
-    let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
-    // With nothing left the object goes now: there is nobody to tell.
-    let going = left == Some("");
-    let mut told = None;
-    if !going && fields::differs(&body, live, C::NAME, Some("status")) {
-        told = store.apply_status(key, &body).await?;
-        if let Some(written) = &told {
-            ctx.echoes.expect(&reference, written);
-        }
-    }
-    let change = on_change(&before, &after).filter(|_| !going);
-    if change.is_some() {
-        // What was said before the change may be said again after it.
-        ctx.events.forget(key);
-    }
-    let said = report.into_iter().flat_map(|report| &report.notes);
-    let said = said.filter(|note| ctx.events.is_news(key, note)).cloned();
-    let notes: Vec<Note> = change.into_iter().chain(said).collect();
-    for note in &notes {
-        publish(ctx, live, note).await;
-    }
-    Ok(told)
-}
-
-async fn publish<C: Controller>(ctx: &Context<C>, live: &Value, note: &Note) {
-    let text = |path: &str| live.pointer(path).and_then(Value::as_str).map(str::to_owned);
-    let about = ObjectReference {
-        api_version: text("/apiVersion"),
-        kind: text("/kind"),
-        name: text("/metadata/name"),
-        namespace: text("/metadata/namespace"),
-        uid: text("/metadata/uid"),
-        ..ObjectReference::default()
-    };
-    let client = ctx.clusters.home();
-    ctx.events
-        .publish(client, &ctx.metrics, C::NAME, &about, note)
-        .await;
-}
-
 /// Empty when nothing is left.
 fn what_is_left(report: Option<&Report>, failed: Option<&Failed>) -> String {
     let named = report.map(|report| report.left.join(", ")).unwrap_or_default();
@@ -374,68 +336,38 @@ fn what_is_left(report: Option<&Report>, failed: Option<&Failed>) -> String {
     }
 }
 
-fn overdue(live: &Value, within: Duration, now: Timestamp) -> bool {
-    let since = live
-        .pointer("/metadata/deletionTimestamp")
-        .and_then(Value::as_str)
-        .and_then(|text| text.parse::<Timestamp>().ok());
-    let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
-    since.is_some_and(|since| now.duration_since(since) >= within)
-}
-
-fn finalizers(live: &Value) -> Vec<String> {
-    let list = live.pointer("/metadata/finalizers").and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str().map(str::to_owned))
-        .collect()
-}
-
-fn has_finalizer(live: &Value, name: &str) -> bool {
-    finalizers(live).iter().any(|f| f == name)
-}
-
-/// Tests the version first, so that a finalizer that somebody else just added is not lost.
-fn with_finalizers(live: &Value, change: impl FnOnce(&mut Vec<String>)) -> Patch {
-    let mut list = finalizers(live);
-    change(&mut list);
-    let version = live
-        .pointer("/metadata/resourceVersion")
-        .cloned()
-        .unwrap_or_default();
-    Patch(vec![
-        PatchOperation::Test(TestOperation {
-            path: PointerBuf::from_tokens(["metadata", "resourceVersion"]),
-            value: version,
-        }),
-        PatchOperation::Add(AddOperation {
-            path: PointerBuf::from_tokens(["metadata", "finalizers"]),
-            value: json!(list),
-        }),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Doing;
+    use k8s_openapi::api::core::v1::ConfigMap;
 
-    #[test]
-    fn a_finalizer_is_overdue_after_its_time() {
-        let live = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
-        let at = |text: &str| text.parse::<Timestamp>().expect("a time");
-        let hour = Duration::from_secs(3600);
-        assert!(!overdue(&live, hour, at("2026-01-01T00:59:59Z")));
-        assert!(overdue(&live, hour, at("2026-01-01T01:00:00Z")));
-        assert!(!overdue(&json!({}), hour, at("2026-01-01T01:00:00Z")));
-    }
-
-    #[test]
-    fn finalizers_of_others_stay() {
-        let live = json!({"metadata": {"resourceVersion": "7", "finalizers": ["other", "ours"]}});
-        let patch = with_finalizers(&live, |list| list.retain(|f| f != "ours"));
-        let mut changed = live;
-        json_patch::patch(&mut changed, &patch).expect("applies");
-        assert_eq!(changed["metadata"]["finalizers"], json!(["other"]));
+    #[tokio::test]
+    async fn a_pass_leaves_no_trace_of_an_object_that_went_meanwhile() {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+        let client = kube::Client::try_from(config).expect("a client");
+        let ctx = Context {
+            controller: Doing::<false>,
+            clusters: Clusters::of(client),
+            metrics: Metrics::default(),
+            owned: Arc::new(OwnedObjects::new(Vec::new())),
+            kind: Kind::of::<ConfigMap>(),
+            timeout: Duration::from_secs(1),
+            settled: Settled::default(),
+            echoes: Echoes::default(),
+            events: Events::default(),
+            failures: Mutex::default(),
+            index: Mutex::default(),
+        };
+        let [there, gone] = ["there", "gone"].map(|name| Key::new(None, name));
+        lock(&ctx.index).set(&there, Vec::new());
+        let note = Note::normal("Said", "once");
+        for key in [&there, &gone] {
+            assert!(ctx.events.is_news(key, &note));
+            assert!(panicked(&ctx, key).is_some());
+        }
+        assert!(lock(&ctx.failures).contains_key(&there) && !lock(&ctx.failures).contains_key(&gone));
+        assert!(!ctx.events.is_news(&there, &note) && ctx.events.is_news(&gone, &note));
     }
 
     #[test]
@@ -451,16 +383,5 @@ mod tests {
             what_is_left(None, Some(&failed)),
             "not known what is left: no answer within 9 s"
         );
-    }
-
-    #[test]
-    fn own_writes_are_echoes_until_the_next_change() {
-        let echoes = Echoes::default();
-        let object =
-            Kind::from(ApiResource::erase::<k8s_openapi::api::core::v1::Secret>(&())).named(None, "a");
-        echoes.expect(&object, &json!({"metadata": {"resourceVersion": "5"}}));
-        assert!(echoes.is_echo(&object, Some("5")));
-        assert!(!echoes.is_echo(&object, Some("6")));
-        assert!(!echoes.is_echo(&object, None));
     }
 }

@@ -43,11 +43,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.output != Format::Table {
         return print_values(&roles::objects(&roles, &arguments.namespace), arguments.output);
     }
-    let mut table = Table::new(&["OPERATOR", "API GROUP", "RESOURCES", "VERBS"]);
+    let mut table = Table::new(&["OPERATOR", "NAMESPACE", "API GROUP", "RESOURCES", "VERBS"]);
     for role in &roles {
-        for rule in role.access.rules() {
+        let everywhere = role.access.rules().into_iter().map(|rule| ("*", rule));
+        let at_home = role.access.rules_at_home().into_iter();
+        let at_home = at_home.map(|rule| (arguments.namespace.as_str(), rule));
+        for (namespace, rule) in everywhere.chain(at_home) {
             table.row([
                 role.name.to_owned(),
+                namespace.to_owned(),
                 rule.api_groups.unwrap_or_default().join(","),
                 rule.resources.unwrap_or_default().join(","),
                 rule.verbs.join(","),

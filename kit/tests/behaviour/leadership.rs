@@ -5,7 +5,8 @@ use std::time::Duration;
 use c5c3_kit::lease::{Candidate, Lost, Terms};
 use c5c3_kit::{Metrics, Stop};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::Api;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
 use test_harness::TestCluster;
 
 async fn holder(leases: &Api<Lease>) -> Option<String> {
@@ -71,5 +72,43 @@ async fn a_silent_leader_is_replaced_and_learns_of_it() {
             .await
             .expect("in time")
     );
+    let lost = first.hold(&stop).await;
+    assert!(matches!(lost, Err(Lost::NotRenewed(_))), "{lost:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_lease_was_taken_is_none() {
+    let cluster = TestCluster::start().await;
+    let namespace = cluster.namespace("lease").await;
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), &namespace);
+    let terms = Terms {
+        duration: Duration::from_secs(60),
+        ..Terms::new(&namespace, "operator")
+    };
+    let mut first = Candidate::new(&cluster.client(), terms, Metrics::default());
+    let (_never, stop) = Stop::channel();
+    assert!(first.lead(&stop).await);
+    let taken = json!({"spec": {"holderIdentity": "another"}});
+    let params = PatchParams::default();
+    let taken = leases.patch("operator", &params, &Patch::Merge(taken)).await;
+    taken.expect("taken");
     assert_eq!(first.hold(&stop).await, Err(Lost::Taken));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_reign_counts_from_the_question() {
+    let cluster = TestCluster::start().await;
+    let namespace = cluster.namespace("lease").await;
+    let terms = Terms {
+        duration: Duration::from_secs(3),
+        ..Terms::new(&namespace, "operator")
+    };
+    let mut first = Candidate::new(&cluster.client(), terms, Metrics::default());
+    let (_never, stop) = Stop::channel();
+    assert!(first.lead(&stop).await);
+    // As long as if the answer had taken that long.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let held = tokio::time::timeout(Duration::from_secs(30), first.hold(&stop)).await;
+    let lost = held.expect("no more than it was given");
+    assert!(matches!(lost, Err(Lost::NotRenewed(_))), "{lost:?}");
 }

@@ -6,4 +6,5 @@ mod errors;
 mod leadership;
 mod objects;
 mod parade;
+mod races;
 mod stopping;

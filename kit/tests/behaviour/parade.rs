@@ -207,6 +207,11 @@ impl World {
     }
 
     pub async fn lacking(lacks: Lacks) -> Self {
+        World::through(lacks, |client| client).await
+    }
+
+    /// The controller reaches its cluster through another client than the test.
+    pub async fn through(lacks: Lacks, client: impl FnOnce(Client) -> Client) -> Self {
         let cluster = TestCluster::start().await;
         let mut crd = Parade::crd();
         for version in &mut crd.spec.versions {
@@ -227,7 +232,7 @@ impl World {
         let away = TestCluster::another().await;
         away.make_namespace(&namespace).await;
         let other = if lacks.away { nowhere() } else { away.client() };
-        let clusters = Clusters::of(cluster.client()).with(AWAY, other);
+        let clusters = Clusters::of(client(cluster.client())).with(AWAY, other);
         let (stopper, stop) = Stop::channel();
         let (street, metrics) = (Street::default(), Metrics::default());
         let controller = Parades {

@@ -1,9 +1,11 @@
 //! A stop ends the loop, and cuts nothing off.
 
+use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use futures::stream;
 use serde_json::json;
-use test_harness::eventually;
+use test_harness::{TestCluster, eventually};
 
-use crate::parade::{Lacks, World};
+use crate::parade::{AWAY, Lacks, Parades, Street, World};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pass_under_way_is_finished() {
@@ -39,4 +41,22 @@ async fn it_ends_even_where_its_kind_was_never_listed() {
     })
     .await;
     world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_that_panics_ends_it_with_an_error() {
+    let cluster = TestCluster::start().await;
+    let clusters = Clusters::of(cluster.client()).with(AWAY, cluster.client());
+    let controller = Parades {
+        street: Street::default(),
+    };
+    let parade = Loop::new(controller, clusters, Metrics::default());
+    let parade = parade.triggered_by(stream::poll_fn(|_| panic!("no news from here any more")));
+    let (_never, stop) = Stop::channel();
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(60), parade.run(stop)).await;
+    let ended = ended.expect("not blind for ever");
+    assert!(
+        matches!(ended, Err(ClusterError::Watch { controller: "parade" })),
+        "{ended:?}"
+    );
 }

@@ -129,20 +129,18 @@ impl Crew {
     }
 }
 
+async fn ended<E: std::fmt::Display>(operator: impl Future<Output = Result<(), E>>) {
+    if let Err(error) = operator.await {
+        tracing::error!(%error, "an operator ended");
+    }
+}
+
 async fn operate(crew: Crew, stop: Stop) {
     let metrics = crew.metrics;
     let settings = c5c3_control_plane::Settings { namespace: None };
     let control_plane = c5c3_control_plane::run(crew.control_plane, metrics.clone(), settings, stop.clone());
     let services = c5c3_services::run(crew.services, metrics.clone(), None, stop.clone());
     let stand_ins = stand_ins::run(crew.stand_ins, metrics, crew.dial, stop);
-    let (control_plane, services, stand_ins) = tokio::join!(control_plane, services, stand_ins);
-    for outcome in [
-        control_plane.map_err(|e| e.to_string()),
-        services.map_err(|e| e.to_string()),
-        stand_ins.map_err(|e| e.to_string()),
-    ] {
-        if let Err(error) = outcome {
-            tracing::error!(error, "an operator ended");
-        }
-    }
+    // Said when it happens: the others go on.
+    tokio::join!(ended(control_plane), ended(services), ended(stand_ins));
 }
