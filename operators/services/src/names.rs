@@ -13,6 +13,8 @@ pub const ROTATED: &str = "c5c3.io/rotated-at";
 pub const STAGED: &str = "c5c3.io/staged-at";
 /// The configuration that a pod runs with.
 pub const CONFIG: &str = "c5c3.io/config";
+/// What the pod of a Job is made of.
+pub const POD: &str = "c5c3.io/pod";
 
 /// A label of a Job's pods holds the Job's name.
 const LONGEST: usize = 63;

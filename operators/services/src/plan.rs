@@ -46,6 +46,8 @@ pub struct Prepared {
     pub job: serde_json::Value,
     pub steps: Vec<Step>,
     pub outcome: Outcome,
+    /// It was made of something else and is at nothing: it is made anew.
+    pub outdated: bool,
 }
 
 /// Re-encryption after a rotation.
@@ -82,6 +84,7 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         name: steps.name(&names),
         job: steps.job(subject, &configuration),
         outcome: steps.outcome(&names, facts, &configuration.hidden),
+        outdated: steps.is_outdated(subject, &configuration, facts),
         steps: steps.steps,
     };
 
@@ -116,6 +119,8 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         let ours = titles.iter().flatten().any(|title| has_title(job, title));
         ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
     });
+    let busy = busy.map(|(name, _)| name.clone());
+    let busy = busy.or_else(|| build::orphan_at_work(facts, titles.iter().flatten()));
     let ever = facts
         .jobs
         .values()
@@ -127,7 +132,7 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         recurring: recurring::plan(observed, &configuration),
         database: build::database_ready(subject, facts),
         messaging: build::messaging_ready(subject, facts),
-        busy: busy.map(|(name, _)| name.clone()),
+        busy,
         rolled_out: rollout::everywhere(subject, facts, &configuration),
         upgrade,
         names,

@@ -160,9 +160,12 @@ impl<S: Subject> Controller for Services<S> {
         let namespace = Some(plan.names.namespace.as_str());
 
         for (job, may_start) in plan.jobs(observed) {
-            // A Job is named by its inputs; one that is there is not written again.
+            // A Job is named by its inputs; one that is there is not written again. One that is made
+            // of something else by now, and gets nowhere, goes; the next pass makes it anew.
             if facts.jobs.contains_key(&job.name) {
-                kept.push(Kind::of::<Job>().named(namespace, &job.name));
+                if !(job.outdated && may_start) {
+                    kept.push(Kind::of::<Job>().named(namespace, &job.name));
+                }
             } else if may_start {
                 wanted.push(job.job.clone());
             }

@@ -11,7 +11,7 @@ use crate::config;
 use crate::descriptor::Step;
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::names::Names;
+use crate::names::{Names, POD};
 use crate::subject::{Subject, Task};
 
 /// Steps that one Job runs, in order, and what decides whether they must run again.
@@ -107,9 +107,11 @@ impl<'a> Steps<'a> {
         let names = Names::of(subject);
         let mut spec = self.pod(subject, configuration);
         spec["restartPolicy"] = "OnFailure".into();
+        let mut metadata = names.metadata(&self.name(&names));
+        metadata["annotations"] = json!({POD: self.content(subject, configuration)});
         json!({
             "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": names.metadata(&self.name(&names)),
+            "metadata": metadata,
             "spec": {
                 // It is tried until it works or is replaced: the world may mend without a word to us.
                 "backoffLimit": 100_000,
@@ -118,10 +120,34 @@ impl<'a> Steps<'a> {
         })
     }
 
+    /// What its pod is made of, apart from the time that is given to the database.
+    fn content<S: Subject>(&self, subject: &S, configuration: &Configuration) -> String {
+        config::hash_value(&self.pod_with(subject, configuration, None))
+    }
+
+    /// The Job that is there was made of something else, and is at nothing: made anew it may succeed.
+    pub fn is_outdated<S: Subject>(&self, subject: &S, configuration: &Configuration, facts: &Facts) -> bool {
+        let Some(live) = facts.jobs.get(&self.name(&Names::of(subject))) else {
+            return false;
+        };
+        !is_complete(live)
+            && !runs_now(facts, live)
+            && live.annotations().get(POD) != Some(&self.content(subject, configuration))
+    }
+
     /// The pod that runs the steps.
     pub fn pod<S: Subject>(&self, subject: &S, configuration: &Configuration) -> Value {
+        self.pod_with(subject, configuration, self.patience)
+    }
+
+    fn pod_with<S: Subject>(
+        &self,
+        subject: &S,
+        configuration: &Configuration,
+        patience: Option<u32>,
+    ) -> Value {
         let mut command = vec!["python3", "-c", include_str!("steps.py")];
-        let patience = self.patience.map(|seconds| seconds.to_string());
+        let patience = patience.map(|seconds| seconds.to_string());
         if let Some(seconds) = &patience {
             command.extend(["--patience", seconds]);
         }
@@ -246,13 +272,38 @@ fn newest_pod<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Pod> {
 /// A step is at work this very moment: to end it might leave half of a change behind. One that
 /// waits for its image, for a node or for the next try is at nothing.
 pub fn runs_now(facts: &Facts, job: &Job) -> bool {
-    let running = |container: &ContainerStatus| {
-        container
-            .state
-            .as_ref()
-            .is_some_and(|state| state.running.is_some())
+    pods_of(facts, job).any(|pod| statuses(pod).any(is_running))
+}
+
+/// The name of a Job that is gone while a pod of it, with one of these titles, is still at work.
+pub fn orphan_at_work<'a>(
+    facts: &Facts,
+    titles: impl Iterator<Item = &'a &'static str> + Clone,
+) -> Option<String> {
+    let known = |uid: &str| facts.jobs.values().any(|job| job.uid().as_deref() == Some(uid));
+    let ours = |pod: &&Pod| {
+        let component = pod.labels().get("app.kubernetes.io/component");
+        titles
+            .clone()
+            .any(|title| component.is_some_and(|found| found == title))
     };
-    pods_of(facts, job).any(|pod| statuses(pod).any(running))
+    let at_work = facts
+        .pods
+        .iter()
+        .filter(ours)
+        .filter(|pod| statuses(pod).any(is_running));
+    let owners = at_work.flat_map(|pod| pod.owner_references());
+    let owner = owners
+        .filter(|owner| owner.kind == "Job")
+        .find(|owner| !known(&owner.uid));
+    owner.map(|owner| owner.name.clone())
+}
+
+fn is_running(container: &ContainerStatus) -> bool {
+    container
+        .state
+        .as_ref()
+        .is_some_and(|state| state.running.is_some())
 }
 
 /// Why no node takes the pod.

@@ -16,8 +16,8 @@ pub use cache::Servers;
 pub use configuration::{Configuration, configuration, options};
 pub use database::{Account, database_objects, database_ready};
 pub use job::{
-    Outcome, Steps, has_failed, is_complete, last_words, not_starting, runs_now, setup_title, statuses,
-    unplaced,
+    Outcome, Steps, has_failed, is_complete, last_words, not_starting, orphan_at_work, runs_now, setup_title,
+    statuses, unplaced,
 };
 pub use messaging::{messaging_objects, messaging_ready};
 pub use network::network_objects;
