@@ -4,6 +4,7 @@ use c5c3_api::common::UpgradePhase;
 use c5c3_kit::Observed;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt;
 
 use crate::build::{self, Configuration, Outcome, Steps, setup_title};
 use crate::descriptor::{Process, Step};
@@ -38,6 +39,8 @@ pub struct Plan {
     pub upgrade: bool,
     /// Every process runs as it should, and no pod of the version before is left.
     pub rolled_out: bool,
+    /// A pod that may still do something with another image.
+    pub left_over: Option<String>,
 }
 
 /// A Job and how it stands.
@@ -134,6 +137,7 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         messaging: build::messaging_ready(subject, facts),
         busy,
         rolled_out: rollout::everywhere(subject, facts, &configuration),
+        left_over: rollout::left_over(subject, facts).map(ResourceExt::name_any),
         upgrade,
         names,
         configuration,

@@ -115,15 +115,22 @@ fn database(states: States, plan: &Plan, gate: &Gate) -> States {
     states.unmet(part, reason, text.clone())
 }
 
-/// The last steps of an upgrade, once its pods run.
+/// The last steps of an upgrade, once its pods run. Until they are done it goes on, and says so.
 fn contract(states: States, plan: &Plan, done: &str) -> States {
-    match &plan.contract {
-        Some(job) if plan.rolled_out || job.outcome != Outcome::Missing => {
-            let names: Vec<&str> = job.steps.iter().map(|step| step.name).collect();
-            outcome(states, DATABASE_READY, &names.join(", "), job)
-        }
-        _ => states.met(DATABASE_READY, reason::SUCCEEDED, format!("{done} done")),
+    let Some(job) = &plan.contract else {
+        return states.met(DATABASE_READY, reason::SUCCEEDED, format!("{done} done"));
+    };
+    let names: Vec<&str> = job.steps.iter().map(|step| step.name).collect();
+    let names = names.join(", ");
+    if plan.rolled_out || job.outcome != Outcome::Missing {
+        return outcome(states, DATABASE_READY, &names, job);
     }
+    let until = match &plan.left_over {
+        Some(pod) => format!("pod {pod} (old image) is gone"),
+        None => "the new version is up".to_owned(),
+    };
+    let text = format!("{done} done; {names} waits until {until}");
+    states.unmet(DATABASE_READY, reason::PROGRESSING, text)
 }
 
 fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> States {

@@ -8,7 +8,7 @@ use super::{Configuration, pod};
 use crate::descriptor::{Process, Runs};
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::names::{CONFIG, Names};
+use crate::names::{CONFIG, IMAGE, Names};
 use crate::subject::{Sharing, Subject, VolumeSource};
 
 /// The API carries the name of the service: it is what people look for.
@@ -68,6 +68,7 @@ pub fn deployment<S: Subject>(
     }]);
     let mut template = names.pod_metadata(process.name);
     template["annotations"][CONFIG] = configuration.hash.clone().into();
+    template["annotations"][IMAGE] = subject.common().image.reference().into();
     let mut spec = json!({
         "selector": {"matchLabels": labels},
         "strategy": strategy(subject, facts),
