@@ -41,6 +41,10 @@ pub struct Plan {
     pub rolled_out: bool,
     /// A pod that may still do something with another image.
     pub left_over: Option<String>,
+    /// The version whose contraction has begun, as the status has it.
+    begun: Option<String>,
+    /// The same, when the spec names another one: the schema is no longer that of the version before.
+    pub stopped: Option<String>,
 }
 
 /// A Job and how it stands.
@@ -75,6 +79,8 @@ pub enum Gate {
     /// A service that makes its own schema waits for the database itself.
     Database,
     Schema,
+    /// The schema is being contracted for another version than the spec names.
+    Contracted(String),
 }
 
 pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error> {
@@ -104,6 +110,10 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let status = subject.service_status();
     let installed = status.and_then(|status| status.installed_release.as_deref());
     let upgrade = installed.is_some() && installed != version(subject).as_deref();
+    let begun = status.and_then(|status| status.contracting.clone());
+    let stopped = begun
+        .clone()
+        .filter(|begun| version(subject).as_ref() != Some(begun));
     let setup = Steps::setup(subject, &configuration, task.as_ref(), facts, upgrade)?;
     let setup = setup.map(prepare);
     let contract = Steps::contract(subject, &configuration).filter(|_| upgrade);
@@ -139,6 +149,8 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         rolled_out: rollout::everywhere(subject, facts, &configuration),
         left_over: rollout::left_over(subject, facts).map(ResourceExt::name_any),
         upgrade,
+        begun,
+        stopped,
         names,
         configuration,
         keys,
@@ -216,6 +228,9 @@ impl Plan {
     /// install processes that can do so start beside it.
     pub fn gate<S: Subject>(&self, observed: &Observed<Services<S>>) -> Gate {
         use c5c3_kit::Fault;
+        if let Some(version) = &self.stopped {
+            return Gate::Contracted(version.clone());
+        }
         if let Some(words) = observed.facts.unmet.as_ref().filter(|_| self.first) {
             return Gate::Dependency(words.clone());
         }
@@ -251,21 +266,60 @@ impl Plan {
         } else {
             self.database.is_ok()
         };
-        let lacks = |job: &Prepared| {
-            job.steps.iter().any(|step| step.credentials) && self.configuration.credentials.is_err()
-        };
         let migrations = self.migrations.iter();
         let mut jobs: Vec<(&Prepared, bool)> = migrations
-            .map(|migration| (&migration.job, migration.from <= observed.now))
+            .map(|migration| {
+                let may_start = migration.from <= observed.now && self.stopped.is_none();
+                (&migration.job, may_start)
+            })
             .collect();
-        let free = self.busy.is_none() && ready;
         let setup = self.setup.as_ref();
-        jobs.extend(setup.map(|job| (job, free && !lacks(job))));
+        jobs.extend(setup.map(|job| (job, ready && self.is_free_for(job))));
         if let Some(contract) = &self.contract {
-            let last = self.is_set_up() && self.rolled_out;
-            jobs.push((contract, free && last && !lacks(contract)));
+            // From its first moment on there is no way back: the status says so before.
+            jobs.push((contract, self.begun.is_some() && self.may_contract(contract)));
         }
         jobs
+    }
+
+    /// Nothing stands in its way but the database itself.
+    fn is_free_for(&self, job: &Prepared) -> bool {
+        let lacks = job.steps.iter().any(|step| step.credentials) && self.configuration.credentials.is_err();
+        self.busy.is_none() && self.stopped.is_none() && !lacks
+    }
+
+    fn may_contract(&self, contract: &Prepared) -> bool {
+        let last = self.is_set_up() && self.rolled_out;
+        last && self.database.is_ok() && self.is_free_for(contract)
+    }
+
+    /// The version whose contraction has begun, or begins now, and is not done.
+    pub fn contracting<S: Subject>(&self, subject: &S) -> Option<String> {
+        if self.stopped.is_some() {
+            return self.stopped.clone();
+        }
+        let contract = self.contract.as_ref()?;
+        let there = !matches!(contract.outcome, Outcome::Missing | Outcome::Complete);
+        let missing = contract.outcome == Outcome::Missing;
+        let begins = missing && (self.begun.is_some() || self.may_contract(contract));
+        version(subject).filter(|_| there || begins)
+    }
+
+    /// It is to be noted that the contraction begins; nobody but us will tell when it is.
+    pub fn is_to_be_noted<S: Subject>(&self, subject: &S) -> bool {
+        self.begun.is_none() && self.contracting(subject).is_some()
+    }
+
+    /// A Job that stays though it is not wanted as things are now.
+    pub fn stays<S: Subject>(&self, facts: &Facts, job: &Job) -> bool {
+        let of_setup = has_title(job, setup_title::<S>());
+        let mut last = S::DESCRIPTOR.contract.iter().take(1);
+        let of_schema = of_setup || last.any(|step| has_title(job, step.name));
+        // A step at work is not ended. The way back from an upgrade needs no step of the old
+        // version, which would not know the new schema: its Job stands for it.
+        build::runs_now(facts, job)
+            || (self.upgrade && of_setup && build::is_complete(job))
+            || (self.stopped.is_some() && of_schema)
     }
 
     /// What must be up in its new version before a process is changed.
@@ -286,6 +340,7 @@ impl Plan {
         let contract = self.contract.as_ref().map(|job| &job.outcome);
         let setup = self.setup.as_ref().map_or(&Outcome::Complete, |job| &job.outcome);
         match (setup, contract) {
+            _ if self.stopped.is_some() => UpgradePhase::Failed,
             _ if !self.upgrade => UpgradePhase::Idle,
             (setup, _) if failed(setup) => UpgradePhase::Failed,
             (Outcome::Complete, Some(contract)) if failed(contract) => UpgradePhase::Failed,

@@ -61,6 +61,9 @@ pub fn states<S: Subject>(
 
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.
 fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Plan, gate: &Gate) -> States {
+    if let (Some(_), Gate::Contracted(version)) = (&plan.setup, gate) {
+        return contracted(states, plan, version);
+    }
     let Some(job) = &plan.setup else {
         return if observed.object.databases().is_empty() {
             states
@@ -102,6 +105,22 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
             states.unmet(task.part, reason::WAITING, "waits for the database")
         }
         _ => outcome(states, task.part, task.step.name, job),
+    }
+}
+
+/// Another version than the spec names has begun to contract the schema. Nothing is done until a
+/// person decides.
+fn contracted(states: States, plan: &Plan, version: &str) -> States {
+    let text = format!(
+        "contract of {version} began; going back needs a restore of the database; set the image to {version}"
+    );
+    let states = states.unmet(DATABASE_READY, reason::FAILED, text);
+    match (&plan.task, &plan.setup) {
+        (Some(task), Some(job)) if job.outcome == Outcome::Complete => {
+            outcome(states, task.part, task.step.name, job)
+        }
+        (Some(task), _) => states.unmet(task.part, reason::WAITING, "waits for the database schema"),
+        (None, _) => states,
     }
 }
 
@@ -272,6 +291,10 @@ fn process<S: Subject>(
         Gate::Messaging => return waiting(states, "waits for the message bus"),
         Gate::Database => return waiting(states, "waits for the database"),
         Gate::Schema => return waiting(states, "waits for the database schema"),
+        Gate::Contracted(version) => {
+            let text = format!("stays as it is: the database schema is that of {version}");
+            return waiting(states, &text);
+        }
     }
     if let Some(before) = plan.waits_for(observed, process) {
         return waiting(states, &format!("waits until {before} is up"));

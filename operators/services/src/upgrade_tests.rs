@@ -1,9 +1,40 @@
 //! From one version to another, and back where that is possible.
 
-use c5c3_api::conditions::DATABASE_READY;
+use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
+use c5c3_api::openstack::Keystone;
+use c5c3_kit::{Controller, Observed};
 use serde_json::{Value, json};
 
+use crate::reconcile::Services;
 use crate::testing::*;
+
+type Seen = Observed<Services<Keystone>>;
+
+/// The status says that the contraction begins, and only then is it done.
+fn note_contraction(seen: &mut Seen) {
+    assert_eq!(job_names(seen), Vec::<String>::new(), "it is noted before");
+    let version = status(seen, "contracting");
+    assert_eq!(version, "29.1.0");
+    let report = Services::<Keystone>::report(seen, &applied(seen));
+    let shown = format!("{report:?}");
+    assert!(
+        shown.contains("again: Some(1s)"),
+        "our own note brings no pass: {shown}"
+    );
+    let noted = json!({"installedRelease": "28.1.0", "contracting": version});
+    seen.object.status = serde_json::from_value(noted).expect("a status");
+}
+
+/// Keystone goes from 28.1.0 to 29.1.0, and its contraction is there.
+fn contracting(condition: Option<&str>) -> Seen {
+    let mut seen = running();
+    seen.object.spec.common.image.tag = Some("29.1.0".into());
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    note_contraction(&mut seen);
+    take_job(&mut seen, "keystone-db-contract", condition);
+    seen
+}
 
 #[test]
 fn an_upgrade_expands_rolls_out_and_contracts() {
@@ -46,6 +77,7 @@ fn an_upgrade_expands_rolls_out_and_contracts() {
         )
     );
     seen.facts.pods.clear();
+    note_contraction(&mut seen);
     let contract = object(&seen, "Job").expect("wanted").to_string();
     assert!(contract.contains("--contract"), "{contract}");
     assert_eq!(status(&seen, "upgradePhase"), "Contracting");
@@ -106,5 +138,48 @@ fn what_others_do_to_a_pod_holds_no_upgrade() {
             contracts,
             "{text}"
         );
+    }
+}
+
+#[test]
+fn an_upgrade_that_began_to_contract_is_not_taken_back() {
+    let words =
+        "contract of 29.1.0 began; going back needs a restore of the database; set the image to 29.1.0";
+    for (condition, other) in [
+        (None, "28.1.0"),
+        (Some("Failed"), "28.1.0"),
+        (Some("Complete"), "28.1.0"),
+        (None, "30.0.0"),
+    ] {
+        let mut seen = contracting(condition);
+        seen.object.spec.common.image.tag = Some(other.into());
+        assert_eq!(
+            (job_names(&seen).len(), count(&seen, "Deployment")),
+            (0, 0),
+            "{other}"
+        );
+        assert_eq!(kept(&seen, "Job").len(), 3, "all stay, the last step among them");
+        assert_eq!(
+            (
+                status(&seen, "upgradePhase"),
+                status(&seen, "contracting"),
+                status(&seen, "installedRelease")
+            ),
+            (json!("Failed"), json!("29.1.0"), json!("28.1.0"))
+        );
+        assert_eq!(state(&seen, DATABASE_READY), ("Failed".into(), words.into()));
+        assert_eq!(
+            state(&seen, DEPLOYMENT_READY).1,
+            "stays as it is: the database schema is that of 29.1.0"
+        );
+        // Forward it goes on; a restored database is told of by a person, who clears the note.
+        seen.object.spec.common.image.tag = Some("29.1.0".into());
+        let done = condition == Some("Complete");
+        let expected = if done { Value::Null } else { json!("29.1.0") };
+        assert_eq!(status(&seen, "contracting"), expected);
+        seen.object.spec.common.image.tag = Some("28.1.0".into());
+        seen.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0"})).expect("a status");
+        assert_eq!(status(&seen, "contracting"), Value::Null);
+        assert_eq!(count(&seen, "Deployment"), 1);
     }
 }
