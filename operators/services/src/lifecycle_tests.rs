@@ -289,3 +289,47 @@ fn a_keystone_with_its_own_authority_is_trusted() {
         "{error}"
     );
 }
+
+/// Who applied these fields, as the server notes it; lists as wholes.
+fn fields(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    fields
+        .map(|(name, below)| (format!("f:{name}"), fields_below(below)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn fields_below(value: &Value) -> Value {
+    if value.is_object() {
+        fields(value)
+    } else {
+        json!({})
+    }
+}
+
+#[test]
+fn how_many_run_follows_the_spec_while_a_change_waits() {
+    let mut seen = running();
+    let applied = object(&seen, "Deployment").expect("wanted");
+    let live = seen.facts.deployments.get_mut("keystone").expect("there");
+    let ours = json!([{"manager": "keystone", "operation": "Apply", "apiVersion": "apps/v1",
+        "fieldsV1": {"f:spec": fields(&applied["spec"])}}]);
+    live.metadata.managed_fields = serde_json::from_value(ours).expect("fields");
+    // A default of the server's is not ours, and is left to it.
+    live.spec.progress_deadline_seconds = Some(600);
+    seen.object.spec.common.image.tag = Some("29.1.0".into());
+    assert_eq!(job_names(&seen).len(), 1, "the schema comes first");
+    assert_eq!(
+        (count(&seen, "Deployment"), kept(&seen, "Deployment").len()),
+        (0, 1)
+    );
+    seen.object.spec.replicas = 5;
+    let mut expected = applied;
+    expected["spec"]["replicas"] = 5.into();
+    assert_eq!(object(&seen, "Deployment"), Some(expected), "and nothing else");
+    // Where an autoscaler decides, the spec does not.
+    seen.object.spec.common.autoscaling =
+        serde_json::from_value(json!({"minReplicas": 1, "maxReplicas": 9, "targetCpuUtilization": 80})).ok();
+    assert!(seen.object.spec.common.autoscaling.is_some());
+    assert_eq!(count(&seen, "Deployment"), 0);
+}

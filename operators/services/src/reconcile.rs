@@ -182,8 +182,11 @@ impl<S: Subject> Controller for Services<S> {
             let live = facts.deployments.get(&name);
             if open && plan.waits_for(observed, process).is_none() {
                 wanted.push(build::deployment(subject, configuration, process, facts, live));
+            } else if let Some(resized) = live.and_then(|live| build::resized(subject, process, live)) {
+                wanted.push(resized);
             } else {
-                // What runs goes on as it is until all is there for the new state.
+                // What runs goes on as it is until all is there for the new state; how many run is
+                // nobody's business but the spec's.
                 kept.push(Kind::of::<Deployment>().named(namespace, &name));
             }
         }

@@ -22,4 +22,4 @@ pub use job::{
 pub use messaging::{messaging_objects, messaging_ready};
 pub use network::network_objects;
 pub use secrets::{hidden, mask};
-pub use workload::{claims, deployment, deployment_name, is_scaled};
+pub use workload::{claims, deployment, deployment_name, is_scaled, resized};
