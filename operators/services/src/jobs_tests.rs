@@ -75,6 +75,24 @@ fn a_job_without_a_node_says_so() {
     );
 }
 
+#[test]
+fn a_job_whose_pod_hangs_says_so() {
+    let mut seen = observed(keystone(), facts());
+    take_job(&mut seen, "keystone-db-sync", None);
+    for (since, expected) in [
+        (
+            "2026-01-01T11:59:00Z",
+            "db-sync waits: pod p has a node since 2026-01-01T11:59:00Z and does not start: its events tell more",
+        ),
+        ("2026-01-01T11:59:01Z", "db-sync runs"),
+    ] {
+        let mut pod = job_pod(&json!({}), &json!({}));
+        pod.status = serde_json::from_value(on_its_way(since, None)).ok();
+        seen.facts.pods = vec![pod];
+        assert_eq!(state(&seen, DATABASE_READY).1, expected);
+    }
+}
+
 /// The Job of that title is left to be pruned, and the next pass makes it.
 fn is_made_anew(seen: &Observed<Services<Keystone>>) -> bool {
     let name = seen.facts.jobs.keys().next_back().expect("a Job").clone();

@@ -51,6 +51,15 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
             json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]}),
             "; pod keystone-1 is not scheduled: 0/3 nodes",
         ),
+        (
+            on_its_way("2026-01-01T11:59:00Z", None),
+            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: its events tell more",
+        ),
+        (
+            on_its_way("2026-01-01T11:59:00Z", Some("no secret pass/word")),
+            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: no secret ***",
+        ),
+        (on_its_way("2026-01-01T11:59:01Z", None), ""),
     ];
     for (status, words) in cases {
         seen.facts.pods = vec![process_pod(&status)];
@@ -60,6 +69,20 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
             format!("2 of 3 replicas up, 3 with the current configuration{words}")
         );
     }
+}
+
+#[test]
+fn a_pod_that_hangs_is_looked_for_though_nothing_tells() {
+    let mut seen = running();
+    let again = |seen: &Observed<Services<Keystone>>| {
+        let report = Services::<Keystone>::report(seen, &applied(seen));
+        format!("{report:?}").contains("again: Some(30s)")
+    };
+    assert!(!again(&seen));
+    seen.facts.pods = vec![process_pod(&on_its_way("2026-01-01T11:59:30Z", None))];
+    assert!(again(&seen));
+    seen.now = "2026-01-01T12:00:30Z".parse().expect("a time");
+    assert!(!again(&seen), "it is named by now");
 }
 
 #[test]

@@ -92,7 +92,7 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let prepare = |steps: Steps<'_>| Prepared {
         name: steps.name(&names),
         job: steps.job(subject, &configuration),
-        outcome: steps.outcome(&names, facts, &configuration.hidden),
+        outcome: steps.outcome(&names, facts, &configuration.hidden, observed.now),
         outdated: steps.is_outdated(subject, &configuration, facts),
         steps: steps.steps,
     };
@@ -186,7 +186,7 @@ pub fn keyring<S: Subject>(
     let mut all = Vec::with_capacity(sets.len());
     for (index, set) in sets.iter().enumerate() {
         let migration = migration(&names, set, facts, observed.now)?;
-        let done = |steps: &Steps<'_>| steps.outcome(&names, facts, &[]) == Outcome::Complete;
+        let done = |steps: &Steps<'_>| steps.outcome(&names, facts, &[], observed.now) == Outcome::Complete;
         let free = migration.as_ref().is_none_or(|(steps, _)| done(steps));
         // Two key sets at the most, two random keys each.
         let random = [facts.random[index * 2 % 4], facts.random[(index * 2 + 1) % 4]];

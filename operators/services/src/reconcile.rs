@@ -251,7 +251,8 @@ impl<S: Subject> Controller for Services<S> {
         let noted = plan
             .is_to_be_noted(&observed.object)
             .then_some(observed.now + NOTED);
-        let others = coming.map(|migration| migration.from).chain(noted);
+        let hanging = build::next_hanging(&observed.facts, observed.now);
+        let others = coming.map(|migration| migration.from).chain(noted).chain(hanging);
         again(report, observed.now, plan.keys.iter(), others)
     }
 }

@@ -318,7 +318,7 @@ fn process<S: Subject>(
         let text = format!("{up} of {wanted} replicas up{unchecked}");
         return states.met(process.part, reason::READY, text);
     }
-    let why = blocked_pod(&observed.facts, process, &plan.configuration.hidden);
+    let why = blocked_pod(&observed.facts, process, &plan.configuration.hidden, observed.now);
     let text =
         format!("{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}");
     states.unmet(process.part, reason::PROGRESSING, text)

@@ -1,5 +1,6 @@
 //! Whether processes run as they should, and what keeps a pod from it.
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -108,7 +109,7 @@ fn is_of(pod: &Pod, process: &Process) -> bool {
 }
 
 /// The pod that says most about why a process is not up, in words that follow others.
-pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String]) -> String {
+pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String], now: Timestamp) -> String {
     let pods = facts.pods.iter().filter(|pod| is_of(pod, process));
     let pods: Vec<&Pod> = pods
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())
@@ -116,6 +117,7 @@ pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String]) -> Strin
     let first = |why: fn(&Pod) -> Option<String>| pods.iter().find_map(|pod| why(pod));
     let words = first(fails)
         .or_else(|| first(build::unplaced))
+        .or_else(|| pods.iter().find_map(|pod| build::hanging(pod, now)))
         .or_else(|| first(unready));
     words
         .map(|words| format!("; {}", build::mask(&words, hidden)))

@@ -282,6 +282,15 @@ pub fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
         .collect()
 }
 
+/// The status of a pod whose container is being made.
+pub fn on_its_way(since: &str, message: Option<&str>) -> Value {
+    let waiting = json!({"reason": "ContainerCreating", "message": message});
+    json!({"phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}],
+        "containerStatuses": [{"name": "api", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": waiting}}]})
+}
+
 pub fn process_pod(status: &Value) -> Pod {
     serde_json::from_value(json!({
         "metadata": {"name": "keystone-1", "labels": {"app.kubernetes.io/component": "api"}},

@@ -1,10 +1,12 @@
 //! Steps that run to their end, and what became of them.
 
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use super::hanging::hanging;
 use super::secrets::{self, mask, variable};
 use super::{Configuration, database_ready, pod};
 use crate::config;
@@ -184,10 +186,16 @@ impl<'a> Steps<'a> {
     }
 
     /// How it stands; secrets in its last words are masked.
-    pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &[String]) -> Outcome {
-        match facts.jobs.get(&self.name(names)) {
-            Some(job) => self.outcome_of(job, facts, hidden),
-            None => Outcome::Missing,
+    pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &[String], now: Timestamp) -> Outcome {
+        let Some(job) = facts.jobs.get(&self.name(names)) else {
+            return Outcome::Missing;
+        };
+        let hangs = || newest_pod(facts, job).and_then(|pod| hanging(pod, now));
+        match self.outcome_of(job, facts, hidden) {
+            Outcome::Running => {
+                hangs().map_or(Outcome::Running, |words| Outcome::Waiting(mask(&words, hidden)))
+            }
+            other => other,
         }
     }
 
@@ -225,7 +233,7 @@ impl<'a> Steps<'a> {
 pub enum Outcome {
     Missing,
     Running,
-    /// No node takes its pod; the words say why.
+    /// No node takes its pod, or the pod hangs there; the words say why.
     Waiting(String),
     Complete,
     /// The step with this number, from 0.

@@ -3,6 +3,7 @@
 mod cache;
 mod configuration;
 mod database;
+mod hanging;
 mod job;
 mod messaging;
 mod network;
@@ -15,6 +16,7 @@ mod workload;
 pub use cache::Servers;
 pub use configuration::{Configuration, configuration, options};
 pub use database::{Account, database_objects, database_ready};
+pub use hanging::{hanging, next_hanging};
 pub use job::{
     Outcome, Steps, has_failed, is_complete, last_words, not_starting, orphan_at_work, runs_now, setup_title,
     statuses, unplaced,
