@@ -104,6 +104,23 @@ fn what_is_stored_is_encrypted_anew_when_no_pod_uses_the_key_before() {
 }
 
 #[test]
+fn keys_that_go_before_an_expired_token_may_be_asked_for_are_told_of() {
+    let mut seen = running();
+    let words = |seen: &Observed<Services<Keystone>>| state(seen, service::FERNET_KEYS_READY);
+    assert!(!words(&seen).1.contains("allow_expired_window"), "a week each");
+    seen.object.spec.fernet.rotation_schedule = "0 0 * * *".into();
+    let (reason, message) = words(&seen);
+    assert_eq!(reason, "Ready", "a warning, no more");
+    assert!(
+        message.contains("for 172800 s more ([token] allow_expired_window)"),
+        "{message}"
+    );
+    seen.object.spec.common.extra_config =
+        serde_json::from_value(json!({"token": {"allow_expired_window": "7200"}})).expect("options");
+    assert!(!words(&seen).1.contains("allow_expired_window"));
+}
+
+#[test]
 fn keys_are_rotated_while_another_input_is_wrong() {
     let mut seen = running();
     seen.object.spec.federation.enabled = true;

@@ -167,7 +167,9 @@ fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> St
 }
 
 fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migration>) -> States {
-    let text = format!("{} keys, next rotation {}", keys.count, keys.next);
+    let warning = keys.warning.as_ref().map(|text| format!("; {text}"));
+    let warning = warning.unwrap_or_default();
+    let text = format!("{} keys, next rotation {}{warning}", keys.count, keys.next);
     match migration {
         None => states.met(keys.part, reason::READY, text),
         Some(Migration { job, from, .. }) => match &job.outcome {
