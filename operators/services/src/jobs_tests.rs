@@ -1,6 +1,6 @@
 //! Jobs: what they wait for, what ends them, and when they are made anew.
 
-use c5c3_api::conditions::DATABASE_READY;
+use c5c3_api::conditions::{DATABASE_READY, service};
 use c5c3_api::openstack::Keystone;
 use c5c3_kit::Observed;
 use serde_json::json;
@@ -184,6 +184,57 @@ fn a_job_of_a_database_of_others_gets_its_new_password() {
     take_job(&mut seen, "keystone-db-sync", Some("Complete"));
     let name = seen.facts.jobs.keys().find(|name| name.contains("migrate"));
     assert!(!kept(&seen, "Job").contains(name.expect("there")));
+}
+
+#[test]
+fn a_new_admin_password_leaves_the_schema_alone() {
+    let mut seen = running();
+    let old = seen.facts.jobs.keys().next().expect("a Job").clone();
+    let password = secret(&[("password", "another")]);
+    seen.facts.secrets.insert("admin".to_owned(), password);
+    let job = object(&seen, "Job").expect("wanted").to_string();
+    assert!(
+        job.contains("bootstrap") && !job.contains(r#""db_sync""#),
+        "{job}"
+    );
+    let states = |seen: &Observed<Services<Keystone>>| {
+        [DATABASE_READY, service::BOOTSTRAP_READY].map(|part| state(seen, part).1)
+    };
+    assert_eq!(states(&seen), ["db-sync done", "bootstrap starts"]);
+    take_job(&mut seen, "keystone-db-sync", None);
+    assert_eq!(job_names(&seen), Vec::<String>::new(), "once");
+    assert!(
+        kept(&seen, "Job").contains(&old),
+        "it tells that the schema is there"
+    );
+    seen.facts.pods = vec![job_pod(
+        &json!({"terminated": {"exitCode": 1, "message": "no"}}),
+        &json!({}),
+    )];
+    assert_eq!(
+        states(&seen),
+        ["db-sync done", "bootstrap failed: no; it is tried again"]
+    );
+    // The next one speaks for the schema too, whoever asks.
+    let name = kept(&seen, "Job").into_iter().find(|name| *name != old);
+    let made = seen.facts.jobs.get_mut(&name.expect("there")).expect("there");
+    made.status =
+        serde_json::from_value(json!({"conditions": [{"type": "Complete", "status": "True"}]})).ok();
+    seen.facts.pods.clear();
+    assert!(!kept(&seen, "Job").contains(&old));
+    assert_eq!(states(&seen), ["db-sync done", "bootstrap done"]);
+    seen.facts.jobs.remove(&old);
+    seen.object.spec.bootstrap.region = "Two".into();
+    assert!(
+        !object(&seen, "Job")
+            .expect("wanted")
+            .to_string()
+            .contains(r#""db_sync""#)
+    );
+    // Another database has no schema yet.
+    seen.object.spec.database.database = "another".into();
+    let job = object(&seen, "Job").expect("wanted").to_string();
+    assert!(job.contains(r#""db_sync""#), "{job}");
 }
 
 #[test]

@@ -55,6 +55,8 @@ pub struct Prepared {
     pub outcome: Outcome,
     /// It was made of something else and is at nothing: it is made anew.
     pub outdated: bool,
+    /// The Job by which the schema was made already: this one leaves it alone.
+    pub made_by: Option<String>,
 }
 
 /// Re-encryption after a rotation.
@@ -94,6 +96,7 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         job: steps.job(subject, &configuration),
         outcome: steps.outcome(&names, facts, &configuration.hidden, observed.now),
         outdated: steps.is_outdated(subject, &configuration, facts),
+        made_by: steps.schema.and_then(|schema| schema.made_by),
         steps: steps.steps,
     };
 
@@ -219,6 +222,7 @@ fn migration(
         // The mounted Secret may be older than the rotation.
         wait_for: Some(format!("{}/{}", set.path, mark.primary)),
         inputs: vec![mark.primary.to_string(), mark.at],
+        schema: None,
     };
     Ok(Some((steps, mark.settled)))
 }
@@ -317,7 +321,9 @@ impl Plan {
         let of_schema = of_setup || last.any(|step| has_title(job, step.name));
         // A step at work is not ended. The way back from an upgrade needs no step of the old
         // version, which would not know the new schema: its Job stands for it.
+        let made_by = self.setup.as_ref().and_then(|setup| setup.made_by.as_ref());
         build::runs_now(facts, job)
+            || (made_by == Some(&job.name_any()) && !self.is_set_up())
             || (self.upgrade && of_setup && build::is_complete(job))
             || (self.stopped.is_some() && of_schema)
     }

@@ -71,8 +71,11 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
             database(states, plan, gate)
         };
     };
-    let steps = &job.steps[..job.steps.len() - usize::from(plan.task.is_some())];
+    let mut steps = &job.steps[..job.steps.len() - usize::from(plan.task.is_some())];
     let schema = steps.len();
+    if job.made_by.is_some() {
+        steps = S::DESCRIPTOR.schema;
+    }
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
     let names = names.join(", ");
     let states = match (gate, &plan.database) {
@@ -87,6 +90,7 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
                 states.unmet(DATABASE_READY, reason::WAITING, text)
             }
             Outcome::Complete => contract(states, plan, &names),
+            _ if job.made_by.is_some() => contract(states, plan, &names),
             Outcome::Failed { step, .. } if *step >= schema => {
                 states.met(DATABASE_READY, reason::SUCCEEDED, format!("{names} done"))
             }

@@ -7,13 +7,12 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::hanging::hanging;
-use super::secrets::{self, mask, variable};
-use super::{Configuration, database_ready, pod};
+use super::secrets::{mask, variable};
+use super::{Configuration, pod};
 use crate::config;
 use crate::descriptor::Step;
-use crate::error::Error;
 use crate::facts::Facts;
-use crate::names::{Names, POD};
+use crate::names::{Names, POD, SCHEMA};
 use crate::subject::{Subject, Task};
 
 /// Steps that one Job runs, in order, and what decides whether they must run again.
@@ -33,71 +32,19 @@ pub struct Steps<'a> {
     pub wait_for: Option<String>,
     /// Other inputs make another Job.
     pub inputs: Vec<String>,
+    pub schema: Option<Schema>,
 }
 
-impl<'a> Steps<'a> {
-    /// The schema and what follows it: one Job, one Python process for all. None when there is neither.
-    pub fn setup<S: Subject>(
-        subject: &S,
-        configuration: &Configuration,
-        task: Option<&'a Task>,
-        facts: &Facts,
-        upgrade: bool,
-    ) -> Result<Option<Self>, Error> {
-        if S::DESCRIPTOR.schema.is_empty() && task.is_none() {
-            return Ok(None);
-        }
-        let mut inputs = vec![
-            subject.common().image.reference(),
-            configuration.database_hash.clone(),
-        ];
-        if let Some(task) = task {
-            inputs.extend(
-                task.environment
-                    .iter()
-                    .map(|(name, value)| format!("{name}={value}")),
-            );
-            for (name, secret, key) in &task.secrets {
-                let value = secrets::value(facts, secret, key)?;
-                inputs.push(config::hash(&[name, &value]));
-            }
-        }
-        let (schema, expand) = (S::DESCRIPTOR.schema, S::DESCRIPTOR.expand);
-        let with_task = |steps: &[Step]| steps.iter().copied().chain(task.map(|task| task.step)).collect();
-        Ok(Some(Steps {
-            title: setup_title::<S>(),
-            steps: with_task(if upgrade && !expand.is_empty() {
-                expand
-            } else {
-                schema
-            }),
-            named_by: with_task(schema),
-            task,
-            arguments: Vec::new(),
-            patience: database_ready(subject, facts).is_err().then_some(120),
-            wait_for: None,
-            inputs,
-        }))
-    }
+/// The database schema that a Job stands for when it is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    /// Another schema has another mark.
+    pub mark: String,
+    /// The Job that has made it already.
+    pub made_by: Option<String>,
+}
 
-    /// What waits until no pod of the old version is left.
-    pub fn contract<S: Subject>(subject: &S, configuration: &Configuration) -> Option<Self> {
-        let steps = S::DESCRIPTOR.contract.to_vec();
-        Some(Steps {
-            title: steps.first()?.name,
-            named_by: steps.clone(),
-            steps,
-            task: None,
-            arguments: Vec::new(),
-            patience: None,
-            wait_for: None,
-            inputs: vec![
-                subject.common().image.reference(),
-                configuration.database_hash.clone(),
-            ],
-        })
-    }
-
+impl Steps<'_> {
     /// The Job's name says what it does and with what.
     pub fn name(&self, names: &Names) -> String {
         let commands = json!(self.named_by.iter().map(|step| step.command).collect::<Vec<_>>());
@@ -111,6 +58,9 @@ impl<'a> Steps<'a> {
         spec["restartPolicy"] = "OnFailure".into();
         let mut metadata = names.metadata(&self.name(&names));
         metadata["annotations"] = json!({POD: self.content(subject, configuration)});
+        if let Some(schema) = &self.schema {
+            metadata["annotations"][SCHEMA] = schema.mark.clone().into();
+        }
         json!({
             "apiVersion": "batch/v1", "kind": "Job",
             "metadata": metadata,
@@ -247,11 +197,6 @@ pub enum Outcome {
 struct Trouble {
     step: usize,
     words: String,
-}
-
-/// Names the Job that brings the database into shape.
-pub fn setup_title<S: Subject>() -> &'static str {
-    S::DESCRIPTOR.schema.first().map_or("setup", |step| step.name)
 }
 
 fn holds(job: &Job, condition: &str) -> bool {
