@@ -21,6 +21,9 @@ pub const SCHEMA: &str = "c5c3.io/schema";
 /// What the pod of a Job is made of.
 pub const POD: &str = "c5c3.io/pod";
 
+/// Suffix of the Secret whose key goes into names that follow from secrets.
+pub const NAMING: &str = "naming-key";
+
 /// A label of a Job's pods holds the Job's name.
 const LONGEST: usize = 63;
 /// Longest that is put behind the name: `-credential-migrate-` and ten digits.

@@ -197,8 +197,11 @@ impl<S: Subject> Controller for Services<S> {
             kept.extend(run.kept.iter().cloned());
         }
         let claims = build::claims(subject, facts)?.into_iter();
-        let wanted = claims
-            .map(|claim| Wanted::raw(claim).lasting())
+        // First: what follows is named by it.
+        let named = !facts::secret_names(subject).is_empty();
+        let naming = named.then(|| Wanted::raw(build::naming_key(&plan.names, facts)));
+        let wanted = (naming.into_iter())
+            .chain(claims.map(|claim| Wanted::raw(claim).lasting()))
             .chain(plan.keys.iter().map(|keys| Wanted::raw(keys.secret.clone())))
             .chain(wanted.into_iter().map(Wanted::raw));
         Ok(kept.into_iter().fold(Decision::want(wanted), Decision::keep))

@@ -116,6 +116,7 @@ pub fn facts() -> Facts {
             serde_json::from_value(json!({"metadata": {"name": "memcached"}, "spec": {}}))
                 .expect("a Memcached"),
         )]),
+        naming: "naming".to_owned(),
         random: [[1; 32], [2; 32], [3; 32], [4; 32]],
         ..Facts::default()
     }

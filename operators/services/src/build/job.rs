@@ -245,7 +245,7 @@ pub fn orphan_at_work<'a>(
         .iter()
         .filter(ours)
         .filter(|pod| statuses(pod).any(is_running));
-    let owners = at_work.flat_map(|pod| pod.owner_references());
+    let owners = at_work.flat_map(ResourceExt::owner_references);
     let owner = owners
         .filter(|owner| owner.kind == "Job")
         .find(|owner| !known(&owner.uid));

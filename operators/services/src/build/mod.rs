@@ -15,7 +15,7 @@ mod uwsgi;
 mod workload;
 
 pub use cache::Servers;
-pub use configuration::{Configuration, configuration, options};
+pub use configuration::{Configuration, configuration, naming_key, options};
 pub use database::{Account, database_objects, database_ready};
 pub use hanging::{hanging, next_hanging};
 pub use job::{

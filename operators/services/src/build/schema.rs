@@ -37,7 +37,7 @@ impl<'a> Steps<'a> {
             );
             for (name, secret, key) in &task.secrets {
                 let value = secrets::value(facts, secret, key)?;
-                inputs.push(config::hash(&[name, &value]));
+                inputs.push(config::hash(&[&facts.naming, name, &value]));
             }
         }
         let (schema, expand) = (S::DESCRIPTOR.schema, S::DESCRIPTOR.expand);
