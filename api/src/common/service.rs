@@ -168,6 +168,8 @@ pub struct ServiceStatus {
     pub observed_generation: Option<i64>,
     /// Version of the service whose database schema is in place.
     pub installed_release: Option<String>,
+    /// Version whose last schema steps have begun: until they are done no other version can run.
+    pub contracting: Option<String>,
     /// Step of a running upgrade.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upgrade_phase: UpgradePhase,

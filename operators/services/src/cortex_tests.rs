@@ -114,7 +114,11 @@ fn its_file_is_yaml_and_has_only_its_own_options() {
 fn without_a_database_it_needs_none_and_no_step() {
     let mut seen = cortex(None);
     assert_eq!((count(&seen, "Job"), count(&seen, "Database")), (0, 0));
-    assert_eq!(count(&seen, "Secret"), 1, "that of its credentials");
+    assert_eq!(
+        count(&seen, "Secret"),
+        2,
+        "that of its credentials, and the key of its name"
+    );
     assert_eq!(state(&seen, DATABASE_READY).0, "NotRequired");
     assert_eq!(status(&seen, "installedRelease"), Value::Null);
     take_deployments(&mut seen);

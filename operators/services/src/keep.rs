@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use c5c3_api::foreign::mariadb;
 use c5c3_kit::{Kind, Reference};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodSpec, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, Secret};
 
 use crate::facts::Facts;
 use crate::plan::Plan;
+use crate::rollout::has_ended;
 
 /// So many of a kind are kept: the current one and those before it.
 const KEPT: usize = 3;
@@ -62,11 +63,7 @@ pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
 pub fn earlier_accounts(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     let current = plan.configuration.connections_name();
     let prefix = plan.names.suffixed("connections-");
-    let ended = |pod: &&Pod| {
-        let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        matches!(phase, Some("Succeeded" | "Failed"))
-    };
-    let running = facts.pods.iter().filter(|pod| !ended(pod));
+    let running = facts.pods.iter().filter(|pod| !has_ended(pod));
     let mut read = running.filter_map(|pod| pod.spec.as_ref()).flat_map(read_by);
     if plan.rolled_out && !read.any(|name| name.starts_with(&prefix) && Some(name) != current) {
         return Vec::new();

@@ -29,6 +29,8 @@ mod cinder_tests;
 #[cfg(test)]
 mod cortex_tests;
 #[cfg(test)]
+mod jobs_tests;
+#[cfg(test)]
 mod lifecycle_tests;
 #[cfg(test)]
 mod nova_tests;
@@ -38,6 +40,8 @@ mod rendered_tests;
 mod tempest_tests;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod upgrade_tests;
 
 pub use error::Error;
 pub use kinds::{glance, keystone, placement};

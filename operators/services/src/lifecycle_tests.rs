@@ -1,107 +1,15 @@
-//! What happens to something that runs: Jobs, rollouts, upgrades, keys.
+//! What happens to something that runs: rollouts, keys, configurations, accounts.
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, service};
 use c5c3_api::foreign::mariadb;
 use c5c3_api::openstack::{Glance, Keystone};
 use c5c3_kit::owned::Owned;
 use c5c3_kit::{Controller, Fault, Kind, Observed};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::{Value, json};
 
 use crate::reconcile::Services;
 use crate::testing::*;
-
-/// A Keystone that is up and has said so.
-fn running() -> Observed<Services<Keystone>> {
-    let mut seen = observed(keystone(), facts());
-    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
-    take_keys(&mut seen);
-    take_deployments(&mut seen);
-    seen.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0"})).expect("a status");
-    seen
-}
-
-fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
-    let jobs = objects(seen).into_iter().filter(|object| object["kind"] == "Job");
-    jobs.map(|job| job["metadata"]["name"].as_str().expect("a name").to_owned())
-        .collect()
-}
-
-fn process_pod(status: &Value) -> Pod {
-    serde_json::from_value(json!({
-        "metadata": {"name": "keystone-1", "labels": {"app.kubernetes.io/component": "api"}},
-        "spec": {"containers": [{"name": "api", "image": "ghcr.io/c5c3/keystone:28.1.0"}]},
-        "status": status,
-    }))
-    .expect("a Pod")
-}
-
-#[test]
-fn a_job_outlives_a_database_that_is_away() {
-    for condition in [None, Some("Complete")] {
-        let mut seen = observed(keystone(), facts());
-        take_job(&mut seen, "keystone-db-sync", condition);
-        seen.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0"})).expect("a status");
-        let down = json!({"metadata": {"name": "mariadb"}, "spec": {},
-            "status": {"conditions": [{"type": "Ready", "status": "False", "message": "down"}]}});
-        seen.facts
-            .databases
-            .insert("mariadb".into(), serde_json::from_value(down).expect("a MariaDB"));
-        let job = seen.facts.jobs.keys().next().expect("a Job").clone();
-        assert_eq!((kept(&seen, "Job"), job_names(&seen)), (vec![job], vec![]));
-        // Another one is not started meanwhile.
-        seen.object.spec.common.image.tag = Some("28.1.0-p1".into());
-        assert_eq!(job_names(&seen), Vec::<String>::new());
-    }
-}
-
-#[test]
-fn a_step_at_work_is_ended_by_nobody_and_one_that_never_started_is() {
-    let mut seen = observed(keystone(), facts());
-    take_job(&mut seen, "keystone-db-sync", None);
-    let old = seen.facts.jobs.keys().next().expect("a Job").clone();
-    seen.facts.pods = vec![job_pod(
-        &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}),
-        &json!({}),
-    )];
-    seen.object.spec.common.image.tag = Some("29.1.0".into());
-    assert_eq!(
-        (kept(&seen, "Job"), job_names(&seen)),
-        (vec![old.clone()], vec![])
-    );
-    assert_eq!(
-        state(&seen, DATABASE_READY),
-        (
-            "Waiting".into(),
-            format!("db-sync waits until Job {old}, which is at work, has ended")
-        )
-    );
-    // An image that is missing, and a try that failed and is repeated for ever, hold nobody.
-    let pulling = json!({"waiting": {"reason": "ImagePullBackOff"}});
-    let failed = json!({"terminated": {"exitCode": 1}});
-    for (now, last) in [(&pulling, &json!({})), (&pulling, &failed)] {
-        seen.facts.pods = vec![job_pod(now, last)];
-        assert_eq!(kept(&seen, "Job"), Vec::<String>::new());
-        assert_eq!(job_names(&seen).len(), 1, "the next one starts");
-    }
-}
-
-#[test]
-fn a_job_without_a_node_says_so() {
-    let mut seen = observed(keystone(), facts());
-    take_job(&mut seen, "keystone-db-sync", None);
-    let mut pod = job_pod(&json!({}), &json!({}));
-    let unplaced = json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes: too little memory"}]});
-    pod.status = serde_json::from_value(unplaced).ok();
-    seen.facts.pods = vec![pod];
-    assert_eq!(
-        state(&seen, DATABASE_READY),
-        (
-            "Waiting".into(),
-            "db-sync waits: pod p is not scheduled: 0/1 nodes: too little memory".into()
-        )
-    );
-}
 
 #[test]
 fn ready_is_of_what_was_applied_and_not_of_what_was_there() {
@@ -143,6 +51,15 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
             json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]}),
             "; pod keystone-1 is not scheduled: 0/3 nodes",
         ),
+        (
+            on_its_way("2026-01-01T11:59:00Z", None),
+            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: its events tell more",
+        ),
+        (
+            on_its_way("2026-01-01T11:59:00Z", Some("no secret pass/word")),
+            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: no secret ***",
+        ),
+        (on_its_way("2026-01-01T11:59:01Z", None), ""),
     ];
     for (status, words) in cases {
         seen.facts.pods = vec![process_pod(&status)];
@@ -155,57 +72,17 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
 }
 
 #[test]
-fn an_upgrade_expands_rolls_out_and_contracts() {
+fn a_pod_that_hangs_is_looked_for_though_nothing_tells() {
     let mut seen = running();
-    let before = seen.facts.jobs.keys().next().expect("a Job").clone();
-    seen.object.spec.common.image.tag = Some("29.1.0".into());
-    let expand = object(&seen, "Job").expect("wanted");
-    let text = expand.to_string();
-    assert!(
-        text.contains("--expand") && text.contains("--migrate") && !text.contains("--contract"),
-        "{text}"
-    );
-    assert_eq!(status(&seen, "upgradePhase"), "Expanding");
-    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
-    assert!(kept(&seen, "Job").contains(&before), "the way back needs no step");
-    assert_eq!(
-        (
-            status(&seen, "upgradePhase"),
-            status(&seen, "installedRelease"),
-            job_names(&seen).len()
-        ),
-        (json!("RollingOut"), json!("28.1.0"), 0)
-    );
-    take_deployments(&mut seen);
-    seen.facts.pods = vec![process_pod(&json!({}))];
-    assert_eq!(
-        job_names(&seen).len(),
-        0,
-        "a pod of the old version is on its way out"
-    );
-    seen.facts.pods.clear();
-    let contract = object(&seen, "Job").expect("wanted").to_string();
-    assert!(contract.contains("--contract"), "{contract}");
-    assert_eq!(status(&seen, "upgradePhase"), "Contracting");
-    assert_eq!(state(&seen, DATABASE_READY).1, "db-contract starts");
-    take_job(&mut seen, "keystone-db-contract", Some("Complete"));
-    assert_eq!(
-        (status(&seen, "upgradePhase"), status(&seen, "installedRelease")),
-        (Value::Null, json!("29.1.0"))
-    );
-    seen.object.status = serde_json::from_value(json!({"installedRelease": "29.1.0"})).expect("a status");
-    assert_eq!(job_names(&seen).len(), 0, "nothing is left to do");
-    assert_eq!(state(&seen, DATABASE_READY).1, "db-sync done");
-}
-
-#[test]
-fn an_upgrade_that_was_not_contracted_can_be_taken_back() {
-    let mut seen = running();
-    seen.object.spec.common.image.tag = Some("29.1.0".into());
-    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
-    seen.object.spec.common.image.tag = Some("28.1.0".into());
-    assert_eq!((job_names(&seen).len(), count(&seen, "Deployment")), (0, 1));
-    assert_eq!(status(&seen, "upgradePhase"), Value::Null);
+    let again = |seen: &Observed<Services<Keystone>>| {
+        let report = Services::<Keystone>::report(seen, &applied(seen));
+        format!("{report:?}").contains("again: Some(30s)")
+    };
+    assert!(!again(&seen));
+    seen.facts.pods = vec![process_pod(&on_its_way("2026-01-01T11:59:30Z", None))];
+    assert!(again(&seen));
+    seen.now = "2026-01-01T12:00:30Z".parse().expect("a time");
+    assert!(!again(&seen), "it is named by now");
 }
 
 #[test]
@@ -224,6 +101,23 @@ fn what_is_stored_is_encrypted_anew_when_no_pod_uses_the_key_before() {
     );
     seen.now = "2026-01-01T12:00:01Z".parse().expect("a time");
     assert!(job_names(&seen)[0].starts_with("keystone-credential-migrate-"));
+}
+
+#[test]
+fn keys_that_go_before_an_expired_token_may_be_asked_for_are_told_of() {
+    let mut seen = running();
+    let words = |seen: &Observed<Services<Keystone>>| state(seen, service::FERNET_KEYS_READY);
+    assert!(!words(&seen).1.contains("allow_expired_window"), "a week each");
+    seen.object.spec.fernet.rotation_schedule = "0 0 * * *".into();
+    let (reason, message) = words(&seen);
+    assert_eq!(reason, "Ready", "a warning, no more");
+    assert!(
+        message.contains("for 172800 s more ([token] allow_expired_window)"),
+        "{message}"
+    );
+    seen.object.spec.common.extra_config =
+        serde_json::from_value(json!({"token": {"allow_expired_window": "7200"}})).expect("options");
+    assert!(!words(&seen).1.contains("allow_expired_window"));
 }
 
 #[test]
@@ -434,4 +328,48 @@ fn a_keystone_with_its_own_authority_is_trusted() {
         error.contains("Secret keystone-ca has no certificate in cacert"),
         "{error}"
     );
+}
+
+/// Who applied these fields, as the server notes it; lists as wholes.
+fn fields(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    fields
+        .map(|(name, below)| (format!("f:{name}"), fields_below(below)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+fn fields_below(value: &Value) -> Value {
+    if value.is_object() {
+        fields(value)
+    } else {
+        json!({})
+    }
+}
+
+#[test]
+fn how_many_run_follows_the_spec_while_a_change_waits() {
+    let mut seen = running();
+    let applied = object(&seen, "Deployment").expect("wanted");
+    let live = seen.facts.deployments.get_mut("keystone").expect("there");
+    let ours = json!([{"manager": "keystone", "operation": "Apply", "apiVersion": "apps/v1",
+        "fieldsV1": {"f:spec": fields(&applied["spec"])}}]);
+    live.metadata.managed_fields = serde_json::from_value(ours).expect("fields");
+    // A default of the server's is not ours, and is left to it.
+    live.spec.progress_deadline_seconds = Some(600);
+    seen.object.spec.common.image.tag = Some("29.1.0".into());
+    assert_eq!(job_names(&seen).len(), 1, "the schema comes first");
+    assert_eq!(
+        (count(&seen, "Deployment"), kept(&seen, "Deployment").len()),
+        (0, 1)
+    );
+    seen.object.spec.replicas = 5;
+    let mut expected = applied;
+    expected["spec"]["replicas"] = 5.into();
+    assert_eq!(object(&seen, "Deployment"), Some(expected), "and nothing else");
+    // Where an autoscaler decides, the spec does not.
+    seen.object.spec.common.autoscaling =
+        serde_json::from_value(json!({"minReplicas": 1, "maxReplicas": 9, "targetCpuUtilization": 80})).ok();
+    assert!(seen.object.spec.common.autoscaling.is_some());
+    assert_eq!(count(&seen, "Deployment"), 0);
 }

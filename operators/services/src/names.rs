@@ -13,6 +13,16 @@ pub const ROTATED: &str = "c5c3.io/rotated-at";
 pub const STAGED: &str = "c5c3.io/staged-at";
 /// The configuration that a pod runs with.
 pub const CONFIG: &str = "c5c3.io/config";
+/// The image of a process as the spec names it. On its way to a node others may write another name
+/// for the same image, or put containers beside ours.
+pub const IMAGE: &str = "c5c3.io/image";
+/// The database schema that is there when a Job is complete.
+pub const SCHEMA: &str = "c5c3.io/schema";
+/// What the pod of a Job is made of.
+pub const POD: &str = "c5c3.io/pod";
+
+/// Suffix of the Secret whose key goes into names that follow from secrets.
+pub const NAMING: &str = "naming-key";
 
 /// A label of a Job's pods holds the Job's name.
 const LONGEST: usize = 63;

@@ -240,6 +240,8 @@ fn data_is_migrated_when_all_run_the_new_version() {
         (0, json!("RollingOut"))
     );
     take_deployments(&mut seen);
+    let noted = json!({"installedRelease": "31.0.0", "contracting": status(&seen, "contracting")});
+    seen.object.status = serde_json::from_value(noted).expect("a status");
     let job = object(&seen, "Job").expect("wanted").to_string();
     assert!(job.contains("online_data_migrations"), "{job}");
     take_job(&mut seen, "nova-data-migrations", Some("Complete"));

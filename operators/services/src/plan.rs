@@ -4,6 +4,7 @@ use c5c3_api::common::UpgradePhase;
 use c5c3_kit::Observed;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use kube::ResourceExt;
 
 use crate::build::{self, Configuration, Outcome, Steps, setup_title};
 use crate::descriptor::{Process, Step};
@@ -38,6 +39,12 @@ pub struct Plan {
     pub upgrade: bool,
     /// Every process runs as it should, and no pod of the version before is left.
     pub rolled_out: bool,
+    /// A pod that may still do something with another image.
+    pub left_over: Option<String>,
+    /// The version whose contraction has begun, as the status has it.
+    begun: Option<String>,
+    /// The same, when the spec names another one: the schema is no longer that of the version before.
+    pub stopped: Option<String>,
 }
 
 /// A Job and how it stands.
@@ -46,6 +53,10 @@ pub struct Prepared {
     pub job: serde_json::Value,
     pub steps: Vec<Step>,
     pub outcome: Outcome,
+    /// It was made of something else and is at nothing: it is made anew.
+    pub outdated: bool,
+    /// The Job by which the schema was made already: this one leaves it alone.
+    pub made_by: Option<String>,
 }
 
 /// Re-encryption after a rotation.
@@ -70,6 +81,8 @@ pub enum Gate {
     /// A service that makes its own schema waits for the database itself.
     Database,
     Schema,
+    /// The schema is being contracted for another version than the spec names.
+    Contracted(String),
 }
 
 pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error> {
@@ -81,7 +94,9 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let prepare = |steps: Steps<'_>| Prepared {
         name: steps.name(&names),
         job: steps.job(subject, &configuration),
-        outcome: steps.outcome(&names, facts, &configuration.hidden),
+        outcome: steps.outcome(&names, facts, &configuration.hidden, observed.now),
+        outdated: steps.is_outdated(subject, &configuration, facts),
+        made_by: steps.schema.and_then(|schema| schema.made_by),
         steps: steps.steps,
     };
 
@@ -98,6 +113,10 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let status = subject.service_status();
     let installed = status.and_then(|status| status.installed_release.as_deref());
     let upgrade = installed.is_some() && installed != version(subject).as_deref();
+    let begun = status.and_then(|status| status.contracting.clone());
+    let stopped = begun
+        .clone()
+        .filter(|begun| version(subject).as_ref() != Some(begun));
     let setup = Steps::setup(subject, &configuration, task.as_ref(), facts, upgrade)?;
     let setup = setup.map(prepare);
     let contract = Steps::contract(subject, &configuration).filter(|_| upgrade);
@@ -116,6 +135,8 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         let ours = titles.iter().flatten().any(|title| has_title(job, title));
         ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
     });
+    let busy = busy.map(|(name, _)| name.clone());
+    let busy = busy.or_else(|| build::orphan_at_work(facts, titles.iter().flatten()));
     let ever = facts
         .jobs
         .values()
@@ -127,9 +148,12 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         recurring: recurring::plan(observed, &configuration),
         database: build::database_ready(subject, facts),
         messaging: build::messaging_ready(subject, facts),
-        busy: busy.map(|(name, _)| name.clone()),
+        busy,
         rolled_out: rollout::everywhere(subject, facts, &configuration),
+        left_over: rollout::left_over(subject, facts).map(ResourceExt::name_any),
         upgrade,
+        begun,
+        stopped,
         names,
         configuration,
         keys,
@@ -165,7 +189,7 @@ pub fn keyring<S: Subject>(
     let mut all = Vec::with_capacity(sets.len());
     for (index, set) in sets.iter().enumerate() {
         let migration = migration(&names, set, facts, observed.now)?;
-        let done = |steps: &Steps<'_>| steps.outcome(&names, facts, &[]) == Outcome::Complete;
+        let done = |steps: &Steps<'_>| steps.outcome(&names, facts, &[], observed.now) == Outcome::Complete;
         let free = migration.as_ref().is_none_or(|(steps, _)| done(steps));
         // Two key sets at the most, two random keys each.
         let random = [facts.random[index * 2 % 4], facts.random[(index * 2 + 1) % 4]];
@@ -198,6 +222,7 @@ fn migration(
         // The mounted Secret may be older than the rotation.
         wait_for: Some(format!("{}/{}", set.path, mark.primary)),
         inputs: vec![mark.primary.to_string(), mark.at],
+        schema: None,
     };
     Ok(Some((steps, mark.settled)))
 }
@@ -207,6 +232,9 @@ impl Plan {
     /// install processes that can do so start beside it.
     pub fn gate<S: Subject>(&self, observed: &Observed<Services<S>>) -> Gate {
         use c5c3_kit::Fault;
+        if let Some(version) = &self.stopped {
+            return Gate::Contracted(version.clone());
+        }
         if let Some(words) = observed.facts.unmet.as_ref().filter(|_| self.first) {
             return Gate::Dependency(words.clone());
         }
@@ -242,21 +270,62 @@ impl Plan {
         } else {
             self.database.is_ok()
         };
-        let lacks = |job: &Prepared| {
-            job.steps.iter().any(|step| step.credentials) && self.configuration.credentials.is_err()
-        };
         let migrations = self.migrations.iter();
         let mut jobs: Vec<(&Prepared, bool)> = migrations
-            .map(|migration| (&migration.job, migration.from <= observed.now))
+            .map(|migration| {
+                let may_start = migration.from <= observed.now && self.stopped.is_none();
+                (&migration.job, may_start)
+            })
             .collect();
-        let free = self.busy.is_none() && ready;
         let setup = self.setup.as_ref();
-        jobs.extend(setup.map(|job| (job, free && !lacks(job))));
+        jobs.extend(setup.map(|job| (job, ready && self.is_free_for(job))));
         if let Some(contract) = &self.contract {
-            let last = self.is_set_up() && self.rolled_out;
-            jobs.push((contract, free && last && !lacks(contract)));
+            // From its first moment on there is no way back: the status says so before.
+            jobs.push((contract, self.begun.is_some() && self.may_contract(contract)));
         }
         jobs
+    }
+
+    /// Nothing stands in its way but the database itself.
+    fn is_free_for(&self, job: &Prepared) -> bool {
+        let lacks = job.steps.iter().any(|step| step.credentials) && self.configuration.credentials.is_err();
+        self.busy.is_none() && self.stopped.is_none() && !lacks
+    }
+
+    fn may_contract(&self, contract: &Prepared) -> bool {
+        let last = self.is_set_up() && self.rolled_out;
+        last && self.database.is_ok() && self.is_free_for(contract)
+    }
+
+    /// The version whose contraction has begun, or begins now, and is not done.
+    pub fn contracting<S: Subject>(&self, subject: &S) -> Option<String> {
+        if self.stopped.is_some() {
+            return self.stopped.clone();
+        }
+        let contract = self.contract.as_ref()?;
+        let there = !matches!(contract.outcome, Outcome::Missing | Outcome::Complete);
+        let missing = contract.outcome == Outcome::Missing;
+        let begins = missing && (self.begun.is_some() || self.may_contract(contract));
+        version(subject).filter(|_| there || begins)
+    }
+
+    /// It is to be noted that the contraction begins; nobody but us will tell when it is.
+    pub fn is_to_be_noted<S: Subject>(&self, subject: &S) -> bool {
+        self.begun.is_none() && self.contracting(subject).is_some()
+    }
+
+    /// A Job that stays though it is not wanted as things are now.
+    pub fn stays<S: Subject>(&self, facts: &Facts, job: &Job) -> bool {
+        let of_setup = has_title(job, setup_title::<S>());
+        let mut last = S::DESCRIPTOR.contract.iter().take(1);
+        let of_schema = of_setup || last.any(|step| has_title(job, step.name));
+        // A step at work is not ended. The way back from an upgrade needs no step of the old
+        // version, which would not know the new schema: its Job stands for it.
+        let made_by = self.setup.as_ref().and_then(|setup| setup.made_by.as_ref());
+        build::runs_now(facts, job)
+            || (made_by == Some(&job.name_any()) && !self.is_set_up())
+            || (self.upgrade && of_setup && build::is_complete(job))
+            || (self.stopped.is_some() && of_schema)
     }
 
     /// What must be up in its new version before a process is changed.
@@ -277,6 +346,7 @@ impl Plan {
         let contract = self.contract.as_ref().map(|job| &job.outcome);
         let setup = self.setup.as_ref().map_or(&Outcome::Complete, |job| &job.outcome);
         match (setup, contract) {
+            _ if self.stopped.is_some() => UpgradePhase::Failed,
             _ if !self.upgrade => UpgradePhase::Idle,
             (setup, _) if failed(setup) => UpgradePhase::Failed,
             (Outcome::Complete, Some(contract)) if failed(contract) => UpgradePhase::Failed,

@@ -9,7 +9,7 @@ use c5c3_kit::conditions::{State, Truth};
 use c5c3_kit::{
     Applied, Controller, Decision, Fault, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -19,16 +19,19 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt;
 use serde_json::json;
 
-use crate::build::{self, Outcome, setup_title};
+use crate::build::{self, Outcome};
 use crate::descriptor::Descriptor;
 use crate::error::Error;
 use crate::facts::{self, Facts, dependencies};
 use crate::keep::{earlier_accounts, earlier_configurations};
 use crate::names::Names;
-use crate::plan::{Gate, has_title, keyring, plan};
+use crate::plan::{Gate, keyring, plan};
 use crate::report;
 use crate::rotation::Planned;
 use crate::subject::{KeySet, Subject};
+
+/// So long after a note in the status what follows from it is done.
+const NOTED: SignedDuration = SignedDuration::from_secs(1);
 
 /// The controller of one kind of service.
 #[derive(Debug)]
@@ -160,20 +163,17 @@ impl<S: Subject> Controller for Services<S> {
         let namespace = Some(plan.names.namespace.as_str());
 
         for (job, may_start) in plan.jobs(observed) {
-            // A Job is named by its inputs; one that is there is not written again.
+            // A Job is named by its inputs; one that is there is not written again. One that is made
+            // of something else by now, and gets nowhere, goes; the next pass makes it anew.
             if facts.jobs.contains_key(&job.name) {
-                kept.push(Kind::of::<Job>().named(namespace, &job.name));
+                if !(job.outdated && may_start) {
+                    kept.push(Kind::of::<Job>().named(namespace, &job.name));
+                }
             } else if may_start {
                 wanted.push(job.job.clone());
             }
         }
-        // A step at work is not ended. The way back from an upgrade needs no step of the old
-        // version, which would not know the new schema: its Job stands for it.
-        let stays = |job: &Job| {
-            let done = build::is_complete(job) && has_title(job, setup_title::<S>());
-            build::runs_now(facts, job) || (plan.upgrade && done)
-        };
-        let staying = facts.jobs.iter().filter(|(_, job)| stays(job));
+        let staying = facts.jobs.iter().filter(|(_, job)| plan.stays::<S>(facts, job));
         kept.extend(staying.map(|(name, _)| Kind::of::<Job>().named(namespace, name)));
 
         let open = plan.gate(observed) == Gate::Open;
@@ -182,8 +182,11 @@ impl<S: Subject> Controller for Services<S> {
             let live = facts.deployments.get(&name);
             if open && plan.waits_for(observed, process).is_none() {
                 wanted.push(build::deployment(subject, configuration, process, facts, live));
+            } else if let Some(resized) = live.and_then(|live| build::resized(subject, process, live)) {
+                wanted.push(resized);
             } else {
-                // What runs goes on as it is until all is there for the new state.
+                // What runs goes on as it is until all is there for the new state; how many run is
+                // nobody's business but the spec's.
                 kept.push(Kind::of::<Deployment>().named(namespace, &name));
             }
         }
@@ -194,8 +197,11 @@ impl<S: Subject> Controller for Services<S> {
             kept.extend(run.kept.iter().cloned());
         }
         let claims = build::claims(subject, facts)?.into_iter();
-        let wanted = claims
-            .map(|claim| Wanted::raw(claim).lasting())
+        // First: what follows is named by it.
+        let named = !facts::secret_names(subject).is_empty();
+        let naming = named.then(|| Wanted::raw(build::naming_key(&plan.names, facts)));
+        let wanted = (naming.into_iter())
+            .chain(claims.map(|claim| Wanted::raw(claim).lasting()))
             .chain(plan.keys.iter().map(|keys| Wanted::raw(keys.secret.clone())))
             .chain(wanted.into_iter().map(Wanted::raw));
         Ok(kept.into_iter().fold(Decision::want(wanted), Decision::keep))
@@ -222,6 +228,7 @@ impl<S: Subject> Controller for Services<S> {
             status = serde_json::to_value(ServiceStatus {
                 endpoint: endpoint(S::DESCRIPTOR, &plan.names),
                 installed_release: plan.installed(&observed.object),
+                contracting: plan.contracting(&observed.object),
                 upgrade_phase: plan.phase(),
                 replicas: available(&observed.facts, &plan.names.name),
                 selector: Some(format!(
@@ -243,12 +250,13 @@ impl<S: Subject> Controller for Services<S> {
             .migrations
             .iter()
             .filter(|migration| migration.job.outcome == Outcome::Missing && migration.from > observed.now);
-        again(
-            report,
-            observed.now,
-            plan.keys.iter(),
-            coming.map(|migration| migration.from),
-        )
+        // What we write ourselves brings no pass.
+        let noted = plan
+            .is_to_be_noted(&observed.object)
+            .then_some(observed.now + NOTED);
+        let hanging = build::next_hanging(&observed.facts, observed.now);
+        let others = coming.map(|migration| migration.from).chain(noted).chain(hanging);
+        again(report, observed.now, plan.keys.iter(), others)
     }
 }
 

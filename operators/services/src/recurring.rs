@@ -102,6 +102,7 @@ fn steps<S: Subject>(
             .into_iter()
             .chain(recurring.arguments.iter().cloned())
             .collect(),
+        schema: None,
     })
 }
 

@@ -174,3 +174,50 @@ fn what_must_hold_at_once_is_not_cached_by_servers_that_share_a_name() {
     );
     assert_eq!(options(3).get("cache", "memcache_dead_retry"), Some("10"));
 }
+
+#[test]
+fn names_that_follow_from_secrets_tell_nothing_to_whom_lacks_the_key() {
+    fn changed<S: Subject>(mut seen: Observed<Services<S>>) -> Vec<String> {
+        let names = |seen: &Observed<Services<S>>| -> Vec<String> {
+            let name = |object: &Value| format!("{} {}", object["kind"], object["metadata"]["name"]);
+            objects(seen).iter().map(name).collect()
+        };
+        let before = names(&seen);
+        assert!(
+            before[0].ends_with("-naming-key\""),
+            "what follows is named by it"
+        );
+        seen.facts.naming = "another".into();
+        let after = names(&seen);
+        let others = before.iter().filter(|name| !after.contains(name));
+        others.map(|name| without_hashes(name).replace('"', "")).collect()
+    }
+    assert_eq!(
+        changed(observed(keystone(), facts())),
+        [
+            "User keystone-<hash>",
+            "Secret keystone-<hash>-account",
+            "Grant keystone-<hash>",
+            "Secret keystone-connections-<hash>",
+            "Job keystone-db-sync-<hash>",
+        ]
+    );
+    let s3 = json!({"backend": "s3", "s3": {"endpoint": "http://s3", "bucket": "images", "secretRef": {"name": "s3"}}});
+    let changed = changed(observed(glance(s3), facts()));
+    assert!(
+        changed.contains(&"Secret glance-credentials-<hash>".to_owned()),
+        "{changed:?}"
+    );
+    // Bootstrap's password alone names the Job as well.
+    let job = |naming: &str| {
+        let mut own = keystone();
+        own.spec.database.cluster_ref = None;
+        own.spec.database.host = Some("db".into());
+        let mut seen = observed(own, facts());
+        seen.facts.naming = naming.into();
+        let user = objects(&seen).into_iter().find(|object| object["kind"] == "User");
+        assert_eq!(user, None);
+        job_names(&seen)
+    };
+    assert_ne!(job("a"), job("b"));
+}

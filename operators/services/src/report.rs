@@ -61,6 +61,9 @@ pub fn states<S: Subject>(
 
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.
 fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Plan, gate: &Gate) -> States {
+    if let (Some(_), Gate::Contracted(version)) = (&plan.setup, gate) {
+        return contracted(states, plan, version);
+    }
     let Some(job) = &plan.setup else {
         return if observed.object.databases().is_empty() {
             states
@@ -68,8 +71,11 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
             database(states, plan, gate)
         };
     };
-    let steps = &job.steps[..job.steps.len() - usize::from(plan.task.is_some())];
+    let mut steps = &job.steps[..job.steps.len() - usize::from(plan.task.is_some())];
     let schema = steps.len();
+    if job.made_by.is_some() {
+        steps = S::DESCRIPTOR.schema;
+    }
     let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
     let names = names.join(", ");
     let states = match (gate, &plan.database) {
@@ -84,6 +90,7 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
                 states.unmet(DATABASE_READY, reason::WAITING, text)
             }
             Outcome::Complete => contract(states, plan, &names),
+            _ if job.made_by.is_some() => contract(states, plan, &names),
             Outcome::Failed { step, .. } if *step >= schema => {
                 states.met(DATABASE_READY, reason::SUCCEEDED, format!("{names} done"))
             }
@@ -105,6 +112,22 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
     }
 }
 
+/// Another version than the spec names has begun to contract the schema. Nothing is done until a
+/// person decides.
+fn contracted(states: States, plan: &Plan, version: &str) -> States {
+    let text = format!(
+        "contract of {version} began; going back needs a restore of the database; set the image to {version}"
+    );
+    let states = states.unmet(DATABASE_READY, reason::FAILED, text);
+    match (&plan.task, &plan.setup) {
+        (Some(task), Some(job)) if job.outcome == Outcome::Complete => {
+            outcome(states, task.part, task.step.name, job)
+        }
+        (Some(task), _) => states.unmet(task.part, reason::WAITING, "waits for the database schema"),
+        (None, _) => states,
+    }
+}
+
 /// A service that makes its own schema needs a database that answers.
 fn database(states: States, plan: &Plan, gate: &Gate) -> States {
     let (part, reason, text) = match (gate, &plan.database) {
@@ -115,15 +138,22 @@ fn database(states: States, plan: &Plan, gate: &Gate) -> States {
     states.unmet(part, reason, text.clone())
 }
 
-/// The last steps of an upgrade, once its pods run.
+/// The last steps of an upgrade, once its pods run. Until they are done it goes on, and says so.
 fn contract(states: States, plan: &Plan, done: &str) -> States {
-    match &plan.contract {
-        Some(job) if plan.rolled_out || job.outcome != Outcome::Missing => {
-            let names: Vec<&str> = job.steps.iter().map(|step| step.name).collect();
-            outcome(states, DATABASE_READY, &names.join(", "), job)
-        }
-        _ => states.met(DATABASE_READY, reason::SUCCEEDED, format!("{done} done")),
+    let Some(job) = &plan.contract else {
+        return states.met(DATABASE_READY, reason::SUCCEEDED, format!("{done} done"));
+    };
+    let names: Vec<&str> = job.steps.iter().map(|step| step.name).collect();
+    let names = names.join(", ");
+    if plan.rolled_out || job.outcome != Outcome::Missing {
+        return outcome(states, DATABASE_READY, &names, job);
     }
+    let until = match &plan.left_over {
+        Some(pod) => format!("pod {pod} (old image) is gone"),
+        None => "the new version is up".to_owned(),
+    };
+    let text = format!("{done} done; {names} waits until {until}");
+    states.unmet(DATABASE_READY, reason::PROGRESSING, text)
 }
 
 fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> States {
@@ -141,7 +171,9 @@ fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> St
 }
 
 fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migration>) -> States {
-    let text = format!("{} keys, next rotation {}", keys.count, keys.next);
+    let warning = keys.warning.as_ref().map(|text| format!("; {text}"));
+    let warning = warning.unwrap_or_default();
+    let text = format!("{} keys, next rotation {}{warning}", keys.count, keys.next);
     match migration {
         None => states.met(keys.part, reason::READY, text),
         Some(Migration { job, from, .. }) => match &job.outcome {
@@ -265,6 +297,10 @@ fn process<S: Subject>(
         Gate::Messaging => return waiting(states, "waits for the message bus"),
         Gate::Database => return waiting(states, "waits for the database"),
         Gate::Schema => return waiting(states, "waits for the database schema"),
+        Gate::Contracted(version) => {
+            let text = format!("stays as it is: the database schema is that of {version}");
+            return waiting(states, &text);
+        }
     }
     if let Some(before) = plan.waits_for(observed, process) {
         return waiting(states, &format!("waits until {before} is up"));
@@ -288,7 +324,7 @@ fn process<S: Subject>(
         let text = format!("{up} of {wanted} replicas up{unchecked}");
         return states.met(process.part, reason::READY, text);
     }
-    let why = blocked_pod(&observed.facts, process, &plan.configuration.hidden);
+    let why = blocked_pod(&observed.facts, process, &plan.configuration.hidden, observed.now);
     let text =
         format!("{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}");
     states.unmet(process.part, reason::PROGRESSING, text)

@@ -1,13 +1,15 @@
 //! Whether processes run as they should, and what keeps a pod from it.
 
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 use crate::build::{self, Configuration, deployment_name, is_scaled};
 use crate::descriptor::Process;
 use crate::facts::Facts;
-use crate::names::{CONFIG, Names};
+use crate::names::{CONFIG, IMAGE, Names};
 use crate::subject::Subject;
 
 /// How far a Deployment has brought its pods.
@@ -48,33 +50,56 @@ pub fn is_up<S: Subject>(
     let Some(live) = facts.deployments.get(&name) else {
         return false;
     };
-    let template = live.spec.template.metadata.as_ref();
-    let hash = template
-        .and_then(|meta| meta.annotations.as_ref())
-        .and_then(|all| all.get(CONFIG));
+    let template = &live.spec.template;
+    let hash = annotation(template.metadata.as_ref(), CONFIG);
     let image = subject.common().image.reference();
-    let containers = live.spec.template.spec.iter().flat_map(|pod| &pod.containers);
-    let same = containers
-        .into_iter()
-        .all(|container| container.image.as_deref() == Some(&image));
-    hash == Some(&configuration.hash) && same && progress(subject, process, live).done
+    hash == Some(&configuration.hash)
+        && image_of(template.metadata.as_ref(), template.spec.as_ref(), process) == Some(&image)
+        && progress(subject, process, live).done
 }
 
 /// All processes are up, and not even a pod that is on its way out runs another image.
 pub fn everywhere<S: Subject>(subject: &S, facts: &Facts, configuration: &Configuration) -> bool {
+    let mut processes = S::DESCRIPTOR.processes.iter();
+    processes.all(|process| is_up(subject, facts, configuration, process))
+        && left_over(subject, facts).is_none()
+}
+
+/// A pod that may still do something with another image.
+pub fn left_over<'a, S: Subject>(subject: &S, facts: &'a Facts) -> Option<&'a Pod> {
     let image = subject.common().image.reference();
-    let processes = S::DESCRIPTOR.processes;
-    let ours = |pod: &&Pod| processes.iter().any(|process| is_of(pod, process));
-    let another = |pod: &Pod| {
-        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-        containers
-            .into_iter()
-            .any(|container| container.image.as_deref() != Some(&image))
+    let another = |pod: &&Pod| {
+        let mut processes = S::DESCRIPTOR.processes.iter();
+        let process = processes.find(|process| is_of(pod, process));
+        process
+            .is_some_and(|process| image_of(Some(&pod.metadata), pod.spec.as_ref(), process) != Some(&image))
     };
-    processes
-        .iter()
-        .all(|process| is_up(subject, facts, configuration, process))
-        && !facts.pods.iter().filter(ours).any(another)
+    let pods = facts.pods.iter().filter(|pod| !has_ended(pod));
+    pods.filter(another).min_by_key(|pod| pod.name_any())
+}
+
+/// An evicted pod may lie there for long, and does nothing any more.
+pub fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+fn annotation<'a>(meta: Option<&'a ObjectMeta>, name: &str) -> Option<&'a String> {
+    meta?.annotations.as_ref()?.get(name)
+}
+
+/// The image as the spec named it; of a pod from before this was noted, that of our container.
+fn image_of<'a>(
+    meta: Option<&'a ObjectMeta>,
+    pod: Option<&'a PodSpec>,
+    process: &Process,
+) -> Option<&'a String> {
+    let container = || {
+        let mut containers = pod?.containers.iter();
+        let ours = containers.find(|container| container.name == process.name)?;
+        ours.image.as_ref()
+    };
+    annotation(meta, IMAGE).or_else(container)
 }
 
 fn is_of(pod: &Pod, process: &Process) -> bool {
@@ -84,7 +109,7 @@ fn is_of(pod: &Pod, process: &Process) -> bool {
 }
 
 /// The pod that says most about why a process is not up, in words that follow others.
-pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String]) -> String {
+pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String], now: Timestamp) -> String {
     let pods = facts.pods.iter().filter(|pod| is_of(pod, process));
     let pods: Vec<&Pod> = pods
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())
@@ -92,6 +117,7 @@ pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String]) -> Strin
     let first = |why: fn(&Pod) -> Option<String>| pods.iter().find_map(|pod| why(pod));
     let words = first(fails)
         .or_else(|| first(build::unplaced))
+        .or_else(|| pods.iter().find_map(|pod| build::hanging(pod, now)))
         .or_else(|| first(unready));
     words
         .map(|words| format!("; {}", build::mask(&words, hidden)))

@@ -97,6 +97,8 @@ pub struct KeySet {
     pub most: usize,
     /// So many seconds must what a key encrypted be readable.
     pub readable: Option<u64>,
+    /// So many seconds more it may be read, where its key is still there.
+    pub lingers: u64,
     /// The field of the status that tells of the last rotation.
     pub status: Option<&'static str>,
     /// Brings what the old primary key encrypted under the new one. The next rotation waits for it.

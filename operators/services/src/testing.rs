@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use c5c3_api::openstack::{Glance, Keystone, Placement};
 use c5c3_kit::{Applied, Controller, Decision, Observed, Wanted};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::descriptor::{Process, Runs};
@@ -115,6 +116,7 @@ pub fn facts() -> Facts {
             serde_json::from_value(json!({"metadata": {"name": "memcached"}, "spec": {}}))
                 .expect("a Memcached"),
         )]),
+        naming: "naming".to_owned(),
         random: [[1; 32], [2; 32], [3; 32], [4; 32]],
         ..Facts::default()
     }
@@ -166,7 +168,7 @@ pub fn take_job<S: Subject>(observed: &mut Observed<Services<S>>, prefix: &str, 
 }
 
 /// A pod of that Job whose container is in this state.
-pub fn job_pod(state: &Value, last: &Value) -> k8s_openapi::api::core::v1::Pod {
+pub fn job_pod(state: &Value, last: &Value) -> Pod {
     serde_json::from_value(json!({
         "metadata": {"name": "p", "namespace": "openstack",
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job"}]},
@@ -263,4 +265,38 @@ pub fn take_keys<S: Subject>(observed: &mut Observed<Services<S>>) {
         let stored = keys(data.collect(), since.expect("a time"));
         observed.facts.key_secrets.insert(set.name, stored);
     }
+}
+
+/// A Keystone that is up and has said so.
+pub fn running() -> Observed<Services<Keystone>> {
+    let mut seen = observed(keystone(), facts());
+    take_job(&mut seen, "keystone-db-sync", Some("Complete"));
+    take_keys(&mut seen);
+    take_deployments(&mut seen);
+    seen.object.status = serde_json::from_value(json!({"installedRelease": "28.1.0"})).expect("a status");
+    seen
+}
+
+pub fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
+    let jobs = objects(seen).into_iter().filter(|object| object["kind"] == "Job");
+    jobs.map(|job| job["metadata"]["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+/// The status of a pod whose container is being made.
+pub fn on_its_way(since: &str, message: Option<&str>) -> Value {
+    let waiting = json!({"reason": "ContainerCreating", "message": message});
+    json!({"phase": "Pending",
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}],
+        "containerStatuses": [{"name": "api", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": waiting}}]})
+}
+
+pub fn process_pod(status: &Value) -> Pod {
+    serde_json::from_value(json!({
+        "metadata": {"name": "keystone-1", "labels": {"app.kubernetes.io/component": "api"}},
+        "spec": {"containers": [{"name": "api", "image": "ghcr.io/c5c3/keystone:28.1.0"}]},
+        "status": status,
+    }))
+    .expect("a Pod")
 }

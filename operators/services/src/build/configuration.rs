@@ -15,7 +15,7 @@ use crate::descriptor::Format;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::kinds;
-use crate::names::Names;
+use crate::names::{NAMING, Names};
 use crate::subject::Subject;
 
 /// Everything that the pods read. Values of the Secrets appear nowhere else, so there is no Debug.
@@ -88,7 +88,8 @@ pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configura
         "data": files,
     });
     let values = secrets::connections(subject, facts)?;
-    let unless_empty = |what, values: &Values| (!values.is_empty()).then(|| secret(&names, what, values));
+    let unless_empty =
+        |what, values: &Values| (!values.is_empty()).then(|| secret(&names, what, values, facts));
     let connections = unless_empty("connections", &values);
     let credentials = secrets::credentials(subject, facts).map(|values| unless_empty("credentials", &values));
     let connected = connections.as_ref().map_or("", name_of);
@@ -153,8 +154,13 @@ pub fn options<S: Subject>(subject: &S, facts: &Facts) -> Result<Ini, Error> {
     Ok(ini)
 }
 
-fn secret(names: &Names, what: &str, values: &Values) -> Value {
-    let hash = config::hash_value(&json!(values));
+/// Made once: another key would give other names to all that follows from secrets.
+pub fn naming_key(names: &Names, facts: &Facts) -> Value {
+    immutable(names, &names.suffixed(NAMING), [("key", facts.naming.as_str())])
+}
+
+fn secret(names: &Names, what: &str, values: &Values, facts: &Facts) -> Value {
+    let hash = config::hash(&[&facts.naming, &json!(values).to_string()]);
     let name = names.suffixed(&format!("{what}-{hash}"));
     immutable(
         names,

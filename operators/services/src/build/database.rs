@@ -22,7 +22,7 @@ impl Account {
     pub fn of(names: &Names, group: &str, database: &Database, facts: &Facts) -> Result<Self, Error> {
         let value = |key| super::secrets::value(facts, &database.secret_ref.name, key);
         let (username, password) = (value("username")?, value("password")?);
-        let mark = config::hash(&[&names.namespace, &names.name, group, &password]);
+        let mark = config::hash(&[&facts.naming, &names.namespace, &names.name, group, &password]);
         Ok(Self {
             object: format!("{}-{mark}", names.database_object(group)),
             username: format!("{username}-{mark}"),

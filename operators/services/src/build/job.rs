@@ -1,17 +1,18 @@
 //! Steps that run to their end, and what became of them.
 
+use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::secrets::{self, mask, variable};
-use super::{Configuration, database_ready, pod};
+use super::hanging::hanging;
+use super::secrets::{mask, variable};
+use super::{Configuration, pod};
 use crate::config;
 use crate::descriptor::Step;
-use crate::error::Error;
 use crate::facts::Facts;
-use crate::names::Names;
+use crate::names::{Names, POD, SCHEMA};
 use crate::subject::{Subject, Task};
 
 /// Steps that one Job runs, in order, and what decides whether they must run again.
@@ -31,71 +32,19 @@ pub struct Steps<'a> {
     pub wait_for: Option<String>,
     /// Other inputs make another Job.
     pub inputs: Vec<String>,
+    pub schema: Option<Schema>,
 }
 
-impl<'a> Steps<'a> {
-    /// The schema and what follows it: one Job, one Python process for all. None when there is neither.
-    pub fn setup<S: Subject>(
-        subject: &S,
-        configuration: &Configuration,
-        task: Option<&'a Task>,
-        facts: &Facts,
-        upgrade: bool,
-    ) -> Result<Option<Self>, Error> {
-        if S::DESCRIPTOR.schema.is_empty() && task.is_none() {
-            return Ok(None);
-        }
-        let mut inputs = vec![
-            subject.common().image.reference(),
-            configuration.database_hash.clone(),
-        ];
-        if let Some(task) = task {
-            inputs.extend(
-                task.environment
-                    .iter()
-                    .map(|(name, value)| format!("{name}={value}")),
-            );
-            for (name, secret, key) in &task.secrets {
-                let value = secrets::value(facts, secret, key)?;
-                inputs.push(config::hash(&[name, &value]));
-            }
-        }
-        let (schema, expand) = (S::DESCRIPTOR.schema, S::DESCRIPTOR.expand);
-        let with_task = |steps: &[Step]| steps.iter().copied().chain(task.map(|task| task.step)).collect();
-        Ok(Some(Steps {
-            title: setup_title::<S>(),
-            steps: with_task(if upgrade && !expand.is_empty() {
-                expand
-            } else {
-                schema
-            }),
-            named_by: with_task(schema),
-            task,
-            arguments: Vec::new(),
-            patience: database_ready(subject, facts).is_err().then_some(120),
-            wait_for: None,
-            inputs,
-        }))
-    }
+/// The database schema that a Job stands for when it is complete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    /// Another schema has another mark.
+    pub mark: String,
+    /// The Job that has made it already.
+    pub made_by: Option<String>,
+}
 
-    /// What waits until no pod of the old version is left.
-    pub fn contract<S: Subject>(subject: &S, configuration: &Configuration) -> Option<Self> {
-        let steps = S::DESCRIPTOR.contract.to_vec();
-        Some(Steps {
-            title: steps.first()?.name,
-            named_by: steps.clone(),
-            steps,
-            task: None,
-            arguments: Vec::new(),
-            patience: None,
-            wait_for: None,
-            inputs: vec![
-                subject.common().image.reference(),
-                configuration.database_hash.clone(),
-            ],
-        })
-    }
-
+impl Steps<'_> {
     /// The Job's name says what it does and with what.
     pub fn name(&self, names: &Names) -> String {
         let commands = json!(self.named_by.iter().map(|step| step.command).collect::<Vec<_>>());
@@ -107,9 +56,14 @@ impl<'a> Steps<'a> {
         let names = Names::of(subject);
         let mut spec = self.pod(subject, configuration);
         spec["restartPolicy"] = "OnFailure".into();
+        let mut metadata = names.metadata(&self.name(&names));
+        metadata["annotations"] = json!({POD: self.content(subject, configuration)});
+        if let Some(schema) = &self.schema {
+            metadata["annotations"][SCHEMA] = schema.mark.clone().into();
+        }
         json!({
             "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": names.metadata(&self.name(&names)),
+            "metadata": metadata,
             "spec": {
                 // It is tried until it works or is replaced: the world may mend without a word to us.
                 "backoffLimit": 100_000,
@@ -118,10 +72,34 @@ impl<'a> Steps<'a> {
         })
     }
 
+    /// What its pod is made of, apart from the time that is given to the database.
+    fn content<S: Subject>(&self, subject: &S, configuration: &Configuration) -> String {
+        config::hash_value(&self.pod_with(subject, configuration, None))
+    }
+
+    /// The Job that is there was made of something else, and is at nothing: made anew it may succeed.
+    pub fn is_outdated<S: Subject>(&self, subject: &S, configuration: &Configuration, facts: &Facts) -> bool {
+        let Some(live) = facts.jobs.get(&self.name(&Names::of(subject))) else {
+            return false;
+        };
+        !is_complete(live)
+            && !runs_now(facts, live)
+            && live.annotations().get(POD) != Some(&self.content(subject, configuration))
+    }
+
     /// The pod that runs the steps.
     pub fn pod<S: Subject>(&self, subject: &S, configuration: &Configuration) -> Value {
+        self.pod_with(subject, configuration, self.patience)
+    }
+
+    fn pod_with<S: Subject>(
+        &self,
+        subject: &S,
+        configuration: &Configuration,
+        patience: Option<u32>,
+    ) -> Value {
         let mut command = vec!["python3", "-c", include_str!("steps.py")];
-        let patience = self.patience.map(|seconds| seconds.to_string());
+        let patience = patience.map(|seconds| seconds.to_string());
         if let Some(seconds) = &patience {
             command.extend(["--patience", seconds]);
         }
@@ -158,10 +136,16 @@ impl<'a> Steps<'a> {
     }
 
     /// How it stands; secrets in its last words are masked.
-    pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &[String]) -> Outcome {
-        match facts.jobs.get(&self.name(names)) {
-            Some(job) => self.outcome_of(job, facts, hidden),
-            None => Outcome::Missing,
+    pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &[String], now: Timestamp) -> Outcome {
+        let Some(job) = facts.jobs.get(&self.name(names)) else {
+            return Outcome::Missing;
+        };
+        let hangs = || newest_pod(facts, job).and_then(|pod| hanging(pod, now));
+        match self.outcome_of(job, facts, hidden) {
+            Outcome::Running => {
+                hangs().map_or(Outcome::Running, |words| Outcome::Waiting(mask(&words, hidden)))
+            }
+            other => other,
         }
     }
 
@@ -199,7 +183,7 @@ impl<'a> Steps<'a> {
 pub enum Outcome {
     Missing,
     Running,
-    /// No node takes its pod; the words say why.
+    /// No node takes its pod, or the pod hangs there; the words say why.
     Waiting(String),
     Complete,
     /// The step with this number, from 0.
@@ -213,11 +197,6 @@ pub enum Outcome {
 struct Trouble {
     step: usize,
     words: String,
-}
-
-/// Names the Job that brings the database into shape.
-pub fn setup_title<S: Subject>() -> &'static str {
-    S::DESCRIPTOR.schema.first().map_or("setup", |step| step.name)
 }
 
 fn holds(job: &Job, condition: &str) -> bool {
@@ -246,13 +225,38 @@ fn newest_pod<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Pod> {
 /// A step is at work this very moment: to end it might leave half of a change behind. One that
 /// waits for its image, for a node or for the next try is at nothing.
 pub fn runs_now(facts: &Facts, job: &Job) -> bool {
-    let running = |container: &ContainerStatus| {
-        container
-            .state
-            .as_ref()
-            .is_some_and(|state| state.running.is_some())
+    pods_of(facts, job).any(|pod| statuses(pod).any(is_running))
+}
+
+/// The name of a Job that is gone while a pod of it, with one of these titles, is still at work.
+pub fn orphan_at_work<'a>(
+    facts: &Facts,
+    titles: impl Iterator<Item = &'a &'static str> + Clone,
+) -> Option<String> {
+    let known = |uid: &str| facts.jobs.values().any(|job| job.uid().as_deref() == Some(uid));
+    let ours = |pod: &&Pod| {
+        let component = pod.labels().get("app.kubernetes.io/component");
+        titles
+            .clone()
+            .any(|title| component.is_some_and(|found| found == title))
     };
-    pods_of(facts, job).any(|pod| statuses(pod).any(running))
+    let at_work = facts
+        .pods
+        .iter()
+        .filter(ours)
+        .filter(|pod| statuses(pod).any(is_running));
+    let owners = at_work.flat_map(ResourceExt::owner_references);
+    let owner = owners
+        .filter(|owner| owner.kind == "Job")
+        .find(|owner| !known(&owner.uid));
+    owner.map(|owner| owner.name.clone())
+}
+
+fn is_running(container: &ContainerStatus) -> bool {
+    container
+        .state
+        .as_ref()
+        .is_some_and(|state| state.running.is_some())
 }
 
 /// Why no node takes the pod.

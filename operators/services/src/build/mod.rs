@@ -3,23 +3,27 @@
 mod cache;
 mod configuration;
 mod database;
+mod hanging;
 mod job;
 mod messaging;
 mod network;
 mod pod;
 mod policy;
+mod schema;
 mod secrets;
 mod uwsgi;
 mod workload;
 
 pub use cache::Servers;
-pub use configuration::{Configuration, configuration, options};
+pub use configuration::{Configuration, configuration, naming_key, options};
 pub use database::{Account, database_objects, database_ready};
+pub use hanging::{hanging, next_hanging};
 pub use job::{
-    Outcome, Steps, has_failed, is_complete, last_words, not_starting, runs_now, setup_title, statuses,
+    Outcome, Steps, has_failed, is_complete, last_words, not_starting, orphan_at_work, runs_now, statuses,
     unplaced,
 };
 pub use messaging::{messaging_objects, messaging_ready};
 pub use network::network_objects;
+pub use schema::setup_title;
 pub use secrets::{hidden, mask};
-pub use workload::{claims, deployment, deployment_name, is_scaled};
+pub use workload::{claims, deployment, deployment_name, is_scaled, resized};

@@ -1,5 +1,6 @@
 //! The running part: Deployments and their volumes.
 
+use c5c3_kit::fields;
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use super::{Configuration, pod};
 use crate::descriptor::{Process, Runs};
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::names::{CONFIG, Names};
+use crate::names::{CONFIG, IMAGE, Names};
 use crate::subject::{Sharing, Subject, VolumeSource};
 
 /// The API carries the name of the service: it is what people look for.
@@ -68,6 +69,7 @@ pub fn deployment<S: Subject>(
     }]);
     let mut template = names.pod_metadata(process.name);
     template["annotations"][CONFIG] = configuration.hash.clone().into();
+    template["annotations"][IMAGE] = subject.common().image.reference().into();
     let mut spec = json!({
         "selector": {"matchLabels": labels},
         "strategy": strategy(subject, facts),
@@ -129,6 +131,24 @@ fn replicas<S: Subject>(subject: &S, process: &Process, live: Option<&Deployment
         .filter_map(|entry| entry.fields_v1.as_ref())
         .any(|fields| fields.0.pointer("/f:spec/f:replicas").is_some());
     if taken { None } else { live.spec.replicas }
+}
+
+/// What runs, as we applied it, with the number of pods that is wanted by now. None when it has that
+/// number, or when it is not known what we applied.
+pub fn resized<S: Subject>(subject: &S, process: &Process, live: &Deployment) -> Option<Value> {
+    let number = replicas(subject, process, Some(live))?;
+    if live.spec.replicas == Some(number) {
+        return None;
+    }
+    let whole = serde_json::to_value(live).ok()?;
+    let ours = fields::held(&whole, S::CONTROLLER, None);
+    let mut spec = ours.get("spec").filter(|spec| spec.is_object())?.clone();
+    spec["replicas"] = number.into();
+    let names = Names::of(subject);
+    Some(json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": names.metadata(&deployment_name::<S>(&names, process)), "spec": spec,
+    }))
 }
 
 /// No request finds fewer pods than before, unless a volume can be at one node only.

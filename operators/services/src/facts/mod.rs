@@ -21,7 +21,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::ResourceExt;
 
-use crate::names::{Names, ROTATED, STAGED};
+use crate::names::{NAMING, Names, ROTATED, STAGED};
 use crate::subject::{Subject, VolumeSource};
 
 /// The data of a Secret.
@@ -42,6 +42,8 @@ pub struct KeySecret {
 pub struct Facts {
     /// Secrets that the spec names; absent ones have no entry.
     pub secrets: BTreeMap<String, SecretData>,
+    /// Names that follow from secrets are made with this key: who sees a name cannot try passwords on it.
+    pub naming: String,
     /// Key sets of ours.
     pub key_secrets: BTreeMap<&'static str, KeySecret>,
     /// policy.yaml of the ConfigMap that policyOverrides names.
@@ -110,6 +112,11 @@ pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, 
         ..Facts::default()
     };
 
+    let naming = reader.get::<Secret>(namespace, &names.suffixed(NAMING)).await?;
+    facts.naming = match naming.map(data) {
+        Some(mut stored) => String::from_utf8(stored.remove("key").unwrap_or_default()).unwrap_or_default(),
+        None => crate::keys::key(rand::random()),
+    };
     let wanted: Vec<String> = secret_names(subject).into_iter().collect();
     let secrets = try_join_all(wanted.iter().map(|name| reader.get::<Secret>(namespace, name))).await?;
     facts.secrets = wanted

@@ -83,6 +83,7 @@ fn key_set(name: &'static str, path: &'static str, part: &'static str, keys: &Ro
         schedule: keys.rotation_schedule.clone(),
         most,
         readable: None,
+        lingers: 0,
         status: None,
         migrate: None,
     }
@@ -103,11 +104,15 @@ fn root(url: &str) -> &str {
 /// Keystone's own default, in seconds.
 const EXPIRATION: u64 = 3600;
 
-/// How long a token is valid.
-fn expiration(keystone: &Keystone) -> u64 {
+/// For so many seconds more a service may have an expired token read, to end what was begun with it:
+/// Keystone's own default.
+const EXPIRED_WINDOW: u64 = 172_800;
+
+/// An option of tokens: how long one is valid, and how long it is read after that.
+fn token(keystone: &Keystone, option: &str, default: u64) -> u64 {
     let token = keystone.spec.common.extra_config.get("token");
-    let chosen = token.and_then(|options| options.get("expiration"));
-    chosen.and_then(|text| text.parse().ok()).unwrap_or(EXPIRATION)
+    let chosen = token.and_then(|options| options.get(option));
+    chosen.and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 impl Subject for Keystone {
@@ -177,7 +182,8 @@ impl Subject for Keystone {
         Extras {
             key_sets: vec![
                 KeySet {
-                    readable: Some(expiration(self)),
+                    readable: Some(token(self, "expiration", EXPIRATION)),
+                    lingers: token(self, "allow_expired_window", EXPIRED_WINDOW),
                     status: Some("lastFernetRotation"),
                     ..key_set(
                         "fernet-keys",
