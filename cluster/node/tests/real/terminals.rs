@@ -86,7 +86,8 @@ pub fn terminals(town: &Town) {
     ]);
     // A shell on a terminal: its size, its echo, its exit code.
     let mut shell = Terminal::start(town, &["exec", "-it", "piped", "--", "sh"]);
-    shell.type_in("stty size; tty\n");
+    // The size comes after the start, as from every kubectl.
+    shell.type_in("until stty size 2>/dev/null; do sleep 0.1; done; tty\n");
     shell.shows("33 101");
     shell.shows("/dev/pts/");
     shell.type_in("exit 7\n");

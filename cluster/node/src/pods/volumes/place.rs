@@ -196,10 +196,11 @@ pub fn remove(pod: &Path) -> Result<()> {
     }
 }
 
-/// Mount points of this thread below a directory, deepest and latest first.
+/// Mount points of the node below a directory, deepest and latest first.
 fn mounted_below(directory: &Path) -> Result<Vec<PathBuf>> {
-    // Not of the process: the thread is in the node.
-    let file = "/proc/thread-self/mountinfo";
+    // The thread has the node's mounts, and so its /proc, but is none of the node's processes.
+    // Its first one has the same mounts.
+    let file = "/proc/1/mountinfo";
     let text = fs::read(file).map_err(Error::file("read", file))?;
     Ok(points_below(&text, directory))
 }
