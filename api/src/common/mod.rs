@@ -2,12 +2,14 @@
 
 mod backends;
 mod duration;
+mod quantity;
 mod references;
 mod service;
 pub(crate) use service::extra_config;
 
 pub use backends::{AppCredentialRef, CaRef, Cache, Database, KeystoneAuth, Messaging};
 pub use duration::{DurationError, parse_duration};
+pub use quantity::parse_quantity;
 pub use references::{Image, LocalRef, ObjectRef, SecretKeyRef};
 pub use service::{
     Autoscaling, Dependency, ExtraConfig, LogFormat, LogLevel, Logging, NetworkPolicy, PolicyOverrides,

@@ -1,7 +1,7 @@
 //! Each wrong input is named with its field, its value and a way out, and nothing is decided.
 
-use c5c3_api::openstack::Keystone;
-use c5c3_kit::{Controller, Fault};
+use c5c3_api::openstack::{Glance, Keystone};
+use c5c3_kit::{Controller, Fault, Observed};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
@@ -153,6 +153,27 @@ fn a_claim_of_one_node_is_not_shared_by_three_pods() {
         error.starts_with("PersistentVolumeClaim glance-images is ReadWriteOnce"),
         "{error}"
     );
+}
+
+/// It may be that of a Glance before this one.
+#[test]
+fn a_claim_that_is_there_keeps_its_class_and_does_not_shrink() {
+    let file = json!({"size": "20Gi", "storageClass": "fast"});
+    let mut seen = observed(glance(json!({"backend": "file", "file": file})), facts());
+    let spec = |seen: &Observed<Services<Glance>>| {
+        let claim = object(seen, "PersistentVolumeClaim").expect("wanted");
+        let size = claim["spec"]["resources"]["requests"]["storage"].clone();
+        (size, claim["spec"]["storageClassName"].clone())
+    };
+    assert_eq!(spec(&seen), (json!("20Gi"), json!("fast")));
+    for (there, size) in [("100Gi", "100Gi"), ("1G", "20Gi")] {
+        let old = json!({"metadata": {"name": "glance-images"}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "storageClassName": "slow",
+            "resources": {"requests": {"storage": there}}}});
+        let old = serde_json::from_value(old).expect("a claim");
+        seen.facts.claims.insert("glance-images".into(), old);
+        assert_eq!(spec(&seen), (json!(size), json!("slow")));
+    }
 }
 
 fn merge(object: &mut Value, change: &Value) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::common::{PolicyOverrides, parse_duration};
+use c5c3_api::common::{PolicyOverrides, parse_duration, parse_quantity};
 
 /// Global rules are the base, a service's own win by name; its ConfigMap wins over the global one.
 pub fn policy(global: Option<&PolicyOverrides>, own: Option<&PolicyOverrides>) -> Option<PolicyOverrides> {
@@ -33,24 +33,7 @@ pub fn cron(interval: &str) -> Option<String> {
 
 /// Megabytes of a quantity such as `1Gi`, at least one.
 pub fn megabytes(quantity: &str) -> Option<i64> {
-    let digits = quantity
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(quantity.len());
-    let (number, unit) = quantity.split_at(digits);
-    let number: f64 = number.parse().ok()?;
-    let factor: f64 = match unit {
-        "" => 1.0,
-        "k" => 1e3,
-        "M" => 1e6,
-        "G" => 1e9,
-        "T" => 1e12,
-        "Ki" => 1024.0,
-        "Mi" => 1024.0_f64.powi(2),
-        "Gi" => 1024.0_f64.powi(3),
-        "Ti" => 1024.0_f64.powi(4),
-        _ => return None,
-    };
-    let megabytes = (number * factor / 1024.0_f64.powi(2)).round();
+    let megabytes = (parse_quantity(quantity)? / 1024.0_f64.powi(2)).round();
     // Below 2^53, so the cast is exact; a Memcached of more does not exist.
     (megabytes.is_finite() && megabytes < 9e15).then_some((megabytes as i64).max(1))
 }

@@ -1,5 +1,6 @@
 //! The running part: Deployments and their volumes.
 
+use c5c3_api::common::parse_quantity;
 use c5c3_kit::fields;
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
@@ -162,6 +163,14 @@ fn strategy<S: Subject>(subject: &S, facts: &Facts) -> Value {
     json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
 }
 
+fn larger(wanted: String, there: String) -> String {
+    if parse_quantity(&wanted) > parse_quantity(&there) {
+        wanted
+    } else {
+        there
+    }
+}
+
 /// Whether several pods can use the claim: as it is, or as it will be made.
 fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
     let live = facts.claims.get(name).and_then(|claim| claim.spec.as_ref());
@@ -171,7 +180,7 @@ fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
     })
 }
 
-/// Claims outlive the service. The mode of one that is there cannot be changed.
+/// Claims outlive the service. One that is there keeps its mode and its class, and does not shrink.
 pub fn claims<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Error> {
     let names = Names::of(subject);
     let mut objects = Vec::new();
@@ -186,6 +195,10 @@ pub fn claims<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Erro
                 });
             }
             let mode = if many { "ReadWriteMany" } else { "ReadWriteOnce" };
+            let live = facts.claims.get(&name).and_then(|claim| claim.spec.as_ref());
+            let asked = live.and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
+            let size = asked.map_or(size.clone(), |asked| larger(size, asked.0.clone()));
+            let class = live.map_or(class, |spec| spec.storage_class_name.clone());
             let mut spec = json!({"accessModes": [mode], "resources": {"requests": {"storage": size}}});
             if let Some(class) = class {
                 spec["storageClassName"] = class.into();
