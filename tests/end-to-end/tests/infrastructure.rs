@@ -141,7 +141,9 @@ fn a_database_with_its_user_and_grant() -> anyhow::Result<()> {
                  mariadb --no-defaults -h mariadb -u app app -Ne \
                  \"create table if not exists t(a varchar(20) primary key); replace into t values ('$key'); \
                  select a from t order by a\"";
-    let rows = infra.shell("mariadb-0", login, "it's \"first\"\na\n")?;
+    let rows = until(30, "the first login", || {
+        infra.shell("mariadb-0", login, "it's \"first\"\na\n")
+    })?;
     assert_eq!(rows.trim(), "a");
     assert!(infra.shell("mariadb-0", login, "guess\nx\n").is_err());
 
@@ -192,7 +194,12 @@ fn a_galera_cluster_loses_nothing() -> anyhow::Result<()> {
         "db-0",
         "create database t; create table t.x(a varchar(20) primary key); insert into t.x values ('first')",
     )?;
-    assert_eq!(infra.sql("db-2", "select a from t.x")?, "first");
+    // A member gets what was committed on another a moment later.
+    until(20, "the row on another member", || {
+        let said = infra.sql("db-2", "select a from t.x")?;
+        ensure!(said == "first", "{said}");
+        Ok(())
+    })?;
 
     let pods = ["db-0", "db-1", "db-2"];
 
@@ -383,7 +390,11 @@ fn valkey_fails_over() -> anyhow::Result<()> {
         let said = infra.shell(pod, &format!("{auth} valkey-cli -h valkey {words}"), "")?;
         Ok::<_, anyhow::Error>(said.trim().to_owned())
     };
-    assert_eq!(ask("valkey-1", "set key kept")?, "OK");
+    until(30, "the first write", || {
+        let said = ask("valkey-1", "set key kept")?;
+        ensure!(said == "OK", "{said}");
+        Ok(())
+    })?;
     until(30, "both replicas", || {
         let role = ask("valkey-1", "wait 2 1000")?;
         ensure!(role == "2", "{role}");
@@ -395,7 +406,10 @@ fn valkey_fails_over() -> anyhow::Result<()> {
         ensure!(said == "OK", "{said}");
         Ok(())
     })?;
-    assert_eq!(ask("valkey-2", "get key")?, "kept");
+    let kept = until(30, "a read after the primary's end", || {
+        ask("valkey-2", "get key")
+    })?;
+    assert_eq!(kept, "kept");
     until(120, "both as replicas", || {
         let said = ask("valkey-2", "info replication")?;
         if !said.contains("role:master") {

@@ -49,11 +49,10 @@ pub fn ports(town: &Town) {
         "--timeout=60s",
     ]);
     let ask = "printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc 10.190.0.1 18080 | tail -1";
-    assert_eq!(
-        town.kubectl(&["exec", "asker", "--", "sh", "-c", ask]),
-        "hello\n",
-        "hostPort"
-    );
+    town.until("the port of the host answers", || {
+        let (_, said) = town.try_kubectl(&["exec", "asker", "--", "sh", "-c", ask]);
+        said == "hello\n"
+    });
     town.until("told that the port is taken", || {
         town.kubectl(&["get", "events"])
             .contains(&format!("cannot listen on 127.0.0.1:{balanced}"))

@@ -251,11 +251,17 @@ fn stateful(town: &Town) {
     town.kubectl(&["rollout", "status", "statefulset/db", "--timeout=60s"]);
     let run = |script: &str| town.kubectl(&["exec", "db-0", "--", "sh", "-c", script]);
     let ip = town.kubectl(&["get", "pod", "db-1", "-o", "jsonpath={.status.podIP}"]);
-    let said = run("nslookup db-1.db.default.svc.cluster.local");
-    assert!(said.contains(&ip), "{said}");
+    // Names and ports follow the pods, a moment later.
+    let says = |script: &str, wanted: &str| {
+        town.until(&format!("{script} says {wanted}"), || {
+            let (_, said) = town.try_kubectl(&["exec", "db-0", "--", "sh", "-c", script]);
+            said.contains(wanted)
+        });
+    };
+    says("nslookup db-1.db.default.svc.cluster.local", &ip);
     for node in ["10.190.0.1", "10.190.0.2"] {
         let ask = format!("printf 'GET /name HTTP/1.0\\r\\n\\r\\n' | nc {node} 30123 | tail -1");
-        assert!(run(&ask).starts_with("db-"), "{node}");
+        says(&ask, "db-");
     }
     let mounted = run("ls /var/run/secrets/kubernetes.io/serviceaccount");
     assert_eq!(mounted, "ca.crt\nnamespace\ntoken\n");

@@ -16,13 +16,12 @@ pub fn replicas_restart_nothing(world: &World) -> anyhow::Result<()> {
         "{before:?} became {more:?}"
     );
     world.change(&json!({"replicas": 3}))?;
-    world.until_ready()?;
-    let after = world.pods()?;
-    ensure!(
-        after.len() == 3 && after.is_subset(&more),
-        "{more:?} became {after:?}"
-    );
-    Ok(())
+    let after = world.until("three pods", || {
+        let pods = world.pods()?;
+        Ok((pods.len() == 3).then_some(pods))
+    })?;
+    ensure!(after.is_subset(&more), "{more:?} became {after:?}");
+    world.until_ready()
 }
 
 pub fn options_and_policies_restart_the_pods(world: &World) -> anyhow::Result<()> {
