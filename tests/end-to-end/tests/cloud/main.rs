@@ -8,6 +8,7 @@ mod lifecycle;
 mod objects;
 mod others;
 mod small;
+mod upgrade;
 
 use end_to_end::cloud::Cloud;
 use end_to_end::process::free_offset;
