@@ -52,7 +52,7 @@ pub use fault::{Fault, Retry};
 pub use kinds::{Key, Kind, Reference};
 pub use metrics::Metrics;
 pub use read::{ReadError, Reader};
-pub use run::Loop;
+pub use run::{Loop, together};
 pub use stop::Stop;
 
 /// A lock whose data stays sound when a holder panics: every guarded section here leaves whole values.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::channel::mpsc;
-use futures::stream::{BoxStream, StreamExt};
+use futures::future::BoxFuture;
+use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
 use kube::Client;
 use kube::api::Api;
 use kube::core::PartialObjectMeta;
@@ -199,6 +200,37 @@ impl<C: Controller> Loop<C> {
     }
 }
 
+/// Runs the loops of one operator. When one ends with an error, the others end in order too: a lease
+/// is given up after the last pass of all.
+pub async fn together<'a>(
+    stop: Stop,
+    loops: impl FnOnce(Stop) -> Vec<BoxFuture<'a, Result<(), ClusterError>>>,
+) -> Result<(), ClusterError> {
+    let (stopper, stopped) = Stop::channel();
+    let mut running: FuturesUnordered<_> = loops(stopped).into_iter().collect();
+    let mut outcome = Ok(());
+    let stopping = async {
+        stop.requested().await;
+        stopper.stop();
+        std::future::pending::<Infallible>().await
+    };
+    tokio::pin!(stopping);
+    loop {
+        let ended = tokio::select! {
+            ended = running.next() => ended,
+            never = &mut stopping => match never {},
+        };
+        match ended {
+            None => return outcome,
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                stopper.stop();
+                outcome = outcome.and(Err(error));
+            }
+        }
+    }
+}
+
 /// Ends when a watch panicked: without it the controller is blind. A stream of news may just end.
 async fn broken(watches: &mut JoinSet<()>) {
     loop {
@@ -234,5 +266,30 @@ fn metadata(client: &Client, kind: &Kind, namespace: Option<&str>) -> Api<Metada
     match namespace.filter(|_| !kind.everywhere) {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &kind.resource),
         None => Api::all_with(client.clone(), &kind.resource),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[tokio::test]
+    async fn one_that_fails_ends_the_others_in_order() {
+        let (_stopper, stop) = Stop::channel();
+        let finished = &AtomicBool::new(false);
+        let outcome = together(stop, |stop| {
+            let last_pass = async move {
+                stop.requested().await;
+                tokio::task::yield_now().await;
+                finished.store(true, Ordering::Relaxed);
+                Ok(())
+            };
+            let broken = async { Err(ClusterError::Watch { controller: "broken" }) };
+            vec![last_pass.boxed(), broken.boxed()]
+        });
+        let error = outcome.await.expect_err("one failed");
+        assert!(error.to_string().contains("broken"), "{error}");
+        assert!(finished.load(Ordering::Relaxed));
     }
 }

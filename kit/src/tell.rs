@@ -80,20 +80,23 @@ fn is_due(settled: &Settled, manager: &str, object: &Reference, body: &Value, li
 }
 
 /// Writes the status of this very object; the answer is it before and after. `None`: it is gone,
-/// and what has its name by now knows nothing of this pass.
+/// or somebody changed what this pass rests on, and the pass that follows from that has the word.
 async fn write(
     store: &Store<'_>,
     key: &Key,
     live: &Value,
     body: &Value,
 ) -> kube::Result<Option<(Value, Value)>> {
-    let uid = |object: &Value| object.pointer("/metadata/uid").cloned();
+    let rests_on = |object: &Value| {
+        let of = |field: &str| object.pointer(field).cloned();
+        [of("/metadata/uid"), of("/metadata/generation"), of("/status")]
+    };
     let mut before = live.clone();
     let mut tries = 1;
     loop {
         match store.apply_status(key, body, &before).await {
             Err(error) if tries < TRIES && is_conflict(&error) => match store.get(key).await? {
-                Some(now) if uid(&now) == uid(live) => before = now,
+                Some(now) if rests_on(&now) == rests_on(live) => before = now,
                 _ => return Ok(None),
             },
             written => return Ok(written?.map(|after| (before, after))),

@@ -290,11 +290,11 @@ async fn lead(operator: &Operator, clusters: Clusters, metrics: Metrics, stop: S
 
 #[cfg(test)]
 impl Arguments {
-    /// Operator, port of its figures, and namespace of the lease if there is one.
-    pub fn deployed(&self) -> (&'static str, u16, Option<&str>) {
+    /// Operator, port of its figures, and whether it has a lease where it runs.
+    pub fn deployed(&self) -> (&'static str, u16, bool) {
         let shared = self.operator.shared();
-        let lease = shared.lease_namespace.as_deref().filter(|_| shared.leader_elect);
-        (self.operator.name(), shared.metrics_address.port(), lease)
+        let leads = shared.leader_elect && shared.lease_namespace.is_none();
+        (self.operator.name(), shared.metrics_address.port(), leads)
     }
 }
 

@@ -6,7 +6,8 @@ pub mod credential_rotation;
 pub mod plan;
 pub mod secret_aggregate;
 
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
+use futures::FutureExt;
 
 /// What a deployment of the operator chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,23 +25,22 @@ pub async fn run(
 ) -> Result<(), ClusterError> {
     macro_rules! controller {
         ($controller:expr) => {
-            Loop::new($controller, clusters.clone(), metrics.clone())
-                .in_namespace(settings.namespace.clone())
-                .run(stop.clone())
+            Loop::new($controller, clusters.clone(), metrics.clone()).in_namespace(settings.namespace.clone())
         };
     }
     let freed = control_plane::freed(clusters.home().clone(), settings.namespace.as_deref());
     let control_planes = control_plane::ControlPlanes::new(&clusters);
-    let control_planes = Loop::new(control_planes, clusters.clone(), metrics.clone())
-        .in_namespace(settings.namespace.clone())
-        .triggered_by(freed)
-        .run(stop.clone());
-    futures::try_join!(
-        control_planes,
-        controller!(credential_rotation::CredentialRotations),
-        controller!(secret_aggregate::SecretAggregates),
-    )?;
-    Ok(())
+    let control_planes = controller!(control_planes).triggered_by(freed);
+    let rotations = controller!(credential_rotation::CredentialRotations);
+    let aggregates = controller!(secret_aggregate::SecretAggregates);
+    together(stop, |stop| {
+        vec![
+            control_planes.run(stop.clone()).boxed(),
+            rotations.run(stop.clone()).boxed(),
+            aggregates.run(stop).boxed(),
+        ]
+    })
+    .await
 }
 
 /// What the operator may do in a cluster.

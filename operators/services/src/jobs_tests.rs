@@ -247,6 +247,6 @@ fn no_job_starts_beside_a_pod_whose_job_is_gone() {
     assert_eq!(job_names(&seen), Vec::<String>::new());
     assert_eq!(
         state(&seen, DATABASE_READY).1,
-        "db-sync waits until Job j, which is at work, has ended"
+        "db-sync waits until pod p, whose Job is gone, has ended"
     );
 }

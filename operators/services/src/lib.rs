@@ -48,7 +48,8 @@ pub use kinds::{glance, keystone, placement};
 pub use reconcile::Services;
 
 use c5c3_api::openstack::{Glance, Keystone, Placement};
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
+use futures::FutureExt;
 
 /// Looks after all services, of one namespace or of all, until `stop`.
 pub async fn run(
@@ -58,18 +59,25 @@ pub async fn run(
     stop: Stop,
 ) -> Result<(), ClusterError> {
     macro_rules! service {
-        ($kind:ty) => {
+        ($kind:ty, $stop:expr) => {
             Loop::new(
                 Services::<$kind>::default(),
                 clusters.clone(),
                 metrics.clone(),
             )
             .in_namespace(namespace.clone())
-            .run(stop.clone())
+            .run($stop.clone())
+            .boxed()
         };
     }
-    futures::try_join!(service!(Keystone), service!(Glance), service!(Placement))?;
-    Ok(())
+    together(stop, |stop| {
+        vec![
+            service!(Keystone, stop),
+            service!(Glance, stop),
+            service!(Placement, stop),
+        ]
+    })
+    .await
 }
 
 /// What the operator may do in a cluster.

@@ -114,9 +114,8 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let installed = status.and_then(|status| status.installed_release.as_deref());
     let upgrade = installed.is_some() && installed != version(subject).as_deref();
     let begun = status.and_then(|status| status.contracting.clone());
-    let stopped = begun
-        .clone()
-        .filter(|begun| version(subject).as_ref() != Some(begun));
+    let other = |begun: &String| version(subject).as_deref().map(unpatched) != Some(unpatched(begun));
+    let stopped = begun.clone().filter(other);
     let setup = Steps::setup(subject, &configuration, task.as_ref(), facts, upgrade)?;
     let setup = setup.map(prepare);
     let contract = Steps::contract(subject, &configuration).filter(|_| upgrade);
@@ -135,7 +134,7 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         let ours = titles.iter().flatten().any(|title| has_title(job, title));
         ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
     });
-    let busy = busy.map(|(name, _)| name.clone());
+    let busy = busy.map(|(name, _)| format!("Job {name}, which is at work"));
     let busy = busy.or_else(|| build::orphan_at_work(facts, titles.iter().flatten()));
     let ever = facts
         .jobs
@@ -168,6 +167,11 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
 pub fn version<S: Subject>(subject: &S) -> Option<String> {
     let image = &subject.common().image;
     image.tag.clone().or_else(|| image.digest.clone())
+}
+
+/// `29.1.0` of `29.1.0-p1`: another build of the same version has the same schema.
+fn unpatched(version: &str) -> &str {
+    version.split_once("-p").map_or(version, |(version, _)| version)
 }
 
 pub fn has_title(job: &Job, title: &str) -> bool {
@@ -317,15 +321,16 @@ impl Plan {
     /// A Job that stays though it is not wanted as things are now.
     pub fn stays<S: Subject>(&self, facts: &Facts, job: &Job) -> bool {
         let of_setup = has_title(job, setup_title::<S>());
-        let mut last = S::DESCRIPTOR.contract.iter().take(1);
-        let of_schema = of_setup || last.any(|step| has_title(job, step.name));
+        let contract = S::DESCRIPTOR.contract.first();
+        let of_contract = contract.is_some_and(|step| has_title(job, step.name));
         // A step at work is not ended. The way back from an upgrade needs no step of the old
-        // version, which would not know the new schema: its Job stands for it.
+        // version, which would not know the new schema: its Job stands for it. A contraction that
+        // was stopped is not tried again: by then the database may be one that was restored.
         let made_by = self.setup.as_ref().and_then(|setup| setup.made_by.as_ref());
         build::runs_now(facts, job)
             || (made_by == Some(&job.name_any()) && !self.is_set_up())
             || (self.upgrade && of_setup && build::is_complete(job))
-            || (self.stopped.is_some() && of_schema)
+            || (self.stopped.is_some() && (of_setup || (of_contract && build::is_complete(job))))
     }
 
     /// What must be up in its new version before a process is changed.

@@ -86,7 +86,7 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
         (_, Ok(())) => match &job.outcome {
             Outcome::Missing if plan.busy.is_some() => {
                 let other = plan.busy.as_deref().unwrap_or_default();
-                let text = format!("{names} waits until Job {other}, which is at work, has ended");
+                let text = format!("{names} waits until {other}, has ended");
                 states.unmet(DATABASE_READY, reason::WAITING, text)
             }
             Outcome::Complete => contract(states, plan, &names),
@@ -178,8 +178,11 @@ fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migr
         None => states.met(keys.part, reason::READY, text),
         Some(Migration { job, from, .. }) => match &job.outcome {
             Outcome::Complete => states.met(keys.part, reason::READY, text),
-            Outcome::Failed { .. } | Outcome::Waiting(_) => {
-                outcome(states, keys.part, "credential-migrate", job)
+            Outcome::Failed { .. } => outcome(states, keys.part, "credential-migrate", job),
+            Outcome::Waiting(_) if keys.held => outcome(states, keys.part, "credential-migrate", job),
+            Outcome::Waiting(words) => {
+                let text = format!("{text}; credential-migrate waits: {words}");
+                states.met(keys.part, reason::READY, text)
             }
             Outcome::Missing | Outcome::Running if keys.held => states.unmet(
                 keys.part,

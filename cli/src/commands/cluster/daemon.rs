@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The name server would say each question that it answers.
 /// The longest that a stop waits for passes under way.
 const LAST_PASSES: Duration = Duration::from_secs(5);
+/// Before an operator that failed begins again.
+const AGAIN: Duration = Duration::from_secs(5);
 const LOG: &str = "info,hickory_server=warn";
 
 #[derive(Args)]
@@ -129,18 +131,41 @@ impl Crew {
     }
 }
 
-async fn ended<E: std::fmt::Display>(operator: impl Future<Output = Result<(), E>>) {
-    if let Err(error) = operator.await {
-        tracing::error!(%error, "an operator ended");
+/// An operator that ended with an error begins again, as it would in a Deployment.
+async fn kept<F, E>(stop: &Stop, start: impl Fn() -> F)
+where
+    F: Future<Output = Result<(), E>>,
+    E: std::fmt::Display,
+{
+    while let Err(error) = start().await {
+        tracing::error!(%error, "an operator ended; it begins again");
+        tokio::select! {
+            () = stop.requested() => return,
+            () = tokio::time::sleep(AGAIN) => {}
+        }
     }
 }
 
 async fn operate(crew: Crew, stop: Stop) {
-    let metrics = crew.metrics;
-    let settings = c5c3_control_plane::Settings { namespace: None };
-    let control_plane = c5c3_control_plane::run(crew.control_plane, metrics.clone(), settings, stop.clone());
-    let services = c5c3_services::run(crew.services, metrics.clone(), None, stop.clone());
-    let stand_ins = stand_ins::run(crew.stand_ins, metrics, crew.dial, stop);
-    // Said when it happens: the others go on.
-    tokio::join!(ended(control_plane), ended(services), ended(stand_ins));
+    let control_plane = kept(&stop, || {
+        let settings = c5c3_control_plane::Settings { namespace: None };
+        c5c3_control_plane::run(
+            crew.control_plane.clone(),
+            crew.metrics.clone(),
+            settings,
+            stop.clone(),
+        )
+    });
+    let services = kept(&stop, || {
+        c5c3_services::run(crew.services.clone(), crew.metrics.clone(), None, stop.clone())
+    });
+    let stand_ins = kept(&stop, || {
+        stand_ins::run(
+            crew.stand_ins.clone(),
+            crew.metrics.clone(),
+            crew.dial.clone(),
+            stop.clone(),
+        )
+    });
+    tokio::join!(control_plane, services, stand_ins);
 }

@@ -72,9 +72,13 @@ fn due(path: &Path, limit: u64) -> Due {
 /// Empties a log that its writer, who appends, keeps open. The older lines are kept once.
 fn shorten(path: &Path, limit: u64) {
     if std::fs::metadata(path).is_ok_and(|m| m.len() > limit) {
-        let shortened = std::fs::copy(path, path.with_extension("log.1"))
-            .and_then(|_| std::fs::OpenOptions::new().write(true).open(path))
-            .and_then(|file| file.set_len(0));
+        let aside = path.with_extension("log.1");
+        if std::fs::copy(path, &aside).is_err() {
+            // Half of it helps nobody, and its room may be what is missing.
+            let _ = std::fs::remove_file(&aside);
+        }
+        let file = std::fs::OpenOptions::new().write(true).open(path);
+        let shortened = file.and_then(|file| file.set_len(0));
         if let Err(e) = shortened {
             tracing::debug!("rotation of {}: {e}", path.display());
         }

@@ -87,7 +87,7 @@ pub fn terminals(town: &Town) {
     // A shell on a terminal: its size, its echo, its exit code.
     let mut shell = Terminal::start(town, &["exec", "-it", "piped", "--", "sh"]);
     // The size comes after the start, as from every kubectl.
-    shell.type_in("until stty size 2>/dev/null; do sleep 0.1; done; tty\n");
+    shell.type_in("until [ -n \"$(stty size 2>/dev/null)\" ]; do sleep 0.1; done; stty size; tty\n");
     shell.shows("33 101");
     shell.shows("/dev/pts/");
     shell.type_in("exit 7\n");

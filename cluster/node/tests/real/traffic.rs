@@ -38,6 +38,8 @@ pub fn judge(log: &str, pulled: jiff::Timestamp, lost: &str) {
         failed.iter().filter(|(at, _)| late(at)).count(),
     );
     assert!(late_failed * 4 <= late, "{late_failed} of {late}: {failed:?}");
+    let end = lines.iter().rev().take(5);
+    assert!(end.into_iter().any(|(_, said)| *said != "failed"), "{failed:?}");
     let answered = lines
         .iter()
         .filter(|(_, said)| *said == lost)

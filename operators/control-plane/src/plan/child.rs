@@ -144,12 +144,11 @@ fn valkey(live: &Value) -> Health {
     }
 }
 
-/// Its operator tells apart how the members are and whether it could do as the spec says.
+/// Its operator tells apart how the members are and whether it could do as the spec says. What it
+/// refuses it does not count as observed.
 fn rabbitmq(live: &Value) -> Health {
     match condition(live, "ReconcileSuccess") {
-        Some(condition) if status(condition) == "False" && !stale(live, condition) => {
-            failed(condition, message(live, condition))
-        }
+        Some(condition) if status(condition) == "False" => failed(condition, message(live, condition)),
         _ => by_condition(live, "AllReplicasReady"),
     }
 }
@@ -339,8 +338,11 @@ mod tests {
         };
         assert_eq!(Child::of(&rabbitmq("True")).health, Health::Ready);
         assert_eq!(Child::of(&rabbitmq("Unknown")).health, Health::Ready);
+        let mut refused = rabbitmq("False");
+        refused["metadata"]["generation"] = json!(2);
+        refused["status"]["observedGeneration"] = json!(1);
         assert_eq!(
-            Child::of(&rabbitmq("False")).health,
+            Child::of(&refused).health,
             failure("UnsupportedOperation", "Cluster Scale down not supported")
         );
         let valkey = json!({"apiVersion": "cache.cs.sap.com/v1alpha1", "kind": "Valkey", "metadata": {"generation": 2},

@@ -13,6 +13,7 @@ use crate::config;
 use crate::descriptor::Step;
 use crate::facts::Facts;
 use crate::names::{Names, POD, SCHEMA};
+use crate::rollout::has_ended;
 use crate::subject::{Subject, Task};
 
 /// Steps that one Job runs, in order, and what decides whether they must run again.
@@ -228,7 +229,7 @@ pub fn runs_now(facts: &Facts, job: &Job) -> bool {
     pods_of(facts, job).any(|pod| statuses(pod).any(is_running))
 }
 
-/// The name of a Job that is gone while a pod of it, with one of these titles, is still at work.
+/// A pod that is still at work, with one of these titles, though its Job is gone.
 pub fn orphan_at_work<'a>(
     facts: &Facts,
     titles: impl Iterator<Item = &'a &'static str> + Clone,
@@ -240,16 +241,14 @@ pub fn orphan_at_work<'a>(
             .clone()
             .any(|title| component.is_some_and(|found| found == title))
     };
-    let at_work = facts
-        .pods
-        .iter()
-        .filter(ours)
-        .filter(|pod| statuses(pod).any(is_running));
-    let owners = at_work.flat_map(ResourceExt::owner_references);
-    let owner = owners
-        .filter(|owner| owner.kind == "Job")
-        .find(|owner| !known(&owner.uid));
-    owner.map(|owner| owner.name.clone())
+    let orphaned = |pod: &&Pod| {
+        let mut owners = pod.owner_references().iter();
+        owners.any(|owner| owner.kind == "Job" && !known(&owner.uid))
+    };
+    let at_work = |pod: &&Pod| statuses(pod).any(is_running) && !has_ended(pod);
+    let mut pods = facts.pods.iter().filter(ours);
+    let found = pods.find(|pod| orphaned(pod) && at_work(pod));
+    found.map(|pod| format!("pod {}, whose Job is gone", pod.name_any()))
 }
 
 fn is_running(container: &ContainerStatus) -> bool {

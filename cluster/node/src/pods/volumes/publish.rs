@@ -15,6 +15,9 @@ const LINK: &str = "..data";
 /// Puts `files` into `directory`; false when it holds them already. One that was broken off is
 /// completed, and what it left is swept.
 pub(super) fn publish(directory: &Path, files: &Files, group: Option<u32>) -> io::Result<bool> {
+    // Containers of a pod start beside each other, and a refresh beside them.
+    let turn = fs::File::open(directory)?;
+    turn.lock()?;
     let changes = !unchanged(directory, files);
     if changes {
         fill(directory, files, group)?;
@@ -67,7 +70,8 @@ fn sweep(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The first part of every path, as a link through `..data`; others go.
+/// The first part of every path, as a link through `..data`; other links go. A directory was made
+/// for a `subPath` that is not there.
 fn visible(directory: &Path, files: &Files) -> io::Result<()> {
     let mut tops: Vec<&str> = files.keys().filter_map(|p| p.split('/').next()).collect();
     tops.dedup();
@@ -80,7 +84,8 @@ fn visible(directory: &Path, files: &Files) -> io::Result<()> {
     for entry in fs::read_dir(directory)?.flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if !name.starts_with("..") && !tops.contains(&name.as_ref()) {
+        let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if link && !name.starts_with("..") && !tops.contains(&name.as_ref()) {
             fs::remove_file(entry.path())?;
         }
     }
@@ -146,6 +151,35 @@ mod tests {
         assert_eq!(left.len(), 3, "{left:?}");
         let mode = fs::metadata(at.join("a")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
+    }
+
+    #[test]
+    fn a_directory_for_a_sub_path_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path();
+        publish(at, &files(&[("a", "1")]), None).unwrap();
+        fs::create_dir(at.join("sub")).unwrap();
+        assert!(publish(at, &files(&[("b", "2")]), None).unwrap());
+        assert!(at.join("sub").is_dir() && at.join("b").exists() && !at.join("a").exists());
+    }
+
+    #[test]
+    fn several_at_once_leave_one_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path();
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let wanted = files(&[("a", &n.to_string())]);
+                scope.spawn(move || {
+                    for _ in 0..25 {
+                        publish(at, &wanted, None).unwrap();
+                    }
+                });
+            }
+        });
+        let number: u8 = fs::read_to_string(at.join("a")).unwrap().parse().unwrap();
+        assert!(number < 8);
+        assert_eq!(fs::read_dir(at).unwrap().count(), 3);
     }
 
     #[test]
