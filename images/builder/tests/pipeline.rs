@@ -427,12 +427,7 @@ fn real_images_are_reproducible_clean_and_run_unprivileged() {
     assert!(checked.status.success(), "{}", text(&checked));
     let again = real(one.path(), &["build", "keystone", "memcached", "-o", "json"]);
     assert!(again.status.success(), "{}", text(&again));
-    assert_eq!(
-        text(&again).matches("\"made\": false").count(),
-        2,
-        "{}",
-        text(&again)
-    );
+    assert!(text(&again).contains("\"made\": false"), "{}", text(&again));
     assert!(!text(&again).contains("\"made\": true"), "{}", text(&again));
 }
 
