@@ -115,7 +115,8 @@ pub async fn observe(
     let neighbours = reader.list::<ControlPlane>(&namespace, "");
     let (children, secrets, neighbours) = futures::try_join!(children, secrets, neighbours)?;
     let elder = elder(object, &neighbours);
-    let volumes = if elder.is_none() && volumes_wanted(object) {
+    let owned = reader.owned();
+    let volumes = if elder.is_none() && volumes_wanted(object, !owned.is_empty()) {
         let claims = reader.list::<PersistentVolumeClaim>(&namespace, "").await?;
         claims.into_iter().map(volume).collect()
     } else {
@@ -129,8 +130,7 @@ pub async fn observe(
             .flatten()
             .map(|secret| (secret.name_any(), seen(secret, &uid)))
             .collect(),
-        owned: reader
-            .owned()
+        owned: owned
             .into_iter()
             .map(|(reference, owned)| (reference, owned.deleting))
             .collect(),
@@ -169,9 +169,9 @@ async fn missing(object: &ControlPlane, seen: &Seen, client: &Client, namespace:
 }
 
 /// The cloud is to go, and its volumes with it. One that never had the namespace has none.
-fn volumes_wanted(object: &ControlPlane) -> bool {
+fn volumes_wanted(object: &ControlPlane, owns: bool) -> bool {
     object.metadata.deletion_timestamp.is_some()
-        && has_started(object)
+        && (has_started(object) || owns)
         && object
             .annotations()
             .get(DELETE_VOLUMES)
@@ -247,7 +247,10 @@ mod tests {
 
     #[test]
     fn only_one_that_started_has_volumes() {
-        assert!(volumes_wanted(&cloud("a", FIRST, true)) && !volumes_wanted(&cloud("a", FIRST, false)));
+        for (started, owns, wanted) in [(true, false, true), (false, true, true), (false, false, false)] {
+            let cloud = cloud("a", FIRST, started);
+            assert_eq!(volumes_wanted(&cloud, owns), wanted, "{started} {owns}");
+        }
     }
 
     #[test]

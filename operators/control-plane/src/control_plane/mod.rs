@@ -232,4 +232,28 @@ mod tests {
         observed.facts.elder = None;
         assert_eq!(actions(&observed), 1);
     }
+
+    #[test]
+    fn one_that_goes_before_it_said_so_says_that_it_had_the_namespace() {
+        let object = json!({
+            "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": "cloud", "namespace": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"openStackRelease": "2025.2"},
+        });
+        let mut observed = Observed::<ControlPlanes> {
+            object: serde_json::from_value(object).expect("a ControlPlane"),
+            facts: Facts::default(),
+            now: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let says = |observed: &Observed<ControlPlanes>| {
+            let decision = ControlPlanes::decide(observed).expect("decides");
+            let report = ControlPlanes::report(observed, &Applied::rehearse(decision));
+            format!("{report:?}").contains("\"updatePhase\": String(\"Idle\")")
+        };
+        assert!(!says(&observed));
+        let keystone = json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
+            "metadata": {"namespace": "ns", "name": "keystone"}});
+        observed.facts.seen.owned = vec![(reference(&keystone), false)];
+        assert!(says(&observed));
+    }
 }

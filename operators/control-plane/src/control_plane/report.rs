@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus};
+use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus, UpdatePhase};
 use c5c3_api::conditions::control_plane as part;
 use c5c3_api::conditions::reason;
 use c5c3_kit::{Applied, Controller, Note, Report, States};
@@ -75,10 +75,13 @@ pub(super) fn teardown(object: &ControlPlane, facts: &Facts, applied: &Applied<C
         .iter()
         .map(|volume| format!("PersistentVolumeClaim {}", volume.name));
     let left: Vec<String> = objects.chain(volumes).collect();
-    // That it had the namespace is not forgotten: its volumes depend on it.
+    // That it had the namespace is not forgotten: its volumes depend on it. It may have been deleted
+    // before it was said.
     let status = object.status.as_ref();
+    let phase = status.and_then(|status| status.update_phase);
+    let had = !facts.seen.owned.is_empty();
     let report = Report::default().left(left).status(&ControlPlaneStatus {
-        update_phase: status.and_then(|status| status.update_phase),
+        update_phase: phase.or(had.then(UpdatePhase::default)),
         installed_release: status.and_then(|status| status.installed_release.clone()),
         ..ControlPlaneStatus::default()
     });
