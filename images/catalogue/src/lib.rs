@@ -14,7 +14,7 @@ mod value;
 
 pub use nearest::nearest;
 pub use options::{Catalogue, Deprecated, Found, Kind, Missing, Opt};
-pub use release::{Release, Uv, releases};
+pub use release::{Release, Uv, releases, upstream};
 
 /// `(path below images/releases, content)`, sorted.
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/files.rs"));

@@ -97,21 +97,26 @@ impl Release {
             .map(|version| format!("{}/{name}:{version}", self.registry))
     }
 
-    /// The release in which `image` has this version (a tag may carry `-p<patches>`).
+    /// Whether `image` has this version here, patched or not.
+    pub fn has(&self, image: &str, version: &str) -> bool {
+        let known = self.versions.get(image);
+        known.is_some_and(|known| known == version || known == upstream(version))
+    }
+
+    /// The release in which `image` has this version.
     pub fn with_version(image: &str, version: &str) -> Option<Self> {
-        let upstream = version
-            .rsplit_once("-p")
-            .map_or(version, |(upstream, _)| upstream);
         releases()
             .iter()
             .filter_map(|name| Self::load(name).ok())
-            .find(|release| {
-                release
-                    .versions
-                    .get(image)
-                    .is_some_and(|v| v == version || v == upstream)
-            })
+            .find(|release| release.has(image, version))
     }
+}
+
+/// `29.1.0` of `29.1.0-p1`: a tag may carry `-p<patches>`.
+pub fn upstream(version: &str) -> &str {
+    version
+        .rsplit_once("-p")
+        .map_or(version, |(upstream, _)| upstream)
 }
 
 fn is_tag(text: &str) -> bool {

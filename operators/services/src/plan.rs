@@ -1,6 +1,7 @@
 //! Everything that follows from spec and facts. Deciding and reporting only pick from it.
 
 use c5c3_api::common::UpgradePhase;
+use c5c3_catalogue::upstream;
 use c5c3_kit::Observed;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -114,7 +115,8 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
     let installed = status.and_then(|status| status.installed_release.as_deref());
     let upgrade = installed.is_some() && installed != version(subject).as_deref();
     let begun = status.and_then(|status| status.contracting.clone());
-    let other = |begun: &String| version(subject).as_deref().map(unpatched) != Some(unpatched(begun));
+    // Another build of the same version has the same schema.
+    let other = |begun: &String| version(subject).as_deref().map(upstream) != Some(upstream(begun));
     let stopped = begun.clone().filter(other);
     let setup = Steps::setup(subject, &configuration, task.as_ref(), facts, upgrade)?;
     let setup = setup.map(prepare);
@@ -167,11 +169,6 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
 pub fn version<S: Subject>(subject: &S) -> Option<String> {
     let image = &subject.common().image;
     image.tag.clone().or_else(|| image.digest.clone())
-}
-
-/// `29.1.0` of `29.1.0-p1`: another build of the same version has the same schema.
-fn unpatched(version: &str) -> &str {
-    version.split_once("-p").map_or(version, |(version, _)| version)
 }
 
 pub fn has_title(job: &Job, title: &str) -> bool {

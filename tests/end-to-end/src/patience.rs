@@ -24,6 +24,19 @@ pub fn until<T>(
     }
 }
 
+/// Tries until it works; what was wrong last is in the error.
+pub fn until_ok<T>(
+    what: &str,
+    limit: Duration,
+    mut attempt: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    until(
+        what,
+        limit,
+        || Ok(attempt().map_err(|error| format!("{error:#}"))),
+    )
+}
+
 /// Looks until it is so.
 pub fn until_true(
     what: &str,

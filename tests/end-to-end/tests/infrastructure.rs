@@ -3,25 +3,16 @@
 //! Needs root. The images are built first; that takes minutes once, then nothing.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use end_to_end::cloud::Cloud;
+use end_to_end::patience::until_ok;
 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: infra}\n---\n";
 
-/// Tries until it gives something; what was wrong last is in the error.
-fn until<T>(seconds: u64, what: &str, mut attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    let start = Instant::now();
-    loop {
-        match attempt() {
-            Ok(done) => return Ok(done),
-            Err(error) if start.elapsed() > Duration::from_secs(seconds) => {
-                return Err(error.context(format!("{what}: not within {seconds} s")));
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(500)),
-        }
-    }
+fn until<T>(seconds: u64, what: &str, attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    until_ok(what, Duration::from_secs(seconds), attempt)
 }
 
 struct Infra(Cloud);

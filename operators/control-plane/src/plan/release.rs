@@ -95,15 +95,7 @@ pub fn step(from: &str, to: &str) -> Result<(), Refusal> {
 
 /// The release in which a service has this version; a tag may carry `-p<patches>`.
 pub fn of_version<'a>(releases: &'a [Release], service: &str, version: &str) -> Option<&'a Release> {
-    let upstream = version
-        .rsplit_once("-p")
-        .map_or(version, |(upstream, _)| upstream);
-    releases.iter().find(|release| {
-        release
-            .versions
-            .get(service)
-            .is_some_and(|v| v == version || v == upstream)
-    })
+    releases.iter().find(|release| release.has(service, version))
 }
 
 /// `spec.image` of a service.

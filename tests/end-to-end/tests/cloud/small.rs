@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
-use end_to_end::patience::{until, until_true};
+use end_to_end::patience::{until, until_ok, until_true};
 use serde_json::Value;
 
 use crate::leaks::nothing_secret_is_open;
@@ -212,14 +212,13 @@ fn it_comes_back_after_down(cloud: &Cloud) -> anyhow::Result<()> {
 }
 
 fn idle_is_silent(cloud: &Cloud) -> anyhow::Result<()> {
-    // What the crash and the pod's end have set off settles first: one of three stretches is silent.
-    let mut outcome = a_silent_stretch(cloud);
-    for _ in 0..2 {
-        if outcome.is_err() {
-            outcome = a_silent_stretch(cloud);
-        }
-    }
-    outcome?;
+    // What the crash and the pod's end have set off settles first.
+    until_ok("writing ends", Duration::from_secs(180), || {
+        let written = cloud.writes(&[])?;
+        std::thread::sleep(Duration::from_secs(20));
+        cloud.nothing_written_since(&written, &[])
+    })?;
+    a_silent_stretch(cloud)?;
     let figures = cloud.kubectl(&["get", "--raw", "/metrics"], "")?;
     ensure!(
         figures.contains("c5c3_reconcile_total{"),
