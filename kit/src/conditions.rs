@@ -231,6 +231,8 @@ fn state_of(part: &Part, ending: Ending<'_>) -> Option<State> {
             (Some(said), Some(failed)) if said.truth == Truth::True => Some(failed),
             (Some(said), _) => Some(said.clone()),
             (None, Some(failed)) => Some(failed),
+            // A pass that failed need not have looked at it.
+            (None, None) if ending.failure.is_some() => None,
             (None, None) => Some(State::new(Truth::Unknown, NOT_REPORTED, "nothing is known of it")),
         },
         (None, failed) => failed,

@@ -1,8 +1,9 @@
-//! What a controller is: data about what it watches and owns, and four steps.
+//! What a controller is: data about what it watches and owns, and five steps.
 //!
-//! The types keep the order: [`Controller::decide`] needs what was [`Observed`], and
-//! [`Controller::report`] needs what was [`Applied`], which only the kit makes from a [`Decision`].
-//! `decide` and `report` have no `self`, so no client is in reach: they are pure.
+//! Observe → plan → decide → apply → report. The types keep the order: [`Controller::plan`] needs
+//! what was [`Observed`], [`Controller::decide`] needs the plan, and [`Controller::report`] needs
+//! what was [`Applied`], which only the kit makes from a [`Decision`]. `plan`, `decide` and `report`
+//! have no `self`, so no client is in reach: they are pure.
 
 use std::fmt::{self, Debug};
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
     type Kind: Object;
     /// What [`observe`](Self::observe) read.
     type Facts: Send + Sync;
+    /// What [`plan`](Self::plan) worked out; `()` where deciding and reporting share nothing.
+    type Plan: Send + Sync;
     /// A call to an outside system; [`std::convert::Infallible`] when there is none.
     type Action: Debug + Send + Sync;
     type Error: Fault;
@@ -88,14 +91,24 @@ pub trait Controller: Send + Sync + Sized + 'static {
         reader: &Reader,
     ) -> impl Future<Output = Result<Self::Facts, Self::Error>> + Send;
 
+    /// Pure. Everything that follows from what was observed, worked out once per pass. A wrong input
+    /// is a value of the plan, see [`refusal`](Self::refusal).
+    fn plan(observed: &Observed<Self>) -> Self::Plan;
+
+    /// A wrong input that the plan carries. It is told like any error, after the decision was
+    /// applied: what can go on goes on.
+    fn refusal(_plan: &Self::Plan) -> Option<&Self::Error> {
+        None
+    }
+
     /// Pure. What should be there. An error leaves everything as it is.
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Self::Action>, Self::Error>;
+    fn decide(observed: &Observed<Self>, plan: &Self::Plan) -> Result<Decision<Self::Action>, Self::Error>;
 
     /// Carries out one action. One that fails does not keep the others from being tried.
     fn act(&self, action: &Self::Action) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Pure. How things are, seen from what was applied.
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report;
+    fn report(observed: &Observed<Self>, plan: &Self::Plan, applied: &Applied<Self>) -> Report;
 }
 
 /// An object and what was read about it.
@@ -109,6 +122,16 @@ impl<C: Controller> Observed<C> {
     /// The object is being deleted; only controllers with a finalizer see this.
     pub fn deleting(&self) -> bool {
         self.object.meta().deletion_timestamp.is_some()
+    }
+
+    /// Plans and decides, as a pass does. For tests and for showing a plan.
+    pub fn decide(&self) -> Result<Decision<C::Action>, C::Error> {
+        C::decide(self, &C::plan(self))
+    }
+
+    /// Plans and reports on what was applied. For tests and for showing a plan.
+    pub fn report(&self, applied: &Applied<C>) -> Report {
+        C::report(self, &C::plan(self), applied)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One pass over one object: observe → decide → apply → report, and what is said on every way out.
+//! One pass over one object: observe → plan → decide → apply → report, and what is said on every way out.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -277,7 +277,7 @@ async fn stuck<C: Controller>(
     error
 }
 
-/// The four steps. The types allow no other order.
+/// The five steps. The types allow no other order.
 async fn steps<C: Controller>(
     ctx: &Context<C>,
     live: &Value,
@@ -293,19 +293,21 @@ async fn steps<C: Controller>(
     let reader = Reader::new(ctx.clusters.clone(), ctx.owned.clone(), &owner.uid);
     let facts = look(ctx, &object, &reader).await.map_err(|e| Failed::from(&e))?;
     let observed = Observed { object, facts, now };
-    let decision = C::decide(&observed).map_err(|e| Failed::from(&e))?;
+    let plan = C::plan(&observed);
+    let decision = C::decide(&observed, &plan).map_err(|e| Failed::from(&e))?;
     let applied = carry_out(ctx, &owner, decision)
         .await
         .map_err(|e| Failed::from(&e))?;
-    let report = C::report(&observed, &applied);
-    let failed = applied
-        .outcomes
-        .iter()
-        .find_map(|outcome| outcome.result.as_ref().err());
+    let report = C::report(&observed, &plan, &applied);
+    let outcomes = applied.outcomes.iter();
+    let failed = outcomes
+        .filter_map(|outcome| outcome.result.as_ref().err())
+        .chain(C::refusal(&plan))
+        .next();
     Ok((report, failed.map(Failed::from)))
 }
 
-/// So often is looked again in one pass.
+/// Retries per pass.
 const LOOKS: u32 = 4;
 
 /// Observes, and once more when that named an object which was not watched until then.

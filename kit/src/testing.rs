@@ -22,6 +22,7 @@ pub(crate) type Keen = Doing<true>;
 impl<const FINALIZER: bool> Controller for Doing<FINALIZER> {
     type Kind = ConfigMap;
     type Facts = ();
+    type Plan = ();
     type Action = Infallible;
     type Error = Infallible;
 
@@ -39,7 +40,9 @@ impl<const FINALIZER: bool> Controller for Doing<FINALIZER> {
         Ok(())
     }
 
-    fn decide(_: &Observed<Self>) -> Result<Decision<Infallible>, Infallible> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(_: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Infallible> {
         Ok(Decision::want([]))
     }
 
@@ -47,7 +50,7 @@ impl<const FINALIZER: bool> Controller for Doing<FINALIZER> {
         match *action {}
     }
 
-    fn report(_: &Observed<Self>, _: &Applied<Self>) -> Report {
+    fn report(_: &Observed<Self>, (): &(), _: &Applied<Self>) -> Report {
         Report::default()
     }
 }

@@ -23,6 +23,10 @@ pub struct Infrastructure {
     /// Valkey.
     #[serde(default, skip_serializing_if = "is_default")]
     pub valkey: ValkeyCluster,
+    /// OVN, for Neutron.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
+    pub ovn: OvnInfrastructure,
 }
 
 /// Size of a database volume of which nothing is said; a rule below has it too.
@@ -150,6 +154,64 @@ pub struct CacheCluster {
     pub servers: Vec<String>,
 }
 
+/// Size of a volume of OVN of which nothing is said.
+pub const OVN_SIZE: &str = "10Gi";
+
+/// OVN, or databases of somebody else.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.northbound) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
+        "infrastructure.ovn: set either northbound and southbound (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
+    ),
+    (
+        "has(self.northbound) == has(self.southbound)",
+        "infrastructure.ovn: northbound and southbound go together; set both or neither",
+    ),
+    (
+        "has(self.northbound) == has(oldSelf.northbound)",
+        "infrastructure.ovn: managed databases and those of somebody else cannot replace each other, networks would stay behind; make a new ControlPlane",
+    ),
+    (
+        "quantity(has(self.storageSize) ? self.storageSize : '10Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi')) >= 0",
+        "infrastructure.ovn.storageSize: volumes can grow but not shrink; keep the old size or a larger one",
+    ),
+    (
+        "has(self.storageClass) == has(oldSelf.storageClass) && (!has(self.storageClass) || self.storageClass == oldSelf.storageClass)",
+        "infrastructure.ovn.storageClass: cannot change, volumes do not move between classes; make a new ControlPlane",
+    ),
+])))]
+pub struct OvnInfrastructure {
+    /// Members of each database: 1, 3 or 5; 3 when left out.
+    #[schemars(range(min = 1, max = 5), extend("x-kubernetes-validations" = rules(&[(
+        "self % 2 == 1",
+        "infrastructure.ovn.replicas: raft needs an odd number to keep quorum; use 1, 3 or 5",
+    )])))]
+    pub replicas: Option<i32>,
+    /// StorageClass of the volumes; the cluster's default when left out.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::name")]
+    pub storage_class: Option<String>,
+    /// Size of each volume; 10Gi when left out.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::size")]
+    pub storage_size: Option<String>,
+    /// Northbound database that is not ours, such as ssl:192.0.2.1:6641.
+    #[schemars(
+        regex(pattern = r"^(tcp|ssl):[^\s,]+(,(tcp|ssl):[^\s,]+)*$"),
+        length(max = 1024)
+    )]
+    pub northbound: Option<String>,
+    /// Southbound database that is not ours.
+    #[schemars(
+        regex(pattern = r"^(tcp|ssl):[^\s,]+(,(tcp|ssl):[^\s,]+)*$"),
+        length(max = 1024)
+    )]
+    pub southbound: Option<String>,
+}
+
 /// Valkey, or servers of somebody else.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -201,6 +263,7 @@ mod tests {
         for (text, size) in [
             (schema(schemars::schema_for!(DatabaseCluster)), DATABASE_SIZE),
             (schema(schemars::schema_for!(MessagingCluster)), MESSAGING_SIZE),
+            (schema(schemars::schema_for!(OvnInfrastructure)), OVN_SIZE),
         ] {
             assert_eq!(text.matches(&format!(": '{size}'")).count(), 2, "{text}");
         }

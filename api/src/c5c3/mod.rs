@@ -14,13 +14,13 @@ pub use credential_rotation::{
     CredentialRotation, CredentialRotationSpec, CredentialRotationStatus, RotationSchedule, RotationType,
 };
 pub use infrastructure::{
-    CacheCluster, DATABASE_SIZE, DatabaseCluster, Infrastructure, MESSAGING_SIZE, MessagingCluster, Sentinel,
-    ValkeyCluster,
+    CacheCluster, DATABASE_SIZE, DatabaseCluster, Infrastructure, MESSAGING_SIZE, MessagingCluster, OVN_SIZE,
+    OvnInfrastructure, Sentinel, ValkeyCluster,
 };
 pub use secret_aggregate::{SecretAggregate, SecretAggregateSpec, SecretAggregateStatus, SecretSource};
 pub use services::{
-    CinderReplicas, CinderService, Fernet, GlanceService, KeystoneService, NovaReplicas, NovaService,
-    PlainService, ServiceToggle, Services,
+    CinderReplicas, CinderService, ComputeNodes, Fernet, GlanceService, KeystoneService, LibvirtFrom,
+    NovaReplicas, NovaService, PlainService, ServiceToggle, Services,
 };
 
 /// The API group.

@@ -1,5 +1,5 @@
 use crate::common::{ExtraConfig, Image, PolicyOverrides, ResourceRequirements, default, is_default};
-use crate::openstack::GlanceStorage;
+use crate::openstack::{CinderBackend, GlanceStorage, VirtType};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -153,8 +153,60 @@ pub struct Fernet {
 pub struct NovaService {
     /// Replicas of each process.
     pub replicas: Option<NovaReplicas>,
+    /// The hypervisors.
+    pub compute: Option<ComputeNodes>,
+    /// Groups of hypervisors, each with its own database and message bus; cell1 when left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        inner(length(max = 20), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$")),
+        extend("x-kubernetes-list-type" = "set", "x-kubernetes-validations" = rules(&[
+            (
+                "self.all(c, c != 'cell0')",
+                "services.nova.cells: cell0 is Nova's own; name cells cell1, cell2 …",
+            ),
+            (
+                "oldSelf.all(c, c in self)",
+                "services.nova.cells: a cell cannot be taken away, its servers would be lost; move them and make a new ControlPlane",
+            ),
+        ]))
+    )]
+    pub cells: Vec<String>,
     #[serde(flatten)]
     pub common: ServiceToggle,
+}
+
+/// The hypervisors of a cloud: nodes with the label node-role.kubernetes.io/hypervisor.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ComputeNodes {
+    /// Run nova-compute on them.
+    pub enabled: bool,
+    /// How guests run.
+    pub virt_type: VirtType,
+    /// Who brings libvirtd.
+    pub libvirt: LibvirtFrom,
+}
+
+impl Default for ComputeNodes {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            virt_type: VirtType::default(),
+            libvirt: LibvirtFrom::default(),
+        }
+    }
+}
+
+/// Who brings libvirtd.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LibvirtFrom {
+    /// A pod on each hypervisor.
+    #[default]
+    Pod,
+    /// The operating system of the hypervisor.
+    Host,
 }
 
 /// Replicas of Nova's processes.
@@ -180,6 +232,17 @@ pub struct NovaReplicas {
 pub struct CinderService {
     /// Replicas of each process.
     pub replicas: Option<CinderReplicas>,
+    /// Where volumes are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub backends: Vec<CinderBackend>,
+    /// The backend that is used when nobody asks for one.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::label")]
+    pub default_volume_type: Option<String>,
     #[serde(flatten)]
     pub common: ServiceToggle,
 }

@@ -14,10 +14,10 @@ pub use glance::{
     GLANCE_FILE_SIZE, Glance, GlanceBackend, GlanceFile, GlanceS3, GlanceSpec, GlanceStatus, GlanceStorage,
 };
 pub use keystone::{Bootstrap, Federation, Keystone, KeystoneSpec, KeystoneStatus, RotatedKeys};
-pub use neutron::{Ml2, Neutron, NeutronOvn, NeutronSpec, NeutronStatus};
+pub use neutron::{Ml2, Neutron, NeutronMetadata, NeutronOvn, NeutronSpec, NeutronStatus};
 pub use nova::{
-    CellStatus, ExternalScheduler, Nova, NovaCell, NovaDatabase, NovaScheduler, NovaSpec, NovaStatus,
-    ServiceAuth,
+    CellStatus, ExternalScheduler, Nova, NovaCell, NovaCompute, NovaDatabase, NovaMetadata, NovaScheduler,
+    NovaSpec, NovaStatus, ServiceAuth, VirtType,
 };
 pub use placement::{Placement, PlacementSpec, PlacementStatus};
 pub use rbd::Rbd;
@@ -33,6 +33,7 @@ pub mod port {
     pub const GLANCE: u16 = 9292;
     pub const PLACEMENT: u16 = 8778;
     pub const NOVA: u16 = 8774;
+    pub const NOVA_METADATA: u16 = 8775;
     pub const NEUTRON: u16 = 9696;
     pub const CINDER: u16 = 8776;
     pub const CORTEX: u16 = 8080;

@@ -1,8 +1,9 @@
 use super::Process;
 use crate::common::{
-    Cache, Database, KeystoneAuth, Messaging, ObjectRef, ServiceCommon, ServiceStatus, default, is_default,
+    Cache, Database, KeystoneAuth, LocalRef, Messaging, ObjectRef, ServiceCommon, ServiceStatus, default,
+    is_default,
 };
-use crate::schema::rules;
+use crate::schema::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,19 @@ pub struct NeutronSpec {
     /// Kinds of networks.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ml2: Ml2,
+    /// What hypervisors tell guests about themselves; an agent runs on each of them.
+    pub metadata: Option<NeutronMetadata>,
+}
+
+/// How the agents on the hypervisors reach Nova's metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NeutronMetadata {
+    /// Host of Nova's metadata API, as the hypervisors reach it.
+    #[schemars(schema_with = "schema::host")]
+    pub host: String,
+    /// Secret with the key secret: what the agents prove themselves with.
+    pub secret_ref: LocalRef,
 }
 
 /// Where OVN's databases are.

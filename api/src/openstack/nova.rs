@@ -1,6 +1,7 @@
 use super::Process;
 use crate::common::{
-    Cache, Database, KeystoneAuth, LocalRef, Messaging, ServiceCommon, ServiceStatus, default, is_default,
+    Cache, Database, Image, KeystoneAuth, LocalRef, Messaging, ServiceCommon, ServiceStatus, default,
+    is_default,
 };
 use crate::schema::{self, rules};
 use kube::CustomResource;
@@ -25,6 +26,10 @@ use serde_with::skip_serializing_none;
     printcolumn(name = "Cells", type_ = "string", json_path = ".status.cells[*].name")
 )]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "!has(self.cells) || self.cells.filter(c, !has(c.messaging)).size() <= 1",
+    "cells: all but one need messaging of their own; two cells cannot share the message bus of the API",
+)])))]
 pub struct NovaSpec {
     #[serde(flatten)]
     pub common: ServiceCommon,
@@ -47,7 +52,12 @@ pub struct NovaSpec {
     pub keystone: KeystoneAuth,
     /// How it logs in to the other services.
     pub service_auth: Option<ServiceAuth>,
-    /// Groups of hypervisors, each with its own database and queue.
+    /// What guests are told about themselves.
+    pub metadata: Option<NovaMetadata>,
+    /// The hypervisors.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub compute: NovaCompute,
+    /// Groups of hypervisors, each with its own database and queue; cell1 when left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 16),
@@ -163,6 +173,42 @@ pub struct NovaCell {
     pub name: String,
     /// The hypervisor cluster that it holds.
     pub compute_ref: Option<LocalRef>,
+    /// Its database, where that of the others does not serve it.
+    pub database: Option<Database>,
+    /// Its message bus; that of the API when left out.
+    pub messaging: Option<Messaging>,
+}
+
+/// What guests are told about themselves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NovaMetadata {
+    /// Secret with the key secret: what the metadata agents prove themselves with.
+    pub secret_ref: LocalRef,
+}
+
+/// The hypervisors.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NovaCompute {
+    /// Run nova-compute on the nodes that are hypervisors.
+    pub enabled: bool,
+    /// How guests run.
+    pub virt_type: VirtType,
+    /// Image of libvirtd; without one that of the operating system is used.
+    pub libvirt_image: Option<Image>,
+}
+
+/// How guests run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VirtType {
+    /// With the processor's own virtualization.
+    #[default]
+    Kvm,
+    /// Emulated: slow, and possible everywhere.
+    Qemu,
 }
 
 /// What was seen of Nova.

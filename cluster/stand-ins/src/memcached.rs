@@ -25,6 +25,7 @@ impl Controller for Memcacheds {
     type Kind = Memcached;
     /// Ready replicas.
     type Facts = i32;
+    type Plan = ();
     type Action = Infallible;
     type Error = Error;
 
@@ -44,7 +45,9 @@ impl Controller for Memcacheds {
             .unwrap_or(0))
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         Ok(Decision::want(
             objects(&observed.object)?.into_iter().map(Wanted::raw),
         ))
@@ -54,7 +57,7 @@ impl Controller for Memcacheds {
         match *action {}
     }
 
-    fn report(observed: &Observed<Self>, _applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), _applied: &Applied<Self>) -> Report {
         let (ready, wanted) = (observed.facts, observed.object.spec.replicas.unwrap_or(1));
         let text = format!("{ready} of {wanted} servers are up");
         let states = if ready >= wanted {

@@ -82,6 +82,7 @@ impl Fault for Trouble {
 impl Controller for Parades {
     type Kind = Parade;
     type Facts = BTreeSet<String>;
+    type Plan = ();
     type Action = Move;
     type Error = Trouble;
 
@@ -106,7 +107,9 @@ impl Controller for Parades {
         Ok(self.street.playing())
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Move>, Trouble> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Move>, Trouble> {
         let Observed { object, facts, .. } = observed;
         assert!(object.spec.band != "panic", "the drum major fell");
         let band = &object.spec.band;
@@ -161,7 +164,7 @@ impl Controller for Parades {
         Ok(())
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let states = States::default().met("FloatsReady", "Built", "");
         let band = &observed.object.spec.band;
         let states = if band.is_empty() {

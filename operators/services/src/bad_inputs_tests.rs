@@ -1,7 +1,7 @@
 //! Each wrong input is named with its field, its value and a way out, and nothing is decided.
 
 use c5c3_api::openstack::{Glance, Keystone};
-use c5c3_kit::{Controller, Fault, Observed};
+use c5c3_kit::{Controller, Decision, Fault, Observed};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
@@ -122,9 +122,14 @@ fn wrong_input_is_named_and_nothing_is_decided() {
         let object: Keystone = serde_json::from_value(object).expect("a Keystone");
         let mut facts = facts();
         damage(&mut facts);
-        let error = Services::<Keystone>::decide(&observed(object, facts)).expect_err(message);
+        let seen = observed(object, facts);
+        let plan = Services::<Keystone>::plan(&seen);
+        let error = Services::<Keystone>::refusal(&plan).expect(message);
         assert_eq!(&error.reason(), reason);
         assert!(error.to_string().starts_with(message), "{error}");
+        // What runs is left as it is.
+        let decision = seen.decide().expect("decides");
+        assert_eq!(decision, Decision::hold());
     }
 }
 
@@ -148,7 +153,7 @@ fn a_claim_of_one_node_is_not_shared_by_three_pods() {
     let claim = object(&later, "PersistentVolumeClaim").expect("as it was");
     assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteOnce"]));
     seen.facts.claims.insert("glance-images".into(), old);
-    let error = Services::decide(&seen).expect_err("refused").to_string();
+    let error = refusal(&seen);
     assert!(
         error.starts_with("PersistentVolumeClaim glance-images is ReadWriteOnce"),
         "{error}"

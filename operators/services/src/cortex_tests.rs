@@ -1,82 +1,59 @@
-//! A program that is no OpenStack service fits the one descriptor: Cortex as it will be, for the
+//! A program that is no OpenStack service fits the one shape: Cortex as it will be, for the
 //! decisions alone.
 
-use c5c3_api::common::{Database, KeystoneAuth};
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
 use c5c3_api::cortex::Cortex;
 use c5c3_api::openstack::port;
 use c5c3_kit::{Observed, Part};
 use serde_json::{Value, json};
 
-use crate::build::Servers;
-use crate::config::Ini;
-use crate::descriptor::{Descriptor, Format, Port, Process, Runs};
-use crate::kinds::one_process;
 use crate::reconcile::Services;
-use crate::subject::{Extras, Subject};
+use crate::shape::{Format, Login, NamedDatabase, Port, Process, Runs, Service, Settings, Subject};
 use crate::testing::*;
 
-const DESCRIPTOR: Descriptor = Descriptor {
-    name: "cortex",
-    endpoint_path: "",
-    config_file: "cortex.yaml",
-    format: Format::Yaml,
-    environment: &[],
-    defaults: &[("api", "listen", "0.0.0.0:8080")],
-    // It keeps its own tables in shape.
-    schema: &[],
-    expand: &[],
-    contract: &[],
-    starts_early: false,
-    processes: &[Process {
-        name: "api",
-        runs: Runs::Program {
-            command: &["c5c3", "cortex", "--config", "/etc/cortex/cortex.yaml"],
+impl Subject for Cortex {
+    const SERVICE: &'static str = "cortex";
+    const PARTS: &'static [Part] = &[Part::required(DATABASE_READY), Part::required(DEPLOYMENT_READY)];
+
+    fn shape(&self) -> Service {
+        let spec = &self.spec;
+        let mut settings = Settings::new("cortex.yaml").with(&[
+            ("api", "listen", "0.0.0.0:8080"),
+            ("keystone", "authUrl", &spec.keystone.auth_url),
+        ]);
+        settings.logins.push(Login {
+            group: "keystone",
+            secret: spec.keystone.app_credential_ref.secret_name.clone(),
+        });
+        let database = spec.database.clone().map(|database| NamedDatabase {
+            name: "database".to_owned(),
+            database,
+        });
+        if database.is_some() {
+            settings = settings.database("database", "database");
+        }
+        let memory = (DATABASE_READY, "features are kept in memory".to_owned());
+        let runs = Runs::Program {
+            command: ["c5c3", "cortex", "--config", "/etc/cortex/cortex.yaml"]
+                .map(str::to_owned)
+                .into(),
             port: Some(Port {
                 number: port::CORTEX,
                 path: Some("/healthz"),
             }),
-        },
-        after: &[],
-        grace: 30,
-        part: DEPLOYMENT_READY,
-    }],
-    parts: &[Part::required(DATABASE_READY), Part::required(DEPLOYMENT_READY)],
-};
-
-impl Subject for Cortex {
-    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
-    const CONTROLLER: &'static str = "cortex";
-
-    one_process!();
-
-    fn databases(&self) -> Vec<(String, Database)> {
-        let database = self.spec.database.clone();
-        database
-            .map(|database| ("database".to_owned(), database))
-            .into_iter()
-            .collect()
-    }
-
-    fn keystone(&self) -> Option<&KeystoneAuth> {
-        Some(&self.spec.keystone)
-    }
-
-    fn configure(&self, config: &mut Ini, _cache: Option<&Servers>) {
-        config.set("keystone", "authUrl", &self.spec.keystone.auth_url);
-    }
-
-    fn extras(&self) -> Extras {
-        let memory = (DATABASE_READY, "features are kept in memory".to_owned());
-        Extras {
-            settled: self
-                .spec
-                .database
-                .is_none()
-                .then_some(memory)
-                .into_iter()
-                .collect(),
-            ..Extras::default()
+        };
+        Service {
+            format: Format::Yaml,
+            status: self.status.as_ref().map(|status| status.common.clone()),
+            settings: vec![settings],
+            not_required: database.is_none().then_some(memory).into_iter().collect(),
+            databases: database.into_iter().collect(),
+            keystone: Some(spec.keystone.clone()),
+            processes: vec![Process {
+                grace: 30,
+                ..Process::new("api", runs, DEPLOYMENT_READY).replicas(spec.replicas)
+            }],
+            ..Service::new(self, spec.common.clone())
         }
     }
 }

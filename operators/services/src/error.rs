@@ -1,6 +1,6 @@
 //! What can keep a service from being brought up. Texts name Secrets and keys, never values.
 
-use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY};
+use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, service};
 use c5c3_kit::fault::variant;
 use c5c3_kit::{Fault, ReadError, Retry};
 
@@ -33,6 +33,10 @@ pub enum Error {
     BrokerMissing(String),
     #[error("RabbitmqCluster {0} tells no address yet (status.defaultUser.serviceReference)")]
     BrokerUnknown(String),
+    #[error("OVNCluster {0} is missing: create it, or set ovn.nbConnection and ovn.sbConnection")]
+    OvnMissing(String),
+    #[error("OVNCluster {0} tells no addresses yet (status.endpoints)")]
+    OvnUnknown(String),
     #[error(
         "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: go back to one, or move the data into a claim that is ReadWriteMany"
     )]
@@ -69,13 +73,6 @@ pub enum Error {
         readable: u64,
         part: &'static str,
     },
-    /// An error that was told of, while the keys were looked after all the same.
-    #[error("{message}")]
-    Standing {
-        part: Option<&'static str>,
-        reason: String,
-        message: String,
-    },
     #[error(transparent)]
     Unreadable(#[from] ReadError),
 }
@@ -83,13 +80,13 @@ pub enum Error {
 impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
         match self {
-            Error::Standing { part, .. } => *part,
             Error::BadKeys { part, .. }
             | Error::BadSchedule { part, .. }
             | Error::KeysTooFew { part, .. }
             | Error::ClaimOfOne { part, .. } => Some(part),
             Error::NoDatabase => Some(DATABASE_READY),
             Error::BrokerMissing(_) | Error::BrokerUnknown(_) => Some(MESSAGING_READY),
+            Error::OvnMissing(_) | Error::OvnUnknown(_) => Some(service::OVN_CONNECTED),
             Error::InvalidConfig(_)
             | Error::NotSupported { .. }
             | Error::PolicyMissing { .. }
@@ -113,9 +110,6 @@ impl Fault for Error {
     }
 
     fn reason(&self) -> String {
-        match self {
-            Error::Standing { reason, .. } => reason.clone(),
-            other => variant(other),
-        }
+        variant(self)
     }
 }

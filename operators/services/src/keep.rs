@@ -6,7 +6,9 @@ use c5c3_api::foreign::mariadb;
 use c5c3_kit::{Kind, Reference};
 use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, Secret};
 
+use crate::build::Configured;
 use crate::facts::Facts;
+use crate::names::Names;
 use crate::plan::Plan;
 use crate::rollout::has_ended;
 
@@ -14,28 +16,35 @@ use crate::rollout::has_ended;
 const KEPT: usize = 3;
 
 pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
-    let namespace = Some(plan.names.namespace.as_str());
-    let configuration = &plan.configuration;
+    let configured = plan.configuration.all.iter();
+    configured
+        .flat_map(|configured| earlier(plan, configured, facts))
+        .collect()
+}
+
+fn earlier(plan: &Plan, configured: &Configured, facts: &Facts) -> Vec<Reference> {
+    let names = &plan.service.names;
+    let namespace = Some(names.namespace.as_str());
     let in_use = in_use(facts);
     let mut kept = Vec::new();
     for (kind, what, current) in [
         (
             Kind::of::<ConfigMap>(),
             "config-",
-            Some(configuration.config_map_name()),
+            Some(configured.config_map_name()),
         ),
         (
             Kind::of::<Secret>(),
             "connections-",
-            configuration.connections_name(),
+            configured.connections_name(),
         ),
         (
             Kind::of::<Secret>(),
             "credentials-",
-            configuration.credentials_name(),
+            configured.credentials_name(),
         ),
     ] {
-        let prefix = plan.names.suffixed(what);
+        let prefix = prefix(names, &configured.name, what);
         let current = kind.named(namespace, current.unwrap_or_default());
         let mut earlier: Vec<_> = facts
             .owned
@@ -59,13 +68,24 @@ pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     kept
 }
 
+fn prefix(names: &Names, settings: &str, what: &str) -> String {
+    let own = Some(settings).filter(|name| !name.is_empty());
+    let own = own.map(|name| format!("{name}-")).unwrap_or_default();
+    names.suffixed(&format!("{own}{what}"))
+}
+
 /// Accounts of passwords before, while a pod may use them.
 pub fn earlier_accounts(plan: &Plan, facts: &Facts) -> Vec<Reference> {
-    let current = plan.configuration.connections_name();
-    let prefix = plan.names.suffixed("connections-");
     let running = facts.pods.iter().filter(|pod| !has_ended(pod));
     let mut read = running.filter_map(|pod| pod.spec.as_ref()).flat_map(read_by);
-    if plan.rolled_out && !read.any(|name| name.starts_with(&prefix) && Some(name) != current) {
+    let outdated = |name: &str| {
+        let mut configured = plan.configuration.all.iter();
+        configured.any(|one| {
+            let prefix = prefix(&plan.service.names, &one.name, "connections-");
+            name.starts_with(&prefix) && Some(name) != one.connections_name()
+        })
+    };
+    if plan.rolled_out && !read.any(outdated) {
         return Vec::new();
     }
     let kinds = [
@@ -87,16 +107,17 @@ pub fn earlier_accounts(plan: &Plan, facts: &Facts) -> Vec<Reference> {
 /// many more: what runs meanwhile must be able to start again.
 fn in_use(facts: &Facts) -> BTreeSet<&str> {
     let pods = facts.pods.iter().filter_map(|pod| pod.spec.as_ref());
-    let deployments = facts
-        .deployments
-        .values()
-        .filter_map(|deployment| deployment.spec.template.spec.as_ref());
+    let deployments = facts.deployments.values().map(|live| &live.spec.template);
+    let stateful_sets = facts.stateful_sets.values().map(|live| &live.spec.template);
+    let daemon_sets = facts.daemon_sets.values().map(|live| &live.spec.template);
+    let templates = deployments.chain(stateful_sets).chain(daemon_sets);
+    let templates = templates.filter_map(|template| template.spec.as_ref());
     let unfinished = facts.jobs.values().filter(|job| {
         let status = job.status.as_ref();
         status.is_none_or(|status| status.completion_time.is_none())
     });
     let jobs = unfinished.filter_map(|job| job.spec.as_ref()?.template.spec.as_ref());
-    pods.chain(deployments).chain(jobs).flat_map(read_by).collect()
+    pods.chain(templates).chain(jobs).flat_map(read_by).collect()
 }
 
 fn read_by(pod: &PodSpec) -> impl Iterator<Item = &str> {

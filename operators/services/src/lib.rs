@@ -7,7 +7,6 @@
 
 pub mod build;
 pub mod config;
-pub mod descriptor;
 mod error;
 mod facts;
 mod keep;
@@ -20,7 +19,7 @@ mod recurring;
 mod report;
 mod rollout;
 mod rotation;
-pub mod subject;
+pub mod shape;
 
 #[cfg(test)]
 mod bad_inputs_tests;
@@ -44,10 +43,9 @@ mod testing;
 mod upgrade_tests;
 
 pub use error::Error;
-pub use kinds::{glance, keystone, placement};
 pub use reconcile::Services;
 
-use c5c3_api::openstack::{Glance, Keystone, Placement};
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
 use futures::FutureExt;
 
@@ -75,6 +73,9 @@ pub async fn run(
             service!(Keystone, stop),
             service!(Glance, stop),
             service!(Placement, stop),
+            service!(Nova, stop),
+            service!(Neutron, stop),
+            service!(Cinder, stop),
         ]
     })
     .await
@@ -86,5 +87,8 @@ pub fn access() -> Access {
         .with::<Services<Keystone>>()
         .with::<Services<Glance>>()
         .with::<Services<Placement>>()
+        .with::<Services<Nova>>()
+        .with::<Services<Neutron>>()
+        .with::<Services<Cinder>>()
         .with_lease()
 }

@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::subject::Subject;
+use crate::shape::Subject;
 
 /// When a key set was last rotated. A person may set it back to have it rotated now.
 pub const ROTATED: &str = "c5c3.io/rotated-at";
@@ -34,7 +34,6 @@ pub struct Names {
     pub namespace: String,
     pub name: String,
     pub service: &'static str,
-    pub controller: &'static str,
 }
 
 impl Names {
@@ -42,8 +41,7 @@ impl Names {
         Names {
             namespace: subject.namespace().unwrap_or_default(),
             name: subject.name_any(),
-            service: S::DESCRIPTOR.name,
-            controller: S::CONTROLLER,
+            service: S::SERVICE,
         }
     }
 
@@ -75,6 +73,15 @@ impl Names {
         }
     }
 
+    /// Vhost, User and Permission of one bus; the main one needs no suffix.
+    pub fn bus_object(&self, bus: &str) -> String {
+        if bus.is_empty() {
+            self.name.clone()
+        } else {
+            self.suffixed(bus)
+        }
+    }
+
     /// Labels of every object of this service.
     pub fn labels(&self) -> Value {
         json!({
@@ -102,7 +109,7 @@ impl Names {
     /// Of a pod: with the marks by which its troubles bring a pass of our controller.
     pub fn pod_metadata(&self, process: &str) -> Value {
         let mut labels = self.process_labels(process);
-        labels[CONTROLLER] = self.controller.into();
+        labels[CONTROLLER] = self.service.into();
         json!({"labels": labels, "annotations": {OWNER: format!("{}/{}", self.namespace, self.name)}})
     }
 
@@ -121,7 +128,6 @@ mod tests {
             namespace: "openstack".into(),
             name: name.into(),
             service: "keystone",
-            controller: "keystone",
         };
         let cases = [
             ("keystone", None),

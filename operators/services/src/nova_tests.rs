@@ -1,165 +1,16 @@
-//! A service with several processes, databases and a message bus fits the one descriptor: Nova as it
-//! will be, for the decisions alone.
+//! Nova: cells, each with a database, a bus and conductors of its own, and hypervisors that know the
+//! least that they need.
 
-use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging};
-use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
-use c5c3_api::openstack::{Nova, port};
-use c5c3_kit::{Observed, Part};
+use c5c3_api::conditions::service;
+use c5c3_api::openstack::Nova;
+use c5c3_kit::Observed;
 use serde_json::{Value, json};
 
-use crate::descriptor::{Descriptor, Format, Port, Process, Runs, Step};
-use crate::kinds::common_blocks;
 use crate::reconcile::Services;
-use crate::subject::Subject;
 use crate::testing::*;
 
-const CONDUCTOR_FIRST: &[&str] = &["conductor"];
-
-const fn wsgi(name: &'static str, module: &'static str, number: u16) -> Process {
-    Process {
-        name,
-        runs: Runs::Wsgi {
-            module,
-            port: Port {
-                number,
-                path: Some("/"),
-            },
-            processes: 2,
-            threads: 1,
-            extra: &[],
-        },
-        after: CONDUCTOR_FIRST,
-        grace: 60,
-        part: service::API_READY,
-    }
-}
-
-const DESCRIPTOR: Descriptor = Descriptor {
-    name: "nova",
-    endpoint_path: "/v2.1",
-    config_file: "nova.conf",
-    format: Format::Oslo,
-    environment: &[],
-    defaults: &[],
-    schema: &[
-        Step::new("api-db-sync", &["nova-manage", "api_db", "sync"]),
-        Step::new("map-cell0", &["nova-manage", "cell_v2", "map_cell0"]),
-        Step::new("db-sync", &["nova-manage", "db", "sync"]),
-        Step {
-            name: "create-cell",
-            command: &["nova-manage", "cell_v2", "create_cell", "--name", "cell1"],
-            // The address of the message bus becomes part of the cell.
-            credentials: true,
-        },
-    ],
-    expand: &[],
-    contract: &[Step::new(
-        "data-migrations",
-        &["nova-manage", "db", "online_data_migrations"],
-    )],
-    starts_early: false,
-    processes: &[
-        program("conductor", &["nova-conductor"], service::CONDUCTOR_READY),
-        Process {
-            after: CONDUCTOR_FIRST,
-            ..program("scheduler", &["nova-scheduler"], service::SCHEDULER_READY)
-        },
-        wsgi("api", "nova.wsgi.osapi_compute:application", port::NOVA),
-        wsgi("metadata", "nova.wsgi.metadata:application", 8775),
-        Process {
-            runs: Runs::Program {
-                command: &["nova-novncproxy"],
-                port: Some(Port {
-                    number: 6080,
-                    path: None,
-                }),
-            },
-            ..program("console", &[], service::API_READY)
-        },
-    ],
-    parts: &[
-        Part::required(DATABASE_READY),
-        Part::required(MESSAGING_READY),
-        Part::required(service::CONDUCTOR_READY),
-        Part::required(service::SCHEDULER_READY),
-        Part::required(service::API_READY),
-    ],
-};
-
-impl Subject for Nova {
-    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
-    const CONTROLLER: &'static str = "nova";
-    const MESSAGING: bool = true;
-
-    common_blocks!();
-
-    fn replicas(&self, process: &str) -> i32 {
-        match process {
-            "conductor" => self.spec.conductor.replicas,
-            "scheduler" => self.spec.scheduler.replicas,
-            _ => self.spec.api.replicas,
-        }
-    }
-
-    /// That of each cell bears the cell's name.
-    fn databases(&self) -> Vec<(String, Database)> {
-        let server = &self.spec.database.server;
-        let named = |group: &str, name: &str| {
-            let database = Database {
-                database: name.to_owned(),
-                ..server.clone()
-            };
-            (group.to_owned(), database)
-        };
-        let cells = self
-            .spec
-            .cells
-            .iter()
-            .map(|cell| named(&format!("{}_database", cell.name), &format!("nova_{}", cell.name)));
-        [
-            named("database", &server.database),
-            named("api_database", &self.spec.database.api_database),
-            named("cell0_database", &self.spec.database.cell_database),
-        ]
-        .into_iter()
-        .chain(cells)
-        .collect()
-    }
-
-    fn cache(&self) -> Option<&Cache> {
-        self.spec.cache.as_ref()
-    }
-
-    fn messaging(&self) -> Option<&Messaging> {
-        Some(&self.spec.messaging)
-    }
-
-    fn keystone(&self) -> Option<&KeystoneAuth> {
-        Some(&self.spec.keystone)
-    }
-}
-
-fn nova() -> Observed<Services<Nova>> {
-    let nova = json!({
-        "apiVersion": "nova.openstack.c5c3.io/v1alpha1", "kind": "Nova",
-        "metadata": {"namespace": "openstack", "name": "nova", "uid": "n"},
-        "spec": {
-            "image": {"repository": "ghcr.io/c5c3/nova", "tag": "32.2.1"},
-            "database": {"clusterRef": {"name": "mariadb"}, "database": "nova", "secretRef": {"name": "service-db"}},
-            "messaging": {"clusterRef": {"name": "rabbitmq"}, "secretRef": {"name": "service-db"}},
-            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
-            "cells": [{"name": "cell2"}],
-        },
-    });
-    let broker = json!({"metadata": {"name": "rabbitmq"}, "spec": {},
-        "status": {"conditions": [{"type": "AllReplicasReady", "status": "True"}],
-            "defaultUser": {"serviceReference": {"name": "rabbitmq", "namespace": "openstack"}}}});
-    let mut facts = facts();
-    facts.brokers.insert(
-        "rabbitmq".into(),
-        serde_json::from_value(broker).expect("a broker"),
-    );
-    observed(serde_json::from_value(nova).expect("a Nova"), facts)
+fn seen() -> Observed<Services<Nova>> {
+    observed(nova(json!({})), facts())
 }
 
 fn names(seen: &Observed<Services<Nova>>, kind: &str) -> Vec<String> {
@@ -168,21 +19,36 @@ fn names(seen: &Observed<Services<Nova>>, kind: &str) -> Vec<String> {
         .collect()
 }
 
+/// The values of the Secret whose name begins so.
+fn variables(seen: &Observed<Services<Nova>>, prefix: &str) -> Vec<String> {
+    let secret = objects(seen).into_iter().find(|object| {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        object["kind"] == "Secret" && name.starts_with(prefix)
+    });
+    let data = secret.unwrap_or_else(|| panic!("{prefix}"))["data"].clone();
+    data.as_object().expect("data").keys().cloned().collect()
+}
+
 #[test]
 fn conductors_are_up_before_what_calls_them() {
-    let mut seen = nova();
+    let mut seen = seen();
     take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
-    assert_eq!(names(&seen, "Deployment"), ["nova-conductor", "nova-console"]);
-    assert_eq!(state(&seen, service::API_READY).1, "waits until conductor is up");
+    assert_eq!(
+        names(&seen, "StatefulSet"),
+        ["nova-conductor-cell1", "nova-conductor-cell2"]
+    );
+    assert_eq!(names(&seen, "Deployment"), [""; 0]);
+    assert_eq!(names(&seen, "DaemonSet"), ["nova-libvirt"]);
+    assert_eq!(
+        state(&seen, service::API_READY).1,
+        "waits until conductor-cell1 is up"
+    );
     take_deployments(&mut seen);
-    let all = [
-        "nova-conductor",
-        "nova-scheduler",
-        "nova",
-        "nova-metadata",
-        "nova-console",
-    ];
-    assert_eq!(names(&seen, "Deployment"), all);
+    assert_eq!(names(&seen, "Deployment"), ["nova", "nova-metadata"]);
+    assert_eq!(
+        names(&seen, "DaemonSet"),
+        ["nova-libvirt", "nova-compute-cell1", "nova-compute-cell2"]
+    );
     take_deployments(&mut seen);
     assert_eq!(state(&seen, service::API_READY).0, "Ready");
     // One process that is not up is not hidden by another of the same condition.
@@ -192,46 +58,137 @@ fn conductors_are_up_before_what_calls_them() {
     // A change begins with the conductors again; what runs stays.
     seen.object.spec.common.extra_config =
         serde_json::from_value(json!({"DEFAULT": {"cpu_allocation_ratio": "2"}})).expect("options");
-    assert_eq!(names(&seen, "Deployment"), ["nova-conductor", "nova-console"]);
-    assert_eq!(
-        kept(&seen, "Deployment"),
-        ["nova", "nova-metadata", "nova-scheduler"]
+    assert_eq!(names(&seen, "Deployment"), [""; 0]);
+    assert_eq!(kept(&seen, "Deployment"), ["nova", "nova-metadata"]);
+}
+
+#[test]
+fn a_hypervisor_knows_its_cells_bus_and_no_database() {
+    let mut seen = seen();
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    let known = variables(&seen, "nova-compute-cell2-credentials-");
+    assert!(
+        known.contains(&"OS_DEFAULT__TRANSPORT_URL".to_owned()),
+        "{known:?}"
+    );
+    assert!(known.iter().all(|name| !name.contains("DATABASE")), "{known:?}");
+    assert!(known.iter().all(|name| !name.contains("METADATA")), "{known:?}");
+    let connected = names(&seen, "Secret");
+    let of_compute = connected.iter().filter(|name| name.starts_with("nova-compute"));
+    assert!(
+        of_compute.clone().all(|name| name.contains("-credentials-")),
+        "{connected:?}"
+    );
+    // The two cells have different passwords for their buses.
+    let url = |prefix: &str| {
+        let secret = objects(&seen).into_iter().find(|object| {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            name.starts_with(prefix)
+        });
+        secret.expect("there")["data"]["OS_DEFAULT__TRANSPORT_URL"].clone()
+    };
+    assert_ne!(
+        url("nova-compute-cell1-credentials-"),
+        url("nova-compute-cell2-credentials-")
     );
 }
 
 #[test]
-fn every_port_has_its_service_and_every_database_its_objects() {
-    let seen = nova();
-    assert_eq!(names(&seen, "Service"), ["nova", "nova-metadata", "nova-console"]);
+fn every_cell_has_its_database_and_its_bus() {
+    let seen = seen();
     let databases = [
-        "nova",
         "nova-api-database",
         "nova-cell0-database",
+        "nova-cell1-database",
         "nova-cell2-database",
     ];
     assert_eq!(names(&seen, "Database"), databases);
-    let connections = objects(&seen).into_iter().find(|object| {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        name.starts_with("nova-connections")
-    });
-    let connections = connections.expect("there")["data"].clone();
-    for variable in ["DATABASE", "API_DATABASE", "CELL0_DATABASE", "CELL2_DATABASE"] {
-        assert!(connections.get(format!("OS_{variable}__CONNECTION")).is_some());
+    assert_eq!(names(&seen, "Vhost"), ["nova", "nova-cell2"]);
+    let known = variables(&seen, "nova-setup-connections-");
+    for variable in ["DATABASE", "API_DATABASE", "CELL1_DATABASE", "CELL2_DATABASE"] {
+        assert!(known.contains(&format!("OS_{variable}__CONNECTION")), "{known:?}");
     }
+    let known = variables(&seen, "nova-setup-credentials-");
+    for variable in ["OS_CELL1__TRANSPORT_URL", "OS_CELL2__TRANSPORT_URL"] {
+        assert!(known.contains(&variable.to_owned()), "{known:?}");
+    }
+    let api = variables(&seen, "nova-connections-");
+    assert_eq!(api, ["OS_API_DATABASE__CONNECTION", "OS_DATABASE__CONNECTION"]);
 }
 
 #[test]
-fn a_step_that_needs_the_bus_waits_for_its_credentials() {
-    let mut seen = nova();
-    let job = object(&seen, "Job").expect("wanted").to_string();
-    assert!(job.contains("nova-credentials-"), "{job}");
-    seen.facts.brokers.clear();
-    assert_eq!(count(&seen, "Job"), 0);
+fn cells_that_share_no_bus_with_the_api_leave_it_conductors_of_its_own() {
+    let own = |name: &str| json!({"name": name, "messaging": {"clusterRef": {"name": "rabbitmq"}, "secretRef": {"name": "cell2-bus"}}});
+    let cells = json!({"cells": [own("cell1"), own("cell2")]});
+    let mut seen = observed(nova(cells), facts());
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    let all = ["nova-conductor-cell1", "nova-conductor-cell2", "nova-conductor"];
+    assert_eq!(names(&seen, "StatefulSet"), all);
+}
+
+#[test]
+fn a_new_password_reaches_the_list_of_cells_and_what_reads_it() {
+    let mut seen = seen();
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    take_deployments(&mut seen);
+    let config = |seen: &Observed<Services<Nova>>| {
+        let api = objects(seen)
+            .into_iter()
+            .find(|object| object["metadata"]["name"] == "nova" && object["kind"] == "Deployment");
+        api.map(|api| api["spec"]["template"]["metadata"]["annotations"]["c5c3.io/config"].clone())
+    };
+    let before = config(&seen).expect("there");
+    seen.facts.secrets.insert(
+        "cell2-bus".to_owned(),
+        secret(&[("username", "cell2"), ("password", "another")]),
+    );
+    assert_eq!(count(&seen, "Job"), 1, "the cells are written anew");
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    take_deployments(&mut seen);
+    assert_ne!(config(&seen).expect("there"), before);
+}
+
+#[test]
+fn hypervisors_are_mapped_when_they_appear() {
+    let mut seen = seen();
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    take_deployments(&mut seen);
+    assert_eq!(count(&seen, "Job"), 0, "no hypervisor yet");
+    let pod = |node: &str, ready: &str| {
+        serde_json::from_value(json!({
+            "metadata": {"name": format!("c-{node}"), "labels": {"app.kubernetes.io/component": "compute-cell1"},
+                "annotations": {"c5c3.io/image": "ghcr.io/c5c3/nova:32.2.1"}},
+            "spec": {"nodeName": node, "containers": []},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }))
+        .expect("a Pod")
+    };
+    seen.facts.pods = vec![
+        pod("node-2", "True"),
+        pod("node-1", "True"),
+        pod("node-3", "False"),
+    ];
+    let job = object(&seen, "Job").expect("wanted");
+    let command = job
+        .pointer("/spec/template/spec/containers/0/command")
+        .expect("a command");
+    let last: Vec<&Value> = command.as_array().expect("words").iter().rev().take(4).collect();
+    assert_eq!(last, ["node-2", "node-1", "60", "/etc/nova/hosts.py"]);
+    assert_eq!(
+        status(&seen, "cells"),
+        json!([{"name": "cell1", "status": "Ready", "computeNodes": 2}, {"name": "cell2", "status": "Ready", "computeNodes": 0}])
+    );
+    take_job(&mut seen, "nova-discover-hosts", Some("Complete"));
+    assert_eq!((count(&seen, "Job"), kept(&seen, "Job").len()), (0, 2));
 }
 
 #[test]
 fn data_is_migrated_when_all_run_the_new_version() {
-    let mut seen = nova();
+    let mut seen = seen();
     seen.object.status = serde_json::from_value(json!({"installedRelease": "31.0.0"})).expect("a status");
     take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
     take_deployments(&mut seen);

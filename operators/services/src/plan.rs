@@ -2,25 +2,30 @@
 
 use c5c3_api::common::UpgradePhase;
 use c5c3_catalogue::upstream;
-use c5c3_kit::Observed;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
+use serde_json::Value;
 
 use crate::build::{self, Configuration, Outcome, Steps, setup_title};
-use crate::descriptor::{Process, Step};
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::names::Names;
-use crate::reconcile::Services;
 use crate::recurring;
 use crate::rollout;
 use crate::rotation::{self, Planned};
-use crate::subject::{KeySet, Subject, Task};
+use crate::shape::{KeySet, Process, Service, Step};
 
 pub struct Plan {
-    pub names: Names,
+    pub service: Service,
+    pub now: Timestamp,
+    /// The first of `dependsOn` that is not met, in words.
+    pub unmet: Option<String>,
     pub configuration: Configuration,
+    /// Volumes that outlive the service.
+    pub claims: Vec<Value>,
+    /// Databases and accounts that are managed in the same cluster.
+    pub accounts: Vec<Value>,
     pub keys: Vec<Planned>,
     pub migrations: Vec<Migration>,
     /// Why the database cannot be used yet.
@@ -32,12 +37,13 @@ pub struct Plan {
     pub contract: Option<Prepared>,
     /// Another Job for the database is at work: no second one is started beside it.
     pub busy: Option<String>,
-    pub task: Option<Task>,
-    pub recurring: Option<recurring::Planned>,
+    pub recurring: Vec<recurring::Planned>,
     /// No schema was ever in place: nothing is served yet that could be harmed.
     pub first: bool,
     /// Another version than the wanted one is installed.
     pub upgrade: bool,
+    /// Processes that are up with the wanted image and configuration.
+    pub up: Vec<String>,
     /// Every process runs as it should, and no pod of the version before is left.
     pub rolled_out: bool,
     /// A pod that may still do something with another image.
@@ -51,13 +57,22 @@ pub struct Plan {
 /// A Job and how it stands.
 pub struct Prepared {
     pub name: String,
-    pub job: serde_json::Value,
+    pub job: Value,
     pub steps: Vec<Step>,
     pub outcome: Outcome,
     /// It was made of something else and is at nothing: it is made anew.
     pub outdated: bool,
     /// The Job by which the schema was made already: this one leaves it alone.
     pub made_by: Option<String>,
+}
+
+/// What became of an attempt to plan: a wrong input leaves what runs as it is, but keys that are
+/// there go on being rotated.
+pub struct Refused {
+    pub error: Error,
+    pub service: Service,
+    /// None where keys are missing too, or wrong.
+    pub keys: Option<Vec<Planned>>,
 }
 
 /// Re-encryption after a rotation.
@@ -86,24 +101,44 @@ pub enum Gate {
     Contracted(String),
 }
 
-pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error> {
-    let (subject, facts) = (&observed.object, &observed.facts);
-    let names = Names::of(subject);
+/// Everything that follows from a shape and what was seen.
+pub fn plan(
+    service: Service,
+    checked: Result<(), Error>,
+    facts: &Facts,
+    now: Timestamp,
+) -> Result<Plan, Refused> {
+    match checked.and_then(|()| whole(&service, facts, now)) {
+        Ok(plan) => Ok(plan),
+        Err(error) => {
+            let stored = |set: &KeySet| facts.key_secrets.contains_key(set.name);
+            let all = !service.key_sets.is_empty() && service.key_sets.iter().all(stored);
+            let keys = keyring(&service, facts, now).ok().filter(|_| all);
+            Err(Refused {
+                keys: keys.map(|keys| keys.into_iter().map(|(keys, _)| keys).collect()),
+                error,
+                service,
+            })
+        }
+    }
+}
+
+fn whole(service: &Service, facts: &Facts, now: Timestamp) -> Result<Plan, Error> {
+    let names = &service.names;
     names.check()?;
-    let configuration = build::configuration(subject, facts)?;
-    let task = subject.extras().after_schema;
+    let configuration = build::configuration(service, facts)?;
     let prepare = |steps: Steps<'_>| Prepared {
-        name: steps.name(&names),
-        job: steps.job(subject, &configuration),
-        outcome: steps.outcome(&names, facts, &configuration.hidden, observed.now),
-        outdated: steps.is_outdated(subject, &configuration, facts),
+        name: steps.name(names),
+        job: steps.job(service, &configuration),
+        outcome: steps.outcome(names, facts, &configuration.hidden, now),
+        outdated: steps.is_outdated(service, &configuration, facts),
         made_by: steps.schema.and_then(|schema| schema.made_by),
         steps: steps.steps,
     };
 
     let mut keys = Vec::new();
     let mut migrations = Vec::new();
-    for (planned, migration) in keyring(observed)? {
+    for (planned, migration) in keyring(service, facts, now)? {
         migrations.extend(migration.map(|(steps, from)| Migration {
             set: planned.name,
             job: prepare(steps),
@@ -111,64 +146,74 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>) -> Result<Plan, Error>
         }));
         keys.push(planned);
     }
-    let status = subject.service_status();
-    let installed = status.and_then(|status| status.installed_release.as_deref());
-    let upgrade = installed.is_some() && installed != version(subject).as_deref();
+    let version = service.version();
+    let status = service.status.as_ref();
+    let installed = status.and_then(|status| status.installed_release.clone());
+    let upgrade = installed.is_some() && installed != version;
     let begun = status.and_then(|status| status.contracting.clone());
     // Another build of the same version has the same schema.
-    let other = |begun: &String| version(subject).as_deref().map(upstream) != Some(upstream(begun));
+    let other = |begun: &String| version.as_deref().map(upstream) != Some(upstream(begun));
     let stopped = begun.clone().filter(other);
-    let setup = Steps::setup(subject, &configuration, task.as_ref(), facts, upgrade)?;
+    let setup = Steps::setup(service, &configuration, facts, upgrade)?;
     let setup = setup.map(prepare);
-    let contract = Steps::contract(subject, &configuration).filter(|_| upgrade);
+    let contract = Steps::contract(service, &configuration).filter(|_| upgrade);
     let contract = contract.map(prepare);
-    let wanted = [setup.as_ref(), contract.as_ref()];
-    let wanted: Vec<&str> = wanted
-        .into_iter()
-        .flatten()
-        .map(|job| job.name.as_str())
-        .collect();
-    let titles = [
-        setup.as_ref().map(|_| setup_title::<S>()),
-        S::DESCRIPTOR.contract.first().map(|step| step.name),
-    ];
-    let busy = facts.jobs.iter().find(|(name, job)| {
-        let ours = titles.iter().flatten().any(|title| has_title(job, title));
-        ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
-    });
-    let busy = busy.map(|(name, _)| format!("Job {name}, which is at work"));
-    let busy = busy.or_else(|| build::orphan_at_work(facts, titles.iter().flatten()));
     let ever = facts
         .jobs
         .values()
-        .any(|job| has_title(job, setup_title::<S>()) && build::is_complete(job));
+        .any(|job| has_title(job, setup_title(service)) && build::is_complete(job));
+    let up: Vec<String> = (service.processes.iter())
+        .filter(|process| rollout::is_up(service, facts, &configuration, process))
+        .map(|process| process.name.clone())
+        .collect();
+    let left_over = rollout::left_over(service, facts).map(ResourceExt::name_any);
     Ok(Plan {
+        claims: build::claims(service, facts)?,
+        accounts: build::database_objects(service, facts)?,
         first: installed.is_none()
             && setup.as_ref().is_none_or(|job| job.outcome != Outcome::Complete)
             && !ever,
-        recurring: recurring::plan(observed, &configuration),
-        database: build::database_ready(subject, facts),
-        messaging: build::messaging_ready(subject, facts),
-        busy,
-        rolled_out: rollout::everywhere(subject, facts, &configuration),
-        left_over: rollout::left_over(subject, facts).map(ResourceExt::name_any),
+        recurring: recurring::plan(service, facts, &configuration),
+        database: build::database_ready(service, facts),
+        messaging: build::messaging_ready(service, facts),
+        busy: busy(service, facts, [setup.as_ref(), contract.as_ref()]),
+        rolled_out: up.len() == service.processes.len() && left_over.is_none(),
+        up,
+        left_over,
         upgrade,
         begun,
         stopped,
-        names,
+        unmet: facts.unmet.clone(),
+        now,
         configuration,
         keys,
         migrations,
         setup,
         contract,
-        task,
+        service: service.clone(),
     })
 }
 
-/// The version of the image, as far as it tells one.
-pub fn version<S: Subject>(subject: &S) -> Option<String> {
-    let image = &subject.common().image;
-    image.tag.clone().or_else(|| image.digest.clone())
+/// Another Job for the database, or a pod of one, that is at work.
+fn busy(service: &Service, facts: &Facts, wanted: [Option<&Prepared>; 2]) -> Option<String> {
+    let [setup, _] = wanted;
+    let wanted: Vec<&str> = wanted
+        .into_iter()
+        .flatten()
+        .map(|job| job.name.as_str())
+        .collect();
+    let contract = service.schema.contract.first();
+    let titles = [
+        setup.map(|_| setup_title(service)),
+        contract.map(|step| step.name.as_str()),
+    ];
+    let titles = titles.into_iter().flatten();
+    let busy = facts.jobs.iter().find(|(name, job)| {
+        let ours = titles.clone().any(|title| has_title(job, title));
+        ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
+    });
+    let busy = busy.map(|(name, _)| format!("Job {name}, which is at work"));
+    busy.or_else(|| build::orphan_at_work(facts, titles.clone()))
 }
 
 pub fn has_title(job: &Job, title: &str) -> bool {
@@ -182,19 +227,20 @@ pub fn has_title(job: &Job, title: &str) -> bool {
 /// The key sets, each with the Job that follows its last rotation. Nothing else of the spec matters:
 /// keys are looked after while another input is wrong.
 #[allow(clippy::type_complexity)] // one use
-pub fn keyring<S: Subject>(
-    observed: &Observed<Services<S>>,
+pub fn keyring(
+    service: &Service,
+    facts: &Facts,
+    now: Timestamp,
 ) -> Result<Vec<(Planned, Option<(Steps<'static>, Timestamp)>)>, Error> {
-    let (names, facts) = (Names::of(&observed.object), &observed.facts);
-    let sets = observed.object.extras().key_sets;
-    let mut all = Vec::with_capacity(sets.len());
-    for (index, set) in sets.iter().enumerate() {
-        let migration = migration(&names, set, facts, observed.now)?;
-        let done = |steps: &Steps<'_>| steps.outcome(&names, facts, &[], observed.now) == Outcome::Complete;
+    let names = &service.names;
+    let mut all = Vec::with_capacity(service.key_sets.len());
+    for (index, set) in service.key_sets.iter().enumerate() {
+        let migration = migration(names, set, facts, now)?;
+        let done = |steps: &Steps<'_>| steps.outcome(names, facts, &[], now) == Outcome::Complete;
         let free = migration.as_ref().is_none_or(|(steps, _)| done(steps));
         // Two key sets at the most, two random keys each.
         let random = [facts.random[index * 2 % 4], facts.random[(index * 2 + 1) % 4]];
-        let planned = rotation::plan(&names, set, facts, random, observed.now, free)?;
+        let planned = rotation::plan(names, set, facts, random, now, free)?;
         all.push((planned, migration));
     }
     Ok(all)
@@ -207,18 +253,18 @@ fn migration(
     facts: &Facts,
     now: Timestamp,
 ) -> Result<Option<(Steps<'static>, Timestamp)>, Error> {
-    let Some(step) = set.migrate else {
+    let Some(step) = set.migrate.clone() else {
         return Ok(None);
     };
     let Some(mark) = rotation::mark(names, set, facts, now)? else {
         return Ok(None);
     };
     let steps = Steps {
-        title: step.name,
+        title: step.name.clone(),
+        settings: String::new(),
+        named_by: vec![step.clone()],
         steps: vec![step],
-        named_by: vec![step],
         task: None,
-        arguments: Vec::new(),
         patience: None,
         // The mounted Secret may be older than the rotation.
         wait_for: Some(format!("{}/{}", set.path, mark.primary)),
@@ -231,15 +277,15 @@ fn migration(
 impl Plan {
     /// What the processes wait for. A change of what already runs waits for the schema; on a first
     /// install processes that can do so start beside it.
-    pub fn gate<S: Subject>(&self, observed: &Observed<Services<S>>) -> Gate {
+    pub fn gate(&self) -> Gate {
         use c5c3_kit::Fault;
         if let Some(version) = &self.stopped {
             return Gate::Contracted(version.clone());
         }
-        if let Some(words) = observed.facts.unmet.as_ref().filter(|_| self.first) {
+        if let Some(words) = self.unmet.as_ref().filter(|_| self.first) {
             return Gate::Dependency(words.clone());
         }
-        if let Err(error) = &self.configuration.credentials {
+        if let Some(error) = self.configuration.lacks() {
             return Gate::Credentials {
                 reason: error.reason(),
                 message: error.to_string(),
@@ -248,7 +294,7 @@ impl Plan {
         if self.messaging.is_err() && self.first {
             return Gate::Messaging;
         }
-        let early = self.first && S::DESCRIPTOR.starts_early;
+        let early = self.first && self.service.schema.starts_early;
         if self.setup.is_none() && self.database.is_err() && self.first {
             Gate::Database
         } else if self.is_set_up() || early {
@@ -264,17 +310,17 @@ impl Plan {
     }
 
     /// Each Job with whether it may be made now. One that is there stays, whatever happens meanwhile.
-    pub fn jobs<S: Subject>(&self, observed: &Observed<Services<S>>) -> Vec<(&Prepared, bool)> {
+    pub fn jobs(&self) -> Vec<(&Prepared, bool)> {
         // The schema Job may start before its database answers: it waits there, with its modules loaded.
         let ready = if self.first {
-            observed.facts.unmet.is_none()
+            self.unmet.is_none()
         } else {
             self.database.is_ok()
         };
         let migrations = self.migrations.iter();
         let mut jobs: Vec<(&Prepared, bool)> = migrations
             .map(|migration| {
-                let may_start = migration.from <= observed.now && self.stopped.is_none();
+                let may_start = migration.from <= self.now && self.stopped.is_none();
                 (&migration.job, may_start)
             })
             .collect();
@@ -289,7 +335,9 @@ impl Plan {
 
     /// Nothing stands in its way but the database itself.
     fn is_free_for(&self, job: &Prepared) -> bool {
-        let lacks = job.steps.iter().any(|step| step.credentials) && self.configuration.credentials.is_err();
+        let configured = self.configuration.of(&self.service.schema.settings);
+        let missing = configured.is_some_and(|configured| configured.credentials.is_err());
+        let lacks = missing && job.steps.iter().any(|step| step.credentials);
         self.busy.is_none() && self.stopped.is_none() && !lacks
     }
 
@@ -299,7 +347,7 @@ impl Plan {
     }
 
     /// The version whose contraction has begun, or begins now, and is not done.
-    pub fn contracting<S: Subject>(&self, subject: &S) -> Option<String> {
+    pub fn contracting(&self) -> Option<String> {
         if self.stopped.is_some() {
             return self.stopped.clone();
         }
@@ -307,19 +355,19 @@ impl Plan {
         let there = !matches!(contract.outcome, Outcome::Missing | Outcome::Complete);
         let missing = contract.outcome == Outcome::Missing;
         let begins = missing && (self.begun.is_some() || self.may_contract(contract));
-        version(subject).filter(|_| there || begins)
+        self.service.version().filter(|_| there || begins)
     }
 
     /// It is to be noted that the contraction begins; nobody but us will tell when it is.
-    pub fn is_to_be_noted<S: Subject>(&self, subject: &S) -> bool {
-        self.begun.is_none() && self.contracting(subject).is_some()
+    pub fn is_to_be_noted(&self) -> bool {
+        self.begun.is_none() && self.contracting().is_some()
     }
 
     /// A Job that stays though it is not wanted as things are now.
-    pub fn stays<S: Subject>(&self, facts: &Facts, job: &Job) -> bool {
-        let of_setup = has_title(job, setup_title::<S>());
-        let contract = S::DESCRIPTOR.contract.first();
-        let of_contract = contract.is_some_and(|step| has_title(job, step.name));
+    pub fn stays(&self, facts: &Facts, job: &Job) -> bool {
+        let of_setup = has_title(job, setup_title(&self.service));
+        let contract = self.service.schema.contract.first();
+        let of_contract = contract.is_some_and(|step| has_title(job, &step.name));
         // A step at work is not ended. The way back from an upgrade needs no step of the old
         // version, which would not know the new schema: its Job stands for it. A contraction that
         // was stopped is not tried again: by then the database may be one that was restored.
@@ -331,16 +379,9 @@ impl Plan {
     }
 
     /// What must be up in its new version before a process is changed.
-    pub fn waits_for<S: Subject>(
-        &self,
-        observed: &Observed<Services<S>>,
-        process: &Process,
-    ) -> Option<&'static str> {
-        let up = |name: &&'static str| {
-            let mut before = S::DESCRIPTOR.processes.iter().filter(|other| other.name == *name);
-            before.all(|other| rollout::is_up(&observed.object, &observed.facts, &self.configuration, other))
-        };
-        process.after.iter().find(|name| !up(name)).copied()
+    pub fn waits_for<'p>(&self, process: &'p Process) -> Option<&'p str> {
+        let before = process.after.iter().find(|name| !self.up.contains(name));
+        before.map(String::as_str)
     }
 
     pub fn phase(&self) -> UpgradePhase {
@@ -360,7 +401,7 @@ impl Plan {
     }
 
     /// The version whose schema is in place: the last one for which all steps are done.
-    pub fn installed<S: Subject>(&self, subject: &S) -> Option<String> {
+    pub fn installed(&self) -> Option<String> {
         let contracted = self
             .contract
             .as_ref()
@@ -368,9 +409,9 @@ impl Plan {
         // Without a schema it is there when it runs.
         let there = self.is_set_up() && (self.setup.is_some() || self.rolled_out);
         if there && contracted {
-            return version(subject);
+            return self.service.version();
         }
-        let status = subject.service_status();
+        let status = self.service.status.as_ref();
         status.and_then(|status| status.installed_release.clone())
     }
 }

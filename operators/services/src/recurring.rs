@@ -1,17 +1,17 @@
 //! Steps that run on a schedule, or once for each set of inputs.
 
 use c5c3_api::conditions::reason;
-use c5c3_kit::{Kind, Observed, Reference, States};
+use c5c3_kit::{Kind, Reference, States};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::build::{self, Configuration, Outcome, Steps};
-use crate::names::Names;
+use crate::facts::Facts;
 use crate::plan::{Gate, has_title};
-use crate::reconcile::Services;
-use crate::subject::{Recurring, Subject};
+use crate::rollout;
+use crate::shape::{Recurring, Service};
 
 /// So many runs that ended are kept, of good ones and of bad ones.
 const HISTORY: u32 = 3;
@@ -21,8 +21,9 @@ const HISTORY: u32 = 3;
 pub struct Planned {
     pub wanted: Option<Value>,
     pub kept: Vec<Reference>,
-    title: &'static str,
-    part: &'static str,
+    pub title: String,
+    pub part: Option<&'static str>,
+    told: bool,
     /// The last run that ended; one that goes on says nothing yet.
     last: Option<Run>,
     /// When the newest run began.
@@ -35,29 +36,38 @@ struct Run {
     began: Option<Timestamp>,
     ended: Option<Timestamp>,
     /// The step that failed, and its words.
-    failed: Option<(&'static str, String)>,
+    failed: Option<(String, String)>,
 }
 
-pub fn plan<S: Subject>(observed: &Observed<Services<S>>, configuration: &Configuration) -> Option<Planned> {
-    let (subject, facts) = (&observed.object, &observed.facts);
-    let names = Names::of(subject);
-    let recurring = subject.extras().recurring?;
-    let steps = steps(subject, configuration, &recurring)?;
+pub fn plan(service: &Service, facts: &Facts, configuration: &Configuration) -> Vec<Planned> {
+    let all = service.recurring.iter();
+    all.filter_map(|recurring| one(service, facts, configuration, recurring))
+        .collect()
+}
+
+fn one(
+    service: &Service,
+    facts: &Facts,
+    configuration: &Configuration,
+    recurring: &Recurring,
+) -> Option<Planned> {
+    let names = &service.names;
+    let steps = steps(service, facts, configuration, recurring)?;
     let namespace = Some(names.namespace.as_str());
     let (wanted, kept) = match &recurring.schedule {
         Some(schedule) => {
-            let cron_job = cron_job(&names, &steps, subject, configuration, schedule);
-            let live = Kind::of::<CronJob>().named(namespace, &names.suffixed(steps.title));
+            let cron_job = cron_job(&steps, service, configuration, recurring, schedule);
+            let live = Kind::of::<CronJob>().named(namespace, &names.suffixed(&steps.title));
             (Some(cron_job), live)
         }
         None => {
-            let name = steps.name(&names);
+            let name = steps.name(names);
             let live = facts.jobs.contains_key(&name);
-            let job = job(&names, &steps, subject, configuration);
+            let job = job(&steps, service, configuration, recurring);
             ((!live).then_some(job), Kind::of::<Job>().named(namespace, &name))
         }
     };
-    let ours = facts.jobs.values().filter(|job| has_title(job, steps.title));
+    let ours = facts.jobs.values().filter(|job| has_title(job, &steps.title));
     let began = |job: &Job| job.status.as_ref()?.start_time.as_ref().map(|time| time.0);
     let newest = ours.clone().filter_map(began).max();
     let ended = ours.filter(|job| build::is_complete(job) || build::has_failed(job));
@@ -68,7 +78,8 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>, configuration: &Config
             ended: end(job),
             failed: match steps.outcome_of(job, facts, &configuration.hidden) {
                 Outcome::Failed { step, words, .. } => {
-                    Some((steps.steps.get(step).map_or(steps.title, |step| step.name), words))
+                    let step = steps.steps.get(step).map_or(&steps.title, |step| &step.name);
+                    Some((step.clone(), words))
                 }
                 _ => None,
             },
@@ -78,61 +89,78 @@ pub fn plan<S: Subject>(observed: &Observed<Services<S>>, configuration: &Config
         kept: vec![kept],
         title: steps.title,
         part: recurring.part,
+        told: recurring.told,
         last,
         began: newest,
-        schedule: recurring.schedule,
+        schedule: recurring.schedule.clone(),
     })
 }
 
-fn steps<S: Subject>(
-    subject: &S,
+fn steps(
+    service: &Service,
+    facts: &Facts,
     configuration: &Configuration,
     recurring: &Recurring,
 ) -> Option<Steps<'static>> {
-    let steps = recurring.steps.to_vec();
+    let mut steps = recurring.steps.clone();
+    if !recurring.nodes_of.is_empty() {
+        let nodes = rollout::nodes_of(facts, &recurring.nodes_of);
+        if nodes.is_empty() {
+            return None;
+        }
+        steps.last_mut()?.command.extend(nodes);
+    }
     Some(Steps {
-        title: steps.last()?.name,
+        title: steps.last()?.name.clone(),
+        settings: service.schema.settings.clone(),
         named_by: steps.clone(),
         steps,
         task: None,
-        arguments: recurring.arguments.clone(),
         patience: None,
         wait_for: None,
-        inputs: [subject.common().image.reference(), configuration.hash.clone()]
-            .into_iter()
-            .chain(recurring.arguments.iter().cloned())
-            .collect(),
+        inputs: vec![
+            service.image(),
+            configuration.hash_of(&service.schema.settings).to_owned(),
+        ],
         schema: None,
     })
 }
 
-/// A run that failed is an answer; it is not tried until it fits.
-fn run<S: Subject>(names: &Names, steps: &Steps<'_>, subject: &S, configuration: &Configuration) -> Value {
-    let mut spec = steps.pod(subject, configuration);
-    spec["restartPolicy"] = "Never".into();
-    json!({"backoffLimit": 0, "template": {"metadata": names.pod_metadata(steps.title), "spec": spec}})
+/// Most runs that failed are an answer; they are not tried until they fit.
+fn run(steps: &Steps<'_>, service: &Service, configuration: &Configuration, recurring: &Recurring) -> Value {
+    let mut spec = steps.pod(service, configuration);
+    let (policy, limit) = if recurring.again {
+        ("OnFailure", 100_000)
+    } else {
+        ("Never", 0)
+    };
+    spec["restartPolicy"] = policy.into();
+    let metadata = service.names.pod_metadata(&steps.title);
+    json!({"backoffLimit": limit, "template": {"metadata": metadata, "spec": spec}})
 }
 
-fn job<S: Subject>(names: &Names, steps: &Steps<'_>, subject: &S, configuration: &Configuration) -> Value {
+fn job(steps: &Steps<'_>, service: &Service, configuration: &Configuration, recurring: &Recurring) -> Value {
+    let names = &service.names;
     json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": names.metadata(&steps.name(names)),
-        "spec": run(names, steps, subject, configuration),
+        "spec": run(steps, service, configuration, recurring),
     })
 }
 
-fn cron_job<S: Subject>(
-    names: &Names,
+fn cron_job(
     steps: &Steps<'_>,
-    subject: &S,
+    service: &Service,
     configuration: &Configuration,
+    recurring: &Recurring,
     schedule: &str,
 ) -> Value {
+    let names = &service.names;
     json!({
-        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": names.metadata(&names.suffixed(steps.title)),
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": names.metadata(&names.suffixed(&steps.title)),
         "spec": {
             "schedule": schedule, "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid",
             "successfulJobsHistoryLimit": HISTORY, "failedJobsHistoryLimit": HISTORY,
-            "jobTemplate": {"metadata": {"labels": names.labels()}, "spec": run(names, steps, subject, configuration)},
+            "jobTemplate": {"metadata": {"labels": names.labels()}, "spec": run(steps, service, configuration, recurring)},
         },
     })
 }
@@ -154,7 +182,10 @@ fn end(job: &Job) -> Option<Timestamp> {
 
 impl Planned {
     pub fn state(&self, states: States, gate: &Gate) -> States {
-        let Planned { title, part, .. } = self;
+        let title = &self.title;
+        let Some(part) = self.part else {
+            return states;
+        };
         match (&self.last, gate) {
             (Some(Run { failed: None, .. }), _) => {
                 states.met(part, reason::SUCCEEDED, format!("{title} succeeded"))
@@ -187,6 +218,9 @@ impl Planned {
     /// What the status tells of the runs.
     pub fn status(&self) -> Value {
         let mut status = json!({});
+        if !self.told {
+            return status;
+        }
         if let Some(began) = self.began {
             status["lastRun"] = began.to_string().into();
         }

@@ -3,27 +3,24 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::common::ObjectRef;
-use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason};
+use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason, service};
 use c5c3_api::foreign::rook::CephClient;
+use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::conditions::Truth;
-use c5c3_kit::{Applied, Observed, States};
-use k8s_openapi::api::apps::v1::Deployment;
+use c5c3_kit::{Applied, Controller, States};
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use crate::build::{self, Outcome};
-use crate::descriptor::{Process, Step};
+use crate::facts::{Facts, Live};
 use crate::plan::{Gate, Migration, Plan, Prepared};
-use crate::reconcile::Services;
-use crate::rollout::{Progress, blocked_pod, progress};
-use crate::subject::{ExtraVolume, Subject, VolumeSource};
+use crate::rollout::{self, Progress, blocked_pod, progress};
+use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
 
-pub fn states<S: Subject>(
-    observed: &Observed<Services<S>>,
-    plan: &Plan,
-    applied: &Applied<Services<S>>,
-) -> States {
-    let subject = &observed.object;
-    let gate = plan.gate(observed);
-    let mut states = setup(States::default(), observed, plan, &gate);
+pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
+    let service = &plan.service;
+    let gate = plan.gate();
+    let mut states = setup(States::default(), plan, &gate);
     for keys in &plan.keys {
         let migration = plan
             .migrations
@@ -31,53 +28,97 @@ pub fn states<S: Subject>(
             .find(|migration| migration.set == keys.name);
         states = self::keys(states, keys, migration);
     }
-    if S::MESSAGING {
+    if !service.buses.is_empty() {
         states = match &plan.messaging {
             Ok(()) => states.met(MESSAGING_READY, reason::READY, "the message bus is there"),
             Err(why) => states.unmet(MESSAGING_READY, reason::WAITING, why.clone()),
         };
     }
-    let extras = subject.extras();
-    for (part, text) in extras.settled {
-        states = states.not_required(part, text);
+    if let Some(ovn) = &facts.ovn {
+        states = self::ovn(states, ovn);
+    }
+    for (part, text) in &service.not_required {
+        states = states.not_required(part, text.clone());
     }
     // Several may share a condition: the first that is not well speaks.
     let said = |states: &States, part| states.get(part).is_some_and(|said| said.truth != Truth::True);
-    for extra in &extras.volumes {
-        if !said(&states, extra.part) {
-            states = volume(states, observed, plan, extra);
+    for extra in service.volumes() {
+        if let Some(part) = extra.part.filter(|part| !said(&states, part)) {
+            states = volume(states, plan, facts, extra, part);
         }
     }
-    for running in S::DESCRIPTOR.processes {
+    for running in &service.processes {
         if !said(&states, running.part) {
-            states = process(states, observed, plan, applied, running, &gate);
+            states = process(states, plan, facts, applied, running, &gate);
         }
     }
-    if let Some(run) = &plan.recurring {
-        states = run.state(states, &gate);
+    for run in &plan.recurring {
+        if run.part.is_some_and(|part| !said(&states, part)) {
+            states = run.state(states, &gate);
+        }
     }
     states
 }
 
+/// The status of cells or backends, one by one.
+pub fn groups(plan: &Plan, facts: &Facts) -> Value {
+    let Some(groups) = &plan.service.groups else {
+        return json!({});
+    };
+    let one = |group: &Group| {
+        let waits = group.processes.iter().find(|name| !plan.up.contains(name));
+        let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waits for {name}"));
+        let mut told = json!({"name": group.name, "status": status});
+        if let (Some(field), Some(counted)) = (groups.count, &group.counted) {
+            told[field] = rollout::nodes_of(facts, std::slice::from_ref(counted))
+                .len()
+                .into();
+        }
+        told
+    };
+    json!({groups.field: groups.all.iter().map(one).collect::<Vec<_>>()})
+}
+
+/// OVN is there when its own operator says so; its addresses are in the configuration by then.
+fn ovn(states: States, cluster: &OvnCluster) -> States {
+    let name = cluster.name_any();
+    let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
+    let ready = conditions.unwrap_or_default().iter().find(|c| c.type_ == "Ready");
+    match ready {
+        Some(ready) if ready.status == "True" => {
+            let text = format!("OVNCluster {name} is Ready");
+            states.met(service::OVN_CONNECTED, reason::READY, text)
+        }
+        Some(ready) => {
+            let text = format!("OVNCluster {name} is not Ready: {}", ready.message);
+            states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
+        }
+        None => {
+            let text = format!("OVNCluster {name} says nothing of itself yet");
+            states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
+        }
+    }
+}
+
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.
-fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Plan, gate: &Gate) -> States {
+fn setup(states: States, plan: &Plan, gate: &Gate) -> States {
+    let schema = &plan.service.schema;
     if let (Some(_), Gate::Contracted(version)) = (&plan.setup, gate) {
         return contracted(states, plan, version);
     }
     let Some(job) = &plan.setup else {
-        return if observed.object.databases().is_empty() {
+        return if plan.service.databases.is_empty() {
             states
         } else {
             database(states, plan, gate)
         };
     };
-    let mut steps = &job.steps[..job.steps.len() - usize::from(plan.task.is_some())];
-    let schema = steps.len();
+    let mut steps = &job.steps[..job.steps.len() - usize::from(schema.task.is_some())];
+    let before_task = steps.len();
     if job.made_by.is_some() {
-        steps = S::DESCRIPTOR.schema;
+        steps = &schema.steps;
     }
-    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
-    let names = names.join(", ");
+    let names = names_of(steps);
     let states = match (gate, &plan.database) {
         (Gate::Dependency(words), _) => {
             states.unmet(DATABASE_READY, reason::DEPENDENCY_NOT_READY, words.clone())
@@ -91,25 +132,30 @@ fn setup<S: Subject>(states: States, observed: &Observed<Services<S>>, plan: &Pl
             }
             Outcome::Complete => contract(states, plan, &names),
             _ if job.made_by.is_some() => contract(states, plan, &names),
-            Outcome::Failed { step, .. } if *step >= schema => {
+            Outcome::Failed { step, .. } if *step >= before_task => {
                 states.met(DATABASE_READY, reason::SUCCEEDED, format!("{names} done"))
             }
             _ => outcome(states, DATABASE_READY, &names, job),
         },
     };
-    let Some(task) = &plan.task else {
+    let Some(task) = &schema.task else {
         return states;
     };
-    let waits = observed.facts.unmet.is_some() || plan.database.is_err();
+    let waits = plan.unmet.is_some() || plan.database.is_err();
     match &job.outcome {
-        Outcome::Failed { step, .. } if *step < schema => {
+        Outcome::Failed { step, .. } if *step < before_task => {
             states.unmet(task.part, reason::WAITING, format!("waits for {names}"))
         }
         Outcome::Missing | Outcome::Running | Outcome::Waiting(_) if waits => {
             states.unmet(task.part, reason::WAITING, "waits for the database")
         }
-        _ => outcome(states, task.part, task.step.name, job),
+        _ => outcome(states, task.part, &task.step.name, job),
     }
+}
+
+fn names_of(steps: &[Step]) -> String {
+    let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
+    names.join(", ")
 }
 
 /// Another version than the spec names has begun to contract the schema. Nothing is done until a
@@ -119,9 +165,9 @@ fn contracted(states: States, plan: &Plan, version: &str) -> States {
         "contract of {version} began; going back needs a restore of the database; set the image to {version}"
     );
     let states = states.unmet(DATABASE_READY, reason::FAILED, text);
-    match (&plan.task, &plan.setup) {
+    match (&plan.service.schema.task, &plan.setup) {
         (Some(task), Some(job)) if job.outcome == Outcome::Complete => {
-            outcome(states, task.part, task.step.name, job)
+            outcome(states, task.part, &task.step.name, job)
         }
         (Some(task), _) => states.unmet(task.part, reason::WAITING, "waits for the database schema"),
         (None, _) => states,
@@ -143,8 +189,7 @@ fn contract(states: States, plan: &Plan, done: &str) -> States {
     let Some(job) = &plan.contract else {
         return states.met(DATABASE_READY, reason::SUCCEEDED, format!("{done} done"));
     };
-    let names: Vec<&str> = job.steps.iter().map(|step| step.name).collect();
-    let names = names.join(", ");
+    let names = names_of(&job.steps);
     if plan.rolled_out || job.outcome != Outcome::Missing {
         return outcome(states, DATABASE_READY, &names, job);
     }
@@ -163,7 +208,7 @@ fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> St
         Outcome::Missing => states.unmet(part, reason::RUNNING, format!("{name} starts")),
         Outcome::Waiting(words) => states.unmet(part, reason::WAITING, format!("{name} waits: {words}")),
         Outcome::Failed { step, words, again } => {
-            let failed = job.steps.get(*step).map_or(name, |step: &Step| step.name);
+            let failed = job.steps.get(*step).map_or(name, |step| step.name.as_str());
             let again = if *again { "; it is tried again" } else { "" };
             states.unmet(part, reason::FAILED, format!("{failed} failed: {words}{again}"))
         }
@@ -204,16 +249,10 @@ fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migr
     }
 }
 
-fn volume<S: Subject>(
-    states: States,
-    observed: &Observed<Services<S>>,
-    plan: &Plan,
-    extra: &ExtraVolume,
-) -> States {
-    let facts = &observed.facts;
+fn volume(states: States, plan: &Plan, facts: &Facts, extra: &Volume, part: &'static str) -> States {
     match &extra.source {
         VolumeSource::Claim { .. } => {
-            let name = plan.names.suffixed(&extra.name);
+            let name = plan.service.names.suffixed(&extra.name);
             let claim = facts.claims.get(&name);
             let phase = claim
                 .and_then(|claim| claim.status.as_ref()?.phase.clone())
@@ -221,31 +260,32 @@ fn volume<S: Subject>(
             match phase.as_str() {
                 "Bound" => {
                     let text = format!("PersistentVolumeClaim {name} is bound, mounted at {}", extra.path);
-                    states.met(extra.part, reason::READY, text)
+                    states.met(part, reason::READY, text)
                 }
                 "" => states.unmet(
-                    extra.part,
+                    part,
                     reason::PROGRESSING,
                     format!("PersistentVolumeClaim {name} is being made"),
                 ),
                 phase => {
                     let text = format!("PersistentVolumeClaim {name} is {phase}; see its events");
-                    states.unmet(extra.part, reason::PROGRESSING, text)
+                    states.unmet(part, reason::PROGRESSING, text)
                 }
             }
         }
         VolumeSource::Secret {
             name, ceph_client, ..
         } => {
-            if let Err(error) = &plan.configuration.credentials {
-                return states.unmet(extra.part, reason::WAITING, error.to_string());
+            if let Some(error) = plan.configuration.lacks() {
+                return states.unmet(part, reason::WAITING, error.to_string());
             }
             let mounted = format!("Secret {name} is mounted at {}", extra.path);
-            if extra.part != CEPH_CONNECTED {
-                return states.met(extra.part, reason::READY, mounted);
+            if part != CEPH_CONNECTED {
+                return states.met(part, reason::READY, mounted);
             }
             ceph(states, &facts.ceph_clients, ceph_client.as_ref(), &mounted)
         }
+        VolumeSource::Scratch | VolumeSource::Host { .. } => states,
     }
 }
 
@@ -282,14 +322,15 @@ fn ceph(
     }
 }
 
-fn process<S: Subject>(
+fn process<C: Controller>(
     states: States,
-    observed: &Observed<Services<S>>,
     plan: &Plan,
-    applied: &Applied<Services<S>>,
+    facts: &Facts,
+    applied: &Applied<C>,
     process: &Process,
     gate: &Gate,
 ) -> States {
+    let service = &plan.service;
     let waiting = |states: States, text: &str| states.unmet(process.part, reason::WAITING, text);
     match gate {
         Gate::Open => {}
@@ -305,14 +346,18 @@ fn process<S: Subject>(
             return waiting(states, &text);
         }
     }
-    if let Some(before) = plan.waits_for(observed, process) {
+    if let Some(before) = plan.waits_for(process) {
         return waiting(states, &format!("waits until {before} is up"));
     }
-    let name = build::deployment_name::<S>(&plan.names, process);
+    let name = build::workload_name(service, process);
     // As the server has it after this pass: what was read before may be of an earlier generation.
-    let live: Option<Deployment> = applied.get(Some(&plan.names.namespace), &name);
-    let Some(live) = live else {
-        let text = format!("Deployment {name} is being made");
+    let Some(live) = Live::applied(applied, process, &service.names.namespace, &name) else {
+        let kind = match process.workload {
+            Workload::Deployment { .. } => "Deployment",
+            Workload::StatefulSet { .. } => "StatefulSet",
+            Workload::DaemonSet { .. } => "DaemonSet",
+        };
+        let text = format!("{kind} {name} is being made");
         return states.unmet(process.part, reason::PROGRESSING, text);
     };
     let unchecked = plan.configuration.unchecked.as_ref();
@@ -322,13 +367,32 @@ fn process<S: Subject>(
         updated,
         up,
         done,
-    } = progress(&observed.object, process, &live);
+    } = progress(service, process, &live);
+    // Of several processes with one condition, the one that is not up is named.
+    let several = service
+        .processes
+        .iter()
+        .filter(|other| other.part == process.part)
+        .count()
+        > 1;
+    let whose = if several {
+        format!("{}: ", process.name)
+    } else {
+        String::new()
+    };
     if done {
-        let text = format!("{up} of {wanted} replicas up{unchecked}");
+        let text = match process.workload {
+            Workload::DaemonSet { .. } if wanted == 0 => {
+                format!("{whose}no node has its labels yet{unchecked}")
+            }
+            Workload::DaemonSet { .. } => format!("{whose}up on {up} of {wanted} nodes{unchecked}"),
+            _ => format!("{whose}{up} of {wanted} replicas up{unchecked}"),
+        };
         return states.met(process.part, reason::READY, text);
     }
-    let why = blocked_pod(&observed.facts, process, &plan.configuration.hidden, observed.now);
-    let text =
-        format!("{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}");
+    let why = blocked_pod(facts, process, &plan.configuration.hidden, plan.now);
+    let text = format!(
+        "{whose}{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}"
+    );
     states.unmet(process.part, reason::PROGRESSING, text)
 }

@@ -1,18 +1,18 @@
 //! Whether processes run as they should, and what keeps a pod from it.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
-use crate::build::{self, Configuration, deployment_name, is_scaled};
-use crate::descriptor::Process;
-use crate::facts::Facts;
-use crate::names::{CONFIG, IMAGE, Names};
-use crate::subject::Subject;
+use crate::build::{self, Configuration, is_scaled, workload_name};
+use crate::facts::{Facts, Live};
+use crate::names::{CONFIG, IMAGE};
+use crate::shape::{Process, Service};
 
-/// How far a Deployment has brought its pods.
+/// How far a workload has brought its pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     pub wanted: i32,
@@ -21,58 +21,48 @@ pub struct Progress {
     pub done: bool,
 }
 
-pub fn progress<S: Subject>(subject: &S, process: &Process, live: &Deployment) -> Progress {
-    let status = live.status.clone().unwrap_or_default();
-    let wanted = match live.spec.replicas {
-        Some(number) if is_scaled(subject, process) => number,
-        _ => subject.replicas(process.name),
+pub fn progress(service: &Service, process: &Process, live: &Live) -> Progress {
+    let wanted = match (process.wanted(), live.replicas) {
+        (Some(_), Some(number)) if is_scaled(service, process) => number,
+        (Some(wanted), _) => wanted,
+        // As many as there are nodes.
+        (None, nodes) => nodes.unwrap_or(0),
     };
-    let updated = status.updated_replicas.unwrap_or(0);
-    let up = status.available_replicas.unwrap_or(0);
+    let Live {
+        updated, available, ..
+    } = *live;
     // Numbers of an earlier generation say nothing of this one.
-    let seen = status.observed_generation.is_some() && status.observed_generation == live.metadata.generation;
+    let seen = live.observed_generation.is_some() && live.observed_generation == live.metadata.generation;
     Progress {
         wanted,
         updated,
-        up,
-        done: seen && updated >= wanted && up >= wanted && status.replicas.unwrap_or(0) == updated,
+        up: available,
+        done: seen && updated >= wanted && available >= wanted && live.total == updated,
     }
 }
 
 /// It was up with this image and configuration when it was looked at.
-pub fn is_up<S: Subject>(
-    subject: &S,
-    facts: &Facts,
-    configuration: &Configuration,
-    process: &Process,
-) -> bool {
-    let name = deployment_name::<S>(&Names::of(subject), process);
-    let Some(live) = facts.deployments.get(&name) else {
+pub fn is_up(service: &Service, facts: &Facts, configuration: &Configuration, process: &Process) -> bool {
+    let Some(live) = facts.live(process, &workload_name(service, process)) else {
         return false;
     };
-    let template = &live.spec.template;
-    let hash = annotation(template.metadata.as_ref(), CONFIG);
-    let image = subject.common().image.reference();
-    hash == Some(&configuration.hash)
+    let template = &live.template;
+    let hash = annotation(template.metadata.as_ref(), CONFIG).map(String::as_str);
+    let image = build::image(service, process);
+    hash == Some(configuration.hash_of(&process.settings))
         && image_of(template.metadata.as_ref(), template.spec.as_ref(), process) == Some(&image)
-        && progress(subject, process, live).done
-}
-
-/// All processes are up, and not even a pod that is on its way out runs another image.
-pub fn everywhere<S: Subject>(subject: &S, facts: &Facts, configuration: &Configuration) -> bool {
-    let mut processes = S::DESCRIPTOR.processes.iter();
-    processes.all(|process| is_up(subject, facts, configuration, process))
-        && left_over(subject, facts).is_none()
+        && progress(service, process, &live).done
 }
 
 /// A pod that may still do something with another image.
-pub fn left_over<'a, S: Subject>(subject: &S, facts: &'a Facts) -> Option<&'a Pod> {
-    let image = subject.common().image.reference();
+pub fn left_over<'a>(service: &Service, facts: &'a Facts) -> Option<&'a Pod> {
     let another = |pod: &&Pod| {
-        let mut processes = S::DESCRIPTOR.processes.iter();
+        let mut processes = service.processes.iter();
         let process = processes.find(|process| is_of(pod, process));
-        process
-            .is_some_and(|process| image_of(Some(&pod.metadata), pod.spec.as_ref(), process) != Some(&image))
+        process.is_some_and(|process| {
+            let image = build::image(service, process);
+            image_of(Some(&pod.metadata), pod.spec.as_ref(), process) != Some(&image)
+        })
     };
     let pods = facts.pods.iter().filter(|pod| !has_ended(pod));
     pods.filter(another).min_by_key(|pod| pod.name_any())
@@ -105,7 +95,28 @@ fn image_of<'a>(
 fn is_of(pod: &Pod, process: &Process) -> bool {
     pod.labels()
         .get("app.kubernetes.io/component")
-        .is_some_and(|component| component == process.name)
+        .is_some_and(|component| *component == process.name)
+}
+
+/// Nodes on which one of these processes is up, sorted.
+pub fn nodes_of(facts: &Facts, processes: &[String]) -> Vec<String> {
+    let up = |pod: &&Pod| {
+        let conditions = pod
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten());
+        let ready = conditions
+            .clone()
+            .any(|c| c.type_ == "Ready" && c.status == "True");
+        ready && pod.metadata.deletion_timestamp.is_none()
+    };
+    let component = |pod: &&Pod| {
+        let component = pod.labels().get("app.kubernetes.io/component");
+        component.is_some_and(|component| processes.contains(component))
+    };
+    let pods = facts.pods.iter().filter(component).filter(up);
+    let nodes = pods.filter_map(|pod| pod.spec.as_ref()?.node_name.clone());
+    nodes.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 /// The pod that says most about why a process is not up, in words that follow others.

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::facts::{Facts, KeySecret, SecretData};
 use crate::keys::{self, Keys};
 use crate::names::{Names, ROTATED, STAGED};
-use crate::subject::KeySet;
+use crate::shape::KeySet;
 
 /// A staged key becomes primary when every pod has had time to see it: a kubelet brings a changed
 /// Secret into running pods within two of its sync periods.

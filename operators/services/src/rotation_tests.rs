@@ -21,7 +21,6 @@ fn names() -> Names {
         namespace: "openstack".into(),
         name: "keystone".into(),
         service: "keystone",
-        controller: "keystone",
     }
 }
 

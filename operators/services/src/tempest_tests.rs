@@ -1,96 +1,61 @@
-//! Steps on a schedule fit the one descriptor: Tempest as it will be, for the decisions alone.
+//! Steps on a schedule fit the one shape: Tempest as it will be, for the decisions alone.
 
-use std::borrow::Cow;
-
-use c5c3_api::common::{Database, ServiceCommon, ServiceStatus};
+use c5c3_api::common::ServiceCommon;
 use c5c3_api::conditions::service::TESTS_PASSED;
 use c5c3_api::openstack::Tempest;
 use c5c3_kit::{Observed, Part};
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
-use crate::build::Servers;
-use crate::config::Ini;
-use crate::descriptor::{Descriptor, Format, Step};
 use crate::reconcile::Services;
-use crate::subject::{Extras, Recurring, Subject};
+use crate::shape::{Recurring, Service, Settings, Step, Subject};
 use crate::testing::*;
 
-const DESCRIPTOR: Descriptor = Descriptor {
-    name: "tempest",
-    endpoint_path: "",
-    config_file: "tempest.conf",
-    format: Format::Oslo,
-    environment: &[],
-    defaults: &[("auth", "use_dynamic_credentials", "true")],
-    schema: &[],
-    expand: &[],
-    contract: &[],
-    starts_early: false,
-    processes: &[],
-    parts: &[Part::required(TESTS_PASSED)],
-};
+impl Subject for Tempest {
+    const SERVICE: &'static str = "tempest";
+    const PARTS: &'static [Part] = &[Part::required(TESTS_PASSED)];
+    const RECURRING: bool = true;
 
-const STEPS: &[Step] = &[
-    Step::new(
-        "workspace",
-        &[
+    fn shape(&self) -> Service {
+        let common = ServiceCommon {
+            image: self.spec.image.clone(),
+            depends_on: self.spec.depends_on.clone(),
+            resources: self.spec.resources.clone(),
+            ..ServiceCommon::default()
+        };
+        let tests = &self.spec.tests;
+        let concurrency = tests.concurrency.to_string();
+        let regex = tests.include_regex.iter().flat_map(|regex| ["--regex", regex]);
+        let run = [
+            "tempest",
+            "run",
+            "--workspace-path",
+            "/tmp/workspace",
+            "--concurrency",
+            &concurrency,
+        ];
+        let run: Vec<&str> = run.into_iter().chain(regex).collect();
+        let init = [
             "tempest",
             "init",
             "--config-dir",
             "/etc/tempest",
             "/tmp/workspace",
-        ],
-    ),
-    Step::new("tests", &["tempest", "run", "--workspace-path", "/tmp/workspace"]),
-];
-
-impl Subject for Tempest {
-    const DESCRIPTOR: &'static Descriptor = &DESCRIPTOR;
-    const CONTROLLER: &'static str = "tempest";
-    const RECURRING: bool = true;
-
-    fn common(&self) -> Cow<'_, ServiceCommon> {
-        Cow::Owned(ServiceCommon {
-            image: self.spec.image.clone(),
-            depends_on: self.spec.depends_on.clone(),
-            resources: self.spec.resources.clone(),
-            ..ServiceCommon::default()
-        })
-    }
-
-    fn service_status(&self) -> Option<&ServiceStatus> {
-        None
-    }
-
-    fn replicas(&self, _process: &str) -> i32 {
-        0
-    }
-
-    fn databases(&self) -> Vec<(String, Database)> {
-        Vec::new()
-    }
-
-    fn configure(&self, config: &mut Ini, _cache: Option<&Servers>) {
-        config.set("identity", "uri_v3", &self.spec.keystone.auth_url);
-    }
-
-    fn extras(&self) -> Extras {
-        let tests = &self.spec.tests;
-        let concurrency = tests.concurrency.to_string();
-        let regex = tests.include_regex.iter().flat_map(|regex| ["--regex", regex]);
-        Extras {
-            recurring: Some(Recurring {
-                steps: STEPS,
-                arguments: ["--concurrency", &concurrency]
-                    .into_iter()
-                    .chain(regex)
-                    .map(str::to_owned)
-                    .collect(),
+        ];
+        Service {
+            settings: vec![Settings::new("tempest.conf").with(&[
+                ("auth", "use_dynamic_credentials", "true"),
+                ("identity", "uri_v3", &self.spec.keystone.auth_url),
+            ])],
+            recurring: vec![Recurring {
+                steps: vec![Step::new("workspace", &init), Step::new("tests", &run)],
                 schedule: self.spec.schedule.clone(),
-                part: TESTS_PASSED,
-            }),
-            ..Extras::default()
+                nodes_of: Vec::new(),
+                again: false,
+                part: Some(TESTS_PASSED),
+                told: true,
+            }],
+            ..Service::new(self, common)
         }
     }
 }

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::openstack::{Glance, Keystone, Placement};
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_kit::{Applied, Controller, Decision, Observed, Wanted};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::descriptor::{Process, Runs};
 use crate::facts::{Facts, KeySecret, SecretData};
 use crate::reconcile::Services;
-use crate::subject::Subject;
+use crate::shape::Subject;
 
 pub fn keystone() -> Keystone {
     serde_json::from_value(json!({
@@ -53,15 +52,65 @@ pub fn placement() -> Placement {
     .expect("a Placement")
 }
 
-/// A program without a port.
-pub const fn program(name: &'static str, command: &'static [&'static str], part: &'static str) -> Process {
-    Process {
-        name,
-        runs: Runs::Program { command, port: None },
-        after: &[],
-        grace: 60,
-        part,
+/// Two cells, the second with a bus of its own; `more` is laid over the spec.
+pub fn nova(more: Value) -> Nova {
+    let mut nova = json!({
+        "apiVersion": "nova.openstack.c5c3.io/v1alpha1", "kind": "Nova",
+        "metadata": {"namespace": "openstack", "name": "nova", "uid": "n"},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/nova", "tag": "32.2.1"},
+            "database": {"clusterRef": {"name": "mariadb"}, "database": "nova", "secretRef": {"name": "service-db"}},
+            "messaging": {"clusterRef": {"name": "rabbitmq"}, "secretRef": {"name": "service-db"}},
+            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
+            "metadata": {"secretRef": {"name": "metadata"}},
+            "compute": {"enabled": true, "virtType": "qemu",
+                "libvirtImage": {"repository": "ghcr.io/c5c3/libvirt", "tag": "11.3"}},
+            "cells": [{"name": "cell1"}, {"name": "cell2",
+                "messaging": {"clusterRef": {"name": "rabbitmq"}, "secretRef": {"name": "cell2-bus"}}}],
+        },
+    });
+    if let Value::Object(more) = more {
+        for (field, value) in more {
+            nova["spec"][field] = value;
+        }
     }
+    serde_json::from_value(nova).expect("a Nova")
+}
+
+pub fn neutron() -> Neutron {
+    serde_json::from_value(json!({
+        "apiVersion": "neutron.openstack.c5c3.io/v1alpha1", "kind": "Neutron",
+        "metadata": {"namespace": "openstack", "name": "neutron", "uid": "e"},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/neutron", "tag": "27.0.4"},
+            "database": {"host": "db", "database": "neutron", "secretRef": {"name": "service-db"}},
+            "messaging": {"hosts": ["rabbit:5672"], "secretRef": {"name": "service-db"}},
+            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
+            "ovn": {"enabled": true, "clusterRef": {"name": "ovn"}},
+            "metadata": {"host": "nova-metadata.openstack.svc", "secretRef": {"name": "metadata"}},
+        },
+    }))
+    .expect("a Neutron")
+}
+
+/// Two backends in Ceph.
+pub fn cinder() -> Cinder {
+    let backend = |name: &str| {
+        json!({"name": name, "driver": "cinder.volume.drivers.rbd.RBDDriver",
+            "rbd": {"pool": name, "cephSecretRef": {"name": "ceph"}, "cephClientRef": {"name": name}}})
+    };
+    serde_json::from_value(json!({
+        "apiVersion": "cinder.openstack.c5c3.io/v1alpha1", "kind": "Cinder",
+        "metadata": {"namespace": "openstack", "name": "cinder", "uid": "c"},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/cinder", "tag": "27.0.0"},
+            "database": {"host": "db", "database": "cinder", "secretRef": {"name": "service-db"}},
+            "messaging": {"hosts": ["rabbit:5672"], "secretRef": {"name": "service-db"}},
+            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
+            "backends": [backend("fast"), backend("large")],
+        },
+    }))
+    .expect("a Cinder")
 }
 
 pub fn secret(values: &[(&str, &str)]) -> SecretData {
@@ -95,6 +144,11 @@ pub fn facts() -> Facts {
         ("service-app", secret(&credential)),
         ("keystone-ca", secret(&[("cacert", AUTHORITY)])),
         ("s3", secret(&[("accessKey", "ak12"), ("secretKey", "sk12")])),
+        ("metadata", secret(&[("secret", "meta12")])),
+        (
+            "cell2-bus",
+            secret(&[("username", "cell2"), ("password", "cellpw12")]),
+        ),
         (
             "ceph",
             secret(&[("ceph.conf", "[global]"), ("keyring", "[client]")]),
@@ -116,6 +170,21 @@ pub fn facts() -> Facts {
             serde_json::from_value(json!({"metadata": {"name": "memcached"}, "spec": {}}))
                 .expect("a Memcached"),
         )]),
+        brokers: BTreeMap::from([(
+            "rabbitmq".to_owned(),
+            serde_json::from_value(json!({"metadata": {"name": "rabbitmq"}, "spec": {},
+                "status": {"conditions": [{"type": "AllReplicasReady", "status": "True"}],
+                    "defaultUser": {"serviceReference": {"name": "rabbitmq", "namespace": "openstack"}}}}))
+            .expect("a broker"),
+        )]),
+        ovn: Some(
+            serde_json::from_value(json!({"metadata": {"name": "ovn"},
+                "spec": {"ovnImage": {"repository": "ovn", "tag": "1"}, "ovsImage": {"repository": "ovs", "tag": "1"}},
+                "status": {"endpoints": {"northbound": "tcp:10.0.0.1:6641", "southbound": "tcp:10.0.0.2:6642"},
+                    "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}))
+            .expect("an OVNCluster"),
+        ),
         naming: "naming".to_owned(),
         random: [[1; 32], [2; 32], [3; 32], [4; 32]],
         ..Facts::default()
@@ -131,7 +200,7 @@ pub fn observed<S: Subject>(object: S, facts: Facts) -> Observed<Services<S>> {
 }
 
 pub fn objects<S: Subject>(observed: &Observed<Services<S>>) -> Vec<Value> {
-    let decision = Services::<S>::decide(observed).expect("decides");
+    let decision = observed.decide().expect("decides");
     decision.wanted().iter().map(Wanted::object).cloned().collect()
 }
 
@@ -178,11 +247,32 @@ pub fn job_pod(state: &Value, last: &Value) -> Pod {
     .expect("a Pod")
 }
 
-/// A Deployment as the workload controller leaves it: all that is wanted is up.
+/// Workloads as their controllers leave them: all that is wanted is up, on one node for each node.
 pub fn take_deployments<S: Subject>(observed: &mut Observed<Services<S>>) {
     for mut object in objects(observed) {
-        if object["kind"] != "Deployment" {
-            continue;
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+        let facts = &mut observed.facts;
+        let wanted = object["spec"]["replicas"].clone();
+        let up = json!({"observedGeneration": 1, "replicas": wanted, "updatedReplicas": wanted,
+            "availableReplicas": wanted});
+        object["metadata"]["generation"] = 1.into();
+        match object["kind"].as_str() {
+            Some("StatefulSet") => {
+                object["status"] = up;
+                let live = serde_json::from_value(object).expect("a StatefulSet");
+                facts.stateful_sets.insert(name, live);
+                continue;
+            }
+            Some("DaemonSet") => {
+                object["status"] = json!({"observedGeneration": 1, "desiredNumberScheduled": 1,
+                    "currentNumberScheduled": 1, "updatedNumberScheduled": 1, "numberAvailable": 1,
+                    "numberMisscheduled": 0, "numberReady": 1});
+                let live = serde_json::from_value(object).expect("a DaemonSet");
+                facts.daemon_sets.insert(name, live);
+                continue;
+            }
+            Some("Deployment") => {}
+            _ => continue,
         }
         let wanted = object["spec"]["replicas"].clone();
         object["metadata"]["generation"] = 1.into();
@@ -197,7 +287,26 @@ pub fn take_deployments<S: Subject>(observed: &mut Observed<Services<S>>) {
 /// What was decided, as the server has it afterwards: a changed Deployment has a new generation.
 pub fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services<S>> {
     let live = objects(observed).into_iter().map(|mut object| {
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let name = name.as_str();
+        if let Some(live) = observed
+            .facts
+            .stateful_sets
+            .get(name)
+            .filter(|_| object["kind"] == "StatefulSet")
+        {
+            object["metadata"]["generation"] = live.metadata.generation.into();
+            object["status"] = json!(live.status);
+        }
+        if let Some(live) = observed
+            .facts
+            .daemon_sets
+            .get(name)
+            .filter(|_| object["kind"] == "DaemonSet")
+        {
+            object["metadata"]["generation"] = live.metadata.generation.into();
+            object["status"] = json!(live.status);
+        }
         let before = observed.facts.deployments.get(name);
         if let Some(before) = before.filter(|_| object["kind"] == "Deployment") {
             let same = serde_json::from_value::<Deployment>(object.clone())
@@ -211,22 +320,29 @@ pub fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services
     Applied::rehearse(Decision::want(live))
 }
 
+/// Why the object is refused.
+pub fn refusal<S: Subject>(observed: &Observed<Services<S>>) -> String {
+    let plan = Services::<S>::plan(observed);
+    let refusal = Services::<S>::refusal(&plan);
+    refusal.expect("refused").to_string()
+}
+
 /// Reason and message of a part.
 pub fn state<S: Subject>(observed: &Observed<Services<S>>, part: &str) -> (String, String) {
-    let report = Services::<S>::report(observed, &applied(observed));
+    let report = observed.report(&applied(observed));
     let state = report.states().get(part).expect("said").clone();
     (state.reason, state.message)
 }
 
 /// A field of the status that is reported.
 pub fn status<S: Subject>(observed: &Observed<Services<S>>, field: &str) -> Value {
-    let report = Services::<S>::report(observed, &applied(observed));
+    let report = observed.report(&applied(observed));
     report.status_fields()[field].clone()
 }
 
 /// Names of what is neither written nor pruned, of that kind.
 pub fn kept<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Vec<String> {
-    let decision = Services::<S>::decide(observed).expect("decides");
+    let decision = observed.decide().expect("decides");
     let mut names: Vec<String> = decision
         .kept()
         .iter()
@@ -252,7 +368,7 @@ pub fn take_keys<S: Subject>(observed: &mut Observed<Services<S>>) {
     use base64::Engine;
     let engine = base64::engine::general_purpose::STANDARD;
     let names = crate::names::Names::of(&observed.object);
-    for set in observed.object.extras().key_sets {
+    for set in observed.object.shape().key_sets {
         let all = objects(observed);
         let is = |object: &&Value| object["metadata"]["name"] == names.suffixed(set.name).as_str();
         let secret = all.iter().find(is).expect("wanted");

@@ -2,7 +2,7 @@
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
 use c5c3_api::openstack::Keystone;
-use c5c3_kit::{Controller, Observed};
+use c5c3_kit::Observed;
 use serde_json::{Value, json};
 
 use crate::reconcile::Services;
@@ -15,7 +15,7 @@ fn note_contraction(seen: &mut Seen) {
     assert_eq!(job_names(seen), Vec::<String>::new(), "it is noted before");
     let version = status(seen, "contracting");
     assert_eq!(version, "29.1.0");
-    let report = Services::<Keystone>::report(seen, &applied(seen));
+    let report = seen.report(&applied(seen));
     let shown = format!("{report:?}");
     assert!(
         shown.contains("again: Some(1s)"),

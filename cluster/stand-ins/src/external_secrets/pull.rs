@@ -29,6 +29,7 @@ impl Controller for ExternalSecrets {
     type Kind = ExternalSecret;
     /// What is in the store, by key.
     type Facts = BTreeMap<String, Data>;
+    type Plan = ();
     type Action = Infallible;
     type Error = Error;
 
@@ -72,7 +73,9 @@ impl Controller for ExternalSecrets {
         Ok(found)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         let object = &observed.object;
         refresh(object)?;
         let data = values::collect(&object.spec, &observed.facts).map_err(Error::SecretSyncedError)?;
@@ -102,7 +105,7 @@ impl Controller for ExternalSecrets {
         match *action {}
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let object = &observed.object;
         let target = target_name(object);
         let states = if applied.objects().is_empty() {

@@ -74,6 +74,7 @@ type Entries = BTreeMap<(Kept, String), ByteString>;
 impl Controller for PushSecrets {
     type Kind = PushSecret;
     type Facts = Facts;
+    type Plan = ();
     type Action = Change;
     type Error = Error;
 
@@ -119,7 +120,9 @@ impl Controller for PushSecrets {
         Ok(facts)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Change>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Change>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
         let wanted = if observed.deleting() {
             Entries::new()
@@ -161,7 +164,7 @@ impl Controller for PushSecrets {
         })
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let object = &observed.object;
         let synced = synced(object, &observed.facts);
         let before = object

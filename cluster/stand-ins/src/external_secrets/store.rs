@@ -119,6 +119,7 @@ pub struct Stores;
 impl Controller for Stores {
     type Kind = ClusterSecretStore;
     type Facts = ();
+    type Plan = ();
     type Action = Infallible;
     type Error = Error;
 
@@ -129,7 +130,9 @@ impl Controller for Stores {
         Ok(())
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         Place::of(&observed.object.spec)?;
         Ok(Decision::hold())
     }
@@ -138,7 +141,7 @@ impl Controller for Stores {
         match *action {}
     }
 
-    fn report(_observed: &Observed<Self>, _applied: &Applied<Self>) -> Report {
+    fn report(_observed: &Observed<Self>, (): &(), _applied: &Applied<Self>) -> Report {
         Report::new(States::default().met(VALID, "Valid", "store validated"))
             .status(&json!({"capabilities": "ReadWrite"}))
     }

@@ -76,6 +76,7 @@ pub struct Facts<R: Resource> {
 impl<R: Resource> Controller for Resources<R> {
     type Kind = R;
     type Facts = Facts<R>;
+    type Plan = ();
     type Action = Action;
     type Error = Failure;
 
@@ -156,7 +157,9 @@ impl<R: Resource> Controller for Resources<R> {
         })
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Failure> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Failure> {
         let plan = plan(observed);
         let decision = match plan.wanted.is_empty() {
             true => Decision::hold(),
@@ -200,7 +203,7 @@ impl<R: Resource> Controller for Resources<R> {
         Ok(())
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let head = observed.object.head();
         let plan = plan(observed);
         let failed = applied

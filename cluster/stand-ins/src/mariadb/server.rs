@@ -122,6 +122,7 @@ pub fn primary(server: &MariaDb, members: &[Member]) -> Option<usize> {
 impl Controller for Servers {
     type Kind = MariaDb;
     type Facts = Facts;
+    type Plan = ();
     type Action = Action;
     type Error = Error;
 
@@ -169,7 +170,9 @@ impl Controller for Servers {
         })
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Error> {
         let (server, facts) = (&observed.object, &observed.facts);
         check(server)?;
         forced(server)?;
@@ -203,7 +206,7 @@ impl Controller for Servers {
         }
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (server, facts) = (&observed.object, &observed.facts);
         let (serving, wanted) = (facts.serving(), replicas(server));
         let primary = primary(server, &facts.members);

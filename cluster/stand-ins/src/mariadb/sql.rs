@@ -54,6 +54,7 @@ pub struct Facts {
 impl<S: Statement> Controller for SqlObjects<S> {
     type Kind = S;
     type Facts = Facts;
+    type Plan = ();
     type Action = Message;
     type Error = Error;
 
@@ -102,7 +103,9 @@ impl<S: Statement> Controller for SqlObjects<S> {
         Ok(facts)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Message>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Message>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             return Ok(Decision::hold().act(farewell(object, facts)));
@@ -130,7 +133,7 @@ impl<S: Statement> Controller for SqlObjects<S> {
         Ok(self.told.send(&self.client, action, is_gone).await?)
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         let failed = applied.outcomes().iter().find_map(|o| o.result.as_ref().err());
         if observed.deleting() {

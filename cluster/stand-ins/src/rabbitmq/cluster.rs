@@ -94,6 +94,7 @@ impl Fault for ClusterError {
 impl Controller for RabbitmqClusters {
     type Kind = RabbitmqCluster;
     type Facts = Facts;
+    type Plan = ();
     type Action = Message;
     type Error = ClusterError;
 
@@ -149,7 +150,9 @@ impl Controller for RabbitmqClusters {
         })
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Message>, ClusterError> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Message>, ClusterError> {
         let (cluster, facts) = (&observed.object, &observed.facts);
         if replicas(cluster) == 0 {
             return Err(ClusterError(Error::Invalid {
@@ -173,7 +176,7 @@ impl Controller for RabbitmqClusters {
         Ok(self.told.send(&self.client, action, |_| false).await?)
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (cluster, facts) = (&observed.object, &observed.facts);
         let (ready, wanted) = (facts.ready.len(), replicas(cluster));
         let known = applied.outcomes().iter().all(|outcome| outcome.result.is_ok());

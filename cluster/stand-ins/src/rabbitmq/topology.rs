@@ -66,6 +66,7 @@ fn cluster_name<P: Piece>(object: &P) -> &str {
 impl<P: Piece> Controller for TopologyObjects<P> {
     type Kind = P;
     type Facts = Facts;
+    type Plan = ();
     type Action = Message;
     type Error = Error;
 
@@ -158,7 +159,9 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         Ok(facts)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Message>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Message>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             return Ok(Decision::hold().act(farewell(object, facts)));
@@ -199,7 +202,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         Ok(self.told.send(&self.client, action, definitions::is_gone).await?)
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             let wanted = stays(facts) && object.farewell(&facts.parts).is_some();

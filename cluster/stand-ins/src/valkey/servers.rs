@@ -47,6 +47,7 @@ pub struct Facts {
 impl Controller for Valkeys {
     type Kind = Valkey;
     type Facts = Facts;
+    type Plan = ();
     type Action = Infallible;
     type Error = Error;
 
@@ -92,7 +93,9 @@ impl Controller for Valkeys {
         })
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
         check(object)?;
         let password = facts.password.clone().unwrap_or_else(|| password(&facts.random));
@@ -106,7 +109,7 @@ impl Controller for Valkeys {
         match *action {}
     }
 
-    fn report(observed: &Observed<Self>, _applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), _applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         let (ready, wanted) = (facts.ready, replicas(object));
         let text = format!("{ready} of {wanted} servers are up");

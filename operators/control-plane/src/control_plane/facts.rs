@@ -8,7 +8,8 @@ use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::valkey::Valkey;
-use c5c3_api::openstack::{Glance, Keystone, Placement};
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
+use c5c3_api::ovn::OvnCluster;
 use c5c3_catalogue::Release;
 use c5c3_kit::controller::Object;
 use c5c3_kit::ownership::OWNER_UID;
@@ -77,6 +78,7 @@ fn made() -> Vec<Box<dyn Made>> {
         of::<Memcached>(),
         of::<RabbitmqCluster>(),
         of::<Valkey>(),
+        of::<OvnCluster>(),
         of::<Keystone>(),
         of::<korc::Domain>(),
         of::<korc::Project>(),
@@ -88,6 +90,9 @@ fn made() -> Vec<Box<dyn Made>> {
         of::<CredentialRotation>(),
         of::<Glance>(),
         of::<Placement>(),
+        of::<Nova>(),
+        of::<Neutron>(),
+        of::<Cinder>(),
     ]
 }
 

@@ -84,6 +84,7 @@ pub enum Action {
 impl Controller for ControlPlanes {
     type Kind = ControlPlane;
     type Facts = Facts;
+    type Plan = ();
     type Action = Action;
     type Error = Error;
 
@@ -127,7 +128,9 @@ impl Controller for ControlPlanes {
         Ok(facts::observe(object, reader, &self.client, &self.releases).await?)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Action>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Error> {
         let Observed { object, facts, .. } = observed;
         if observed.deleting() {
             return Ok(teardown(object, facts));
@@ -156,7 +159,7 @@ impl Controller for ControlPlanes {
         }
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let Observed { object, facts, .. } = observed;
         if observed.deleting() {
             return report::teardown(object, facts, applied);
@@ -225,9 +228,8 @@ mod tests {
             },
             now: jiff::Timestamp::UNIX_EPOCH,
         };
-        let actions = |observed: &Observed<ControlPlanes>| {
-            ControlPlanes::decide(observed).expect("decides").actions().len()
-        };
+        let actions =
+            |observed: &Observed<ControlPlanes>| observed.decide().expect("decides").actions().len();
         assert_eq!(actions(&observed), 0);
         observed.facts.elder = None;
         assert_eq!(actions(&observed), 1);
@@ -246,8 +248,8 @@ mod tests {
             now: jiff::Timestamp::UNIX_EPOCH,
         };
         let says = |observed: &Observed<ControlPlanes>| {
-            let decision = ControlPlanes::decide(observed).expect("decides");
-            let report = ControlPlanes::report(observed, &Applied::rehearse(decision));
+            let decision = observed.decide().expect("decides");
+            let report = observed.report(&Applied::rehearse(decision));
             format!("{report:?}").contains("\"updatePhase\": String(\"Idle\")")
         };
         assert!(!says(&observed));

@@ -153,6 +153,7 @@ fn held_back<'o>(observed: &'o Observed<CredentialRotations>, verdict: &Verdict)
 impl Controller for CredentialRotations {
     type Kind = CredentialRotation;
     type Facts = Facts;
+    type Plan = ();
     type Action = Infallible;
     type Error = Error;
 
@@ -195,7 +196,9 @@ impl Controller for CredentialRotations {
         Ok(facts::observe(object, reader).await?)
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         let Observed { object, facts, .. } = observed;
         let (name, namespace) = (object.name_any(), object.namespace());
         let secret = |name: &str| Kind::of::<Secret>().named(namespace.as_deref(), name);
@@ -242,7 +245,7 @@ impl Controller for CredentialRotations {
         match *action {}
     }
 
-    fn report(observed: &Observed<Self>, _applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), _applied: &Applied<Self>) -> Report {
         let Observed { object, facts, now } = observed;
         if observed.deleting() {
             return Report::default().left(facts.owned.clone());

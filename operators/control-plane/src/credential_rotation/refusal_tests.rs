@@ -19,7 +19,7 @@ fn later(facts: Facts, day: i64, minutes: i64) -> Observed<CredentialRotations> 
 }
 
 fn state(observed: &Observed<CredentialRotations>) -> (String, String, String) {
-    let report = CredentialRotations::report(observed, &Applied::rehearse(Decision::hold()));
+    let report = observed.report(&Applied::rehearse(Decision::hold()));
     let state = report.states().get(ROTATION_SCHEDULED).expect("reported");
     let truth = state.truth.as_str().to_owned();
     (truth, state.reason.clone(), state.message.clone())

@@ -96,7 +96,7 @@ fn text(secret: &Value, key: &str) -> String {
 }
 
 fn message(observed: &Observed<CredentialRotations>) -> String {
-    let report = CredentialRotations::report(observed, &Applied::rehearse(Decision::hold()));
+    let report = observed.report(&Applied::rehearse(Decision::hold()));
     report
         .states()
         .get(ROTATION_SCHEDULED)
@@ -121,7 +121,7 @@ fn objects(observed: &Observed<CredentialRotations>) -> Vec<Value> {
 }
 
 fn all_objects(observed: &Observed<CredentialRotations>) -> Vec<Value> {
-    let decision = CredentialRotations::decide(observed).expect("decides");
+    let decision = observed.decide().expect("decides");
     decision
         .wanted()
         .iter()
@@ -130,7 +130,7 @@ fn all_objects(observed: &Observed<CredentialRotations>) -> Vec<Value> {
 }
 
 fn kept(observed: &Observed<CredentialRotations>) -> Vec<String> {
-    let decision = CredentialRotations::decide(observed).expect("decides");
+    let decision = observed.decide().expect("decides");
     decision.kept().iter().map(ToString::to_string).collect()
 }
 
@@ -200,7 +200,7 @@ fn nothing_is_asked_for_before_it_can_be_made() {
     ] {
         let first = observed(facts.clone(), 0);
         assert!(objects(&first).is_empty());
-        let report = CredentialRotations::report(&first, &Applied::rehearse(Decision::hold()));
+        let report = first.report(&Applied::rehearse(Decision::hold()));
         let state = report.states().get(ROTATION_SCHEDULED).expect("reported");
         assert_eq!(
             (state.reason.as_str(), state.truth.as_str()),
@@ -228,7 +228,7 @@ fn nothing_is_asked_for_before_it_can_be_made() {
             told.starts_with(&format!("glance-2 waits: {words}; glance-1 is valid")),
             "{told}"
         );
-        let report = CredentialRotations::report(&next, &Applied::rehearse(Decision::hold()));
+        let report = next.report(&Applied::rehearse(Decision::hold()));
         assert_eq!(report.status_fields().get("rotateNow"), None);
     }
     for (lack, reason, words) in [
@@ -243,7 +243,7 @@ fn nothing_is_asked_for_before_it_can_be_made() {
             "User glance has no defaultProjectRef",
         ),
     ] {
-        let error = CredentialRotations::decide(&observed(facts(Err(lack), None), 0)).expect_err("refused");
+        let error = observed(facts(Err(lack), None), 0).decide().expect_err("refused");
         assert_eq!(error.reason(), reason);
         assert_eq!(error.retry(), Retry::OnChange);
         assert!(error.to_string().starts_with(words), "{error}");
@@ -314,7 +314,7 @@ fn a_request_is_honoured_once() {
     let made = objects(&asked).pop().expect("an object");
     assert_eq!(made["metadata"]["name"], "glance-2");
     assert_eq!(made["metadata"]["annotations"][ROTATE_NOW], "leak");
-    let report = CredentialRotations::report(&asked, &Applied::rehearse(Decision::hold()));
+    let report = asked.report(&Applied::rehearse(Decision::hold()));
     assert_eq!(report.status_fields()["rotateNow"], "leak");
     assert_eq!(objects(&ask(&facts, Some("leak"))).len(), 1, "the status knows");
     // The status was not written, but the credential is there.
@@ -370,7 +370,7 @@ fn a_login_that_cannot_be_read_is_told() {
 
 #[test]
 fn without_its_user_it_says_so() {
-    let error = CredentialRotations::decide(&observed(Facts::default(), 0)).expect_err("no user");
+    let error = observed(Facts::default(), 0).decide().expect_err("no user");
     assert_eq!(error.reason(), "UserMissing");
     assert!(error.to_string().contains("User glance"), "{error}");
 }
@@ -393,8 +393,8 @@ fn consumers_get_the_newest_complete_credential() {
         secret["metadata"]["annotations"][SWITCHED],
         "1970-03-26T00:00:00Z"
     );
-    let decision = CredentialRotations::decide(&observed).expect("decides");
-    let report = CredentialRotations::report(&observed, &Applied::rehearse(decision));
+    let decision = observed.decide().expect("decides");
+    let report = observed.report(&Applied::rehearse(decision));
     let status = report.status_fields();
     assert_eq!(status["currentCredentialRef"]["name"], "glance-2");
     assert_eq!(status["lastRotation"], "1970-03-25T00:00:00Z");
@@ -411,7 +411,7 @@ fn a_credential_that_is_not_complete_changes_nothing_for_consumers() {
     let observed = observed(facts, 84);
     let [secret] = objects(&observed).try_into().expect("one object");
     assert_eq!(secret["metadata"]["annotations"][CREDENTIAL], "glance-1");
-    let report = CredentialRotations::report(&observed, &Applied::rehearse(Decision::hold()));
+    let report = observed.report(&Applied::rehearse(Decision::hold()));
     let state = report.states().get(ROTATION_SCHEDULED).expect("reported");
     assert!(
         state.message.contains("glance-2: Keystone does not answer"),
@@ -427,7 +427,7 @@ fn no_value_of_a_secret_is_told() {
         ..known()
     };
     let observed = observed(facts, 1);
-    let report = CredentialRotations::report(&observed, &Applied::rehearse(Decision::hold()));
+    let report = observed.report(&Applied::rehearse(Decision::hold()));
     let told = format!("{report:?}");
     assert!(!told.contains("id-1") && !told.contains("hush-1"));
 }

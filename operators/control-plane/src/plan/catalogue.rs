@@ -1,10 +1,19 @@
 //! The services of a cloud: each is one entry of a table.
 
-use c5c3_api::c5c3::{ControlPlaneSpec, ServiceToggle};
+use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom, ServiceToggle};
 use c5c3_api::openstack::port;
+use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
-use super::{projection, secrets};
+use super::{infrastructure, projection, release, secrets};
+
+/// What the fields of a service follow from.
+pub struct Ground<'a> {
+    pub spec: &'a ControlPlaneSpec,
+    pub namespace: &'a str,
+    /// The release that is rolled out.
+    pub release: Option<&'a Release>,
+}
 
 /// A service as the plan knows it.
 pub struct Service {
@@ -26,7 +35,9 @@ pub struct Service {
     pub enabled: fn(&ControlPlaneSpec) -> bool,
     pub toggle: fn(&ControlPlaneSpec) -> Option<&ServiceToggle>,
     /// The fields that only it has; `None` for a service that is not supported yet.
-    pub own: Option<fn(&ControlPlaneSpec) -> Value>,
+    pub own: Option<fn(&Ground<'_>) -> Value>,
+    /// Steps that must be done before it can run, beside those of all services.
+    pub needs: &'static [&'static str],
 }
 
 impl Service {
@@ -76,6 +87,7 @@ const NONE: Service = Service {
     enabled: |_| false,
     toggle: |_| None,
     own: None,
+    needs: &[],
 };
 
 /// In the order of dependence. A new service is one more entry.
@@ -116,6 +128,8 @@ pub static SERVICES: &[Service] = &[
         path: "/v2.1",
         messaging: true,
         tier: 2,
+        own: Some(nova_fields),
+        needs: &["messaging"],
         ..plain!(nova)
     },
     Service {
@@ -125,6 +139,8 @@ pub static SERVICES: &[Service] = &[
         port: port::NEUTRON,
         messaging: true,
         tier: 3,
+        own: Some(neutron_fields),
+        needs: &["messaging", "ovn"],
         ..plain!(neutron)
     },
     Service {
@@ -135,6 +151,8 @@ pub static SERVICES: &[Service] = &[
         path: "/v3",
         messaging: true,
         tier: 4,
+        own: Some(cinder_fields),
+        needs: &["messaging"],
         ..plain!(cinder)
     },
     Service {
@@ -167,7 +185,8 @@ pub(super) fn keystone() -> &'static Service {
     &SERVICES[0]
 }
 
-fn keystone_fields(spec: &ControlPlaneSpec) -> Value {
+fn keystone_fields(ground: &Ground<'_>) -> Value {
+    let spec = ground.spec;
     let service = &spec.services.keystone;
     let mut fields = json!({
         "replicas": service.replicas.unwrap_or(3),
@@ -193,7 +212,8 @@ fn keystone_fields(spec: &ControlPlaneSpec) -> Value {
     fields
 }
 
-fn glance_fields(spec: &ControlPlaneSpec) -> Value {
+fn glance_fields(ground: &Ground<'_>) -> Value {
+    let spec = ground.spec;
     let service = &spec.services.glance;
     let storage = service.storage.as_ref().map(|storage| json!(storage));
     json!({
@@ -202,6 +222,79 @@ fn glance_fields(spec: &ControlPlaneSpec) -> Value {
     })
 }
 
-fn placement_fields(spec: &ControlPlaneSpec) -> Value {
+fn placement_fields(ground: &Ground<'_>) -> Value {
+    let spec = ground.spec;
     json!({"replicas": spec.services.placement.replicas.unwrap_or(3)})
+}
+
+/// The cells of a Nova, by name.
+pub(super) fn cells(spec: &ControlPlaneSpec) -> Vec<String> {
+    match spec.services.nova.cells.as_slice() {
+        [] => vec!["cell1".to_owned()],
+        cells => cells.to_vec(),
+    }
+}
+
+fn nova_fields(ground: &Ground<'_>) -> Value {
+    let spec = ground.spec;
+    let service = &spec.services.nova;
+    let replicas = service.replicas.clone().unwrap_or_default();
+    let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(3)});
+    let cell = |name: &String| {
+        let messaging = infrastructure::messaging(spec, &secrets::cell_messaging(name));
+        json!({"name": name, "messaging": messaging})
+    };
+    let compute = service.compute.clone().unwrap_or_default();
+    let mut hypervisors = json!({"enabled": compute.enabled, "virtType": compute.virt_type});
+    if compute.libvirt == LibvirtFrom::Pod {
+        let image = ground
+            .release
+            .and_then(|release| release::image(release, "libvirt").ok());
+        hypervisors["libvirtImage"] = image.unwrap_or_default();
+    }
+    json!({
+        "api": three(replicas.api),
+        "scheduler": three(replicas.scheduler),
+        "conductor": three(replicas.conductor),
+        "cells": cells(spec).iter().map(cell).collect::<Vec<_>>(),
+        "metadata": {"secretRef": {"name": secrets::METADATA}},
+        "compute": hypervisors,
+    })
+}
+
+fn neutron_fields(ground: &Ground<'_>) -> Value {
+    let spec = ground.spec;
+    let ovn = &spec.infrastructure.ovn;
+    let ovn = match (&ovn.northbound, &ovn.southbound) {
+        (Some(northbound), Some(southbound)) => {
+            json!({"enabled": true, "nbConnection": northbound, "sbConnection": southbound})
+        }
+        _ => json!({"enabled": true, "clusterRef": {"name": infrastructure::OVN}}),
+    };
+    let mut fields = json!({
+        "api": {"replicas": spec.services.neutron.replicas.unwrap_or(3)},
+        "ovn": ovn,
+    });
+    if spec.services.nova.common.enabled {
+        fields["metadata"] = json!({
+            "host": format!("nova-metadata.{}.svc", ground.namespace),
+            "secretRef": {"name": secrets::METADATA},
+        });
+    }
+    fields
+}
+
+fn cinder_fields(ground: &Ground<'_>) -> Value {
+    let service = &ground.spec.services.cinder;
+    let replicas = service.replicas.clone().unwrap_or_default();
+    let mut fields = json!({
+        "api": {"replicas": replicas.api.unwrap_or(3)},
+        "scheduler": {"replicas": replicas.scheduler.unwrap_or(3)},
+        "volume": {"replicas": replicas.volume.unwrap_or(1)},
+        "backends": service.backends,
+    });
+    if let Some(default) = &service.default_volume_type {
+        fields["defaultVolumeType"] = json!(default);
+    }
+    fields
 }

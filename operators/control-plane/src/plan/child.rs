@@ -159,10 +159,9 @@ fn not_processed() -> Health {
 
 fn is_ours(live: &Value) -> bool {
     text(live, "/apiVersion").is_some_and(|version| {
-        version
-            .split('/')
-            .next()
-            .is_some_and(|group| group == "c5c3.io" || group.ends_with(".openstack.c5c3.io"))
+        version.split('/').next().is_some_and(|group| {
+            group == "c5c3.io" || group == "ovn.c5c3.io" || group.ends_with(".openstack.c5c3.io")
+        })
     })
 }
 

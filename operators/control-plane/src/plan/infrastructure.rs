@@ -1,21 +1,25 @@
 //! Database, message bus and caches: clusters of our own, or hosts of somebody else.
 
-use c5c3_api::c5c3::{DATABASE_SIZE, MESSAGING_SIZE, MessagingCluster, ValkeyCluster};
+use c5c3_api::c5c3::{
+    ControlPlaneSpec, DATABASE_SIZE, MESSAGING_SIZE, MessagingCluster, OVN_SIZE, ValkeyCluster,
+};
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use serde_json::{Value, json};
 
 use super::catalogue::SERVICES;
-use super::{Draft, Start, projection};
+use super::rollout::Rollout;
+use super::{Draft, Object, Start, State, Step, projection, reference, release};
 
 /// Names of the objects; there is one cloud in a namespace.
 pub const DATABASE: &str = "mariadb";
 pub const CACHE: &str = "memcached";
 pub const MESSAGING: &str = "rabbitmq";
 pub const VALKEY: &str = "valkey";
+pub const OVN: &str = "ovn";
 
 const REPLICAS: i32 = 3;
 
-pub(super) fn plan(draft: &mut Draft<'_>) {
+pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
     let at_once = |draft: &mut Draft<'_>, step: &str, title: &str, object: Value| {
         draft.add(
             step,
@@ -84,6 +88,73 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
             "Valkey",
             &format!("the servers on {} are used", hosts.join(", ")),
         ),
+    }
+    plan_ovn(draft, rollout);
+}
+
+/// The network virtualization behind Neutron.
+fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
+    let title = "OVN";
+    let infrastructure = &draft.spec.infrastructure.ovn;
+    if !draft.spec.services.neutron.common.enabled {
+        draft.add_not_required(OVN, title, INFRASTRUCTURE_READY, "nothing enabled uses it");
+        return;
+    }
+    if let Some(host) = &infrastructure.northbound {
+        let text = format!("the databases on {host} are used");
+        draft.add_not_required(OVN, title, INFRASTRUCTURE_READY, text);
+        return;
+    }
+    let object = ovn(draft, rollout);
+    let needs: &[&str] = &["release"];
+    match object {
+        Some(object) => draft.add(
+            OVN,
+            title,
+            INFRASTRUCTURE_READY,
+            needs,
+            Start::AtOnce,
+            vec![object],
+        ),
+        // Its images are not known: what runs stays as it is.
+        None => draft.push(Step {
+            name: OVN.to_owned(),
+            title: title.to_owned(),
+            part: INFRASTRUCTURE_READY,
+            needs: vec!["release".to_owned()],
+            state: State::Waiting(vec!["release".to_owned()]),
+            objects: vec![Object::Keep(reference(&ovn_object(draft, &json!({}))))],
+        }),
+    }
+}
+
+fn ovn_object(draft: &Draft<'_>, spec: &Value) -> Value {
+    object(draft, "ovn.c5c3.io/v1alpha1", "OVNCluster", OVN, spec)
+}
+
+fn ovn(draft: &Draft<'_>, rollout: &Rollout) -> Option<Value> {
+    let wanted = &draft.spec.infrastructure.ovn;
+    let release = rollout.release()?;
+    let image = |name: &str| release::image(release, name).ok();
+    let mut storage = json!({"size": wanted.storage_size.as_deref().unwrap_or(OVN_SIZE)});
+    if let Some(class) = &wanted.storage_class {
+        storage["storageClass"] = json!(class);
+    }
+    let database = json!({"replicas": wanted.replicas.unwrap_or(REPLICAS), "storage": storage});
+    let nodes = json!({"nodeSelector": {"node-role.kubernetes.io/hypervisor": ""}});
+    let spec = json!({
+        "ovnImage": image("ovn")?, "ovsImage": image("ovs")?,
+        "northbound": database, "southbound": database, "controller": nodes, "ovs": nodes,
+    });
+    Some(ovn_object(draft, &spec))
+}
+
+/// How a service reaches the message bus, with the account of this Secret.
+pub(super) fn messaging(spec: &ControlPlaneSpec, secret: &str) -> Value {
+    let secret = json!({"name": secret});
+    match spec.infrastructure.messaging.hosts.as_slice() {
+        [] => json!({"clusterRef": {"name": MESSAGING}, "secretRef": secret}),
+        hosts => json!({"hosts": hosts, "secretRef": secret}),
     }
 }
 

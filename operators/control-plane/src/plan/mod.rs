@@ -181,7 +181,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
     let rollout = rollout::Rollout::of(object, seen);
     draft.push(rollout.step(&object.spec.open_stack_release));
     secrets::plan(&mut draft);
-    infrastructure::plan(&mut draft);
+    infrastructure::plan(&mut draft, &rollout);
     services::plan_keystone(&mut draft, &rollout);
     korc::plan(&mut draft);
     services::plan_others(&mut draft, &rollout);

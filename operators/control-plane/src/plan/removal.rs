@@ -29,6 +29,7 @@ const ORDER: &[&[&str]] = &[
         "Memcached.memcached.c5c3.io",
         "RabbitmqCluster.rabbitmq.com",
         "Valkey.cache.cs.sap.com",
+        "OVNCluster.ovn.c5c3.io",
     ],
     &["Keystone.keystone.openstack.c5c3.io"],
     &["Domain.openstack.k-orc.cloud", "Role.openstack.k-orc.cloud"],

@@ -72,6 +72,11 @@ impl Rollout {
         }
     }
 
+    /// The release that is rolled out; none while it is refused.
+    pub fn release(&self) -> Option<&Release> {
+        self.to.as_ref().filter(|_| self.refusal.is_none())
+    }
+
     /// The first step of every plan.
     pub fn step(&self, wanted: &str) -> Step {
         Step {
@@ -105,7 +110,7 @@ impl Rollout {
 
     /// Infrastructure is well and every service of an earlier tier runs the new release.
     fn is_open(&self, draft: &Draft<'_>, tier: u8) -> bool {
-        let infrastructure = ["database", "cache", "messaging", "valkey"].map(str::to_owned);
+        let infrastructure = ["database", "cache", "messaging", "valkey", "ovn"].map(str::to_owned);
         draft.open(&infrastructure).is_empty()
             && SERVICES
                 .iter()
@@ -162,7 +167,7 @@ impl Rollout {
             };
             return (phase, if complete { wanted } else { before });
         }
-        let infrastructure = ["database", "cache", "messaging", "valkey"].map(str::to_owned);
+        let infrastructure = ["database", "cache", "messaging", "valkey", "ovn"].map(str::to_owned);
         match lagging {
             Some(service) if service.tier == 0 && !draft.open(&infrastructure).is_empty() => {
                 (UpdatePhase::UpdatingInfra, before)

@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 
 use crate::clouds_yaml::{self, Cloud};
 
-use super::catalogue::{KEYSTONE, SERVICES, keystone};
+use super::catalogue::{self, KEYSTONE, SERVICES, keystone};
 use super::{Draft, Object, State, Step, passwords, reference, services};
 
 pub const PASSWORD_BYTES: usize = 24;
 
 pub const ADMIN: &str = "keystone-admin-credentials";
+/// What metadata agents prove themselves with to Nova.
+pub const METADATA: &str = "nova-metadata-secret";
 const CLOUDS: &str = "k-orc-clouds-yaml";
 const APP_CREDENTIAL_KEYS: [&str; 2] = ["application_credential_id", "application_credential_secret"];
 
@@ -27,6 +29,11 @@ pub fn database(service: &str) -> String {
 
 pub fn messaging(service: &str) -> String {
     format!("{service}-rabbitmq-credentials")
+}
+
+/// The account of a cell's message bus.
+pub fn cell_messaging(cell: &str) -> String {
+    messaging(&format!("nova-{cell}"))
 }
 
 pub fn service_user(service: &str) -> String {
@@ -58,6 +65,7 @@ impl std::fmt::Debug for SeenSecret {
 
 enum Fill {
     Fixed(&'static str),
+    Text(String),
     Random,
 }
 
@@ -95,6 +103,24 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
                     "the brokers of infrastructure.messaging.hosts know the user, not we",
                 ),
             });
+        }
+        if service.name == "nova" {
+            all.push(Need {
+                name: METADATA.to_owned(),
+                keys: vec![("secret", Fill::Random)],
+                given: None,
+            });
+            all.extend(catalogue::cells(spec).iter().map(|cell| Need {
+                name: cell_messaging(cell),
+                keys: vec![
+                    ("username", Fill::Text(format!("nova-{cell}"))),
+                    ("password", Fill::Random),
+                ],
+                given: outside(
+                    !spec.infrastructure.messaging.hosts.is_empty(),
+                    "the brokers of infrastructure.messaging.hosts know the user, not we",
+                ),
+            }));
         }
         if service.name == KEYSTONE {
             all.push(Need {
@@ -249,6 +275,7 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, Write), State> {
     for (key, fill) in &need.keys {
         let value = match fill {
             Fill::Fixed(text) => (*text).to_owned(),
+            Fill::Text(text) => text.clone(),
             Fill::Random => hex(&random),
         };
         data.entry((*key).to_owned())

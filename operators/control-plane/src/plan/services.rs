@@ -7,7 +7,7 @@ use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KEYSTONE_READY, SER
 use c5c3_api::conditions::reason;
 use serde_json::{Map, Value, json};
 
-use super::catalogue::{SERVICES, Service, keystone};
+use super::catalogue::{Ground, SERVICES, Service, keystone};
 use super::rollout::Rollout;
 use super::{Draft, Object, Start, State, Step, infrastructure, projection, reference, secrets};
 
@@ -68,8 +68,21 @@ pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
                     format!("Secret {} is given", secrets::app_credential(service.name)),
                 );
             }
+            if let Some(text) = lacks(draft, service) {
+                let state = State::failed(reason::INVALID, text);
+                draft.push(Step {
+                    name: service.name.to_owned(),
+                    title: service.title.to_owned(),
+                    part: SERVICES_READY,
+                    needs: Vec::new(),
+                    state,
+                    objects: Vec::new(),
+                });
+                continue;
+            }
             let credential = credential_step(service);
-            let needs = ["release", "database", "cache", &credential];
+            let common = ["release", "database", "cache", &credential];
+            let needs = [&common[..], service.needs].concat();
             add(
                 draft,
                 rollout,
@@ -89,6 +102,15 @@ pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
             draft.add_not_required(service.name, service.title, SERVICES_READY, text);
         }
     }
+}
+
+/// What a service cannot do without and nobody can choose for the user.
+fn lacks(draft: &Draft<'_>, service: &Service) -> Option<String> {
+    let none = service.name == "cinder" && draft.spec.services.cinder.backends.is_empty();
+    none.then(|| {
+        "services.cinder.backends: Cinder has no place for volumes: name one, or set services.cinder.enabled: false"
+            .to_owned()
+    })
 }
 
 /// What is asked for and not there yet is told: a cloud without the TLS that it should have is not Ready.
@@ -132,7 +154,7 @@ fn add(
     let existing = draft.child(&bare).cloned();
     let image = rollout.image(draft, service, existing.as_ref());
     if let (Some(image), false) = (image, auth_url == Some(None)) {
-        let fields = fields(draft, service, image, auth_url.flatten());
+        let fields = fields(draft, rollout, service, image, auth_url.flatten());
         let whole = object(draft, service, fields);
         draft.add(
             service.name,
@@ -205,9 +227,20 @@ fn authority(draft: &Draft<'_>) -> Option<Value> {
     (!ours && !given.is_empty()).then(|| json!({"name": secret, "key": KEY}))
 }
 
-fn fields(draft: &Draft<'_>, service: &Service, image: Value, auth_url: Option<&str>) -> Map<String, Value> {
+fn fields(
+    draft: &Draft<'_>,
+    rollout: &Rollout,
+    service: &Service,
+    image: Value,
+    auth_url: Option<&str>,
+) -> Map<String, Value> {
     let spec = draft.spec;
-    let mut fields = match service.own.map(|own| own(spec)) {
+    let ground = Ground {
+        spec,
+        namespace: &draft.namespace,
+        release: rollout.release(),
+    };
+    let mut fields = match service.own.map(|own| own(&ground)) {
         Some(Value::Object(fields)) => fields,
         _ => Map::new(),
     };
@@ -218,7 +251,10 @@ fn fields(draft: &Draft<'_>, service: &Service, image: Value, auth_url: Option<&
     put("database", database(spec, service.name));
     put("cache", cache(spec));
     if service.messaging {
-        put("messaging", messaging(spec, service.name));
+        put(
+            "messaging",
+            infrastructure::messaging(spec, &secrets::messaging(service.name)),
+        );
     }
     if let Some(url) = auth_url {
         let secret = secrets::app_credential(service.name);
@@ -264,14 +300,6 @@ fn cache(spec: &ControlPlaneSpec) -> Value {
     match spec.infrastructure.cache.servers.as_slice() {
         [] => json!({"clusterRef": {"name": infrastructure::CACHE}}),
         servers => json!({"servers": servers}),
-    }
-}
-
-fn messaging(spec: &ControlPlaneSpec, service: &str) -> Value {
-    let secret = json!({"name": secrets::messaging(service)});
-    match spec.infrastructure.messaging.hosts.as_slice() {
-        [] => json!({"clusterRef": {"name": infrastructure::MESSAGING}, "secretRef": secret}),
-        hosts => json!({"hosts": hosts, "secretRef": secret}),
     }
 }
 

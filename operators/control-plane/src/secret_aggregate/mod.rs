@@ -63,6 +63,7 @@ impl Controller for SecretAggregates {
     type Kind = SecretAggregate;
     /// The data of each source that exists, by name.
     type Facts = BTreeMap<String, Data>;
+    type Plan = ();
     type Action = Infallible;
     type Error = Error;
 
@@ -103,7 +104,9 @@ impl Controller for SecretAggregates {
             .collect())
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         let Observed { object, facts, .. } = observed;
         let data = merge(&object.spec.sources, facts)?;
         let target = Secret {
@@ -122,7 +125,7 @@ impl Controller for SecretAggregates {
         match *action {}
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let object = &observed.object;
         let written = applied.written::<Secret>(object.namespace().as_deref(), &object.spec.target.name);
         let before = object
@@ -192,7 +195,7 @@ mod tests {
     #[test]
     fn wants_one_secret_with_all_keys() {
         let observed = seen(aggregate(), &[("a", "user"), ("b", "password")], 5);
-        let decision = SecretAggregates::decide(&observed).expect("decides");
+        let decision = observed.decide().expect("decides");
         let [target] = decision.wanted() else {
             panic!("one object")
         };
@@ -212,8 +215,8 @@ mod tests {
     #[test]
     fn the_time_moves_only_when_the_target_was_written() {
         let observed = seen(aggregate(), &[("a", "user"), ("b", "password")], 50);
-        let decision = SecretAggregates::decide(&observed).expect("decides");
-        let report = SecretAggregates::report(&observed, &Applied::rehearse(decision));
+        let decision = observed.decide().expect("decides");
+        let report = observed.report(&Applied::rehearse(decision));
         assert_eq!(report.status_fields()["lastAggregated"], "1970-01-01T00:00:50Z");
 
         let mut object = aggregate();
@@ -222,16 +225,17 @@ mod tests {
             ..SecretAggregateStatus::default()
         });
         let observed = seen(object, &[("a", "user"), ("b", "password")], 50);
-        let report = SecretAggregates::report(&observed, &Applied::rehearse(Decision::hold()));
+        let report = observed.report(&Applied::rehearse(Decision::hold()));
         assert_eq!(report.status_fields()["lastAggregated"], "1970-01-01T00:00:07Z");
     }
 
     #[test]
     fn the_reason_is_one_that_the_api_names() {
-        let missing = SecretAggregates::decide(&seen(aggregate(), &[("a", "user")], 1)).expect_err("b");
+        let missing = seen(aggregate(), &[("a", "user")], 1).decide().expect_err("b");
         assert_eq!(missing.reason(), reason::SECRET_MISSING);
-        let twice =
-            SecretAggregates::decide(&seen(aggregate(), &[("a", "k"), ("b", "k")], 1)).expect_err("k");
+        let twice = seen(aggregate(), &[("a", "k"), ("b", "k")], 1)
+            .decide()
+            .expect_err("k");
         assert_eq!(twice.reason(), reason::DUPLICATE_KEY);
         assert_eq!(
             Error::from(MergeError::Keys(vec![])).reason(),

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::subject::Subject;
+use crate::shape::Service;
 
 /// The servers of a cache, as the programs are told of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +15,8 @@ pub struct Servers {
 
 /// A Memcached has one headless Service: its status tells no address and its pods have no lasting
 /// names, so several servers share the one name.
-pub fn cache_servers<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<Servers>, Error> {
-    let Some(cache) = subject.cache() else {
+pub fn cache_servers(service: &Service, facts: &Facts) -> Result<Option<Servers>, Error> {
+    let Some(cache) = &service.cache else {
         return Ok(None);
     };
     let Some(cluster) = &cache.cluster_ref else {
@@ -25,7 +25,7 @@ pub fn cache_servers<S: Subject>(subject: &S, facts: &Facts) -> Result<Option<Se
             each_named: true,
         }));
     };
-    let namespace = subject.meta().namespace.clone().unwrap_or_default();
+    let namespace = &service.names.namespace;
     let found = facts.caches.get(&cluster.name);
     let found = found.ok_or_else(|| Error::CacheMissing(cluster.name.clone()))?;
     Ok(Some(Servers {

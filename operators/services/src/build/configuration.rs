@@ -11,23 +11,17 @@ use super::policy::policy;
 use super::secrets::{self, Values};
 use super::uwsgi::uwsgi;
 use crate::config::{self, Ini};
-use crate::descriptor::Format;
 use crate::error::Error;
 use crate::facts::Facts;
 use crate::kinds;
 use crate::names::{NAMING, Names};
-use crate::subject::Subject;
+use crate::shape::{Fact, Format, Service, Settings};
 
 /// Everything that the pods read. Values of the Secrets appear nowhere else, so there is no Debug.
 pub struct Configuration {
-    pub config_map: Value,
-    /// The databases, if there are any: all that a step needs.
-    pub connections: Option<Value>,
-    /// What only the processes need, if there is any; or what is missing for it.
-    pub credentials: Result<Option<Value>, Error>,
-    /// Changes when anything does that the processes read.
-    pub hash: String,
-    /// Changes when the database is another or is spoken to in another way.
+    /// One for each of the service's settings.
+    pub all: Vec<Configured>,
+    /// Changes when a database is another or is spoken to in another way.
     pub database_hash: String,
     /// Why extraConfig could not be checked.
     pub unchecked: Option<String>,
@@ -35,7 +29,52 @@ pub struct Configuration {
     pub hidden: Vec<String>,
 }
 
+/// What a group of processes reads.
+pub struct Configured {
+    /// Name of the settings.
+    pub name: String,
+    pub config_map: Value,
+    /// The databases, if there are any: all that a step needs.
+    pub connections: Option<Value>,
+    /// What only the processes need, if there is any; or what is missing for it.
+    pub credentials: Result<Option<Value>, Error>,
+    /// Changes when anything does that the processes read.
+    pub hash: String,
+}
+
 impl Configuration {
+    /// A process names settings that its service has; the tests of the shapes see to it.
+    pub fn of(&self, settings: &str) -> Option<&Configured> {
+        self.all.iter().find(|configured| configured.name == settings)
+    }
+
+    pub fn hash_of(&self, settings: &str) -> &str {
+        self.of(settings)
+            .map_or("", |configured| configured.hash.as_str())
+    }
+
+    /// The first thing that is missing for what the processes log in with.
+    pub fn lacks(&self) -> Option<&Error> {
+        self.all
+            .iter()
+            .find_map(|configured| configured.credentials.as_ref().err())
+    }
+
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        self.all.iter().flat_map(|configured| {
+            let credentials = configured.credentials.as_ref().ok();
+            [
+                Some(&configured.config_map),
+                configured.connections.as_ref(),
+                credentials.and_then(Option::as_ref),
+            ]
+            .into_iter()
+            .flatten()
+        })
+    }
+}
+
+impl Configured {
     pub fn config_map_name(&self) -> &str {
         name_of(&self.config_map)
     }
@@ -53,64 +92,117 @@ fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-pub fn configuration<S: Subject>(subject: &S, facts: &Facts) -> Result<Configuration, Error> {
-    let names = Names::of(subject);
-    let descriptor = S::DESCRIPTOR;
-    subject.check()?;
-    let unchecked = check_options(subject)?;
-    let ini = options(subject, facts)?;
+pub fn configuration(service: &Service, facts: &Facts) -> Result<Configuration, Error> {
+    let unchecked = check_options(service)?;
+    let mut all = Vec::with_capacity(service.settings.len());
+    for settings in &service.settings {
+        all.push(configured(service, settings, facts)?);
+    }
+    follow(service, &mut all);
+    let configuration = Configuration {
+        database_hash: String::new(),
+        all,
+        unchecked,
+        hidden: secrets::hidden(facts),
+    };
+    let database_hash = database_hash(service, &configuration, facts)?;
+    Ok(Configuration {
+        database_hash,
+        ..configuration
+    })
+}
 
-    let common = subject.common();
-    let text = match descriptor.format {
+fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<Configured, Error> {
+    let names = &service.names;
+    let ini = options(service, settings, facts)?;
+    let common = &service.common;
+    let text = match service.format {
         Format::Oslo => ini.render(),
         Format::Yaml => ini.render_yaml(),
     };
-    let mut files = BTreeMap::from([(descriptor.config_file.to_owned(), text)]);
-    for process in descriptor.processes {
+    let mut files = BTreeMap::new();
+    if !settings.file.is_empty() {
+        files.insert(settings.file.to_owned(), text);
+    }
+    files.extend(settings.files.iter().cloned());
+    let processes = service.processes.iter();
+    for process in processes.filter(|process| process.settings == settings.name) {
         if let Some(text) = uwsgi(process, common.logging.as_ref()) {
             files.insert(format!("{}-uwsgi.ini", process.name), text);
         }
     }
-    let authority = subject
-        .keystone()
-        .and_then(|keystone| keystone.ca_secret_ref.as_ref());
-    if let Some(authority) = authority {
+    let keystone = service.keystone.as_ref().filter(|_| !settings.logins.is_empty());
+    if let Some(authority) = keystone.and_then(|keystone| keystone.ca_secret_ref.as_ref()) {
         files.insert(kinds::CA_FILE.to_owned(), certificates(authority, facts)?);
     }
     if let Some(overrides) = &common.policy_overrides {
         files.insert("policy.yaml".to_owned(), policy(overrides, facts)?);
     }
 
+    let prefix = settings.prefix();
     let config_hash = config::hash_value(&json!(files));
     let config_map = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
-        "metadata": names.metadata(&names.suffixed(&format!("config-{config_hash}"))),
+        "metadata": names.metadata(&names.suffixed(&format!("{prefix}config-{config_hash}"))),
         "data": files,
     });
-    let values = secrets::connections(subject, facts)?;
-    let unless_empty =
-        |what, values: &Values| (!values.is_empty()).then(|| secret(&names, what, values, facts));
+    let values = secrets::connections(service, settings, facts)?;
+    let unless_empty = |what: &str, values: &Values| {
+        (!values.is_empty()).then(|| secret(names, &format!("{prefix}{what}"), values, facts))
+    };
     let connections = unless_empty("connections", &values);
-    let credentials = secrets::credentials(subject, facts).map(|values| unless_empty("credentials", &values));
+    let credentials = secrets::credentials(service, settings, facts);
+    let credentials = credentials.map(|values| unless_empty("credentials", &values));
     let connected = connections.as_ref().map_or("", name_of);
-    let databases = subject.databases();
-    let groups: Vec<&str> = databases.iter().map(|(group, _)| group.as_str()).collect();
-    let database_hash = config::hash(&[connected, &ini.only(&groups).render()]);
-    let others = credentials
-        .as_ref()
-        .ok()
-        .and_then(Option::as_ref)
-        .map_or("", name_of);
-    let hash = config::hash(&[&config_hash, connected, others]);
-    Ok(Configuration {
+    let others = credentials.as_ref().ok().and_then(Option::as_ref);
+    let hash = config::hash(&[&config_hash, connected, others.map_or("", name_of)]);
+    Ok(Configured {
+        name: settings.name.clone(),
         config_map,
         connections,
         credentials,
         hash,
-        database_hash,
-        unchecked,
-        hidden: secrets::hidden(facts),
     })
+}
+
+/// Processes that find secrets of others in a database start anew when those change.
+fn follow(service: &Service, all: &mut [Configured]) {
+    let secrets: Vec<(String, String)> = all
+        .iter()
+        .map(|one| {
+            let named = [one.connections_name(), one.credentials_name()];
+            (one.name.clone(), named.map(Option::unwrap_or_default).join(" "))
+        })
+        .collect();
+    for settings in &service.settings {
+        let followed = settings.follows.as_ref();
+        let followed = followed.and_then(|name| secrets.iter().find(|(other, _)| other == name));
+        let own = all.iter_mut().find(|one| one.name == settings.name);
+        if let (Some((_, names)), Some(own)) = (followed, own) {
+            own.hash = config::hash(&[&own.hash, names]);
+        }
+    }
+}
+
+fn database_hash(service: &Service, configuration: &Configuration, facts: &Facts) -> Result<String, Error> {
+    let settings = service.settings.iter();
+    let mut named = settings.filter(|settings| settings.name == service.schema.settings);
+    let Some(settings) = named.next() else {
+        return Ok(String::new());
+    };
+    let groups: Vec<&str> = settings
+        .databases
+        .iter()
+        .map(|(group, _)| group.as_str())
+        .collect();
+    let connected = configuration
+        .of(&settings.name)
+        .and_then(Configured::connections_name)
+        .unwrap_or_default();
+    Ok(config::hash(&[
+        connected,
+        &options(service, settings, facts)?.only(&groups).render(),
+    ]))
 }
 
 /// Only the certificates of a file: they are public, and a key beside them stays where it is.
@@ -132,26 +224,55 @@ fn certificates(authority: &CaRef, facts: &Facts) -> Result<String, Error> {
     Ok(all)
 }
 
-/// Every option of the service: the release's, the spec's, those of extraConfig over them.
-pub fn options<S: Subject>(subject: &S, facts: &Facts) -> Result<Ini, Error> {
-    let mut ini = Ini::default();
-    for (group, option, value) in S::DESCRIPTOR.defaults {
-        ini.set(group, option, *value);
-    }
-    let servers = cache_servers(subject, facts)?;
-    if S::DESCRIPTOR.format == Format::Oslo {
-        kinds::shared(&mut ini, &subject.common());
-        if subject.messaging().is_some() {
+/// Every option of some settings: the release's, the spec's, what was seen, extraConfig over them.
+pub fn options(service: &Service, settings: &Settings, facts: &Facts) -> Result<Ini, Error> {
+    let mut ini = settings.options.clone();
+    if service.format == Format::Oslo {
+        kinds::shared(&mut ini, &service.common);
+        if !settings.buses.is_empty() {
             kinds::messaging(&mut ini);
         }
-        if let Some(keystone) = subject.keystone() {
-            let list = servers.as_ref().map(|servers| servers.list.as_str());
-            kinds::authtoken(&mut ini, S::DESCRIPTOR.name, keystone, list);
+    }
+    for (group, option, fact) in &settings.facts {
+        if let Some(value) = known(service, *fact, facts)? {
+            ini.set(group, option, value);
         }
     }
-    subject.configure(&mut ini, servers.as_ref());
-    ini.overlay(&subject.common().extra_config);
+    ini.overlay(&service.common.extra_config);
     Ok(ini)
+}
+
+fn known(service: &Service, fact: Fact, facts: &Facts) -> Result<Option<String>, Error> {
+    match fact {
+        Fact::CacheServers => Ok(cache_servers(service, facts)?.map(|servers| servers.list)),
+        Fact::CachesAgree => {
+            let servers = cache_servers(service, facts)?;
+            let differ = servers.is_some_and(|servers| !servers.each_named);
+            Ok(differ.then(|| "false".to_owned()))
+        }
+        Fact::OvnNorthbound => ovn(service, facts).map(|(northbound, _)| Some(northbound)),
+        Fact::OvnSouthbound => ovn(service, facts).map(|(_, southbound)| Some(southbound)),
+    }
+}
+
+/// The addresses of OVN's databases, as its object tells them.
+fn ovn(service: &Service, facts: &Facts) -> Result<(String, String), Error> {
+    let name = service
+        .ovn
+        .as_ref()
+        .map(|ovn| ovn.name.clone())
+        .unwrap_or_default();
+    let cluster = facts
+        .ovn
+        .as_ref()
+        .ok_or_else(|| Error::OvnMissing(name.clone()))?;
+    let endpoints = cluster
+        .status
+        .as_ref()
+        .and_then(|status| status.endpoints.as_ref());
+    let known =
+        endpoints.and_then(|endpoints| endpoints.northbound.clone().zip(endpoints.southbound.clone()));
+    known.ok_or(Error::OvnUnknown(name))
 }
 
 /// Made once: another key would give other names to all that follows from secrets.
@@ -188,20 +309,20 @@ pub fn immutable<'a>(
 }
 
 /// extraConfig against the release that the image belongs to. The answer says why it was not checked.
-fn check_options<S: Subject>(subject: &S) -> Result<Option<String>, Error> {
-    let common = subject.common();
+fn check_options(service: &Service) -> Result<Option<String>, Error> {
+    let common = &service.common;
     if common.extra_config.is_empty() {
         return Ok(None);
     }
-    let name = S::DESCRIPTOR.name;
+    let name = service.names.service;
+    let free: Vec<&str> = service.free_groups.iter().map(String::as_str).collect();
     let unchecked = |why: String| {
         let known = c5c3_catalogue::releases();
         let known = known
             .iter()
             .filter_map(|release| Catalogue::load(release, name).ok());
         let known: Vec<Catalogue> = known.collect();
-        config::refuse_secrets(&common.extra_config, &known, &subject.free_groups())
-            .map_err(Error::InvalidConfig)?;
+        config::refuse_secrets(&common.extra_config, &known, &free).map_err(Error::InvalidConfig)?;
         Ok(Some(format!("extraConfig was not checked: {why}")))
     };
     let Some(tag) = common.image.tag.as_deref() else {
@@ -216,7 +337,7 @@ fn check_options<S: Subject>(subject: &S) -> Result<Option<String>, Error> {
             release.name
         ));
     };
-    config::check(&common.extra_config, &catalogue, &subject.free_groups())
+    config::check(&common.extra_config, &catalogue, &free)
         .map(|()| None)
         .map_err(Error::InvalidConfig)
 }

@@ -7,7 +7,7 @@ use crate::config;
 use crate::error::Error;
 use crate::facts::{Facts, readiness};
 use crate::names::Names;
-use crate::subject::Subject;
+use crate::shape::{NamedDatabase, Service};
 
 /// The account by which a managed database is used. Every password has one of its own: pods that
 /// know the password before work on until they are replaced.
@@ -41,22 +41,22 @@ impl Account {
 const CONNECTIONS: i32 = 10_000;
 
 /// None for a host that somebody else runs.
-pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Error> {
-    let names = Names::of(subject);
+pub fn database_objects(service: &Service, facts: &Facts) -> Result<Vec<Value>, Error> {
+    let names = &service.names;
     let mut objects = Vec::new();
-    for (group, database) in subject.databases() {
+    for NamedDatabase { name, database } in &service.databases {
         let Some(cluster) = &database.cluster_ref else {
             continue;
         };
-        let account = Account::of(&names, &group, &database, facts)?;
+        let account = Account::of(names, name, database, facts)?;
         let server = json!({"name": cluster.name});
         let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": kind, "metadata": names.metadata(name), "spec": spec});
-        objects.push(object("Database", &names.database_object(&group), json!({
+        objects.push(object("Database", &names.database_object(name), json!({
             "mariaDbRef": server, "name": database.database, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci",
             // The data outlives the object: a person drops it.
             "cleanupPolicy": "Skip",
         })));
-        let secret = account.secret(&names);
+        let secret = account.secret(names);
         objects.push(object(
             "User",
             &account.object,
@@ -76,9 +76,9 @@ pub fn database_objects<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Va
 }
 
 /// Why the databases cannot be used yet.
-pub fn database_ready<S: Subject>(subject: &S, facts: &Facts) -> Result<(), String> {
-    let names = Names::of(subject);
-    for (group, database) in subject.databases() {
+pub fn database_ready(service: &Service, facts: &Facts) -> Result<(), String> {
+    let names = &service.names;
+    for NamedDatabase { name, database } in &service.databases {
         let Some(cluster) = &database.cluster_ref else {
             continue;
         };
@@ -88,8 +88,8 @@ pub fn database_ready<S: Subject>(subject: &S, facts: &Facts) -> Result<(), Stri
             .ok_or_else(|| format!("MariaDB {} is missing", cluster.name))?;
         let status = server.status.as_ref().map(|status| status.common.clone());
         readiness(status, "Ready").map_err(|why| format!("MariaDB {}: {why}", cluster.name))?;
-        let account = Account::of(&names, &group, &database, facts).map_err(|error| error.to_string())?;
-        let own = names.database_object(&group);
+        let account = Account::of(names, name, database, facts).map_err(|error| error.to_string())?;
+        let own = names.database_object(name);
         for (kind, name) in [
             ("Database", &own),
             ("User", &account.object),

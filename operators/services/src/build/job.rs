@@ -10,23 +10,22 @@ use super::hanging::hanging;
 use super::secrets::{mask, variable};
 use super::{Configuration, pod};
 use crate::config;
-use crate::descriptor::Step;
 use crate::facts::Facts;
 use crate::names::{Names, POD, SCHEMA};
 use crate::rollout::has_ended;
-use crate::subject::{Subject, Task};
+use crate::shape::{Rights, Service, Step, Task};
 
 /// Steps that one Job runs, in order, and what decides whether they must run again.
 #[derive(Debug)]
 pub struct Steps<'a> {
     /// Names the Job.
-    pub title: &'static str,
+    pub title: String,
+    /// Name of the settings that the steps read.
+    pub settings: String,
     pub steps: Vec<Step>,
     /// The steps that name the Job: an upgrade gets to the same schema by other steps.
     pub named_by: Vec<Step>,
     pub task: Option<&'a Task>,
-    /// Put behind the last step.
-    pub arguments: Vec<String>,
     /// The database is on its way: so many seconds are given to it.
     pub patience: Option<u32>,
     /// A file that must be there first.
@@ -48,17 +47,17 @@ pub struct Schema {
 impl Steps<'_> {
     /// The Job's name says what it does and with what.
     pub fn name(&self, names: &Names) -> String {
-        let commands = json!(self.named_by.iter().map(|step| step.command).collect::<Vec<_>>());
+        let commands = json!(self.named_by.iter().map(Step::words).collect::<Vec<_>>());
         let hash = config::hash_value(&json!([commands, self.inputs]));
         names.suffixed(&format!("{}-{hash}", self.title))
     }
 
-    pub fn job<S: Subject>(&self, subject: &S, configuration: &Configuration) -> Value {
-        let names = Names::of(subject);
-        let mut spec = self.pod(subject, configuration);
+    pub fn job(&self, service: &Service, configuration: &Configuration) -> Value {
+        let names = &service.names;
+        let mut spec = self.pod(service, configuration);
         spec["restartPolicy"] = "OnFailure".into();
-        let mut metadata = names.metadata(&self.name(&names));
-        metadata["annotations"] = json!({POD: self.content(subject, configuration)});
+        let mut metadata = names.metadata(&self.name(names));
+        metadata["annotations"] = json!({POD: self.content(service, configuration)});
         if let Some(schema) = &self.schema {
             metadata["annotations"][SCHEMA] = schema.mark.clone().into();
         }
@@ -68,55 +67,51 @@ impl Steps<'_> {
             "spec": {
                 // It is tried until it works or is replaced: the world may mend without a word to us.
                 "backoffLimit": 100_000,
-                "template": {"metadata": names.pod_metadata(self.title), "spec": spec},
+                "template": {"metadata": names.pod_metadata(&self.title), "spec": spec},
             },
         })
     }
 
     /// What its pod is made of, apart from the time that is given to the database.
-    fn content<S: Subject>(&self, subject: &S, configuration: &Configuration) -> String {
-        config::hash_value(&self.pod_with(subject, configuration, None))
+    fn content(&self, service: &Service, configuration: &Configuration) -> String {
+        config::hash_value(&self.pod_with(service, configuration, None))
     }
 
     /// The Job that is there was made of something else, and is at nothing: made anew it may succeed.
-    pub fn is_outdated<S: Subject>(&self, subject: &S, configuration: &Configuration, facts: &Facts) -> bool {
-        let Some(live) = facts.jobs.get(&self.name(&Names::of(subject))) else {
+    pub fn is_outdated(&self, service: &Service, configuration: &Configuration, facts: &Facts) -> bool {
+        let Some(live) = facts.jobs.get(&self.name(&service.names)) else {
             return false;
         };
         !is_complete(live)
             && !runs_now(facts, live)
-            && live.annotations().get(POD) != Some(&self.content(subject, configuration))
+            && live.annotations().get(POD) != Some(&self.content(service, configuration))
     }
 
     /// The pod that runs the steps.
-    pub fn pod<S: Subject>(&self, subject: &S, configuration: &Configuration) -> Value {
-        self.pod_with(subject, configuration, self.patience)
+    pub fn pod(&self, service: &Service, configuration: &Configuration) -> Value {
+        self.pod_with(service, configuration, self.patience)
     }
 
-    fn pod_with<S: Subject>(
-        &self,
-        subject: &S,
-        configuration: &Configuration,
-        patience: Option<u32>,
-    ) -> Value {
-        let mut command = vec!["python3", "-c", include_str!("steps.py")];
-        let patience = patience.map(|seconds| seconds.to_string());
-        if let Some(seconds) = &patience {
-            command.extend(["--patience", seconds]);
+    fn pod_with(&self, service: &Service, configuration: &Configuration, patience: Option<u32>) -> Value {
+        let fixed = ["python3", "-c", include_str!("steps.py")];
+        let mut command: Vec<String> = fixed.map(str::to_owned).into();
+        if let Some(seconds) = patience {
+            command.extend(["--patience".to_owned(), seconds.to_string()]);
         }
         if let Some(path) = &self.wait_for {
-            command.extend(["--wait-for", path]);
+            command.extend(["--wait-for".to_owned(), path.clone()]);
         }
         for step in &self.steps {
-            command.push("--");
-            command.extend(step.command);
+            command.push("--".to_owned());
+            command.extend(step.words());
         }
-        command.extend(self.arguments.iter().map(String::as_str));
         let mut environment: Vec<Value> = Vec::new();
-        for (group, _) in subject.databases() {
+        let settings = service.settings.iter();
+        let own = settings.filter(|settings| settings.name == self.settings);
+        for (group, _) in own.flat_map(|settings| &settings.databases) {
             // A database that does not answer is a failure to be told, not to be sat out.
             for (option, value) in [("max_retries", "2"), ("retry_interval", "1")] {
-                environment.push(json!({"name": variable(&group, option), "value": value}));
+                environment.push(json!({"name": variable(group, option), "value": value}));
             }
         }
         for (name, value) in self.task.iter().flat_map(|task| &task.environment) {
@@ -126,14 +121,16 @@ impl Steps<'_> {
             let source = json!({"secretKeyRef": {"name": secret, "key": key}});
             environment.push(json!({"name": name, "valueFrom": source}));
         }
-        let shape = pod::Shape {
-            container: self.title,
+        let container = pod::Container {
+            name: &self.title,
+            image: service.image(),
             command: json!(command),
             environment,
-            process: false,
+            volumes: &[],
+            rights: &Rights::None,
             credentials: self.steps.iter().any(|step| step.credentials),
         };
-        pod::spec(subject, configuration, shape)
+        pod::spec(service, configuration.of(&self.settings), container)
     }
 
     /// How it stands; secrets in its last words are masked.
@@ -230,10 +227,7 @@ pub fn runs_now(facts: &Facts, job: &Job) -> bool {
 }
 
 /// A pod that is still at work, with one of these titles, though its Job is gone.
-pub fn orphan_at_work<'a>(
-    facts: &Facts,
-    titles: impl Iterator<Item = &'a &'static str> + Clone,
-) -> Option<String> {
+pub fn orphan_at_work<'a>(facts: &Facts, titles: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
     let known = |uid: &str| facts.jobs.values().any(|job| job.uid().as_deref() == Some(uid));
     let ours = |pod: &&Pod| {
         let component = pod.labels().get("app.kubernetes.io/component");

@@ -7,28 +7,29 @@ use super::secrets::{percent, value};
 use crate::error::Error;
 use crate::facts::{BROKERS_READY, Facts, readiness};
 use crate::names::Names;
-use crate::subject::Subject;
+use crate::shape::{NamedBus, Service};
 
 const PORT: u16 = 5672;
 
 /// None for brokers that somebody else runs.
-pub fn messaging_objects<S: Subject>(subject: &S) -> Vec<Value> {
-    let Some(messaging) = subject.messaging() else {
-        return Vec::new();
-    };
-    topology(&Names::of(subject), messaging)
+pub fn messaging_objects(service: &Service) -> Vec<Value> {
+    let buses = service.buses.iter();
+    buses
+        .flat_map(|NamedBus { name, bus }| topology(&service.names, name, bus))
+        .collect()
 }
 
-fn topology(names: &Names, messaging: &Messaging) -> Vec<Value> {
+fn topology(names: &Names, bus: &str, messaging: &Messaging) -> Vec<Value> {
+    let own = names.bus_object(bus);
     let Some(cluster) = &messaging.cluster_ref else {
         return Vec::new();
     };
     let broker = json!({"name": cluster.name});
-    let object = |kind: &str, spec: Value| json!({"apiVersion": "rabbitmq.com/v1beta1", "kind": kind, "metadata": names.metadata(&names.name), "spec": spec});
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "rabbitmq.com/v1beta1", "kind": kind, "metadata": names.metadata(&own), "spec": spec});
     vec![
         object(
             "Vhost",
-            json!({"name": names.name, "defaultQueueType": "quorum", "rabbitmqClusterReference": broker}),
+            json!({"name": own, "defaultQueueType": "quorum", "rabbitmqClusterReference": broker}),
         ),
         object(
             "User",
@@ -37,7 +38,7 @@ fn topology(names: &Names, messaging: &Messaging) -> Vec<Value> {
         object(
             "Permission",
             json!({
-                "vhost": names.name, "userReference": {"name": names.name}, "rabbitmqClusterReference": broker,
+                "vhost": own, "userReference": {"name": own}, "rabbitmqClusterReference": broker,
                 "permissions": {"configure": ".*", "write": ".*", "read": ".*"},
             }),
         ),
@@ -45,11 +46,12 @@ fn topology(names: &Names, messaging: &Messaging) -> Vec<Value> {
 }
 
 /// Brokers of others are all named. A managed cluster tells its Service, which leads to one that is up.
-pub fn transport_url<S: Subject>(subject: &S, messaging: &Messaging, facts: &Facts) -> Result<String, Error> {
-    url(&Names::of(subject), messaging, facts)
-}
-
-fn url(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<String, Error> {
+pub fn transport_url(
+    names: &Names,
+    bus: &str,
+    messaging: &Messaging,
+    facts: &Facts,
+) -> Result<String, Error> {
     let user = percent(&value(facts, &messaging.secret_ref.name, "username")?);
     let password = percent(&value(facts, &messaging.secret_ref.name, "password")?);
     let hosts: Vec<String> = match &messaging.cluster_ref {
@@ -77,23 +79,23 @@ fn url(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<String, Er
         .map(|host| format!("{user}:{password}@{host}"))
         .collect();
     // Brokers of others are used with their default virtual host.
-    let vhost = if messaging.cluster_ref.is_some() {
-        names.name.as_str()
+    let managed = messaging.cluster_ref.is_some();
+    let vhost = if managed {
+        names.bus_object(bus)
     } else {
-        ""
+        String::new()
     };
     Ok(format!("rabbit://{}/{vhost}", brokers.join(",")))
 }
 
 /// Why a managed bus cannot be used yet.
-pub fn messaging_ready<S: Subject>(subject: &S, facts: &Facts) -> Result<(), String> {
-    let names = Names::of(subject);
-    subject
-        .messaging()
-        .map_or(Ok(()), |messaging| ready(&names, messaging, facts))
+pub fn messaging_ready(service: &Service, facts: &Facts) -> Result<(), String> {
+    let mut buses = service.buses.iter();
+    buses.try_for_each(|NamedBus { name, bus }| ready(&service.names, name, bus, facts))
 }
 
-fn ready(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<(), String> {
+fn ready(names: &Names, bus: &str, messaging: &Messaging, facts: &Facts) -> Result<(), String> {
+    let own = names.bus_object(bus);
     let Some(cluster) = &messaging.cluster_ref else {
         return Ok(());
     };
@@ -104,8 +106,8 @@ fn ready(names: &Names, messaging: &Messaging, facts: &Facts) -> Result<(), Stri
     let status = broker.status.as_ref().map(|status| status.common.clone());
     readiness(status, BROKERS_READY).map_err(|why| format!("RabbitmqCluster {}: {why}", cluster.name))?;
     for kind in ["Vhost", "broker User", "Permission"] {
-        if let Some(Err(why)) = facts.backend_objects.get(&(kind, names.name.clone())) {
-            return Err(format!("{kind} {}: {why}", names.name));
+        if let Some(Err(why)) = facts.backend_objects.get(&(kind, own.clone())) {
+            return Err(format!("{kind} {own}: {why}"));
         }
     }
     Ok(())
@@ -122,7 +124,6 @@ mod tests {
             namespace: "openstack".into(),
             name: "nova".into(),
             service: "nova",
-            controller: "nova",
         }
     }
 
@@ -156,18 +157,18 @@ mod tests {
 
     #[test]
     fn a_managed_bus_has_its_objects_and_the_address_that_its_status_tells() {
-        let kinds: Vec<Value> = topology(&names(), &managed())
+        let kinds: Vec<Value> = topology(&names(), "", &managed())
             .into_iter()
             .map(|o| o["kind"].clone())
             .collect();
         assert_eq!(kinds, ["Vhost", "User", "Permission"]);
         assert_eq!(
-            url(&names(), &managed(), &facts("True")).expect("an address"),
+            transport_url(&names(), "", &managed(), &facts("True")).expect("an address"),
             "rabbit://nova:p%40ss@rabbitmq.bus.svc:5672/nova"
         );
         let mut young = facts("False");
         young.brokers.get_mut("rabbitmq").expect("there").status = None;
-        let unknown = url(&names(), &managed(), &young).expect_err("no address yet");
+        let unknown = transport_url(&names(), "", &managed(), &young).expect_err("no address yet");
         assert_eq!(
             unknown.to_string(),
             "RabbitmqCluster rabbitmq tells no address yet (status.defaultUser.serviceReference)"
@@ -181,22 +182,22 @@ mod tests {
             hosts: vec!["mq1:5672".into(), "mq2:5673".into()],
             ..managed()
         };
-        assert!(topology(&names(), &messaging).is_empty());
+        assert!(topology(&names(), "", &messaging).is_empty());
         assert_eq!(
-            url(&names(), &messaging, &facts("False")).expect("an address"),
+            transport_url(&names(), "", &messaging, &facts("False")).expect("an address"),
             "rabbit://nova:p%40ss@mq1:5672,nova:p%40ss@mq2:5673/"
         );
-        assert_eq!(ready(&names(), &messaging, &Facts::default()), Ok(()));
+        assert_eq!(ready(&names(), "", &messaging, &Facts::default()), Ok(()));
     }
 
     #[test]
     fn the_bus_says_what_it_waits_for() {
         assert_eq!(
-            ready(&names(), &managed(), &Facts::default()),
+            ready(&names(), "", &managed(), &Facts::default()),
             Err("RabbitmqCluster rabbitmq is missing".to_owned())
         );
         assert_eq!(
-            ready(&names(), &managed(), &facts("False")),
+            ready(&names(), "", &managed(), &facts("False")),
             Err("RabbitmqCluster rabbitmq: 2 of 3 up".to_owned())
         );
         let mut waiting = facts("True");
@@ -205,9 +206,9 @@ mod tests {
             Err("user nova is not there".into()),
         );
         assert_eq!(
-            ready(&names(), &managed(), &waiting),
+            ready(&names(), "", &managed(), &waiting),
             Err("Permission nova: user nova is not there".to_owned())
         );
-        assert_eq!(ready(&names(), &managed(), &facts("True")), Ok(()));
+        assert_eq!(ready(&names(), "", &managed(), &facts("True")), Ok(()));
     }
 }

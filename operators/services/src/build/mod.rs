@@ -1,6 +1,7 @@
 //! Objects of a service, from its spec and what was observed. Pure.
 
 mod cache;
+mod claims;
 mod configuration;
 mod database;
 mod hanging;
@@ -14,8 +15,10 @@ mod secrets;
 mod uwsgi;
 mod workload;
 
-pub use cache::Servers;
-pub use configuration::{Configuration, configuration, naming_key, options};
+pub use claims::claims;
+#[cfg(test)]
+pub use configuration::options;
+pub use configuration::{Configuration, Configured, configuration, naming_key};
 pub use database::{Account, database_objects, database_ready};
 pub use hanging::{hanging, next_hanging};
 pub use job::{
@@ -26,4 +29,4 @@ pub use messaging::{messaging_objects, messaging_ready};
 pub use network::network_objects;
 pub use schema::setup_title;
 pub use secrets::{hidden, mask};
-pub use workload::{claims, deployment, deployment_name, is_scaled, resized};
+pub use workload::{image, is_scaled, resized, workload, workload_name};

@@ -3,19 +3,18 @@
 
 use serde_json::{Value, json};
 
-use super::workload::{deployment_name, is_scaled};
-use crate::names::Names;
-use crate::subject::Subject;
+use super::workload::{is_scaled, workload_name};
+use crate::shape::{Service, Workload};
 
-pub fn network_objects<S: Subject>(subject: &S) -> Vec<Value> {
-    let names = Names::of(subject);
-    let common = subject.common();
+pub fn network_objects(service: &Service) -> Vec<Value> {
+    let names = &service.names;
+    let common = &service.common;
     let mut objects = Vec::new();
-    for process in S::DESCRIPTOR.processes {
-        let labels = names.process_labels(process.name);
-        let own = deployment_name::<S>(&names, process);
+    for process in &service.processes {
+        let labels = names.process_labels(&process.name);
+        let own = workload_name(service, process);
         let metadata = names.metadata(&own);
-        let mut most = subject.replicas(process.name);
+        let mut most = process.wanted().unwrap_or(1);
         if let Some(port) = process.port() {
             objects.push(json!({
                 "apiVersion": "v1", "kind": "Service", "metadata": metadata,
@@ -24,7 +23,7 @@ pub fn network_objects<S: Subject>(subject: &S) -> Vec<Value> {
             if let Some(scaling) = common
                 .autoscaling
                 .as_ref()
-                .filter(|_| is_scaled(subject, process))
+                .filter(|_| is_scaled(service, process))
             {
                 most = scaling.max_replicas;
                 objects.push(json!({
@@ -50,6 +49,13 @@ pub fn network_objects<S: Subject>(subject: &S) -> Vec<Value> {
                     },
                 }));
             }
+        }
+        if process.port().is_none() && matches!(process.workload, Workload::StatefulSet { .. }) {
+            // Pods with lasting names need a Service that names them.
+            objects.push(json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": metadata,
+                "spec": {"selector": labels, "clusterIP": "None"},
+            }));
         }
         // With one replica a budget would only keep a node from being drained.
         if most > 1 {

@@ -2,55 +2,62 @@
 
 use serde_json::{Value, json};
 
-use super::Configuration;
-use crate::descriptor::OPENSTACK_UID;
+use super::Configured;
 use crate::names::Names;
-use crate::subject::{ExtraVolume, Subject, VolumeSource};
+use crate::shape::{OPENSTACK_UID, Rights, Service, Variable, Volume, VolumeSource};
 
-/// One container in a pod: not root, no capabilities, nothing writable but /tmp and what is mounted.
-pub struct Shape<'a> {
-    pub container: &'a str,
+/// One container in a pod: nothing is writable but /tmp and what is mounted.
+pub struct Container<'a> {
+    pub name: &'a str,
+    pub image: String,
     pub command: Value,
     pub environment: Vec<Value>,
-    /// A long-running process has volumes that a step does without.
-    pub process: bool,
+    pub volumes: &'a [Volume],
+    pub rights: &'a Rights,
     /// It needs what the processes log in with.
     pub credentials: bool,
 }
 
-pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape<'_>) -> Value {
-    let names = Names::of(subject);
-    let descriptor = S::DESCRIPTOR;
-    let extras = subject.extras();
-    let mut volumes = vec![
-        json!({"name": "config", "configMap": {"name": configuration.config_map_name()}}),
-        json!({"name": "tmp", "emptyDir": {}}),
-    ];
-    let mut mounts = vec![
-        json!({"name": "config", "mountPath": format!("/etc/{}", descriptor.name), "readOnly": true}),
-        json!({"name": "tmp", "mountPath": "/tmp"}),
-    ];
-    for set in &extras.key_sets {
+pub fn variable(name: &str, value: &Variable) -> Value {
+    match value {
+        Variable::Text(text) => json!({"name": name, "value": text}),
+        Variable::Field(path) => json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}),
+    }
+}
+
+pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container<'_>) -> Value {
+    let names = &service.names;
+    let mut volumes = vec![json!({"name": "tmp", "emptyDir": {}})];
+    let mut mounts = vec![json!({"name": "tmp", "mountPath": "/tmp"})];
+    if let Some(configured) = configured {
+        volumes.insert(
+            0,
+            json!({"name": "config", "configMap": {"name": configured.config_map_name()}}),
+        );
+        mounts.insert(
+            0,
+            json!({"name": "config", "mountPath": format!("/etc/{}", names.service), "readOnly": true}),
+        );
+    }
+    for set in &service.key_sets {
         volumes.push(json!({"name": set.name, "secret": {"secretName": names.suffixed(set.name), "defaultMode": 0o440}}));
         mounts.push(json!({"name": set.name, "mountPath": set.path, "readOnly": true}));
     }
-    for extra in extras.volumes.iter().filter(|_| shape.process) {
-        let (source, read_only) = volume(&names, extra);
+    for extra in shape.volumes {
+        let (source, mount) = volume(names, extra);
         volumes.push(source);
-        mounts.push(json!({"name": extra.name, "mountPath": extra.path, "readOnly": read_only}));
+        mounts.push(mount);
     }
-    for (name, path) in extras.scratch.iter().filter(|_| shape.process) {
-        volumes.push(json!({"name": name, "emptyDir": {}}));
-        mounts.push(json!({"name": name, "mountPath": path}));
-    }
-    let fixed = descriptor
+    let fixed = service
         .environment
         .iter()
         .map(|(name, value)| json!({"name": name, "value": value}));
     let environment: Vec<Value> = fixed.chain(shape.environment).collect();
     let secrets = [
-        configuration.connections_name(),
-        configuration.credentials_name().filter(|_| shape.credentials),
+        configured.and_then(Configured::connections_name),
+        configured
+            .and_then(Configured::credentials_name)
+            .filter(|_| shape.credentials),
     ];
     let secrets: Vec<Value> = secrets
         .into_iter()
@@ -58,48 +65,89 @@ pub fn spec<S: Subject>(subject: &S, configuration: &Configuration, shape: Shape
         .map(|name| json!({"secretRef": {"name": name}}))
         .collect();
     let mut container = json!({
-        "name": shape.container,
-        "image": subject.common().image.reference(),
+        "name": shape.name,
+        "image": shape.image,
         "command": shape.command,
         "env": environment,
         "envFrom": secrets,
         "volumeMounts": mounts,
         // The last lines of a failed step reach the condition this way.
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_rights(shape.rights),
     });
-    if let Some(resources) = &subject.common().resources {
+    if let Some(resources) = &service.common.resources {
         container["resources"] = serde_json::to_value(resources).unwrap_or_default();
     }
-    json!({
+    let mut pod = json!({
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
-        "securityContext": {
+        "securityContext": pod_rights(shape.rights),
+        "containers": [container],
+        "volumes": volumes,
+    });
+    if *shape.rights != Rights::None {
+        pod["hostNetwork"] = true.into();
+        pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
+        // What runs beside guests stays while its node is under pressure or being drained.
+        pod["tolerations"] = json!([{"operator": "Exists"}]);
+    }
+    if let Rights::Privileged { host_pid: true } = shape.rights {
+        pod["hostPID"] = true.into();
+    }
+    pod
+}
+
+fn container_rights(rights: &Rights) -> Value {
+    match rights {
+        Rights::None => json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+        }),
+        Rights::Host { capabilities } => json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+            "capabilities": {"drop": ["ALL"], "add": capabilities},
+        }),
+        Rights::Privileged { .. } => json!({"privileged": true}),
+    }
+}
+
+fn pod_rights(rights: &Rights) -> Value {
+    match rights {
+        Rights::None => json!({
             "runAsNonRoot": true, "runAsUser": OPENSTACK_UID, "runAsGroup": OPENSTACK_UID, "fsGroup": OPENSTACK_UID,
             // A volume with a million images is not gone through at every start.
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "containers": [container],
-        "volumes": volumes,
-    })
+        }),
+        Rights::Host { .. } => json!({
+            "runAsNonRoot": false, "runAsUser": 0, "runAsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"},
+        }),
+        Rights::Privileged { .. } => json!({"runAsNonRoot": false, "runAsUser": 0, "runAsGroup": 0}),
+    }
 }
 
-fn volume(names: &Names, extra: &ExtraVolume) -> (Value, bool) {
-    match &extra.source {
+/// The volume and its mount.
+fn volume(names: &Names, extra: &Volume) -> (Value, Value) {
+    let mut mount = json!({"name": extra.name, "mountPath": extra.path});
+    let volume = match &extra.source {
         VolumeSource::Claim { .. } => {
             let claim = json!({"claimName": names.suffixed(&extra.name)});
-            (json!({"name": extra.name, "persistentVolumeClaim": claim}), false)
+            json!({"name": extra.name, "persistentVolumeClaim": claim})
         }
         VolumeSource::Secret { name, files, .. } => {
             let items: Vec<Value> = files
                 .iter()
                 .map(|(key, path)| json!({"key": key, "path": path}))
                 .collect();
-            let secret = json!({"secretName": name, "defaultMode": 0o440, "items": items});
-            (json!({"name": extra.name, "secret": secret}), true)
+            mount["readOnly"] = true.into();
+            json!({"name": extra.name, "secret": {"secretName": name, "defaultMode": 0o440, "items": items}})
         }
-    }
+        VolumeSource::Scratch => json!({"name": extra.name, "emptyDir": {}}),
+        VolumeSource::Host { path, shared } => {
+            if *shared {
+                mount["mountPropagation"] = "Bidirectional".into();
+            }
+            json!({"name": extra.name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}})
+        }
+    };
+    (volume, mount)
 }

@@ -1,4 +1,4 @@
-//! The steps that bring the database into shape.
+//! The steps that bring the databases into shape.
 
 use kube::ResourceExt;
 use serde_json::json;
@@ -7,28 +7,25 @@ use super::job::{Schema, Steps, is_complete};
 use super::secrets;
 use super::{Configuration, database_ready};
 use crate::config;
-use crate::descriptor::Step;
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::names::{Names, SCHEMA};
-use crate::subject::{Subject, Task};
+use crate::names::SCHEMA;
+use crate::shape::{Service, Step};
 
 impl<'a> Steps<'a> {
     /// The schema and what follows it: one Job, one Python process for all. None when there is neither.
-    pub fn setup<S: Subject>(
-        subject: &S,
+    pub fn setup(
+        service: &'a Service,
         configuration: &Configuration,
-        task: Option<&'a Task>,
         facts: &Facts,
         upgrade: bool,
     ) -> Result<Option<Self>, Error> {
-        if S::DESCRIPTOR.schema.is_empty() && task.is_none() {
+        let shape = &service.schema;
+        let task = shape.task.as_ref();
+        if shape.steps.is_empty() && task.is_none() {
             return Ok(None);
         }
-        let mut inputs = vec![
-            subject.common().image.reference(),
-            configuration.database_hash.clone(),
-        ];
+        let mut inputs = vec![service.image(), configuration.database_hash.clone()];
         if let Some(task) = task {
             inputs.extend(
                 task.environment
@@ -40,31 +37,35 @@ impl<'a> Steps<'a> {
                 inputs.push(config::hash(&[&facts.naming, name, &value]));
             }
         }
-        let (schema, expand) = (S::DESCRIPTOR.schema, S::DESCRIPTOR.expand);
-        let with_task = |steps: &[Step]| steps.iter().copied().chain(task.map(|task| task.step)).collect();
+        if shape.steps.iter().any(|step| step.credentials) {
+            // What a step keeps somewhere is kept anew when it changes.
+            let configured = configuration.of(&shape.settings);
+            let credentials = configured.and_then(|configured| configured.credentials_name());
+            inputs.extend(credentials.map(str::to_owned));
+        }
+        let with_task = |steps: &[Step]| {
+            let task = task.map(|task| task.step.clone());
+            steps.iter().cloned().chain(task).collect()
+        };
+        let expands = upgrade && !shape.expand.is_empty();
         let mut setup = Steps {
-            title: setup_title::<S>(),
-            steps: with_task(if upgrade && !expand.is_empty() {
-                expand
-            } else {
-                schema
-            }),
-            named_by: with_task(schema),
+            title: setup_title(service).to_owned(),
+            settings: shape.settings.clone(),
+            steps: with_task(if expands { &shape.expand } else { &shape.steps }),
+            named_by: with_task(&shape.steps),
             task,
-            arguments: Vec::new(),
-            patience: database_ready(subject, facts).is_err().then_some(120),
+            patience: database_ready(service, facts).is_err().then_some(120),
             wait_for: None,
             inputs,
             schema: None,
         };
-        if let Some(task) = task.filter(|_| !schema.is_empty()) {
-            let commands: Vec<_> = schema.iter().map(|step| step.command).collect();
-            let image = subject.common().image.reference();
-            let mark = config::hash_value(&json!([commands, image, configuration.database_hash]));
-            let made_by = made_by(facts, &mark, &setup.name(&Names::of(subject)));
+        if let Some(task) = task.filter(|_| !shape.steps.is_empty()) {
+            let commands: Vec<_> = shape.steps.iter().map(Step::words).collect();
+            let mark = config::hash_value(&json!([commands, service.image(), configuration.database_hash]));
+            let made_by = made_by(facts, &mark, &setup.name(&service.names));
             // Only the task has other inputs: the schema is left alone.
             if made_by.is_some() {
-                setup.steps = vec![task.step];
+                setup.steps = vec![task.step.clone()];
             }
             setup.schema = Some(Schema { mark, made_by });
         }
@@ -72,20 +73,17 @@ impl<'a> Steps<'a> {
     }
 
     /// What waits until no pod of the old version is left.
-    pub fn contract<S: Subject>(subject: &S, configuration: &Configuration) -> Option<Self> {
-        let steps = S::DESCRIPTOR.contract.to_vec();
+    pub fn contract(service: &Service, configuration: &Configuration) -> Option<Self> {
+        let steps = service.schema.contract.clone();
         Some(Steps {
-            title: steps.first()?.name,
+            title: steps.first()?.name.clone(),
+            settings: service.schema.settings.clone(),
             named_by: steps.clone(),
             steps,
             task: None,
-            arguments: Vec::new(),
             patience: None,
             wait_for: None,
-            inputs: vec![
-                subject.common().image.reference(),
-                configuration.database_hash.clone(),
-            ],
+            inputs: vec![service.image(), configuration.database_hash.clone()],
             schema: None,
         })
     }
@@ -101,7 +99,11 @@ fn made_by(facts: &Facts, mark: &str, name: &str) -> Option<String> {
     made.next().map(|(name, _)| name.clone())
 }
 
-/// Names the Job that brings the database into shape.
-pub fn setup_title<S: Subject>() -> &'static str {
-    S::DESCRIPTOR.schema.first().map_or("setup", |step| step.name)
+/// Names the Job that brings the databases into shape.
+pub fn setup_title(service: &Service) -> &str {
+    service
+        .schema
+        .steps
+        .first()
+        .map_or("setup", |step| step.name.as_str())
 }

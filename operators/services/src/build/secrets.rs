@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::database::Account;
-use crate::descriptor::Format;
 use crate::error::Error;
 use crate::facts::{Facts, SecretData};
-use crate::names::Names;
-use crate::subject::Subject;
+use crate::shape::{Format, Service, Settings, VolumeSource};
 
 /// Variable → value.
 pub type Values = BTreeMap<String, String>;
@@ -17,71 +15,77 @@ pub fn variable(group: &str, option: &str) -> String {
     format!("OS_{}__{}", group.to_uppercase(), option.to_uppercase())
 }
 
-/// Connections of all databases.
-pub fn connections<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Error> {
-    let names = Names::of(subject);
-    let namespace = &names.namespace;
+/// Connections of the databases that some settings name.
+pub fn connections(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
     let mut values = Values::new();
-    for (group, database) in subject.databases() {
-        let user = match &database.cluster_ref {
-            Some(_) => Account::of(&names, &group, &database, facts)?.username,
-            None => value(facts, &database.secret_ref.name, "username")?,
-        };
-        let password = value(facts, &database.secret_ref.name, "password")?;
-        let host = match (&database.cluster_ref, &database.host) {
-            (Some(cluster), _) => {
-                let server = facts.databases.get(&cluster.name).map(|server| &server.spec);
-                // Of several servers one takes writes: Galera, or replication.
-                let several = server.is_some_and(|server| {
-                    server.galera.as_ref().is_some_and(|galera| galera.enabled)
-                        || server.replicas.is_some_and(|replicas| replicas > 1)
-                });
-                let suffix = if several { "-primary" } else { "" };
-                format!("{}{suffix}.{namespace}.svc:3306", cluster.name)
-            }
-            (None, Some(host)) => format!("{host}:{}", database.port.unwrap_or(3306)),
-            // The schema refuses an object with neither.
-            (None, None) => return Err(Error::NoDatabase),
-        };
-        // SQLAlchemy is told which driver to load.
-        let (scheme, query) = match S::DESCRIPTOR.format {
-            Format::Oslo => ("mysql+pymysql", "?charset=utf8"),
-            Format::Yaml => ("mysql", ""),
-        };
-        let url = format!(
-            "{scheme}://{}:{}@{host}/{}{query}",
-            percent(&user),
-            percent(&password),
-            database.database
-        );
-        values.insert(variable(&group, "connection"), url);
+    for (group, name) in &settings.databases {
+        values.insert(variable(group, "connection"), connection(service, name, facts)?);
     }
     Ok(values)
 }
 
-/// What the processes need beside the databases.
-pub fn credentials<S: Subject>(subject: &S, facts: &Facts) -> Result<Values, Error> {
+fn connection(service: &Service, name: &str, facts: &Facts) -> Result<String, Error> {
+    let names = &service.names;
+    let namespace = &names.namespace;
+    let database = service.database(name).ok_or(Error::NoDatabase)?;
+    let user = match &database.cluster_ref {
+        Some(_) => Account::of(names, name, database, facts)?.username,
+        None => value(facts, &database.secret_ref.name, "username")?,
+    };
+    let password = value(facts, &database.secret_ref.name, "password")?;
+    let host = match (&database.cluster_ref, &database.host) {
+        (Some(cluster), _) => {
+            let server = facts.databases.get(&cluster.name).map(|server| &server.spec);
+            // Of several servers one takes writes: Galera, or replication.
+            let several = server.is_some_and(|server| {
+                server.galera.as_ref().is_some_and(|galera| galera.enabled)
+                    || server.replicas.is_some_and(|replicas| replicas > 1)
+            });
+            let suffix = if several { "-primary" } else { "" };
+            format!("{}{suffix}.{namespace}.svc:3306", cluster.name)
+        }
+        (None, Some(host)) => format!("{host}:{}", database.port.unwrap_or(3306)),
+        // The schema refuses an object with neither.
+        (None, None) => return Err(Error::NoDatabase),
+    };
+    // SQLAlchemy is told which driver to load.
+    let (scheme, query) = match service.format {
+        Format::Oslo => ("mysql+pymysql", "?charset=utf8"),
+        Format::Yaml => ("mysql", ""),
+    };
+    Ok(format!(
+        "{scheme}://{}:{}@{host}/{}{query}",
+        percent(&user),
+        percent(&password),
+        database.database
+    ))
+}
+
+/// What the processes of some settings need beside the databases.
+pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
     let mut values = Values::new();
-    if let Some(keystone) = subject.keystone() {
-        let secret = &keystone.app_credential_ref.secret_name;
+    for login in &settings.logins {
         for option in ["application_credential_id", "application_credential_secret"] {
             values.insert(
-                variable("keystone_authtoken", option),
-                value(facts, secret, option)?,
+                variable(login.group, option),
+                value(facts, &login.secret, option)?,
             );
         }
     }
-    if let Some(messaging) = subject.messaging() {
-        let url = super::messaging::transport_url(subject, messaging, facts)?;
-        values.insert(variable("DEFAULT", "transport_url"), url);
+    for (group, name) in &settings.buses {
+        if let Some(bus) = service.bus(name) {
+            let url = super::messaging::transport_url(&service.names, name, bus, facts)?;
+            values.insert(variable(group, "transport_url"), url);
+        }
     }
-    let extras = subject.extras();
-    for option in &extras.secret_options {
+    for option in &settings.secret_options {
         let text = value(facts, &option.secret, option.key)?;
         values.insert(variable(option.group, option.option), text);
     }
-    for volume in &extras.volumes {
-        if let crate::subject::VolumeSource::Secret { name, files, .. } = &volume.source {
+    let processes = service.processes.iter();
+    let processes = processes.filter(|process| process.settings == settings.name);
+    for volume in processes.flat_map(|process| &process.volumes) {
+        if let VolumeSource::Secret { name, files, .. } = &volume.source {
             for (key, _) in files {
                 value(facts, name, key)?;
             }
@@ -159,6 +163,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::shape::Subject;
     use crate::testing::{facts, keystone};
 
     #[test]
@@ -187,7 +192,8 @@ mod tests {
             let mut facts = facts();
             let server = facts.databases.get_mut("mariadb").expect("there");
             server.spec = serde_json::from_value(spec.clone()).expect("a spec");
-            let values = connections(&keystone(), &facts).expect("connections");
+            let service = keystone().shape();
+            let values = connections(&service, &service.settings[0], &facts).expect("connections");
             assert!(
                 values.values().any(|url| url.contains(&format!("@{host}/"))),
                 "{spec}"

@@ -1,13 +1,15 @@
 """Runs commands one after the other and pays for Python's imports once.
 
-    steps.py [--patience SECONDS] [--wait-for FILE] -- COMMAND ARGUMENT... -- COMMAND ARGUMENT...
+    steps.py [--patience SECONDS] [--wait-for FILE] -- [@VARIABLE=OTHER] COMMAND ARGUMENT... -- ...
 
-Each command is a console script of this image. Its module is loaded while the database may still
-be on its way; then each command runs in a fork, with a state of its own as if it were started
-anew. The exit status is the number of the first command that failed.
+Each command is a console script of this image, or a Python file by its path. Its module is loaded
+while the database may still be on its way; then each command runs in a fork, with a state of its
+own as if it were started anew. @VARIABLE=OTHER gives the variable the value of another, for that
+command alone. The exit status is the number of the first command that failed.
 """
 import importlib.metadata
 import os
+import runpy
 import signal
 import sys
 import time
@@ -24,7 +26,18 @@ def parse(words):
     return dict(zip(options[::2], options[1::2])), commands
 
 
+def split(command):
+    """The variables before a command, and the command itself."""
+    variables = {}
+    while command[0].startswith("@"):
+        name, other = command[0][1:].split("=", 1)
+        variables[name], command = other, command[1:]
+    return variables, command
+
+
 def load(name):
+    if name.startswith("/"):
+        return lambda: runpy.run_path(name, run_name="__main__") and None
     (script,) = importlib.metadata.entry_points(group="console_scripts", name=name)
     return script.load()
 
@@ -55,12 +68,14 @@ def connects(url):
     return there
 
 
-def run(main, command):
+def run(main, variables, command):
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         status = 1
         try:
+            for name, other in variables.items():
+                os.environ[name] = os.environ[other]
             sys.argv = list(command)
             status = main() or 0
         except SystemExit as end:
@@ -80,7 +95,8 @@ def main():
     # As process 1 a signal without a handler would be ignored.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options, commands = parse(sys.argv[1:])
-    mains = {command[0]: load(command[0]) for command in commands}
+    commands = [split(command) for command in commands]
+    mains = {command[0]: load(command[0]) for _, command in commands}
     patience = float(options.get("--patience", 10))
     path = options.get("--wait-for")
     if path:
@@ -88,8 +104,8 @@ def main():
     for name, url in sorted(os.environ.items()):
         if name.startswith("OS_") and name.endswith("__CONNECTION"):
             wait("database", connects(url), patience)
-    for number, command in enumerate(commands, start=1):
-        if run(mains[command[0]], command) != 0:
+    for number, (variables, command) in enumerate(commands, start=1):
+        if run(mains[command[0]], variables, command) != 0:
             sys.exit(number)
 
 

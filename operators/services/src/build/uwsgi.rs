@@ -2,7 +2,7 @@
 
 use c5c3_api::common::{LogFormat, LogLevel, Logging};
 
-use crate::descriptor::{Process, Runs};
+use crate::shape::{Process, Runs};
 
 /// The file of a process; none for a program of its own.
 pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
@@ -44,7 +44,7 @@ pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
     lines.extend(
         fixed
             .iter()
-            .chain(*extra)
+            .chain(extra)
             .chain(&quiet)
             .map(|(name, value)| format!("{name} = {value}")),
     );

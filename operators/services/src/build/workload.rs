@@ -1,54 +1,104 @@
-//! The running part: Deployments and their volumes.
+//! The running part: Deployments, StatefulSets and DaemonSets.
 
-use c5c3_api::common::parse_quantity;
 use c5c3_kit::fields;
-use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
-use super::secrets::variable;
+use super::claims::is_shared;
 use super::{Configuration, pod};
-use crate::descriptor::{Process, Runs};
-use crate::error::Error;
-use crate::facts::Facts;
-use crate::names::{CONFIG, IMAGE, Names};
-use crate::subject::{Sharing, Subject, VolumeSource};
+use crate::facts::{Facts, Live};
+use crate::names::{CONFIG, IMAGE};
+use crate::shape::{Process, Runs, Service, Update, VolumeSource, Worker, Workload};
 
 /// The API carries the name of the service: it is what people look for.
-pub fn deployment_name<S: Subject>(names: &Names, process: &Process) -> String {
-    if S::DESCRIPTOR.is_api(process) {
-        names.name.clone()
+pub fn workload_name(service: &Service, process: &Process) -> String {
+    if service.is_api(process) {
+        service.names.name.clone()
     } else {
-        names.suffixed(process.name)
+        service.names.suffixed(&process.name)
     }
 }
 
-pub fn deployment<S: Subject>(
-    subject: &S,
+/// The image of a process, as the spec names it.
+pub fn image(service: &Service, process: &Process) -> String {
+    process.image.clone().unwrap_or_else(|| service.image())
+}
+
+pub fn workload(
+    service: &Service,
     configuration: &Configuration,
     process: &Process,
     facts: &Facts,
-    live: Option<&Deployment>,
+    live: Option<&Live>,
 ) -> Value {
-    let names = Names::of(subject);
-    let labels = names.process_labels(process.name);
+    let names = &service.names;
+    let labels = names.process_labels(&process.name);
+    let mut template = names.pod_metadata(&process.name);
+    template["annotations"][CONFIG] = configuration.hash_of(&process.settings).into();
+    template["annotations"][IMAGE] = image(service, process).into();
+    let mut spec = json!({
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": template, "spec": pod_spec(service, configuration, process, &labels)},
+    });
+    let kind = match &process.workload {
+        Workload::Deployment { update, .. } => {
+            spec["strategy"] = strategy(service, process, *update, facts);
+            "Deployment"
+        }
+        Workload::StatefulSet { .. } => {
+            spec["serviceName"] = workload_name(service, process).into();
+            spec["podManagementPolicy"] = "Parallel".into();
+            "StatefulSet"
+        }
+        Workload::DaemonSet { nodes } => {
+            spec["template"]["spec"]["nodeSelector"] = json!(nodes);
+            "DaemonSet"
+        }
+    };
+    if let Some(replicas) = replicas(service, process, live) {
+        spec["replicas"] = replicas.into();
+    }
+    json!({
+        "apiVersion": "apps/v1", "kind": kind,
+        "metadata": names.metadata(&workload_name(service, process)), "spec": spec,
+    })
+}
+
+fn pod_spec(service: &Service, configuration: &Configuration, process: &Process, labels: &Value) -> Value {
     let command = match &process.runs {
         Runs::Wsgi { .. } => json!([
             "uwsgi",
             "--ini",
-            format!("/etc/{}/{}-uwsgi.ini", S::DESCRIPTOR.name, process.name)
+            format!("/etc/{}/{}-uwsgi.ini", service.names.service, process.name)
         ]),
-        Runs::Program { command, .. } => json!(command),
+        Runs::Program { command, .. } | Runs::Worker { command, .. } => json!(command),
     };
-    let shape = pod::Shape {
-        container: process.name,
+    let environment = process.environment.iter();
+    let container = pod::Container {
+        name: &process.name,
+        image: image(service, process),
         command,
-        environment: own_address(subject, process),
-        process: true,
+        environment: environment
+            .map(|(name, value)| pod::variable(name, value))
+            .collect(),
+        volumes: &process.volumes,
+        rights: &process.rights,
         credentials: true,
     };
-    let mut spec = pod::spec(subject, configuration, shape);
+    let mut spec = pod::spec(service, configuration.of(&process.settings), container);
+    probes(process, &mut spec["containers"][0]);
+    spec["terminationGracePeriodSeconds"] = process.grace.into();
+    if process.wanted().is_some() {
+        spec["topologySpreadConstraints"] = json!([{
+            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+            // Pods of the version before do not count: they go.
+            "labelSelector": {"matchLabels": labels}, "matchLabelKeys": ["pod-template-hash"],
+        }]);
+    }
+    spec
+}
+
+fn probes(process: &Process, container: &mut Value) {
     if let Some(port) = process.port() {
-        let container = &mut spec["containers"][0];
         container["ports"] = json!([{"name": "api", "containerPort": port.number}]);
         let listens = json!({"tcpSocket": {"port": "api"}});
         let answers = port.path.map_or_else(
@@ -62,27 +112,19 @@ pub fn deployment<S: Subject>(
         // Routes to the pod are gone by the time that it is told to end.
         container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 5}}});
     }
-    spec["terminationGracePeriodSeconds"] = process.grace.into();
-    spec["topologySpreadConstraints"] = json!([{
-        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-        // Pods of the version before do not count: they go.
-        "labelSelector": {"matchLabels": labels}, "matchLabelKeys": ["pod-template-hash"],
-    }]);
-    let mut template = names.pod_metadata(process.name);
-    template["annotations"][CONFIG] = configuration.hash.clone().into();
-    template["annotations"][IMAGE] = subject.common().image.reference().into();
-    let mut spec = json!({
-        "selector": {"matchLabels": labels},
-        "strategy": strategy(subject, facts),
-        "template": {"metadata": template, "spec": spec},
-    });
-    if let Some(replicas) = replicas(subject, process, live) {
-        spec["replicas"] = replicas.into();
+    if let Runs::Worker { well, .. } = &process.runs {
+        let command = match well {
+            // The kernel's table has addresses in hexadecimal; state 01 is established.
+            Worker::Connected(port) => {
+                let line = format!("^ *[0-9]+: [^ ]+ [^ ]+:{port:04X} 01 ");
+                json!(["grep", "-qE", line, "/proc/net/tcp", "/proc/net/tcp6"])
+            }
+            Worker::Answers(command) => json!(command),
+        };
+        let asks = json!({"exec": {"command": command}});
+        container["startupProbe"] = probe(&asks, 1, 180);
+        container["readinessProbe"] = probe(&asks, 15, 4);
     }
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": names.metadata(&deployment_name::<S>(&names, process)), "spec": spec,
-    })
 }
 
 fn probe(ask: &Value, period: u32, failures: u32) -> Value {
@@ -93,31 +135,19 @@ fn probe(ask: &Value, period: u32, failures: u32) -> Value {
     probe
 }
 
-/// Where the others find what this very pod holds.
-fn own_address<S: Subject>(subject: &S, process: &Process) -> Vec<Value> {
-    match (subject.extras().own_address, process.port()) {
-        (Some((group, option)), Some(port)) => vec![
-            json!({"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}),
-            json!({"name": variable(group, option), "value": format!("http://$(POD_IP):{}", port.number)}),
-        ],
-        _ => Vec::new(),
-    }
-}
-
 /// Load decides how many there are of this process.
-pub fn is_scaled<S: Subject>(subject: &S, process: &Process) -> bool {
-    subject.common().autoscaling.is_some() && S::DESCRIPTOR.is_api(process)
+pub fn is_scaled(service: &Service, process: &Process) -> bool {
+    service.common.autoscaling.is_some() && service.is_api(process)
 }
 
 /// An autoscaler writes the number itself. Until it has done so once, the number is sent as it is: a
 /// field that nobody owns would fall back to one.
-fn replicas<S: Subject>(subject: &S, process: &Process, live: Option<&Deployment>) -> Option<i32> {
-    let wanted = subject.replicas(process.name);
-    let common = subject.common();
-    let Some(scaling) = &common.autoscaling else {
+fn replicas(service: &Service, process: &Process, live: Option<&Live>) -> Option<i32> {
+    let wanted = process.wanted()?;
+    let Some(scaling) = &service.common.autoscaling else {
         return Some(wanted);
     };
-    if !is_scaled(subject, process) {
+    if !is_scaled(service, process) {
         return Some(wanted);
     }
     let Some(live) = live else {
@@ -128,86 +158,53 @@ fn replicas<S: Subject>(subject: &S, process: &Process, live: Option<&Deployment
     };
     let managers = live.metadata.managed_fields.iter().flatten();
     let taken = managers
-        .filter(|entry| entry.manager.as_deref() != Some(S::CONTROLLER))
+        .filter(|entry| entry.manager.as_deref() != Some(service.names.service))
         .filter_map(|entry| entry.fields_v1.as_ref())
         .any(|fields| fields.0.pointer("/f:spec/f:replicas").is_some());
-    if taken { None } else { live.spec.replicas }
+    if taken { None } else { live.replicas }
 }
 
 /// What runs, as we applied it, with the number of pods that is wanted by now. None when it has that
 /// number, or when it is not known what we applied.
-pub fn resized<S: Subject>(subject: &S, process: &Process, live: &Deployment) -> Option<Value> {
-    let number = replicas(subject, process, Some(live))?;
-    if live.spec.replicas == Some(number) {
+pub fn resized(service: &Service, process: &Process, facts: &Facts) -> Option<Value> {
+    let name = workload_name(service, process);
+    let live = facts.live(process, &name)?;
+    let number = replicas(service, process, Some(&live))?;
+    if live.replicas == Some(number) {
         return None;
     }
-    let whole = serde_json::to_value(live).ok()?;
-    let ours = fields::held(&whole, S::CONTROLLER, None);
+    let (kind, whole) = match process.workload {
+        Workload::Deployment { .. } => (
+            "Deployment",
+            serde_json::to_value(facts.deployments.get(&name)?).ok()?,
+        ),
+        Workload::StatefulSet { .. } => (
+            "StatefulSet",
+            serde_json::to_value(facts.stateful_sets.get(&name)?).ok()?,
+        ),
+        // Its number is that of the nodes.
+        Workload::DaemonSet { .. } => return None,
+    };
+    let ours = fields::held(&whole, service.names.service, None);
     let mut spec = ours.get("spec").filter(|spec| spec.is_object())?.clone();
     spec["replicas"] = number.into();
-    let names = Names::of(subject);
     Some(json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": names.metadata(&deployment_name::<S>(&names, process)), "spec": spec,
+        "apiVersion": "apps/v1", "kind": kind, "metadata": service.names.metadata(&name), "spec": spec,
     }))
 }
 
 /// No request finds fewer pods than before, unless a volume can be at one node only.
-fn strategy<S: Subject>(subject: &S, facts: &Facts) -> Value {
-    let names = Names::of(subject);
-    let bound = subject.extras().volumes.iter().any(|volume| match volume.source {
-        VolumeSource::Claim { sharing, .. } => !is_shared(&names.suffixed(&volume.name), sharing, facts),
-        VolumeSource::Secret { .. } => false,
-    });
-    let (unavailable, surge) = if bound { (1, 0) } else { (0, 1) };
-    json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
-}
-
-fn larger(wanted: String, there: String) -> String {
-    if parse_quantity(&wanted) > parse_quantity(&there) {
-        wanted
-    } else {
-        there
-    }
-}
-
-/// Whether several pods can use the claim: as it is, or as it will be made.
-fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
-    let live = facts.claims.get(name).and_then(|claim| claim.spec.as_ref());
-    let modes = live.and_then(|spec| spec.access_modes.as_ref());
-    modes.map_or(sharing != Sharing::None, |modes| {
-        modes.iter().any(|mode| mode == "ReadWriteMany")
-    })
-}
-
-/// Claims outlive the service. One that is there keeps its mode and its class, and does not shrink.
-pub fn claims<S: Subject>(subject: &S, facts: &Facts) -> Result<Vec<Value>, Error> {
-    let names = Names::of(subject);
-    let mut objects = Vec::new();
-    for volume in subject.extras().volumes {
-        if let VolumeSource::Claim { size, class, sharing } = volume.source {
-            let name = names.suffixed(&volume.name);
-            let many = is_shared(&name, sharing, facts);
-            if sharing == Sharing::Now && !many {
-                return Err(Error::ClaimOfOne {
-                    claim: name,
-                    part: volume.part,
-                });
-            }
-            let mode = if many { "ReadWriteMany" } else { "ReadWriteOnce" };
-            let live = facts.claims.get(&name).and_then(|claim| claim.spec.as_ref());
-            let asked = live.and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
-            let size = asked.map_or(size.clone(), |asked| larger(size, asked.0.clone()));
-            let class = live.map_or(class, |spec| spec.storage_class_name.clone());
-            let mut spec = json!({"accessModes": [mode], "resources": {"requests": {"storage": size}}});
-            if let Some(class) = class {
-                spec["storageClassName"] = class.into();
-            }
-            objects.push(json!({
-                "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                "metadata": names.metadata(&name), "spec": spec,
-            }));
+fn strategy(service: &Service, process: &Process, update: Update, facts: &Facts) -> Value {
+    let bound = process.volumes.iter().any(|volume| match volume.source {
+        VolumeSource::Claim { sharing, .. } => {
+            !is_shared(&service.names.suffixed(&volume.name), sharing, facts)
         }
-    }
-    Ok(objects)
+        _ => false,
+    });
+    let (unavailable, surge) = match update {
+        Update::Recreate => return json!({"type": "Recreate"}),
+        Update::Surge if !bound => (0, 1),
+        Update::Surge | Update::OneAtATime => (1, 0),
+    };
+    json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
 }

@@ -5,8 +5,7 @@ use c5c3_kit::{ReadError, Reader};
 
 use super::{Facts, readiness};
 use crate::build::Account;
-use crate::names::Names;
-use crate::subject::Subject;
+use crate::shape::Service;
 
 /// What the operators of RabbitMQ call ready.
 pub const BROKERS_READY: &str = "AllReplicasReady";
@@ -21,21 +20,17 @@ macro_rules! note {
     };
 }
 
-pub async fn read<S: Subject>(
-    subject: &S,
-    reader: &Reader,
-    names: &Names,
-    facts: &mut Facts,
-) -> Result<(), ReadError> {
+pub async fn read(service: &Service, reader: &Reader, facts: &mut Facts) -> Result<(), ReadError> {
+    let names = &service.names;
     let namespace = names.namespace.as_str();
-    for (group, database) in subject.databases() {
-        let Some(cluster) = &database.cluster_ref else {
+    for named in &service.databases {
+        let Some(cluster) = &named.database.cluster_ref else {
             continue;
         };
         if let Some(server) = reader.get(namespace, &cluster.name).await? {
             facts.databases.insert(cluster.name.clone(), server);
         }
-        let name = names.database_object(&group);
+        let name = names.database_object(&named.name);
         let name = name.as_str();
         note!(
             facts,
@@ -47,17 +42,21 @@ pub async fn read<S: Subject>(
             |s| s
         );
         // Without its Secret an account has no name yet.
-        if let Ok(account) = Account::of(names, &group, &database, facts) {
+        if let Ok(account) = Account::of(names, &named.name, &named.database, facts) {
             let name = account.object.as_str();
             note!(facts, reader, namespace, name, "User", mariadb::User, |s| s);
             note!(facts, reader, namespace, name, "Grant", mariadb::Grant, |s| s);
         }
     }
-    if let Some(cluster) = subject.messaging().and_then(|bus| bus.cluster_ref.as_ref()) {
+    for named in &service.buses {
+        let Some(cluster) = &named.bus.cluster_ref else {
+            continue;
+        };
         if let Some(broker) = reader.get(namespace, &cluster.name).await? {
             facts.brokers.insert(cluster.name.clone(), broker);
         }
-        let name = names.name.as_str();
+        let name = names.bus_object(&named.name);
+        let name = name.as_str();
         note!(facts, reader, namespace, name, "Vhost", rabbitmq::Vhost, |s| s);
         // "User" is taken by the one of the database.
         note!(
@@ -79,7 +78,10 @@ pub async fn read<S: Subject>(
             |s| s
         );
     }
-    if let Some(cluster) = subject.cache().and_then(|cache| cache.cluster_ref.as_ref())
+    if let Some(cluster) = service
+        .cache
+        .as_ref()
+        .and_then(|cache| cache.cluster_ref.as_ref())
         && let Some(cache) = reader.get(namespace, &cluster.name).await?
     {
         facts.caches.insert(cluster.name.clone(), cache);

@@ -2,8 +2,10 @@
 
 mod backends;
 pub mod dependencies;
+mod live;
 
 pub use backends::BROKERS_READY;
+pub use live::Live;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +15,17 @@ use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::rook::CephClient;
+use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::owned::Owned;
 use c5c3_kit::{ReadError, Reader, Reference};
 use futures::future::try_join_all;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::ResourceExt;
 
-use crate::names::{NAMING, Names, ROTATED, STAGED};
-use crate::subject::{Subject, VolumeSource};
+use crate::names::{NAMING, ROTATED, STAGED};
+use crate::shape::{Service, VolumeSource};
 
 /// The data of a Secret.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
@@ -57,54 +60,59 @@ pub struct Facts {
     pub backend_objects: BTreeMap<(&'static str, String), Result<(), String>>,
     pub caches: BTreeMap<String, Memcached>,
     pub ceph_clients: BTreeMap<ObjectRef, CephClient>,
+    /// The OVNCluster that the spec names.
+    pub ovn: Option<OvnCluster>,
     pub jobs: BTreeMap<String, Job>,
     pub cron_jobs: BTreeMap<String, CronJob>,
     pub pods: Vec<Pod>,
     pub deployments: BTreeMap<String, Deployment>,
+    pub stateful_sets: BTreeMap<String, StatefulSet>,
+    pub daemon_sets: BTreeMap<String, DaemonSet>,
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
     pub owned: Vec<(Reference, Owned)>,
     /// For keys that may have to be made: fresh in every pass, so that deciding stays pure.
     pub random: [[u8; 32]; 4],
 }
 
+/// What a service may have beside what all have: kinds that are only read where they can be there.
+#[derive(Debug, Clone, Copy)]
+pub struct Abilities {
+    pub recurring: bool,
+    pub on_nodes: bool,
+}
+
 /// Secrets that the spec names.
-pub fn secret_names<S: Subject>(subject: &S) -> BTreeSet<String> {
-    let extras = subject.extras();
-    let databases = subject
-        .databases()
-        .into_iter()
-        .map(|(_, database)| database.secret_ref.name.clone());
-    let messaging = subject
-        .messaging()
-        .map(|messaging| messaging.secret_ref.name.clone());
-    let keystone = subject
-        .keystone()
-        .map(|keystone| keystone.app_credential_ref.secret_name.clone());
-    let authority = subject
-        .keystone()
-        .and_then(|keystone| keystone.ca_secret_ref.as_ref());
-    let authority = authority.map(|authority| authority.name.clone());
-    let tasks = extras
-        .after_schema
+pub fn secret_names(service: &Service) -> BTreeSet<String> {
+    let databases = service
+        .databases
         .iter()
-        .flat_map(|task| task.secrets.iter().map(|(_, secret, _)| secret.clone()));
-    let options = extras.secret_options.iter().map(|option| option.secret.clone());
-    let volumes = extras.volumes.iter().filter_map(|volume| match &volume.source {
-        VolumeSource::Secret { name, .. } => Some(name.clone()),
-        VolumeSource::Claim { .. } => None,
+        .map(|named| &named.database.secret_ref.name);
+    let buses = service.buses.iter().map(|named| &named.bus.secret_ref.name);
+    let keystone = service.keystone.iter();
+    let authority = keystone.filter_map(|keystone| Some(&keystone.ca_secret_ref.as_ref()?.name));
+    let task = service.schema.task.iter();
+    let tasks = task.flat_map(|task| task.secrets.iter().map(|(_, secret, _)| secret));
+    let settings = service.settings.iter();
+    let logins = settings.clone().flat_map(|settings| &settings.logins);
+    let options = settings.flat_map(|settings| &settings.secret_options);
+    let volumes = service.volumes();
+    let volumes = volumes.iter().filter_map(|volume| match &volume.source {
+        VolumeSource::Secret { name, .. } => Some(name),
+        _ => None,
     });
     databases
-        .chain(messaging)
-        .chain(keystone)
+        .chain(buses)
         .chain(authority)
         .chain(tasks)
-        .chain(options)
+        .chain(logins.map(|login| &login.secret))
+        .chain(options.map(|option| &option.secret))
         .chain(volumes)
+        .cloned()
         .collect()
 }
 
-pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, ReadError> {
-    let names = Names::of(subject);
+pub async fn observe(service: &Service, able: Abilities, reader: &Reader) -> Result<Facts, ReadError> {
+    let names = &service.names;
     let namespace = names.namespace.as_str();
     let mut facts = Facts {
         owned: reader.owned(),
@@ -117,15 +125,14 @@ pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, 
         Some(mut stored) => String::from_utf8(stored.remove("key").unwrap_or_default()).unwrap_or_default(),
         None => crate::keys::key(rand::random()),
     };
-    let wanted: Vec<String> = secret_names(subject).into_iter().collect();
+    let wanted: Vec<String> = secret_names(service).into_iter().collect();
     let secrets = try_join_all(wanted.iter().map(|name| reader.get::<Secret>(namespace, name))).await?;
     facts.secrets = wanted
         .into_iter()
         .zip(secrets)
         .filter_map(|(name, secret)| Some((name, data(secret?))))
         .collect();
-    let extras = subject.extras();
-    for set in &extras.key_sets {
+    for set in &service.key_sets {
         if let Some(secret) = reader.get::<Secret>(namespace, &names.suffixed(set.name)).await? {
             let mark = |name: &str| secret.annotations().get(name).cloned();
             let (rotated, staged) = (mark(ROTATED), mark(STAGED));
@@ -137,29 +144,36 @@ pub async fn observe<S: Subject>(subject: &S, reader: &Reader) -> Result<Facts, 
             facts.key_secrets.insert(set.name, stored);
         }
     }
-    let common = subject.common();
-    let policy = common.policy_overrides.as_ref();
+    let policy = service.common.policy_overrides.as_ref();
     if let Some(reference) = policy.and_then(|policy| policy.config_map_ref.as_ref()) {
         let found = reader.get::<ConfigMap>(namespace, &reference.name).await?;
         facts.policy_found = found.is_some();
         facts.policy = found.and_then(|map| map.data.and_then(|mut data| data.remove("policy.yaml")));
     }
-    facts.unmet = dependencies::unmet(reader, namespace, &common.depends_on).await?;
-    backends::read(subject, reader, &names, &mut facts).await?;
-    for client in extras.ceph_clients() {
+    facts.unmet = dependencies::unmet(reader, namespace, &service.common.depends_on).await?;
+    backends::read(service, reader, &mut facts).await?;
+    for client in service.ceph_clients() {
         let namespace = client.namespace.as_deref().unwrap_or(namespace);
         if let Some(found) = reader.get(namespace, &client.name).await? {
             facts.ceph_clients.insert(client.clone(), found);
         }
     }
+    if let Some(ovn) = &service.ovn {
+        let namespace = ovn.namespace.as_deref().unwrap_or(namespace);
+        facts.ovn = reader.get(namespace, &ovn.name).await?;
+    }
 
     let labels = names.selector();
     facts.jobs = named(reader.list(namespace, &labels).await?);
-    if S::RECURRING {
+    if able.recurring {
         facts.cron_jobs = named(reader.list(namespace, &labels).await?);
     }
     facts.pods = reader.list(namespace, &labels).await?;
     facts.deployments = named(reader.list(namespace, &labels).await?);
+    facts.stateful_sets = named(reader.list(namespace, &labels).await?);
+    if able.on_nodes {
+        facts.daemon_sets = named(reader.list(namespace, &labels).await?);
+    }
     facts.claims = named(reader.list(namespace, &labels).await?);
     Ok(facts)
 }

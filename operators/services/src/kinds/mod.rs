@@ -1,37 +1,40 @@
-//! The services, one file each: descriptor, and how its spec becomes configuration.
+//! The services, one file each: how a spec becomes a shape.
 
-/// What services with the common blocks have alike.
-macro_rules! common_blocks {
-    () => {
-        fn common(&self) -> std::borrow::Cow<'_, c5c3_api::common::ServiceCommon> {
-            std::borrow::Cow::Borrowed(&self.spec.common)
-        }
-
-        fn service_status(&self) -> Option<&c5c3_api::common::ServiceStatus> {
-            self.status.as_ref().map(|status| &status.common)
-        }
-    };
-}
-pub(crate) use common_blocks;
-
-/// The same of services with one process.
-macro_rules! one_process {
-    () => {
-        $crate::kinds::common_blocks!();
-
-        fn replicas(&self, _process: &str) -> i32 {
-            self.spec.replicas
-        }
-    };
-}
-pub(crate) use one_process;
-
+pub mod cinder;
 pub mod glance;
 pub mod keystone;
+pub mod neutron;
+pub mod nova;
 pub mod placement;
 
+use c5c3_api::common::{Database, KeystoneAuth, LogFormat, LogLevel, Messaging, ServiceCommon};
+
 use crate::config::Ini;
-use c5c3_api::common::{KeystoneAuth, LogFormat, LogLevel, ServiceCommon};
+use crate::shape::{Fact, Login, NamedBus, NamedDatabase, Settings};
+
+/// A database under the name of its group of options.
+fn database(name: &str, database: &Database) -> NamedDatabase {
+    NamedDatabase {
+        name: name.to_owned(),
+        database: database.clone(),
+    }
+}
+
+fn bus(name: &str, bus: &Messaging) -> NamedBus {
+    NamedBus {
+        name: name.to_owned(),
+        bus: bus.clone(),
+    }
+}
+
+/// Pools that fit a server which many services share, and connections that are no older than what a
+/// balancer before it bears.
+pub(crate) fn pool(options: &mut Ini, group: &str) {
+    options
+        .set(group, "max_pool_size", "5")
+        .set(group, "connection_recycle_time", "280")
+        .set(group, "retry_interval", "1");
+}
 
 /// Options that every service shares.
 pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
@@ -76,23 +79,41 @@ pub(crate) fn messaging(config: &mut Ini) {
 pub(crate) const CA_FILE: &str = "keystone-ca.crt";
 
 /// How a service checks tokens: it logs in with its application credential.
-pub(crate) fn authtoken(config: &mut Ini, service: &str, keystone: &KeystoneAuth, memcached: Option<&str>) {
+pub(crate) fn authtoken(settings: &mut Settings, service: &str, keystone: &KeystoneAuth, cached: bool) {
     let group = "keystone_authtoken";
-    if keystone.ca_secret_ref.is_some() {
-        config.set(group, "cafile", format!("/etc/{service}/{CA_FILE}"));
-    }
-    config
+    login(settings, service, keystone, group);
+    settings
+        .options
         .set(group, "www_authenticate_uri", &keystone.auth_url)
-        .set(group, "auth_url", &keystone.auth_url)
-        .set(group, "auth_type", "v3applicationcredential")
         .set(group, "service_token_roles", "service")
         .set(group, "service_token_roles_required", "true");
-    if let Some(servers) = memcached {
-        config
-            .set(group, "memcached_servers", servers)
+    if cached {
+        settings
+            .facts
+            .push((group, "memcached_servers", Fact::CacheServers));
+        settings
+            .options
             // A server that is gone costs a second, and is asked again soon.
             .set(group, "memcache_use_advanced_pool", "true")
             .set(group, "memcache_pool_socket_timeout", "1")
             .set(group, "memcache_pool_dead_retry", "10");
     }
+}
+
+/// How a group of options logs in to another service: with the service's own application credential.
+pub(crate) fn login(settings: &mut Settings, service: &str, keystone: &KeystoneAuth, group: &'static str) {
+    if keystone.ca_secret_ref.is_some() {
+        settings
+            .options
+            .set(group, "cafile", format!("/etc/{service}/{CA_FILE}"));
+    }
+    settings.options.set(group, "auth_url", &keystone.auth_url).set(
+        group,
+        "auth_type",
+        "v3applicationcredential",
+    );
+    settings.logins.push(Login {
+        group,
+        secret: keystone.app_credential_ref.secret_name.clone(),
+    });
 }

@@ -1,0 +1,58 @@
+//! Claims of volumes that outlive their service.
+
+use c5c3_api::common::parse_quantity;
+use c5c3_api::conditions::DEPLOYMENT_READY;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::facts::Facts;
+use crate::shape::{Service, Sharing, VolumeSource};
+
+fn larger(wanted: String, there: String) -> String {
+    if parse_quantity(&wanted) > parse_quantity(&there) {
+        wanted
+    } else {
+        there
+    }
+}
+
+/// Whether several pods can use the claim: as it is, or as it will be made.
+pub fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
+    let live = facts.claims.get(name).and_then(|claim| claim.spec.as_ref());
+    let modes = live.and_then(|spec| spec.access_modes.as_ref());
+    modes.map_or(sharing != Sharing::None, |modes| {
+        modes.iter().any(|mode| mode == "ReadWriteMany")
+    })
+}
+
+/// Claims outlive the service. One that is there keeps its mode and its class, and does not shrink.
+pub fn claims(service: &Service, facts: &Facts) -> Result<Vec<Value>, Error> {
+    let names = &service.names;
+    let mut objects = Vec::new();
+    for volume in service.volumes() {
+        if let VolumeSource::Claim { size, class, sharing } = volume.source.clone() {
+            let name = names.suffixed(&volume.name);
+            let many = is_shared(&name, sharing, facts);
+            if sharing == Sharing::Now && !many {
+                return Err(Error::ClaimOfOne {
+                    claim: name,
+                    part: volume.part.unwrap_or(DEPLOYMENT_READY),
+                });
+            }
+            let mode = if many { "ReadWriteMany" } else { "ReadWriteOnce" };
+            let live = facts.claims.get(&name).and_then(|claim| claim.spec.as_ref());
+            let asked = live.and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
+            let size = asked.map_or(size.clone(), |asked| larger(size, asked.0.clone()));
+            let class = live.map_or(class, |spec| spec.storage_class_name.clone());
+            let mut spec = json!({"accessModes": [mode], "resources": {"requests": {"storage": size}}});
+            if let Some(class) = class {
+                spec["storageClassName"] = class.into();
+            }
+            objects.push(json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": names.metadata(&name), "spec": spec,
+            }));
+        }
+    }
+    Ok(objects)
+}

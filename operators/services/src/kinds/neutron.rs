@@ -1,0 +1,229 @@
+//! Neutron: networks, made by OVN.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, service};
+use c5c3_api::openstack::{Neutron, NeutronMetadata, port};
+use c5c3_kit::Part;
+
+use crate::error::Error;
+use crate::shape::{
+    Fact, Process, Rights, Runs, Schema, SecretOption, Service, Settings, Step, Subject, Volume, Worker,
+    Workload,
+};
+
+const CONFIG: &str = "/etc/neutron/neutron.conf";
+/// The settings of what runs on hypervisors.
+const AGENT: &str = "agent";
+/// Processes of the API: Neutron counts on knowing their number.
+const WORKERS: u32 = 2;
+const NORTHBOUND: u16 = 6641;
+const SOUTHBOUND: u16 = 6642;
+
+impl Subject for Neutron {
+    const SERVICE: &'static str = "neutron";
+    const PARTS: &'static [Part] = &[
+        Part::required(DATABASE_READY),
+        Part::required(MESSAGING_READY),
+        Part::required(service::OVN_CONNECTED),
+        Part::required(DEPLOYMENT_READY),
+    ];
+    const MESSAGING: bool = true;
+    const ON_NODES: bool = true;
+    const OVN: bool = true;
+
+    fn check(&self) -> Result<(), Error> {
+        if !self.spec.ovn.enabled {
+            return Err(Error::NotSupported {
+                field: "ovn.enabled",
+                value: "false",
+                way_out: "set it to true; no other way to make networks is there",
+            });
+        }
+        Ok(())
+    }
+
+    fn shape(&self) -> Service {
+        let spec = &self.spec;
+        let mut settings = vec![settings(self)];
+        let mut processes = control_plane(self);
+        if let Some(metadata) = &spec.metadata {
+            settings.push(agent_settings(self, metadata));
+            processes.push(agent());
+        }
+        let named = spec.ovn.cluster_ref.is_none();
+        let not_required = named.then(|| {
+            let text = "nbConnection and sbConnection are used as they are".to_owned();
+            (service::OVN_CONNECTED, text)
+        });
+        let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Service {
+            status: self.status.as_ref().map(|status| status.common.clone()),
+            environment: vec![
+                variable("OS_NEUTRON_CONFIG_DIR", "/etc/neutron"),
+                variable("OS_NEUTRON_CONFIG_FILES", "neutron.conf"),
+            ],
+            settings,
+            databases: vec![super::database("database", &spec.database)],
+            buses: vec![super::bus("", &spec.messaging)],
+            cache: spec.cache.clone(),
+            keystone: Some(spec.keystone.clone()),
+            ovn: spec.ovn.cluster_ref.clone(),
+            schema: Schema {
+                steps: vec![manage("db-sync", &["upgrade", "heads"])],
+                expand: vec![manage("db-expand", &["upgrade", "--expand"])],
+                contract: vec![manage("db-contract", &["upgrade", "--contract"])],
+                ..Schema::default()
+            },
+            processes,
+            not_required: not_required.into_iter().collect(),
+            ..Service::new(self, spec.common.clone())
+        }
+    }
+}
+
+fn manage(name: &str, arguments: &[&str]) -> Step {
+    let fixed = ["neutron-db-manage", "--config-file", CONFIG];
+    Step::new(name, &[&fixed, arguments].concat())
+}
+
+/// Where OVN is: its object tells, or the spec does.
+fn ovn(neutron: &Neutron, settings: Settings) -> Settings {
+    let ovn = &neutron.spec.ovn;
+    match (&ovn.nb_connection, &ovn.sb_connection) {
+        (Some(northbound), Some(southbound)) => settings.with(&[
+            ("ovn", "ovn_nb_connection", northbound),
+            ("ovn", "ovn_sb_connection", southbound),
+        ]),
+        _ => settings
+            .fact("ovn", "ovn_nb_connection", Fact::OvnNorthbound)
+            .fact("ovn", "ovn_sb_connection", Fact::OvnSouthbound),
+    }
+}
+
+fn settings(neutron: &Neutron) -> Settings {
+    let spec = &neutron.spec;
+    let ml2 = &spec.ml2;
+    let workers = WORKERS.to_string();
+    let metadata = spec.metadata.is_some().to_string();
+    let mut settings = Settings::new("neutron.conf")
+        .with(&[
+            ("DEFAULT", "core_plugin", "ml2"),
+            ("DEFAULT", "service_plugins", "ovn-router"),
+            ("DEFAULT", "auth_strategy", "keystone"),
+            ("DEFAULT", "state_path", "/tmp"),
+            (
+                "DEFAULT",
+                "api_paste_config",
+                "/var/lib/openstack/etc/neutron/api-paste.ini",
+            ),
+            ("DEFAULT", "api_workers", &workers),
+            // Agents talk to OVN, not to Neutron.
+            ("DEFAULT", "rpc_workers", "0"),
+            ("DEFAULT", "notify_nova_on_port_status_changes", "true"),
+            ("DEFAULT", "notify_nova_on_port_data_changes", "true"),
+            ("oslo_concurrency", "lock_path", "/tmp"),
+            ("oslo_middleware", "enable_proxy_headers_parsing", "true"),
+            ("ml2", "type_drivers", &ml2.type_drivers.join(",")),
+            ("ml2", "tenant_network_types", &ml2.tenant_network_types.join(",")),
+            ("ml2", "mechanism_drivers", &ml2.mechanism_drivers.join(",")),
+            ("ml2", "extension_drivers", &ml2.extension_drivers.join(",")),
+            ("ml2", "overlay_ip_version", "4"),
+            ("ml2_type_geneve", "vni_ranges", "1:65536"),
+            // What OVN puts into the header of each packet.
+            ("ml2_type_geneve", "max_header_size", "38"),
+            ("ml2_type_flat", "flat_networks", "*"),
+            ("securitygroup", "enable_security_group", "true"),
+            ("ovn", "ovn_metadata_enabled", &metadata),
+            ("ovn", "enable_distributed_floating_ip", "false"),
+        ])
+        .database("database", "database")
+        .bus("DEFAULT", "");
+    super::pool(&mut settings.options, "database");
+    super::authtoken(&mut settings, "neutron", &spec.keystone, spec.cache.is_some());
+    for group in ["nova", "placement"] {
+        super::login(&mut settings, "neutron", &spec.keystone, group);
+        settings.options.set(group, "endpoint_type", "internal");
+    }
+    ovn(neutron, settings)
+}
+
+fn control_plane(neutron: &Neutron) -> Vec<Process> {
+    let api = Runs::Wsgi {
+        module: "neutron.wsgi.api:application",
+        port: crate::shape::Port {
+            number: port::NEUTRON,
+            path: Some("/"),
+        },
+        processes: WORKERS,
+        threads: 1,
+        // Workers of one start find each other by it.
+        extra: vec![("start-time", "%t")],
+    };
+    let worker = |name: &str, command: &str| {
+        let runs = Runs::worker(&[command, "--config-file", CONFIG], Worker::Connected(NORTHBOUND));
+        Process::new(name, runs, DEPLOYMENT_READY)
+    };
+    vec![
+        Process::new("api", api, DEPLOYMENT_READY).replicas(neutron.spec.api.replicas),
+        worker("periodic-workers", "neutron-periodic-workers"),
+        worker("ovn-maintenance", "neutron-ovn-maintenance-worker"),
+    ]
+}
+
+/// Answers the metadata requests of the guests on its hypervisor.
+fn agent() -> Process {
+    let runs = Runs::worker(
+        &["neutron-ovn-agent", "--config-file", CONFIG],
+        Worker::Connected(SOUTHBOUND),
+    );
+    let hypervisors = BTreeMap::from([("node-role.kubernetes.io/hypervisor".to_owned(), String::new())]);
+    Process {
+        workload: Workload::DaemonSet { nodes: hypervisors },
+        settings: AGENT.to_owned(),
+        grace: 10,
+        volumes: vec![
+            Volume::host("/run/openvswitch"),
+            Volume::host("/var/lib/neutron"),
+            // Namespaces that it makes are the node's.
+            Volume::shared_host("/run/netns"),
+        ],
+        rights: Rights::Privileged { host_pid: false },
+        ..Process::new("ovn-agent", runs, DEPLOYMENT_READY)
+    }
+}
+
+fn agent_settings(neutron: &Neutron, metadata: &NeutronMetadata) -> Settings {
+    let settings = Settings::new("neutron.conf").with(&[
+        ("DEFAULT", "state_path", "/var/lib/neutron"),
+        ("DEFAULT", "nova_metadata_host", &metadata.host),
+        ("DEFAULT", "nova_metadata_port", &port::NOVA_METADATA.to_string()),
+        ("DEFAULT", "metadata_workers", "1"),
+        ("oslo_concurrency", "lock_path", "/var/lib/neutron/lock"),
+        ("agent", "extensions", "metadata"),
+        // It is root already; without a word here it would ask for sudo.
+        ("agent", "root_helper", "env"),
+        ("ovs", "ovsdb_connection", "unix:/run/openvswitch/db.sock"),
+    ]);
+    let helper = format!("privsep-helper --config-file {CONFIG}");
+    let helpers = [
+        "privsep",
+        "privsep_dhcp_release",
+        "privsep_ovs_vsctl",
+        "privsep_namespace",
+        "privsep_conntrack",
+        "privsep_link",
+    ];
+    let settings = helpers.iter().fold(settings, |settings, group| {
+        settings.with(&[(group, "helper_command", &helper)])
+    });
+    Settings {
+        name: AGENT.to_owned(),
+        ..ovn(neutron, settings).secret(SecretOption {
+            group: "DEFAULT",
+            option: "metadata_proxy_shared_secret",
+            secret: metadata.secret_ref.name.clone(),
+            key: "secret",
+        })
+    }
+}

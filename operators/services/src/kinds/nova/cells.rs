@@ -1,0 +1,64 @@
+//! Cells of a Nova, with what they have of their own and what they share.
+
+use c5c3_api::common::{Database, Messaging};
+use c5c3_api::openstack::{Nova, NovaCell};
+
+use crate::shape::NamedBus;
+
+/// The cell that a Nova without a list of cells has.
+const FIRST: &str = "cell1";
+
+#[derive(Debug, Clone)]
+pub struct Cell {
+    pub name: String,
+    pub database: Database,
+    /// None: it shares the one of the API.
+    bus: Option<Messaging>,
+}
+
+impl Cell {
+    pub fn all(nova: &Nova) -> Vec<Self> {
+        let first = NovaCell {
+            name: FIRST.to_owned(),
+            ..NovaCell::default()
+        };
+        let cells = &nova.spec.cells;
+        let cells = if cells.is_empty() {
+            std::slice::from_ref(&first)
+        } else {
+            cells
+        };
+        cells.iter().map(|cell| Cell::of(nova, cell)).collect()
+    }
+
+    fn of(nova: &Nova, cell: &NovaCell) -> Self {
+        let server = &nova.spec.database.server;
+        // By its name, not by its place in the list: the data must be found again.
+        let named = || Database {
+            database: match cell.name.as_str() {
+                FIRST => server.database.clone(),
+                other => format!("{}_{}", server.database, other.replace('-', "_")),
+            },
+            ..server.clone()
+        };
+        Cell {
+            name: cell.name.clone(),
+            database: cell.database.clone().unwrap_or_else(named),
+            bus: cell.messaging.clone(),
+        }
+    }
+
+    /// The name by which settings refer to its database, which is a group of options too.
+    pub fn database_name(&self) -> String {
+        format!("{}_database", self.name.replace('-', "_"))
+    }
+
+    pub fn bus_name(&self) -> String {
+        self.bus.as_ref().map(|_| self.name.clone()).unwrap_or_default()
+    }
+
+    pub fn own_bus(&self) -> Option<NamedBus> {
+        let bus = self.bus.as_ref()?;
+        Some(super::super::bus(&self.name, bus))
+    }
+}

@@ -1,0 +1,179 @@
+//! What runs on the hypervisors of a cell: nova-compute, and libvirtd where the node has none.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::conditions::service;
+use c5c3_api::openstack::{Nova, VirtType};
+
+use super::cells::Cell;
+use crate::shape::{
+    Group, Groups, Process, Recurring, Rights, Runs, Service, Settings, Step, Variable, Volume, Worker,
+    Workload,
+};
+
+/// The label of nodes that carry servers.
+const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
+/// The label that tells the cell of such a node, where there are several.
+const CELL: &str = "nova.openstack.c5c3.io/cell";
+
+const LIBVIRT: &str = "libvirt";
+
+pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
+    if nova.spec.compute.libvirt_image.is_some() {
+        to.settings.push(Settings {
+            name: LIBVIRT.to_owned(),
+            files: vec![("libvirtd.sh".to_owned(), include_str!("libvirtd.sh").to_owned())],
+            ..Settings::default()
+        });
+        to.processes.push(libvirt(nova));
+    }
+    for cell in cells {
+        let process = compute(nova, cell, cells.len() > 1);
+        to.settings.push(settings(nova, cell, &process.name));
+        to.processes.push(process);
+    }
+    let computes: Vec<String> = cells.iter().map(|cell| name(cell)).collect();
+    to.recurring.push(Recurring {
+        steps: vec![Step::new("discover-hosts", &["/etc/nova/hosts.py", "60"]).with_credentials()],
+        schedule: None,
+        nodes_of: computes,
+        again: true,
+        part: Some(service::CELLS_READY),
+        told: false,
+    });
+    to.groups = Some(Groups {
+        field: "cells",
+        count: Some("computeNodes"),
+        all: cells.iter().map(|cell| group(cell)).collect(),
+    });
+}
+
+fn name(cell: &Cell) -> String {
+    format!("compute-{}", cell.name)
+}
+
+fn group(cell: &Cell) -> Group {
+    Group {
+        name: cell.name.clone(),
+        processes: vec![format!("conductor-{}", cell.name), name(cell)],
+        counted: Some(name(cell)),
+    }
+}
+
+fn nodes(cell: Option<&Cell>) -> BTreeMap<String, String> {
+    let cell = cell.map(|cell| (CELL.to_owned(), cell.name.clone()));
+    [(HYPERVISOR.to_owned(), String::new())]
+        .into_iter()
+        .chain(cell)
+        .collect()
+}
+
+fn libvirt(nova: &Nova) -> Process {
+    let runs = Runs::worker(
+        &["sh", "-e", "/etc/nova/libvirtd.sh"],
+        Worker::Answers(
+            ["virsh", "-c", "qemu:///system", "version"]
+                .map(str::to_owned)
+                .into(),
+        ),
+    );
+    let image = nova.spec.compute.libvirt_image.as_ref();
+    Process {
+        image: image.map(c5c3_api::common::Image::reference),
+        workload: Workload::DaemonSet { nodes: nodes(None) },
+        settings: LIBVIRT.to_owned(),
+        grace: 10,
+        environment: vec![("NODE_ADDRESS".to_owned(), Variable::Field("status.hostIP"))],
+        volumes: vec![
+            Volume::host("/run/libvirt"),
+            Volume::host("/var/lib/libvirt"),
+            // Domains, secrets and the host's identity outlive the pod.
+            Volume::host_at("/var/lib/libvirt-etc", "/etc/libvirt"),
+            Volume::host("/var/lib/nova"),
+            Volume::host("/run/openvswitch"),
+            Volume::host("/dev"),
+            Volume::host("/sys/fs/cgroup"),
+        ],
+        rights: Rights::Privileged { host_pid: true },
+        ..Process::new(LIBVIRT, runs, service::CELLS_READY)
+    }
+}
+
+fn compute(nova: &Nova, cell: &Cell, several: bool) -> Process {
+    // libvirtd makes its socket when it is ready; Nova gives up at once without it.
+    let start = "until [ -S /run/libvirt/libvirt-sock ]; do sleep 0.5; done; \
+                 mkdir -p /var/lib/nova/instances; exec nova-compute";
+    let runs = Runs::worker(&["sh", "-ec", start], Worker::Connected(5672));
+    let conductor = format!("conductor-{}", cell.name);
+    let libvirt = nova.spec.compute.libvirt_image.as_ref().map(|_| LIBVIRT);
+    let before: Vec<&str> = [conductor.as_str()].into_iter().chain(libvirt).collect();
+    let name = name(cell);
+    let field = |name: &str, path| (name.to_owned(), Variable::Field(path));
+    Process {
+        workload: Workload::DaemonSet {
+            nodes: nodes(several.then_some(cell)),
+        },
+        settings: name.clone(),
+        grace: 30,
+        environment: vec![
+            field("OS_DEFAULT__HOST", "spec.nodeName"),
+            field("OS_DEFAULT__MY_IP", "status.hostIP"),
+            field("OS_LIBVIRT__LIVE_MIGRATION_INBOUND_ADDR", "status.hostIP"),
+        ],
+        volumes: vec![
+            Volume::host("/run/libvirt"),
+            Volume::host("/run/openvswitch"),
+            Volume::host("/var/lib/nova"),
+            // Nova reads a guest's console only when it finds the guest's terminal.
+            Volume::host("/dev/pts"),
+        ],
+        rights: Rights::Host {
+            capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "NET_ADMIN"],
+        },
+        ..Process::new(&name, runs, service::CELLS_READY).after(&before)
+    }
+}
+
+/// No database in it: nova-compute asks its cell's conductors.
+fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
+    let helper = "privsep-helper --config-file /etc/nova/nova.conf";
+    let virt_type = match nova.spec.compute.virt_type {
+        VirtType::Kvm => "kvm",
+        VirtType::Qemu => "qemu",
+    };
+    let mut settings = Settings::new("nova.conf").with(&[
+        ("DEFAULT", "state_path", "/var/lib/nova"),
+        ("DEFAULT", "compute_driver", "libvirt.LibvirtDriver"),
+        ("DEFAULT", "force_raw_images", "false"),
+        ("DEFAULT", "resume_guests_state_on_host_boot", "true"),
+        ("oslo_concurrency", "lock_path", "/var/lib/nova/lock"),
+        ("libvirt", "virt_type", virt_type),
+        ("libvirt", "connection_uri", "qemu:///system"),
+        ("libvirt", "live_migration_scheme", "tcp"),
+        ("nova_sys_admin", "helper_command", helper),
+        (
+            "nova_sys_admin",
+            "capabilities",
+            "CAP_CHOWN,CAP_DAC_OVERRIDE,CAP_FOWNER",
+        ),
+        ("vif_plug_ovs_privileged", "helper_command", helper),
+        ("vif_plug_ovs_privileged", "capabilities", "CAP_NET_ADMIN"),
+        ("privsep_osbrick", "helper_command", helper),
+        ("privsep_osbrick", "capabilities", ""),
+        ("os_vif_ovs", "ovsdb_connection", "tcp:127.0.0.1:6640"),
+    ]);
+    if nova.spec.compute.virt_type == VirtType::Qemu {
+        settings = settings.with(&[
+            // Emulated processors are the same everywhere.
+            ("libvirt", "cpu_mode", "none"),
+            ("workarounds", "skip_cpu_compare_on_dest", "true"),
+        ]);
+    }
+    super::shared_options(nova, &mut settings);
+    // The metadata agents' secret is none of its business.
+    settings.secret_options.clear();
+    Settings {
+        name: name.to_owned(),
+        ..settings.bus("DEFAULT", &cell.bus_name())
+    }
+}

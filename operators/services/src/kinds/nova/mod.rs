@@ -1,0 +1,275 @@
+//! Nova: servers. One API, one scheduler, and cells: groups of hypervisors with a database, a message
+//! bus and conductors of their own.
+
+mod cells;
+mod compute;
+
+use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
+use c5c3_api::openstack::{Nova, port};
+use c5c3_kit::Part;
+
+use crate::error::Error;
+use crate::shape::{Fact, Process, Runs, Schema, SecretOption, Service, Settings, Step, Subject, Worker};
+use cells::Cell;
+
+const API_DATABASE: &str = "api_database";
+/// Servers that found no hypervisor are kept here.
+const CELL0_DATABASE: &str = "cell0_database";
+/// The settings of the steps: they know every database and every bus.
+const SETUP: &str = "setup";
+
+impl Subject for Nova {
+    const SERVICE: &'static str = "nova";
+    const PARTS: &'static [Part] = &[
+        Part::required(DATABASE_READY),
+        Part::required(MESSAGING_READY),
+        Part::required(service::CONDUCTOR_READY),
+        Part::required(service::SCHEDULER_READY),
+        Part::required(service::API_READY),
+        Part::required(service::CELLS_READY),
+    ];
+    const MESSAGING: bool = true;
+    const ON_NODES: bool = true;
+    const RECURRING: bool = true;
+
+    fn check(&self) -> Result<(), Error> {
+        let external = self.spec.scheduler.external_scheduler.as_ref();
+        if external.is_some_and(|external| external.enabled) {
+            return Err(Error::NotSupported {
+                field: "scheduler.externalScheduler.enabled",
+                value: "true",
+                way_out: "set it to false; Nova orders hosts by itself",
+            });
+        }
+        if self.spec.service_auth.is_some() {
+            return Err(Error::NotSupported {
+                field: "serviceAuth",
+                value: "a user for each service",
+                way_out: "leave it out; Nova calls the others with its own application credential",
+            });
+        }
+        if self.spec.cells.iter().any(|cell| cell.compute_ref.is_some()) {
+            return Err(Error::NotSupported {
+                field: "cells.computeRef",
+                value: "another cluster",
+                way_out: "leave it out; hypervisors are nodes of this cluster with the label node-role.kubernetes.io/hypervisor",
+            });
+        }
+        Ok(())
+    }
+
+    fn shape(&self) -> Service {
+        let spec = &self.spec;
+        let cells = Cell::all(self);
+        let mut settings = vec![main_settings(self)];
+        settings.push(setup_settings(self, &cells));
+        settings.extend(cells.iter().map(|cell| conductor_settings(self, cell)));
+        let mut buses = vec![super::bus("", &spec.messaging)];
+        buses.extend(cells.iter().filter_map(Cell::own_bus));
+        let mut service = Service {
+            status: self.status.as_ref().map(|status| status.common.clone()),
+            endpoint_path: "/v2.1",
+            environment: vec![
+                // The first file is the one of the pipelines.
+                (
+                    "OS_NOVA_CONFIG_FILES".into(),
+                    "/var/lib/openstack/etc/nova/api-paste.ini;nova.conf".into(),
+                ),
+            ],
+            settings,
+            databases: databases(self, &cells),
+            buses,
+            cache: spec.cache.clone(),
+            keystone: Some(spec.keystone.clone()),
+            schema: schema(&cells),
+            processes: processes(self, &cells),
+            ..Service::new(self, spec.common.clone())
+        };
+        if spec.compute.enabled {
+            compute::add(self, &cells, &mut service);
+        } else {
+            let text = "no hypervisors in this cluster (compute.enabled)".to_owned();
+            service.not_required.push((service::CELLS_READY, text));
+        }
+        service
+    }
+}
+
+fn databases(nova: &Nova, cells: &[Cell]) -> Vec<crate::shape::NamedDatabase> {
+    let databases = &nova.spec.database;
+    let named = |group: &str, name: &str| {
+        let mut database = databases.server.clone();
+        name.clone_into(&mut database.database);
+        super::database(group, &database)
+    };
+    let fixed = [
+        named(API_DATABASE, &databases.api_database),
+        named(CELL0_DATABASE, &databases.cell_database),
+    ];
+    let cells = cells.iter();
+    let cells = cells.map(|cell| super::database(&cell.database_name(), &cell.database));
+    fixed.into_iter().chain(cells).collect()
+}
+
+/// What all processes of the control plane are told.
+fn shared_options(nova: &Nova, settings: &mut Settings) {
+    let spec = &nova.spec;
+    let keystone = &spec.keystone;
+    super::authtoken(settings, "nova", keystone, spec.cache.is_some());
+    // Glance is called with the token of the user and that of the service.
+    for group in ["placement", "neutron", "cinder", "service_user"] {
+        super::login(settings, "nova", keystone, group);
+    }
+    for group in ["placement", "neutron", "glance"] {
+        settings.options.set(group, "valid_interfaces", "internal");
+    }
+    settings
+        .options
+        .set("cinder", "catalog_info", "block-storage:cinder:internalURL")
+        .set("service_user", "send_service_user_token", "true")
+        .set("neutron", "service_metadata_proxy", "true")
+        // Computes of two versions may run for as long as a fleet takes.
+        .set("upgrade_levels", "compute", "auto")
+        .set("vnc", "enabled", "false");
+    if let Some(metadata) = &spec.metadata {
+        settings.secret_options.push(SecretOption {
+            group: "neutron",
+            option: "metadata_proxy_shared_secret",
+            secret: metadata.secret_ref.name.clone(),
+            key: "secret",
+        });
+    }
+    if spec.cache.is_some() {
+        settings
+            .options
+            .set("cache", "enabled", "true")
+            .set("cache", "backend", "dogpile.cache.pymemcache");
+        settings
+            .facts
+            .push(("cache", "memcache_servers", Fact::CacheServers));
+    }
+}
+
+fn control_plane(nova: &Nova) -> Settings {
+    let mut settings = Settings::new("nova.conf").with(&[
+        ("DEFAULT", "state_path", "/tmp"),
+        ("oslo_concurrency", "lock_path", "/tmp"),
+        (
+            "wsgi",
+            "api_paste_config",
+            "/var/lib/openstack/etc/nova/api-paste.ini",
+        ),
+        ("oslo_middleware", "enable_proxy_headers_parsing", "true"),
+        ("conductor", "workers", "1"),
+        ("scheduler", "workers", "1"),
+        // A host is found when it appears; this is for those that were missed.
+        ("scheduler", "discover_hosts_in_cells_interval", "300"),
+    ]);
+    for group in ["database", "api_database"] {
+        super::pool(&mut settings.options, group);
+    }
+    shared_options(nova, &mut settings);
+    settings
+}
+
+/// Of what belongs to no cell.
+fn main_settings(nova: &Nova) -> Settings {
+    Settings {
+        follows: Some(SETUP.to_owned()),
+        ..control_plane(nova)
+            .database(API_DATABASE, API_DATABASE)
+            .database("database", CELL0_DATABASE)
+            .bus("DEFAULT", "")
+    }
+}
+
+fn setup_settings(nova: &Nova, cells: &[Cell]) -> Settings {
+    let mut settings = control_plane(nova)
+        .database(API_DATABASE, API_DATABASE)
+        .database("database", CELL0_DATABASE)
+        .bus("DEFAULT", "");
+    for cell in cells {
+        settings = settings
+            .database(&cell.database_name(), &cell.database_name())
+            .bus(&cell.name.replace('-', "_"), &cell.bus_name());
+    }
+    Settings {
+        name: SETUP.to_owned(),
+        files: vec![
+            ("cells.py".to_owned(), include_str!("cells.py").to_owned()),
+            ("hosts.py".to_owned(), include_str!("hosts.py").to_owned()),
+        ],
+        ..settings
+    }
+}
+
+fn conductor_settings(nova: &Nova, cell: &Cell) -> Settings {
+    Settings {
+        name: cell.name.clone(),
+        ..control_plane(nova)
+            .database(API_DATABASE, API_DATABASE)
+            .database("database", &cell.database_name())
+            .bus("DEFAULT", &cell.bus_name())
+    }
+}
+
+/// Schemas of all databases, and the cells' entries in that of the API.
+fn schema(cells: &[Cell]) -> Schema {
+    let sync = ["nova-manage", "db", "sync", "--local_cell"];
+    let migrate = ["nova-manage", "db", "online_data_migrations"];
+    let mut steps = vec![
+        Step::new("api-db-sync", &["nova-manage", "api_db", "sync"]),
+        Step::new("cell0-db-sync", &sync),
+    ];
+    let mut contract = vec![Step::new("data-migrations", &migrate)];
+    for cell in cells {
+        let connection = format!("OS_{}__CONNECTION", cell.database_name().to_uppercase());
+        let of_cell = |name: &str, command: &[&str]| {
+            Step::new(&format!("{}-{name}", cell.name), command)
+                .taking("OS_DATABASE__CONNECTION", &connection)
+        };
+        steps.push(of_cell("db-sync", &sync));
+        contract.push(of_cell("data-migrations", &migrate));
+    }
+    let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+    steps.push(Step::new("cells", &[&["/etc/nova/cells.py"], names.as_slice()].concat()).with_credentials());
+    Schema {
+        settings: SETUP.to_owned(),
+        steps,
+        contract,
+        ..Schema::default()
+    }
+}
+
+fn processes(nova: &Nova, cells: &[Cell]) -> Vec<Process> {
+    let spec = &nova.spec;
+    let conductor = |name: &str| {
+        let runs = Runs::worker(&["nova-conductor"], Worker::Connected(5672));
+        Process::new(name, runs, service::CONDUCTOR_READY).with_lasting_names(spec.conductor.replicas)
+    };
+    let mut processes: Vec<Process> = cells
+        .iter()
+        .map(|cell| conductor(&format!("conductor-{}", cell.name)).with_settings(&cell.name))
+        .collect();
+    // Where a cell shares the bus of the API, its conductors serve both.
+    if cells.iter().all(|cell| cell.own_bus().is_some()) {
+        processes.push(conductor("conductor"));
+    }
+    let conductors: Vec<String> = processes.iter().map(|process| process.name.clone()).collect();
+    let conductors: Vec<&str> = conductors.iter().map(String::as_str).collect();
+    let scheduler = Runs::worker(&["nova-scheduler"], Worker::Connected(5672));
+    let api = Runs::wsgi("nova.wsgi.osapi_compute:application", port::NOVA, "/");
+    let metadata = Runs::wsgi("nova.wsgi.metadata:application", port::NOVA_METADATA, "/");
+    processes.extend([
+        Process::new("scheduler", scheduler, service::SCHEDULER_READY)
+            .with_lasting_names(spec.scheduler.replicas)
+            .after(&conductors),
+        Process::new("api", api, service::API_READY)
+            .replicas(spec.api.replicas)
+            .after(&conductors),
+        Process::new("metadata", metadata, service::API_READY)
+            .replicas(spec.api.replicas)
+            .after(&conductors),
+    ]);
+    processes
+}

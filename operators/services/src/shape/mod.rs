@@ -1,0 +1,209 @@
+//! The shape of a service: a value that is computed from its spec, and from nothing else.
+//!
+//! It says what the service consists of (processes, steps, databases, buses, keys, volumes, recurring
+//! jobs) and what each of these is told and may know. One reconciler turns any shape into objects.
+
+mod process;
+mod settings;
+mod step;
+mod volume;
+
+pub use process::{Port, Process, Rights, Runs, Update, Variable, Worker, Workload};
+pub use settings::{Fact, Login, SecretOption, Settings};
+pub use step::{KeySet, Recurring, Schema, Step, Task};
+pub use volume::{Sharing, Volume, VolumeSource};
+
+use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging, ObjectRef, ServiceCommon, ServiceStatus};
+use c5c3_kit::Part;
+use c5c3_kit::controller::Object;
+use k8s_openapi::NamespaceResourceScope;
+use kube::Resource;
+use serde::Serialize;
+
+use crate::error::Error;
+use crate::names::Names;
+
+/// The user of every OpenStack image.
+pub const OPENSTACK_UID: i64 = 42424;
+
+/// A kind that the one reconciler serves.
+pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize {
+    /// Name of the image, of the option catalogue and of the configuration directory.
+    const SERVICE: &'static str;
+    /// Conditions beside Ready, in order of importance.
+    const PARTS: &'static [Part];
+    /// It talks over a message bus: virtual hosts, users and permissions are looked after.
+    const MESSAGING: bool = false;
+    /// It may keep data in Ceph: CephClients are watched.
+    const CEPH: bool = false;
+    /// It runs on nodes: DaemonSets are looked after.
+    const ON_NODES: bool = false;
+    /// It may run on a schedule: CronJobs are looked after.
+    const RECURRING: bool = false;
+    /// It builds on a network of OVN: OVNClusters are watched.
+    const OVN: bool = false;
+
+    /// What the schema accepts and nobody can do: an error that names it and the way out.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Pure. What the service consists of.
+    fn shape(&self) -> Service;
+}
+
+/// One service, as its spec wants it.
+#[derive(Debug, Clone)]
+pub struct Service {
+    pub names: Names,
+    /// What all services take; one whose spec has less makes it up.
+    pub common: ServiceCommon,
+    /// None where the status has not what services with processes tell.
+    pub status: Option<ServiceStatus>,
+    /// What follows host and port in the catalogue.
+    pub endpoint_path: &'static str,
+    pub format: Format,
+    /// How the programs find their configuration.
+    pub environment: Vec<(String, String)>,
+    /// What groups of processes are told; the first is that of most.
+    pub settings: Vec<Settings>,
+    pub databases: Vec<NamedDatabase>,
+    pub buses: Vec<NamedBus>,
+    pub cache: Option<Cache>,
+    pub keystone: Option<KeystoneAuth>,
+    /// The OVNCluster whose databases are used.
+    pub ovn: Option<ObjectRef>,
+    pub schema: Schema,
+    pub processes: Vec<Process>,
+    pub recurring: Vec<Recurring>,
+    pub key_sets: Vec<KeySet>,
+    /// Parts of the service that the status tells of one by one.
+    pub groups: Option<Groups>,
+    /// Groups of options whose names the user chose.
+    pub free_groups: Vec<String>,
+    /// Conditions that this configuration does not need: part and message.
+    pub not_required: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// INI as oslo.config reads it, with the options that all OpenStack services share.
+    Oslo,
+    /// YAML: group → option → value. The options are the service's own.
+    Yaml,
+}
+
+/// A database with the name by which settings refer to it.
+#[derive(Debug, Clone)]
+pub struct NamedDatabase {
+    pub name: String,
+    pub database: Database,
+}
+
+/// A message bus with the name by which settings refer to it; its virtual host bears that name too.
+#[derive(Debug, Clone)]
+pub struct NamedBus {
+    pub name: String,
+    pub bus: Messaging,
+}
+
+/// Parts of a service that the status tells of one by one: cells, backends.
+#[derive(Debug, Clone)]
+pub struct Groups {
+    /// The field of the status.
+    pub field: &'static str,
+    /// The field of each that tells how many of its counted process are up.
+    pub count: Option<&'static str>,
+    pub all: Vec<Group>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Group {
+    pub name: String,
+    /// Processes that it needs.
+    pub processes: Vec<String>,
+    /// The one that is counted.
+    pub counted: Option<String>,
+}
+
+impl Service {
+    /// A service of which nothing is known but who it is.
+    pub fn new<S: Subject>(subject: &S, common: ServiceCommon) -> Self {
+        Service {
+            names: Names::of(subject),
+            common,
+            status: None,
+            endpoint_path: "",
+            format: Format::Oslo,
+            environment: Vec::new(),
+            settings: Vec::new(),
+            databases: Vec::new(),
+            buses: Vec::new(),
+            cache: None,
+            keystone: None,
+            ovn: None,
+            schema: Schema::default(),
+            processes: Vec::new(),
+            recurring: Vec::new(),
+            key_sets: Vec::new(),
+            groups: None,
+            free_groups: Vec::new(),
+            not_required: Vec::new(),
+        }
+    }
+
+    pub fn image(&self) -> String {
+        self.common.image.reference()
+    }
+
+    /// The version of the image, as far as it tells one.
+    pub fn version(&self) -> Option<String> {
+        let image = &self.common.image;
+        image.tag.clone().or_else(|| image.digest.clone())
+    }
+
+    /// The API: the first process with a port. It bears the name of the service.
+    pub fn api(&self) -> Option<&Process> {
+        self.processes.iter().find(|process| process.port().is_some())
+    }
+
+    pub fn is_api(&self, process: &Process) -> bool {
+        self.api().is_some_and(|api| api.name == process.name)
+    }
+
+    pub fn database(&self, name: &str) -> Option<&Database> {
+        let mut named = self.databases.iter();
+        Some(&named.find(|named| named.name == name)?.database)
+    }
+
+    pub fn bus(&self, name: &str) -> Option<&Messaging> {
+        let mut named = self.buses.iter();
+        Some(&named.find(|named| named.name == name)?.bus)
+    }
+
+    /// Volumes of all processes, each once.
+    pub fn volumes(&self) -> Vec<&Volume> {
+        let mut all: Vec<&Volume> = Vec::new();
+        for volume in self.processes.iter().flat_map(|process| &process.volumes) {
+            if all.iter().all(|known| known.name != volume.name) {
+                all.push(volume);
+            }
+        }
+        all
+    }
+
+    /// CephClients whose keyrings are used.
+    pub fn ceph_clients(&self) -> Vec<&ObjectRef> {
+        let client = |volume: &'_ Volume| match &volume.source {
+            VolumeSource::Secret { ceph_client, .. } => ceph_client.is_some(),
+            _ => false,
+        };
+        let volumes = self.volumes().into_iter().filter(|volume| client(volume));
+        volumes
+            .filter_map(|volume| match &volume.source {
+                VolumeSource::Secret { ceph_client, .. } => ceph_client.as_ref(),
+                _ => None,
+            })
+            .collect()
+    }
+}

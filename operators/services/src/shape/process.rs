@@ -1,0 +1,191 @@
+//! Programs that run for ever.
+
+use std::collections::BTreeMap;
+
+use super::Volume;
+
+/// A program that runs for ever.
+#[derive(Debug, Clone)]
+pub struct Process {
+    pub name: String,
+    /// Name of the [`Settings`](super::Settings) that it reads.
+    pub settings: String,
+    /// The image, where it is not that of the service.
+    pub image: Option<String>,
+    pub runs: Runs,
+    pub workload: Workload,
+    /// Processes whose new version must be up before this one is changed.
+    pub after: Vec<String>,
+    /// Seconds in which it ends what it is at.
+    pub grace: u32,
+    /// The condition that tells whether enough of it runs.
+    pub part: &'static str,
+    pub environment: Vec<(String, Variable)>,
+    pub volumes: Vec<Volume>,
+    pub rights: Rights,
+}
+
+#[derive(Debug, Clone)]
+pub enum Runs {
+    /// A WSGI application behind uwsgi. One request holds a thread until its end.
+    Wsgi {
+        module: &'static str,
+        port: Port,
+        processes: u32,
+        threads: u32,
+        extra: Vec<(&'static str, &'static str)>,
+    },
+    /// A program of its own.
+    Program {
+        command: Vec<String>,
+        port: Option<Port>,
+    },
+    /// A program without a port: how it is asked whether it is well.
+    Worker { command: Vec<String>, well: Worker },
+}
+
+/// How a program without a port shows that it is well.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Worker {
+    /// It has a connection to this port of another: its message bus, its database.
+    Connected(u16),
+    /// This command succeeds.
+    Answers(Vec<String>),
+}
+
+/// Where a process listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Port {
+    pub number: u16,
+    /// Asked whether the process is well; without one it is well when it listens.
+    pub path: Option<&'static str>,
+}
+
+/// What runs the pods of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workload {
+    Deployment {
+        replicas: i32,
+        update: Update,
+    },
+    /// Pods with lasting names, for programs that register under theirs.
+    StatefulSet {
+        replicas: i32,
+    },
+    /// One on each node with these labels.
+    DaemonSet {
+        nodes: BTreeMap<String, String>,
+    },
+}
+
+/// How pods of a new version take over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    /// A new pod is up before an old one goes.
+    Surge,
+    /// An old pod goes before its successor comes.
+    OneAtATime,
+    /// All old pods go first: two versions must not run beside each other.
+    Recreate,
+}
+
+/// A variable's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Variable {
+    Text(String),
+    /// A field of the pod, as the downward API names it.
+    Field(&'static str),
+}
+
+/// What a process may do on its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Rights {
+    /// Not root, no capabilities, a network of its own.
+    #[default]
+    None,
+    /// Root in the network of its node, with these capabilities alone.
+    Host { capabilities: Vec<&'static str> },
+    /// Root of its node.
+    Privileged { host_pid: bool },
+}
+
+impl Process {
+    /// One replica of a program that starts beside the others.
+    pub fn new(name: &str, runs: Runs, part: &'static str) -> Self {
+        Process {
+            name: name.to_owned(),
+            settings: String::new(),
+            image: None,
+            runs,
+            workload: Workload::Deployment {
+                replicas: 1,
+                update: Update::Surge,
+            },
+            after: Vec::new(),
+            grace: 60,
+            part,
+            environment: Vec::new(),
+            volumes: Vec::new(),
+            rights: Rights::None,
+        }
+    }
+
+    pub fn replicas(self, replicas: i32) -> Self {
+        let update = Update::Surge;
+        let workload = Workload::Deployment { replicas, update };
+        Process { workload, ..self }
+    }
+
+    /// Its pods keep their names: each restart would leave a dead entry in the service's list otherwise.
+    pub fn with_lasting_names(self, replicas: i32) -> Self {
+        let workload = Workload::StatefulSet { replicas };
+        Process { workload, ..self }
+    }
+
+    pub fn after(self, before: &[&str]) -> Self {
+        let after = before.iter().map(ToString::to_string).collect();
+        Process { after, ..self }
+    }
+
+    pub fn with_settings(self, name: &str) -> Self {
+        let settings = name.to_owned();
+        Process { settings, ..self }
+    }
+
+    pub fn port(&self) -> Option<Port> {
+        match &self.runs {
+            Runs::Wsgi { port, .. } => Some(*port),
+            Runs::Program { port, .. } => *port,
+            Runs::Worker { .. } => None,
+        }
+    }
+
+    /// How many there should be; none where the nodes decide.
+    pub fn wanted(&self) -> Option<i32> {
+        match &self.workload {
+            Workload::Deployment { replicas, .. } | Workload::StatefulSet { replicas } => Some(*replicas),
+            Workload::DaemonSet { .. } => None,
+        }
+    }
+}
+
+impl Runs {
+    pub fn worker(command: &[&str], well: Worker) -> Self {
+        let command = command.iter().map(ToString::to_string).collect();
+        Runs::Worker { command, well }
+    }
+
+    /// An application with two processes of one thread each.
+    pub fn wsgi(module: &'static str, number: u16, path: &'static str) -> Self {
+        Runs::Wsgi {
+            module,
+            port: Port {
+                number,
+                path: Some(path),
+            },
+            processes: 2,
+            threads: 1,
+            extra: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What is mounted into a process beside its settings.
+
+use c5c3_api::common::ObjectRef;
+
+#[derive(Debug, Clone)]
+pub struct Volume {
+    pub name: String,
+    pub path: String,
+    /// The condition that tells whether it is there; none for what every node and every pod has.
+    pub part: Option<&'static str>,
+    pub source: VolumeSource,
+}
+
+#[derive(Debug, Clone)]
+pub enum VolumeSource {
+    /// A claim that outlives the service, as its data should.
+    Claim {
+        size: String,
+        class: Option<String>,
+        sharing: Sharing,
+    },
+    /// A Secret: each key with the file that it becomes.
+    Secret {
+        name: String,
+        files: Vec<(&'static str, String)>,
+        /// The CephClient whose keyring it holds.
+        ceph_client: Option<ObjectRef>,
+    },
+    /// A directory that goes with the pod.
+    Scratch,
+    /// A directory of the node.
+    Host {
+        path: &'static str,
+        /// What is mounted in it on one side shows on the other.
+        shared: bool,
+    },
+}
+
+/// Whether several pods use a claim at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    None,
+    /// Not yet: one that is there already may stay as it is.
+    Later,
+    Now,
+}
+
+impl Volume {
+    pub fn scratch(name: &str, path: &str) -> Self {
+        Volume {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            part: None,
+            source: VolumeSource::Scratch,
+        }
+    }
+
+    /// A directory of the node, at the same path in the pod.
+    pub fn host(path: &'static str) -> Self {
+        Volume::host_at(path, path)
+    }
+
+    pub fn host_at(host: &'static str, path: &str) -> Self {
+        Volume {
+            name: host.trim_start_matches('/').replace(['/', '.'], "-"),
+            path: path.to_owned(),
+            part: None,
+            source: VolumeSource::Host {
+                path: host,
+                shared: false,
+            },
+        }
+    }
+
+    pub fn shared_host(path: &'static str) -> Self {
+        Volume {
+            source: VolumeSource::Host { path, shared: true },
+            ..Volume::host(path)
+        }
+    }
+}
