@@ -65,6 +65,7 @@ pub struct DebianInputs {
 pub struct PythonInputs {
     pub environment: String,
     pub create: bool,
+    pub system_modules: bool,
     pub uv: String,
     pub requirements: Vec<String>,
     pub build_constraints: Vec<String>,
@@ -279,7 +280,7 @@ impl Request<'_> {
             }
             None => (None, Vec::new()),
         };
-        let suite = &self.release.release.debian;
+        let suite = self.suite(recipe)?;
         let inputs = Inputs {
             format: FORMAT,
             parent,
@@ -290,7 +291,7 @@ impl Request<'_> {
                 .as_ref()
                 .map(|b| (b.variant.value.clone(), suite.clone())),
             users: recipe.users.iter().map(|user| user.value.clone()).collect(),
-            debian: self.debian(recipe),
+            debian: self.debian(recipe, &suite),
             python,
             files: self.files(recipe)?,
             remove: recipe.remove.iter().map(|path| path.value.clone()).collect(),
@@ -299,7 +300,16 @@ impl Request<'_> {
         Ok((inputs, patches))
     }
 
-    fn debian(&self, recipe: &Recipe) -> Option<DebianInputs> {
+    /// The suite that a recipe's packages come from: its first layer's, else the release's.
+    fn suite(&self, recipe: &Recipe) -> Result<String> {
+        let chain = self.recipes.chain(&recipe.name)?;
+        let own = chain
+            .iter()
+            .find_map(|below| below.bootstrap.as_ref()?.suite.as_ref());
+        Ok(own.map_or_else(|| self.release.release.debian.clone(), |suite| suite.value.clone()))
+    }
+
+    fn debian(&self, recipe: &Recipe, suite: &str) -> Option<DebianInputs> {
         let mut packages: Vec<String> = recipe
             .debian
             .iter()
@@ -320,7 +330,7 @@ impl Request<'_> {
         }
         let main = recipe.debian.as_ref().and_then(|debian| debian.main.as_ref());
         Some(DebianInputs {
-            suite: self.release.release.debian.clone(),
+            suite: suite.to_owned(),
             packages,
             backports: recipe.debian.as_ref().is_some_and(|debian| debian.backports),
             main: main.and_then(|main| Some((main.value.clone(), self.version(recipe)?.to_owned()))),
@@ -359,6 +369,7 @@ impl Request<'_> {
                 .unwrap_or_default()
                 .to_owned(),
             create: environment(recipe).is_some(),
+            system_modules: recipe.python.as_ref().is_some_and(|python| python.system_modules),
             uv: self.release.release.uv.version.clone(),
             requirements: self.release.pins.lines(&names),
             build_constraints: self.release.build_constraints.clone(),

@@ -42,6 +42,9 @@ pub struct Recipe {
 #[serde(deny_unknown_fields)]
 pub struct Bootstrap {
     pub variant: Spanned<String>,
+    /// The Debian suite of this layer and of all that lie on it; that of the release when not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,6 +81,9 @@ pub struct Python {
     /// The name of the service on the package index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
+    /// Let the environment see Debian's Python modules: those that have no wheel. The environment's own win.
+    #[serde(default, rename = "system-modules")]
+    pub system_modules: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -118,6 +124,9 @@ pub struct Image {
     pub workdir: Option<String>,
     /// The command that tells the program's version: what `c5c3 image check` runs.
     pub version: Spanned<Vec<String>>,
+    /// Python modules that must be there with all that they import; `c5c3 image check` tries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<Spanned<String>>,
 }
 
 /// File permissions, written in octal between quotes.
@@ -191,6 +200,14 @@ impl Recipe {
             );
             return bad(bootstrap.variant.referenced.line(), message);
         }
+        if let Some(suite) = self.bootstrap.as_ref().and_then(|bootstrap| bootstrap.suite.as_ref())
+            && !is_name(&suite.value)
+        {
+            return bad(
+                suite.referenced.line(),
+                format!("`{}` is no Debian suite", suite.value),
+            );
+        }
         for user in &self.users {
             let line = user.referenced.line();
             if !is_name(&user.value.name) {
@@ -242,6 +259,12 @@ impl Recipe {
                 "the version command is empty".into(),
             );
         }
+        for module in self.image.iter().flat_map(|image| &image.modules) {
+            if !is_module(&module.value) {
+                let message = format!("`{}` is no Python module", module.value);
+                return bad(module.referenced.line(), message);
+            }
+        }
         Ok(())
     }
 }
@@ -264,6 +287,13 @@ fn is_name(name: &str) -> bool {
         && name
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+fn is_module(name: &str) -> bool {
+    name.split('.').all(|part| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
 }
 
 /// Also keeps anything out of a shell command that has a meaning there.
@@ -326,6 +356,16 @@ mod tests {
                 "not among",
             ),
             ("description: [x\n", 1, ""),
+            (
+                "description: x\nbootstrap:\n  variant: apt\n  suite: a/b\n",
+                4,
+                "no Debian suite",
+            ),
+            (
+                "description: x\nimage:\n  user: a\n  version: [v]\n  modules: [\"a;b\"]\n",
+                5,
+                "no Python module",
+            ),
             (
                 "description: x\nimage:\n  user: a\n  version: []\n",
                 4,

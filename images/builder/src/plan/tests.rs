@@ -116,6 +116,24 @@ fn a_change_rebuilds_what_depends_on_it_and_nothing_else() {
 }
 
 #[test]
+fn a_first_layer_may_name_another_suite_for_all_above_it() {
+    let suite = |plan: &Plan, recipe: &str| {
+        let layer = plan.layers.iter().find(|layer| layer.recipe == recipe).unwrap();
+        layer.inputs.debian.as_ref().map(|debian| debian.suite.clone())
+    };
+    assert_eq!(suite(&plan(&[]), "db").as_deref(), Some("bookworm"));
+    let other = plan(&[(
+        "recipes/base.yaml",
+        "description: d\nbootstrap: {variant: minbase, suite: sid}\n",
+    )]);
+    assert_eq!(suite(&other, "db").as_deref(), Some("sid"));
+    assert_eq!(
+        other.layers[0].inputs.bootstrap,
+        Some(("minbase".to_owned(), "sid".to_owned()))
+    );
+}
+
+#[test]
 fn a_patched_image_has_a_tag_with_the_count() {
     let plan = plan(&[
         ("patches/six/R/0001-a.patch", DIFF),
