@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::release::ReleaseData;
 use crate::steps::{Variables, debian, python, tree};
 use crate::store::{Record, Store, Work};
-use crate::{image, tarball, unpack, uv};
+use crate::{disk, image, tarball, unpack, uv};
 
 /// A layer needs about this much while it is made.
 const ROOM: u64 = 1 << 30;
@@ -251,7 +251,7 @@ impl Builder<'_> {
             }
             tree::add_users(&inside.root, &inputs.users, epoch(&inputs.date)? / 86400)?;
             let installs = inputs.bootstrap.is_none() && debian.is_some();
-            if installs || inputs.python.is_some() {
+            if installs || inputs.python.is_some() || inputs.disk.is_some() {
                 inside.furnish()?;
             }
             if let (true, Some(debian)) = (installs, &debian) {
@@ -271,7 +271,11 @@ impl Builder<'_> {
             }
             tree::remove(&inside.root, &inputs.remove)?;
             tree::add_files(&inside.root, &inputs.files)?;
-            tree::add_directories(&inside.root, &inputs.directories)
+            tree::add_directories(&inside.root, &inputs.directories)?;
+            match &inputs.disk {
+                Some(command) => disk::make(inside, command, &variables),
+                None => Ok(()),
+            }
         })
     }
 
@@ -327,7 +331,11 @@ impl Builder<'_> {
         let begin = Instant::now();
         let blob = half.work.path.join("blob");
         let mtime = u64::try_from(epoch(&layer.inputs.date)?).unwrap_or(0);
-        let written = tarball::write(&half.tree, mtime, &blob)?;
+        let written = if layer.inputs.disk.is_some() {
+            disk::write(&half.tree, &blob)?
+        } else {
+            tarball::write(&half.tree, mtime, &blob)?
+        };
         let record = Record {
             diff_id: written.diff_id,
             digest: written.digest,

@@ -45,6 +45,7 @@ pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -
         store: store.root(),
     };
     let settings = recipe.image.as_ref();
+    let user = image.user.unwrap_or_default();
     let command = settings.map(words).unwrap_or_default();
     let env: Vec<String> = settings
         .iter()
@@ -59,7 +60,7 @@ pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -
         }
         let bundle = work.path.join("bundle");
         fs::create_dir_all(&bundle).context("creating", &bundle)?;
-        let config = specification(&inside.root.display().to_string(), image.user, &env, &command);
+        let config = specification(&inside.root.display().to_string(), user, &env, &command);
         let path = bundle.join("config.json");
         fs::write(&path, config.to_string()).context("writing", &path)?;
         let state = work.path.join("runc").display().to_string();
@@ -76,7 +77,7 @@ pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -
     let line = text.lines().find(|line| line.contains(&image.version));
     Ok(Checked {
         image: image.references.first().cloned().unwrap_or_default(),
-        user: format!("{}:{}", image.user.0, image.user.1),
+        user: format!("{}:{}", user.0, user.1),
         command: settings
             .map(|image| image.version.value.join(" "))
             .unwrap_or_default(),

@@ -50,6 +50,7 @@ enum Sub {
     Build(BuildArgs),
     Check(CheckArgs),
     Diff(DiffArgs),
+    Disk(DiskArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Inspect(InspectArgs),
@@ -126,6 +127,22 @@ struct DiffArgs {
     to: String,
     #[command(flatten)]
     output: Output,
+}
+
+/// Print where the disk of a virtual machine is, or write it to a file
+#[derive(Debug, Args)]
+#[command(after_help = "The disk is raw and must not be changed in place.
+
+Examples:
+  openstack image create guest --disk-format raw --file $(c5c3 image disk guest)
+  c5c3 image disk guest --file guest.raw")]
+struct DiskArgs {
+    /// A name, name:tag or full reference
+    #[arg(default_value = "guest")]
+    name: String,
+    /// The file to write
+    #[arg(long)]
+    file: Option<PathBuf>,
 }
 
 /// Write images to a file, as an OCI archive
@@ -241,6 +258,7 @@ impl ImageCommand {
             Sub::Build(args) => actions::build(common, &args),
             Sub::Check(args) => actions::check(common, &args),
             Sub::Diff(args) => actions::diff(common, &args),
+            Sub::Disk(args) => actions::disk(common, &args),
             Sub::Export(args) => actions::export(common, &args),
             Sub::Import(args) => actions::import(common, &args),
             Sub::Inspect(args) => actions::inspect(common, &args),

@@ -10,10 +10,11 @@ use crate::chamber::missing;
 use crate::error::{Context, Error, Result};
 use crate::store::{Descriptor, Index, Manifest, Store};
 
-/// The images that were named, or all.
+/// The images that were named, or all; what is no image must be named.
 pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
     if names.is_empty() {
-        return Ok(store.index()?.manifests);
+        let all = store.index()?.manifests;
+        return Ok(all.into_iter().filter(|image| image.artifact_type.is_none()).collect());
     }
     names.iter().map(|name| store.find(name)).collect()
 }

@@ -7,6 +7,7 @@ mod chamber;
 mod check;
 mod command;
 mod data;
+mod disk;
 mod error;
 mod failure;
 mod graph;

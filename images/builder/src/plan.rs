@@ -48,6 +48,9 @@ pub struct Inputs {
     pub files: Vec<FileInput>,
     pub remove: Vec<String>,
     pub directories: Vec<DirectoryInput>,
+    /// The command that makes a disk, which then is all of the layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -105,7 +108,8 @@ pub struct Image {
     pub references: Vec<String>,
     /// Indexes of its layers, lowest first.
     pub layers: Vec<usize>,
-    pub user: (u32, u32),
+    /// Of a container; a disk has none.
+    pub user: Option<(u32, u32)>,
     pub patches: usize,
 }
 
@@ -133,7 +137,7 @@ impl Plan {
         };
         for recipe in request.chosen()? {
             let layers = plan.add_chain(request, recipe)?;
-            if recipe.image.is_some() {
+            if recipe.is_product() {
                 let image = request.image(recipe, layers, &plan.layers)?;
                 plan.images.push(image);
             }
@@ -205,6 +209,12 @@ impl Request<'_> {
             .map(String::as_str)
     }
 
+    /// A disk is made on machines of its own kind only.
+    fn fits(&self, recipe: &Recipe) -> bool {
+        let disk = recipe.disk.as_ref();
+        disk.is_none_or(|disk| disk.architecture == self.architecture)
+    }
+
     /// The first file that a recipe asks for and nobody gave.
     fn ungiven<'r>(&self, recipe: &'r Recipe) -> Option<&'r str> {
         let asked = recipe.files.iter().filter_map(|file| file.value.input.as_deref());
@@ -215,7 +225,7 @@ impl Request<'_> {
     pub fn passed_over(&self) -> Vec<(&str, &str)> {
         let images = self
             .recipes
-            .images()
+            .products()
             .filter(|recipe| self.version(recipe).is_some());
         images
             .filter_map(|recipe| Some((recipe.name.as_str(), self.ungiven(recipe)?)))
@@ -224,8 +234,10 @@ impl Request<'_> {
 
     fn chosen(&self) -> Result<Vec<&Recipe>> {
         if self.names.is_empty() {
-            let ready = |recipe: &&Recipe| self.version(recipe).is_some() && self.ungiven(recipe).is_none();
-            return Ok(self.recipes.images().filter(ready).collect());
+            let ready = |recipe: &&Recipe| {
+                self.version(recipe).is_some() && self.ungiven(recipe).is_none() && self.fits(recipe)
+            };
+            return Ok(self.recipes.products().filter(ready).collect());
         }
         let unique: BTreeSet<&String> = self.names.iter().collect();
         self.names
@@ -233,7 +245,13 @@ impl Request<'_> {
             .filter(|name| unique.contains(name))
             .map(|name| {
                 let recipe = self.recipes.get(name)?;
-                if recipe.image.is_some() && self.version(recipe).is_none() {
+                if !self.fits(recipe) {
+                    return Err(Error::Request(format!(
+                        "the disk `{name}` cannot be made on {}",
+                        self.architecture
+                    )));
+                }
+                if recipe.is_product() && self.version(recipe).is_none() {
                     return Err(Error::Request(format!(
                         "release {0} has no version of `{name}`: add it to releases/{0}/source-refs.yaml",
                         self.release.release.name
@@ -260,8 +278,10 @@ impl Request<'_> {
         if patches > 0 {
             references.push(format!("{name}:{version}-p{patches}"));
         }
-        let user =
-            user.ok_or_else(|| Error::Request(format!("recipe {}: its user is unknown", recipe.name)))?;
+        if user.is_none() && recipe.image.is_some() {
+            let message = format!("recipe {}: its user is unknown", recipe.name);
+            return Err(Error::Request(message));
+        }
         Ok(Image {
             recipe: recipe.name.clone(),
             version,
@@ -296,6 +316,7 @@ impl Request<'_> {
             files: self.files(recipe)?,
             remove: recipe.remove.iter().map(|path| path.value.clone()).collect(),
             directories: self.directories(recipe),
+            disk: recipe.disk.as_ref().map(|disk| disk.command.value.clone()),
         };
         Ok((inputs, patches))
     }

@@ -202,6 +202,7 @@ mod tests {
         let manifest = Manifest {
             schema_version: 2,
             media_type: MANIFEST.into(),
+            artifact_type: None,
             config,
             layers: descriptors,
         };

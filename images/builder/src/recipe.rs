@@ -33,9 +33,12 @@ pub struct Recipe {
     pub remove: Vec<Spanned<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<Spanned<Directory>>,
-    /// How the image starts; a recipe without it is a layer for others only.
+    /// How the image starts; a recipe without it and without a disk is a layer for others only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
+    /// Makes the disk of a virtual machine instead of an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -95,6 +98,9 @@ pub struct File {
     /// A file that the caller of the build gives (`--input name=path`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
+    /// A file below `files/`, beside the recipes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     pub mode: Mode,
@@ -127,6 +133,16 @@ pub struct Image {
     /// Python modules that must be there with all that they import; `c5c3 image check` tries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<Spanned<String>>,
+}
+
+/// A disk for virtual machines: made by a program of the layer, which is thrown away afterwards.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Writes the disk to the file that `DISK` names.
+    pub command: Spanned<Vec<String>>,
+    /// The architecture that it is for, as Rust names it; others pass it over.
+    pub architecture: String,
 }
 
 /// File permissions, written in octal between quotes.
@@ -163,6 +179,11 @@ impl Recipe {
         recipe.name = name.to_owned();
         recipe.check(file)?;
         Ok(recipe)
+    }
+
+    /// Ends in something that is used by itself.
+    pub fn is_product(&self) -> bool {
+        self.image.is_some() || self.disk.is_some()
     }
 
     fn check(&self, file: &str) -> Result<()> {
@@ -246,9 +267,9 @@ impl Recipe {
         for entry in &self.files {
             let line = entry.referenced.line();
             absolute(file, line, &entry.value.path)?;
-            let sources = [&entry.value.content, &entry.value.input];
+            let sources = [&entry.value.content, &entry.value.input, &entry.value.from];
             if sources.iter().filter(|source| source.is_some()).count() != 1 {
-                return bad(line, "a file has exactly one of `content` and `input`".into());
+                return bad(line, "a file has exactly one of `content`, `input` and `from`".into());
             }
         }
         if let Some(image) = &self.image
@@ -258,6 +279,15 @@ impl Recipe {
                 image.version.referenced.line(),
                 "the version command is empty".into(),
             );
+        }
+        if let Some(disk) = &self.disk {
+            let line = disk.command.referenced.line();
+            if disk.command.value.is_empty() {
+                return bad(line, "the command that makes the disk is empty".into());
+            }
+            if self.image.is_some() {
+                return bad(line, "a recipe has `image` or `disk`, not both".into());
+            }
         }
         for module in self.image.iter().flat_map(|image| &image.modules) {
             if !is_module(&module.value) {
@@ -356,6 +386,16 @@ mod tests {
                 "not among",
             ),
             ("description: [x\n", 1, ""),
+            (
+                "description: x\nbase: a\ndisk:\n  architecture: x86_64\n  command: []\n",
+                5,
+                "makes the disk is empty",
+            ),
+            (
+                "description: x\nbase: a\ndisk:\n  architecture: x86_64\n  command: [a]\nimage: {user: a, version: [v]}\n",
+                5,
+                "not both",
+            ),
             (
                 "description: x\nbootstrap:\n  variant: apt\n  suite: a/b\n",
                 4,

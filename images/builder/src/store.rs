@@ -16,6 +16,8 @@ use crate::unpack::{remove_tree, unpack};
 pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
+/// The configuration of what is no image.
+pub const EMPTY: &str = "application/vnd.oci.empty.v1+json";
 /// The name under which containerd knows an image.
 pub const NAME: &str = "io.containerd.image.name";
 pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
@@ -49,6 +51,9 @@ pub struct Descriptor {
     pub media_type: String,
     pub digest: String,
     pub size: u64,
+    /// What it is when it is no image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_type: Option<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
 }
@@ -71,6 +76,8 @@ pub struct Index {
 pub struct Manifest {
     pub schema_version: u32,
     pub media_type: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_type: Option<String>,
     pub config: Descriptor,
     pub layers: Vec<Descriptor>,
 }
@@ -220,6 +227,7 @@ impl Store {
             media_type: media_type.to_owned(),
             digest: format!("sha256:{digest}"),
             size: content.len() as u64,
+            artifact_type: None,
             annotations: BTreeMap::new(),
         })
     }

@@ -84,7 +84,7 @@ fn layers_are_shared_and_installed_once() {
     let image = plan.images.iter().find(|image| image.recipe == "svc").unwrap();
     assert_eq!(
         (image.references.as_slice(), image.user),
-        (&["ghcr.io/c5c3/svc:1.0".to_owned()][..], (4000, 4000))
+        (&["ghcr.io/c5c3/svc:1.0".to_owned()][..], Some((4000, 4000)))
     );
 }
 
