@@ -99,7 +99,11 @@ fn words(image: &crate::recipe::Image) -> Vec<String> {
         return version.clone();
     }
     let modules: Vec<&str> = image.modules.iter().map(|module| module.value.as_str()).collect();
-    let script = format!("python -c '{}' {} && exec \"$@\"", include_str!("check.py"), modules.join(" "));
+    let script = format!(
+        "python -c '{}' {} && exec \"$@\"",
+        include_str!("check.py"),
+        modules.join(" ")
+    );
     let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
     shell.into_iter().chain(version.iter().cloned()).collect()
 }

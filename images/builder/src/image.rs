@@ -114,8 +114,7 @@ fn config(release: &Release, recipe: &Recipe, image: &plan::Image, layers: &[&Re
     if let (Some(main), Some(version)) = (main, version) {
         labels.insert("c5c3.io/debian-package", format!("{}={version}", main.value));
     }
-    let mut container =
-        json!({ "User": format!("{}:{}", user.0, user.1), "Env": env, "Labels": labels });
+    let mut container = json!({ "User": format!("{}:{}", user.0, user.1), "Env": env, "Labels": labels });
     if let Some(settings) = settings {
         for (name, words) in [("Entrypoint", &settings.entrypoint), ("Cmd", &settings.command)] {
             if !words.is_empty() {

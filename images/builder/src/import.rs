@@ -14,7 +14,10 @@ use crate::store::{Descriptor, Index, Manifest, Store};
 pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
     if names.is_empty() {
         let all = store.index()?.manifests;
-        return Ok(all.into_iter().filter(|image| image.artifact_type.is_none()).collect());
+        return Ok(all
+            .into_iter()
+            .filter(|image| image.artifact_type.is_none())
+            .collect());
     }
     names.iter().map(|name| store.find(name)).collect()
 }

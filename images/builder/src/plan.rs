@@ -327,7 +327,10 @@ impl Request<'_> {
         let own = chain
             .iter()
             .find_map(|below| below.bootstrap.as_ref()?.suite.as_ref());
-        Ok(own.map_or_else(|| self.release.release.debian.clone(), |suite| suite.value.clone()))
+        Ok(own.map_or_else(
+            || self.release.release.debian.clone(),
+            |suite| suite.value.clone(),
+        ))
     }
 
     fn debian(&self, recipe: &Recipe, suite: &str) -> Option<DebianInputs> {

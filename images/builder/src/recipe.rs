@@ -221,7 +221,10 @@ impl Recipe {
             );
             return bad(bootstrap.variant.referenced.line(), message);
         }
-        if let Some(suite) = self.bootstrap.as_ref().and_then(|bootstrap| bootstrap.suite.as_ref())
+        if let Some(suite) = self
+            .bootstrap
+            .as_ref()
+            .and_then(|bootstrap| bootstrap.suite.as_ref())
             && !is_name(&suite.value)
         {
             return bad(
@@ -269,7 +272,10 @@ impl Recipe {
             absolute(file, line, &entry.value.path)?;
             let sources = [&entry.value.content, &entry.value.input, &entry.value.from];
             if sources.iter().filter(|source| source.is_some()).count() != 1 {
-                return bad(line, "a file has exactly one of `content`, `input` and `from`".into());
+                return bad(
+                    line,
+                    "a file has exactly one of `content`, `input` and `from`".into(),
+                );
             }
         }
         if let Some(image) = &self.image

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::workshop::Workshop;
 use super::{
-    BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs, LockArgs,
-    OptionsArgs, Output, PruneArgs,
+    BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs,
+    LockArgs, OptionsArgs, Output, PruneArgs,
 };
 use crate::build::Outcome;
 use crate::error::{Context, Error, Result};
