@@ -58,6 +58,7 @@ enum Sub {
     Lock(LockArgs),
     Options(OptionsArgs),
     Prune(PruneArgs),
+    Sbom(SbomArgs),
 }
 
 #[derive(Debug, Args)]
@@ -251,6 +252,15 @@ struct PruneArgs {
     output: Output,
 }
 
+/// Print the bill of materials of an image, CycloneDX 1.6 as JSON
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  c5c3 image sbom nova:32.2.1 > nova.cdx.json")]
+struct SbomArgs {
+    /// A name, name:tag or full reference
+    image: String,
+}
+
 impl ImageCommand {
     pub fn run(self) -> Result<(), Error> {
         let common = &self.common;
@@ -266,6 +276,7 @@ impl ImageCommand {
             Sub::Lock(args) => actions::lock(common, &args),
             Sub::Options(args) => actions::options(common, &args),
             Sub::Prune(args) => actions::prune(common, &args),
+            Sub::Sbom(args) => actions::sbom(common, &args),
         }
     }
 }

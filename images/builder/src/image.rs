@@ -15,9 +15,6 @@ use crate::store::{CONFIG, Descriptor, EMPTY, LAYER, MANIFEST, Manifest, NAME, R
 pub const RELEASE: &str = "c5c3.io/release";
 
 /// Writes configuration and manifest; one descriptor for each reference.
-///
-/// A bill of materials and signatures become referrers of the manifest: a manifest of their own in the
-/// index whose `subject` is the descriptor that is made here.
 pub fn write(
     store: &Store,
     release: &Release,
@@ -39,6 +36,7 @@ pub fn write(
             artifact_type: Some(ARTIFACT.into()),
             config: store.put(EMPTY, b"{}")?,
             layers: vec![titled(part(RAW, layer), format!("{}.raw", recipe.name))],
+            subject: None,
         },
         _ => Manifest {
             schema_version: 2,
@@ -46,6 +44,7 @@ pub fn write(
             artifact_type: None,
             config: store.put(CONFIG, &bytes(&config(release, recipe, image, layers)))?,
             layers: layers.iter().map(|layer| part(LAYER, layer)).collect(),
+            subject: None,
         },
     };
     let mut descriptor = store.put(

@@ -13,11 +13,9 @@ use crate::store::{Descriptor, Index, Manifest, Store};
 /// The images that were named, or all; what is no image must be named.
 pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
     if names.is_empty() {
-        let all = store.index()?.manifests;
-        return Ok(all
-            .into_iter()
-            .filter(|image| image.artifact_type.is_none())
-            .collect());
+        let index = store.index()?;
+        let images = index.named().filter(|image| image.artifact_type.is_none());
+        return Ok(images.cloned().collect());
     }
     names.iter().map(|name| store.find(name)).collect()
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::workshop::Workshop;
 use super::{
     BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs,
-    LockArgs, OptionsArgs, Output, PruneArgs,
+    LockArgs, OptionsArgs, Output, PruneArgs, SbomArgs,
 };
 use crate::build::Outcome;
 use crate::error::{Context, Error, Result};
@@ -18,7 +18,7 @@ use crate::output::{Show, columns, render};
 use crate::pins::Pins;
 use crate::progress::{Progress, megabytes};
 use crate::store::Store;
-use crate::{check, disk, import, inspect, lock, options, prune};
+use crate::{check, disk, import, inspect, lock, options, prune, sbom};
 
 fn show(value: &impl Show, output: &Output) -> Result<()> {
     say(&render(value, output.output)?);
@@ -225,6 +225,12 @@ pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
         };
         say(&format!("{state:<9} {}\n", image.reference()));
     }
+    Ok(())
+}
+
+pub fn sbom(common: &Common, args: &SbomArgs) -> Result<()> {
+    let bill = sbom::read(&Store::existing(&common.store)?, &args.image)?;
+    say(&format!("{bill:#}\n"));
     Ok(())
 }
 
