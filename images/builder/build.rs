@@ -7,7 +7,7 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let root = Path::new("..").canonicalize()?;
     let mut table = String::from("&[\n");
-    for folder in ["overrides", "patches", "recipes", "releases"] {
+    for folder in ["files", "overrides", "patches", "recipes", "releases"] {
         let path = root.join(folder);
         if path.is_dir() {
             embed(&mut table, &root, &path)?;

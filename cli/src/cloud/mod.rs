@@ -5,6 +5,7 @@ pub mod access;
 pub mod apply;
 pub mod explain;
 pub mod health;
+pub mod images;
 pub mod login;
 pub mod pods;
 pub mod profile;

@@ -81,14 +81,6 @@ impl Bundle {
         Self::parse(&text.map_err(|error| error.to_string())?.join("---\n"))
     }
 
-    /// Images that these clouds need, by release.
-    pub fn images(&self) -> Vec<(String, Vec<String>)> {
-        self.planes
-            .iter()
-            .map(|plane| (plane.spec.open_stack_release.clone(), images(plane)))
-            .collect()
-    }
-
     /// Clouds that are there already: nothing of theirs is applied.
     pub fn of(planes: Vec<ControlPlane>) -> Self {
         Bundle {
@@ -98,7 +90,8 @@ impl Bundle {
     }
 }
 
-fn each(services: &Services) -> [(&'static str, &ServiceToggle); 6] {
+/// Every service with its settings.
+pub fn each(services: &Services) -> [(&'static str, &ServiceToggle); 6] {
     [
         ("keystone", &services.keystone.common),
         ("glance", &services.glance.common),
@@ -107,28 +100,6 @@ fn each(services: &Services) -> [(&'static str, &ServiceToggle); 6] {
         ("neutron", &services.neutron.common),
         ("cinder", &services.cinder.common),
     ]
-}
-
-fn images(plane: &ControlPlane) -> Vec<String> {
-    let infrastructure = &plane.spec.infrastructure;
-    let services = each(&plane.spec.services);
-    // One of somebody else's is not built here.
-    let own = services
-        .iter()
-        .filter(|(_, toggle)| toggle.enabled && toggle.image.is_none())
-        .map(|(name, _)| *name);
-    let messaging = infrastructure.messaging.replicas.is_some()
-        || services[3..].iter().any(|(_, toggle)| toggle.enabled)
-            && infrastructure.messaging.hosts.is_empty();
-    let parts = [
-        ("mariadb", infrastructure.database.host.is_none()),
-        ("memcached", infrastructure.cache.servers.is_empty()),
-        ("rabbitmq", messaging),
-        ("valkey", infrastructure.valkey.replicas.is_some()),
-        ("openstackclient", true),
-    ];
-    let parts = parts.iter().filter(|(_, needed)| *needed).map(|(name, _)| *name);
-    own.chain(parts).map(str::to_owned).collect()
 }
 
 /// The port of a URL on the machine's loopback.
@@ -173,29 +144,10 @@ mod tests {
     use super::*;
 
     const SMALL: &str = include_str!("../../../deploy/profiles/small.yaml");
-    const HA: &str = include_str!("../../../deploy/profiles/ha.yaml");
 
     #[test]
-    fn a_profile_says_its_images_and_ports() {
+    fn a_profile_says_its_ports() {
         let small = Bundle::parse(SMALL).expect("parses");
-        let (release, images) = &small.images()[0];
-        assert_eq!(release, "2025.2");
-        assert_eq!(
-            images,
-            &[
-                "keystone",
-                "glance",
-                "placement",
-                "mariadb",
-                "memcached",
-                "openstackclient"
-            ]
-        );
-        assert!(
-            Bundle::parse(HA).expect("parses").images()[0]
-                .1
-                .contains(&"rabbitmq".to_owned())
-        );
         let exposed = exposures(&small.planes[0]);
         let ports: Vec<_> = exposed
             .iter()

@@ -15,10 +15,11 @@ use crate::host::Host;
 use crate::lanes::{Board, Task, run};
 use crate::plan::{Layer, Plan};
 use crate::progress::Progress;
+use crate::recipe::Recipe;
 use crate::release::ReleaseData;
 use crate::steps::{Variables, debian, python, tree};
-use crate::store::{Record, Store, Work};
-use crate::{image, tarball, unpack, uv};
+use crate::store::{Descriptor, Record, Store, Work};
+use crate::{disk, image, plan, sbom, tarball, unpack, uv};
 
 /// A layer needs about this much while it is made.
 const ROOM: u64 = 1 << 30;
@@ -251,7 +252,7 @@ impl Builder<'_> {
             }
             tree::add_users(&inside.root, &inputs.users, epoch(&inputs.date)? / 86400)?;
             let installs = inputs.bootstrap.is_none() && debian.is_some();
-            if installs || inputs.python.is_some() {
+            if installs || inputs.python.is_some() || inputs.disk.is_some() {
                 inside.furnish()?;
             }
             if let (true, Some(debian)) = (installs, &debian) {
@@ -271,7 +272,11 @@ impl Builder<'_> {
             }
             tree::remove(&inside.root, &inputs.remove)?;
             tree::add_files(&inside.root, &inputs.files)?;
-            tree::add_directories(&inside.root, &inputs.directories)
+            tree::add_directories(&inside.root, &inputs.directories)?;
+            match &inputs.disk {
+                Some(command) => disk::make(inside, command, &variables),
+                None => Ok(()),
+            }
         })
     }
 
@@ -327,7 +332,11 @@ impl Builder<'_> {
         let begin = Instant::now();
         let blob = half.work.path.join("blob");
         let mtime = u64::try_from(epoch(&layer.inputs.date)?).unwrap_or(0);
-        let written = tarball::write(&half.tree, mtime, &blob)?;
+        let written = if layer.inputs.disk.is_some() {
+            disk::write(&half.tree, &blob)?
+        } else {
+            tarball::write(&half.tree, mtime, &blob)?
+        };
         let record = Record {
             diff_id: written.diff_id,
             digest: written.digest,
@@ -361,18 +370,57 @@ impl Builder<'_> {
                 .collect();
             let Some(layers) = layers else { continue };
             let recipe = self.recipes.get(&image.recipe)?;
-            for descriptor in image::write(self.store, &self.release.release, recipe, image, &layers)? {
+            let named = image::write(self.store, &self.release.release, recipe, image, &layers)?;
+            descriptors.extend(self.bill(plan, recipe, image, &layers, &named)?);
+            for descriptor in named {
                 published.push((descriptor.reference().to_owned(), descriptor.digest.clone()));
                 descriptors.push(descriptor);
             }
         }
-        self.store.update_index(|index| {
-            index
-                .manifests
-                .retain(|old| !descriptors.iter().any(|new| new.reference() == old.reference()));
-            index.manifests.extend(descriptors);
-        })?;
+        self.store.update_index(|index| index.enter(descriptors))?;
         Ok((records.into_iter().flatten().collect(), published))
+    }
+}
+
+impl Builder<'_> {
+    /// The bill of materials of an image that was just written.
+    fn bill(
+        &self,
+        plan: &Plan,
+        recipe: &Recipe,
+        image: &plan::Image,
+        layers: &[&Record],
+        named: &[Descriptor],
+    ) -> Result<Option<Descriptor>> {
+        let Some(manifest) = named.first() else {
+            return Ok(None);
+        };
+        let suite = image
+            .layers
+            .iter()
+            .find_map(|index| plan.layers[*index].inputs.debian.as_ref())
+            .map_or("", |debian| debian.suite.as_str());
+        let overridden: Vec<String> = self
+            .release
+            .overrides
+            .iter()
+            .map(|change| change.name.clone())
+            .collect();
+        let subject = sbom::Subject {
+            manifest,
+            name: &image.recipe,
+            version: &image.version,
+            package: recipe
+                .python
+                .as_ref()
+                .and_then(|python| python.package.as_deref()),
+            is_disk: recipe.disk.is_some(),
+            suite,
+            date: &self.release.release.date,
+            layers,
+            overridden: &overridden,
+        };
+        sbom::write(self.store, &subject).map(Some)
     }
 }
 

@@ -45,9 +45,8 @@ pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -
         store: store.root(),
     };
     let settings = recipe.image.as_ref();
-    let command = settings
-        .map(|image| image.version.value.clone())
-        .unwrap_or_default();
+    let user = image.user.unwrap_or_default();
+    let command = settings.map(words).unwrap_or_default();
     let env: Vec<String> = settings
         .iter()
         .flat_map(|i| &i.env)
@@ -61,7 +60,7 @@ pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -
         }
         let bundle = work.path.join("bundle");
         fs::create_dir_all(&bundle).context("creating", &bundle)?;
-        let config = specification(&inside.root.display().to_string(), image.user, &env, &command);
+        let config = specification(&inside.root.display().to_string(), user, &env, &command);
         let path = bundle.join("config.json");
         fs::write(&path, config.to_string()).context("writing", &path)?;
         let state = work.path.join("runc").display().to_string();
@@ -78,8 +77,10 @@ pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -
     let line = text.lines().find(|line| line.contains(&image.version));
     Ok(Checked {
         image: image.references.first().cloned().unwrap_or_default(),
-        user: format!("{}:{}", image.user.0, image.user.1),
-        command: command.join(" "),
+        user: format!("{}:{}", user.0, user.1),
+        command: settings
+            .map(|image| image.version.value.join(" "))
+            .unwrap_or_default(),
         ok: result.is_ok() && line.is_some(),
         answer: match (result, line) {
             (Ok(()), Some(line)) => line.trim().to_owned(),
@@ -88,6 +89,23 @@ pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -
         },
         seconds: begin.elapsed().as_secs_f64(),
     })
+}
+
+/// The version command, and before it the modules. Those that start a service when they are imported
+/// fail for want of a configuration, which is no fault of the image: only code that is not there is.
+fn words(image: &crate::recipe::Image) -> Vec<String> {
+    let version = &image.version.value;
+    if image.modules.is_empty() {
+        return version.clone();
+    }
+    let modules: Vec<&str> = image.modules.iter().map(|module| module.value.as_str()).collect();
+    let script = format!(
+        "python -c '{}' {} && exec \"$@\"",
+        include_str!("check.py"),
+        modules.join(" ")
+    );
+    let shell = ["/bin/sh", "-c", &script, "sh"].map(str::to_owned);
+    shell.into_iter().chain(version.iter().cloned()).collect()
 }
 
 /// The container as runc wants it: what a pod gets under the restricted profile.

@@ -50,6 +50,7 @@ enum Sub {
     Build(BuildArgs),
     Check(CheckArgs),
     Diff(DiffArgs),
+    Disk(DiskArgs),
     Export(ExportArgs),
     Import(ImportArgs),
     Inspect(InspectArgs),
@@ -57,6 +58,7 @@ enum Sub {
     Lock(LockArgs),
     Options(OptionsArgs),
     Prune(PruneArgs),
+    Sbom(SbomArgs),
 }
 
 #[derive(Debug, Args)]
@@ -126,6 +128,22 @@ struct DiffArgs {
     to: String,
     #[command(flatten)]
     output: Output,
+}
+
+/// Print where the disk of a virtual machine is, or write it to a file
+#[derive(Debug, Args)]
+#[command(after_help = "The disk is raw and must not be changed in place.
+
+Examples:
+  openstack image create guest --disk-format raw --file $(c5c3 image disk guest)
+  c5c3 image disk guest --file guest.raw")]
+struct DiskArgs {
+    /// A name, name:tag or full reference
+    #[arg(default_value = "guest")]
+    name: String,
+    /// The file to write
+    #[arg(long)]
+    file: Option<PathBuf>,
 }
 
 /// Write images to a file, as an OCI archive
@@ -234,6 +252,15 @@ struct PruneArgs {
     output: Output,
 }
 
+/// Print the bill of materials of an image, CycloneDX 1.6 as JSON
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  c5c3 image sbom nova:32.2.1 > nova.cdx.json")]
+struct SbomArgs {
+    /// A name, name:tag or full reference
+    image: String,
+}
+
 impl ImageCommand {
     pub fn run(self) -> Result<(), Error> {
         let common = &self.common;
@@ -241,6 +268,7 @@ impl ImageCommand {
             Sub::Build(args) => actions::build(common, &args),
             Sub::Check(args) => actions::check(common, &args),
             Sub::Diff(args) => actions::diff(common, &args),
+            Sub::Disk(args) => actions::disk(common, &args),
             Sub::Export(args) => actions::export(common, &args),
             Sub::Import(args) => actions::import(common, &args),
             Sub::Inspect(args) => actions::inspect(common, &args),
@@ -248,6 +276,7 @@ impl ImageCommand {
             Sub::Lock(args) => actions::lock(common, &args),
             Sub::Options(args) => actions::options(common, &args),
             Sub::Prune(args) => actions::prune(common, &args),
+            Sub::Sbom(args) => actions::sbom(common, &args),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Data {
     /// What lies in a directory with `recipes/` and `releases/`.
     pub fn read(directory: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
-        for folder in ["overrides", "patches", "recipes", "releases"] {
+        for folder in ["files", "overrides", "patches", "recipes", "releases"] {
             let path = directory.join(folder);
             if path.is_dir() {
                 collect(directory, &path, &mut files)?;

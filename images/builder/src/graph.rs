@@ -15,7 +15,8 @@ impl Recipes {
         let mut recipes = BTreeMap::new();
         for (file, text) in data.below("recipes") {
             if file.ends_with(".yaml") {
-                let recipe = Recipe::parse(file, text)?;
+                let mut recipe = Recipe::parse(file, text)?;
+                fill_in(&mut recipe, file, data)?;
                 recipes.insert(recipe.name.clone(), recipe);
             }
         }
@@ -43,9 +44,9 @@ impl Recipes {
         self.0.values()
     }
 
-    /// Recipes that end in an image.
-    pub fn images(&self) -> impl Iterator<Item = &Recipe> {
-        self.iter().filter(|recipe| recipe.image.is_some())
+    /// Recipes that end in an image or a disk.
+    pub fn products(&self) -> impl Iterator<Item = &Recipe> {
+        self.iter().filter(|recipe| recipe.is_product())
     }
 
     fn names(&self) -> Vec<&str> {
@@ -158,6 +159,22 @@ impl Recipes {
     }
 }
 
+/// Files beside the recipes become content.
+fn fill_in(recipe: &mut Recipe, file: &str, data: &Data) -> Result<()> {
+    for entry in &mut recipe.files {
+        let Some(from) = entry.value.from.take() else {
+            continue;
+        };
+        let text = data.get(&format!("files/{from}")).ok_or_else(|| Error::Data {
+            file: file.to_owned(),
+            line: entry.referenced.line(),
+            message: format!("there is no file files/{from}"),
+        })?;
+        entry.value.content = Some(text.to_owned());
+    }
+    Ok(())
+}
+
 /// Where a recipe makes the Python environment.
 pub fn environment(recipe: &Recipe) -> Option<&str> {
     recipe
@@ -186,7 +203,7 @@ mod tests {
             .map(|r| r.name.clone())
             .collect();
         assert_eq!(chain, ["base", "python-base", "common", "keystone"]);
-        assert!(recipes.images().count() >= 12);
+        assert!(recipes.products().count() >= 16);
     }
 
     #[test]
@@ -230,6 +247,16 @@ mod tests {
                     ),
                 ],
                 "recipes/a.yaml:4: an image does not run as root",
+            ),
+            (
+                vec![
+                    root,
+                    (
+                        "recipes/a.yaml",
+                        "description: d\nbase: base\nfiles:\n  - {path: /a, from: b, mode: '0644'}\n",
+                    ),
+                ],
+                "recipes/a.yaml:4: there is no file files/b",
             ),
             (
                 vec![

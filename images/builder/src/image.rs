@@ -5,18 +5,16 @@ use std::collections::BTreeMap;
 use c5c3_catalogue::Release;
 use serde_json::{Value, json};
 
+use crate::disk::{ARTIFACT, RAW};
 use crate::error::Result;
 use crate::plan;
 use crate::recipe::Recipe;
-use crate::store::{CONFIG, Descriptor, LAYER, MANIFEST, Manifest, NAME, REF_NAME, Record, Store};
+use crate::store::{CONFIG, Descriptor, EMPTY, LAYER, MANIFEST, Manifest, NAME, REF_NAME, Record, Store};
 
 /// The release an image belongs to: in the index, and as a label of the services.
 pub const RELEASE: &str = "c5c3.io/release";
 
 /// Writes configuration and manifest; one descriptor for each reference.
-///
-/// A bill of materials and signatures become referrers of the manifest: a manifest of their own in the
-/// index whose `subject` is the descriptor that is made here.
 pub fn write(
     store: &Store,
     release: &Release,
@@ -24,25 +22,36 @@ pub fn write(
     image: &plan::Image,
     layers: &[&Record],
 ) -> Result<Vec<Descriptor>> {
-    let config = store.put(CONFIG, &bytes(&config(release, recipe, image, layers)))?;
-    let manifest = Manifest {
-        schema_version: 2,
-        media_type: MANIFEST.into(),
-        config,
-        layers: layers
-            .iter()
-            .map(|layer| Descriptor {
-                media_type: LAYER.into(),
-                digest: layer.digest.clone(),
-                size: layer.size,
-                annotations: BTreeMap::new(),
-            })
-            .collect(),
+    let part = |media_type: &str, layer: &Record| Descriptor {
+        media_type: media_type.to_owned(),
+        digest: layer.digest.clone(),
+        size: layer.size,
+        artifact_type: None,
+        annotations: BTreeMap::new(),
     };
-    let descriptor = store.put(
+    let manifest = match (&recipe.disk, layers.last()) {
+        (Some(_), Some(layer)) => Manifest {
+            schema_version: 2,
+            media_type: MANIFEST.into(),
+            artifact_type: Some(ARTIFACT.into()),
+            config: store.put(EMPTY, b"{}")?,
+            layers: vec![titled(part(RAW, layer), format!("{}.raw", recipe.name))],
+            subject: None,
+        },
+        _ => Manifest {
+            schema_version: 2,
+            media_type: MANIFEST.into(),
+            artifact_type: None,
+            config: store.put(CONFIG, &bytes(&config(release, recipe, image, layers)))?,
+            layers: layers.iter().map(|layer| part(LAYER, layer)).collect(),
+            subject: None,
+        },
+    };
+    let mut descriptor = store.put(
         MANIFEST,
         &bytes(&serde_json::to_value(&manifest).unwrap_or_default()),
     )?;
+    descriptor.artifact_type = manifest.artifact_type;
     let named = |reference: &String| Descriptor {
         annotations: BTreeMap::from([
             (NAME.to_owned(), reference.clone()),
@@ -52,6 +61,14 @@ pub fn write(
         ..descriptor.clone()
     };
     Ok(image.references.iter().map(named).collect())
+}
+
+/// The name under which tools write the blob to a file.
+fn titled(blob: Descriptor, name: String) -> Descriptor {
+    Descriptor {
+        annotations: BTreeMap::from([("org.opencontainers.image.title".to_owned(), name)]),
+        ..blob
+    }
 }
 
 fn bytes(value: &Value) -> Vec<u8> {
@@ -69,6 +86,7 @@ pub fn architecture() -> &'static str {
 
 fn config(release: &Release, recipe: &Recipe, image: &plan::Image, layers: &[&Record]) -> Value {
     let settings = recipe.image.as_ref();
+    let user = image.user.unwrap_or_default();
     let env: Vec<String> = settings
         .iter()
         .flat_map(|image| &image.env)
@@ -95,8 +113,7 @@ fn config(release: &Release, recipe: &Recipe, image: &plan::Image, layers: &[&Re
     if let (Some(main), Some(version)) = (main, version) {
         labels.insert("c5c3.io/debian-package", format!("{}={version}", main.value));
     }
-    let mut container =
-        json!({ "User": format!("{}:{}", image.user.0, image.user.1), "Env": env, "Labels": labels });
+    let mut container = json!({ "User": format!("{}:{}", user.0, user.1), "Env": env, "Labels": labels });
     if let Some(settings) = settings {
         for (name, words) in [("Entrypoint", &settings.entrypoint), ("Cmd", &settings.command)] {
             if !words.is_empty() {

@@ -10,10 +10,12 @@ use crate::chamber::missing;
 use crate::error::{Context, Error, Result};
 use crate::store::{Descriptor, Index, Manifest, Store};
 
-/// The images that were named, or all.
+/// The images that were named, or all; what is no image must be named.
 pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
     if names.is_empty() {
-        return Ok(store.index()?.manifests);
+        let index = store.index()?;
+        let images = index.named().filter(|image| image.artifact_type.is_none());
+        return Ok(images.cloned().collect());
     }
     names.iter().map(|name| store.find(name)).collect()
 }

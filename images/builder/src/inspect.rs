@@ -61,14 +61,14 @@ pub struct Change<T> {
 pub fn list(store: &Store) -> Result<List> {
     let mut layers = BTreeMap::new();
     let mut images = Vec::new();
-    for image in store.index()?.manifests {
+    for image in store.index()?.named() {
         let manifest: Manifest = store.read(&image.digest)?;
         for layer in &manifest.layers {
             layers.insert(layer.digest.clone(), layer.size);
         }
         images.push(Listed {
             reference: image.reference().to_owned(),
-            release: release(&image),
+            release: release(image),
             digest: image.digest.clone(),
             size: manifest.layers.iter().map(|layer| layer.size).sum(),
             layers: manifest.layers.len(),

@@ -48,6 +48,9 @@ pub struct Inputs {
     pub files: Vec<FileInput>,
     pub remove: Vec<String>,
     pub directories: Vec<DirectoryInput>,
+    /// The command that makes a disk, which then is all of the layer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -65,6 +68,7 @@ pub struct DebianInputs {
 pub struct PythonInputs {
     pub environment: String,
     pub create: bool,
+    pub system_modules: bool,
     pub uv: String,
     pub requirements: Vec<String>,
     pub build_constraints: Vec<String>,
@@ -104,7 +108,8 @@ pub struct Image {
     pub references: Vec<String>,
     /// Indexes of its layers, lowest first.
     pub layers: Vec<usize>,
-    pub user: (u32, u32),
+    /// Of a container; a disk has none.
+    pub user: Option<(u32, u32)>,
     pub patches: usize,
 }
 
@@ -132,7 +137,7 @@ impl Plan {
         };
         for recipe in request.chosen()? {
             let layers = plan.add_chain(request, recipe)?;
-            if recipe.image.is_some() {
+            if recipe.is_product() {
                 let image = request.image(recipe, layers, &plan.layers)?;
                 plan.images.push(image);
             }
@@ -204,6 +209,12 @@ impl Request<'_> {
             .map(String::as_str)
     }
 
+    /// A disk is made on machines of its own kind only.
+    fn fits(&self, recipe: &Recipe) -> bool {
+        let disk = recipe.disk.as_ref();
+        disk.is_none_or(|disk| disk.architecture == self.architecture)
+    }
+
     /// The first file that a recipe asks for and nobody gave.
     fn ungiven<'r>(&self, recipe: &'r Recipe) -> Option<&'r str> {
         let asked = recipe.files.iter().filter_map(|file| file.value.input.as_deref());
@@ -214,7 +225,7 @@ impl Request<'_> {
     pub fn passed_over(&self) -> Vec<(&str, &str)> {
         let images = self
             .recipes
-            .images()
+            .products()
             .filter(|recipe| self.version(recipe).is_some());
         images
             .filter_map(|recipe| Some((recipe.name.as_str(), self.ungiven(recipe)?)))
@@ -223,8 +234,10 @@ impl Request<'_> {
 
     fn chosen(&self) -> Result<Vec<&Recipe>> {
         if self.names.is_empty() {
-            let ready = |recipe: &&Recipe| self.version(recipe).is_some() && self.ungiven(recipe).is_none();
-            return Ok(self.recipes.images().filter(ready).collect());
+            let ready = |recipe: &&Recipe| {
+                self.version(recipe).is_some() && self.ungiven(recipe).is_none() && self.fits(recipe)
+            };
+            return Ok(self.recipes.products().filter(ready).collect());
         }
         let unique: BTreeSet<&String> = self.names.iter().collect();
         self.names
@@ -232,7 +245,13 @@ impl Request<'_> {
             .filter(|name| unique.contains(name))
             .map(|name| {
                 let recipe = self.recipes.get(name)?;
-                if recipe.image.is_some() && self.version(recipe).is_none() {
+                if !self.fits(recipe) {
+                    return Err(Error::Request(format!(
+                        "the disk `{name}` cannot be made on {}",
+                        self.architecture
+                    )));
+                }
+                if recipe.is_product() && self.version(recipe).is_none() {
                     return Err(Error::Request(format!(
                         "release {0} has no version of `{name}`: add it to releases/{0}/source-refs.yaml",
                         self.release.release.name
@@ -259,8 +278,10 @@ impl Request<'_> {
         if patches > 0 {
             references.push(format!("{name}:{version}-p{patches}"));
         }
-        let user =
-            user.ok_or_else(|| Error::Request(format!("recipe {}: its user is unknown", recipe.name)))?;
+        if user.is_none() && recipe.image.is_some() {
+            let message = format!("recipe {}: its user is unknown", recipe.name);
+            return Err(Error::Request(message));
+        }
         Ok(Image {
             recipe: recipe.name.clone(),
             version,
@@ -279,7 +300,7 @@ impl Request<'_> {
             }
             None => (None, Vec::new()),
         };
-        let suite = &self.release.release.debian;
+        let suite = self.suite(recipe)?;
         let inputs = Inputs {
             format: FORMAT,
             parent,
@@ -290,16 +311,29 @@ impl Request<'_> {
                 .as_ref()
                 .map(|b| (b.variant.value.clone(), suite.clone())),
             users: recipe.users.iter().map(|user| user.value.clone()).collect(),
-            debian: self.debian(recipe),
+            debian: self.debian(recipe, &suite),
             python,
             files: self.files(recipe)?,
             remove: recipe.remove.iter().map(|path| path.value.clone()).collect(),
             directories: self.directories(recipe),
+            disk: recipe.disk.as_ref().map(|disk| disk.command.value.clone()),
         };
         Ok((inputs, patches))
     }
 
-    fn debian(&self, recipe: &Recipe) -> Option<DebianInputs> {
+    /// The suite that a recipe's packages come from: its first layer's, else the release's.
+    fn suite(&self, recipe: &Recipe) -> Result<String> {
+        let chain = self.recipes.chain(&recipe.name)?;
+        let own = chain
+            .iter()
+            .find_map(|below| below.bootstrap.as_ref()?.suite.as_ref());
+        Ok(own.map_or_else(
+            || self.release.release.debian.clone(),
+            |suite| suite.value.clone(),
+        ))
+    }
+
+    fn debian(&self, recipe: &Recipe, suite: &str) -> Option<DebianInputs> {
         let mut packages: Vec<String> = recipe
             .debian
             .iter()
@@ -320,7 +354,7 @@ impl Request<'_> {
         }
         let main = recipe.debian.as_ref().and_then(|debian| debian.main.as_ref());
         Some(DebianInputs {
-            suite: self.release.release.debian.clone(),
+            suite: suite.to_owned(),
             packages,
             backports: recipe.debian.as_ref().is_some_and(|debian| debian.backports),
             main: main.and_then(|main| Some((main.value.clone(), self.version(recipe)?.to_owned()))),
@@ -359,6 +393,7 @@ impl Request<'_> {
                 .unwrap_or_default()
                 .to_owned(),
             create: environment(recipe).is_some(),
+            system_modules: recipe.python.as_ref().is_some_and(|python| python.system_modules),
             uv: self.release.release.uv.version.clone(),
             requirements: self.release.pins.lines(&names),
             build_constraints: self.release.build_constraints.clone(),

@@ -47,12 +47,10 @@ pub fn prune(store: &Store, wish: &Wish<'_>) -> Result<Pruned> {
     }
     let gone = |reference: &str| pruned.images.iter().any(|image| image == reference);
     let mut kept: BTreeSet<String> = BTreeSet::new();
-    for image in store
-        .index()?
-        .manifests
-        .iter()
-        .filter(|image| !gone(image.reference()))
-    {
+    let mut index = store.index()?;
+    index.manifests.retain(|image| !gone(image.reference()));
+    index.tidy();
+    for image in &index.manifests {
         let manifest: Manifest = store.read(&image.digest)?;
         kept.insert(image.digest.clone());
         kept.insert(manifest.config.digest);
@@ -65,6 +63,7 @@ pub fn prune(store: &Store, wish: &Wish<'_>) -> Result<Pruned> {
             index
                 .manifests
                 .retain(|image| !images.iter().any(|i| i == image.reference()));
+            index.tidy();
         })?;
         store.sweep()?;
     }
@@ -202,8 +201,10 @@ mod tests {
         let manifest = Manifest {
             schema_version: 2,
             media_type: MANIFEST.into(),
+            artifact_type: None,
             config,
             layers: descriptors,
+            subject: None,
         };
         let mut image: Descriptor = store
             .put(MANIFEST, &serde_json::to_vec(&manifest).unwrap())

@@ -33,15 +33,21 @@ pub struct Recipe {
     pub remove: Vec<Spanned<String>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<Spanned<Directory>>,
-    /// How the image starts; a recipe without it is a layer for others only.
+    /// How the image starts; a recipe without it and without a disk is a layer for others only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<Image>,
+    /// Makes the disk of a virtual machine instead of an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bootstrap {
     pub variant: Spanned<String>,
+    /// The Debian suite of this layer and of all that lie on it; that of the release when not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -78,6 +84,9 @@ pub struct Python {
     /// The name of the service on the package index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub package: Option<String>,
+    /// Let the environment see Debian's Python modules: those that have no wheel. The environment's own win.
+    #[serde(default, rename = "system-modules")]
+    pub system_modules: bool,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -89,6 +98,9 @@ pub struct File {
     /// A file that the caller of the build gives (`--input name=path`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
+    /// A file below `files/`, beside the recipes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     pub mode: Mode,
@@ -118,6 +130,19 @@ pub struct Image {
     pub workdir: Option<String>,
     /// The command that tells the program's version: what `c5c3 image check` runs.
     pub version: Spanned<Vec<String>>,
+    /// Python modules that must be there with all that they import; `c5c3 image check` tries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<Spanned<String>>,
+}
+
+/// A disk for virtual machines: made by a program of the layer, which is thrown away afterwards.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    /// Writes the disk to the file that `DISK` names.
+    pub command: Spanned<Vec<String>>,
+    /// The architecture that it is for, as Rust names it; others pass it over.
+    pub architecture: String,
 }
 
 /// File permissions, written in octal between quotes.
@@ -156,6 +181,11 @@ impl Recipe {
         Ok(recipe)
     }
 
+    /// Ends in something that is used by itself.
+    pub fn is_product(&self) -> bool {
+        self.image.is_some() || self.disk.is_some()
+    }
+
     fn check(&self, file: &str) -> Result<()> {
         let bad = |line: u64, message: String| {
             Err(Error::Data {
@@ -190,6 +220,17 @@ impl Recipe {
                 bootstrap.variant.value
             );
             return bad(bootstrap.variant.referenced.line(), message);
+        }
+        if let Some(suite) = self
+            .bootstrap
+            .as_ref()
+            .and_then(|bootstrap| bootstrap.suite.as_ref())
+            && !is_name(&suite.value)
+        {
+            return bad(
+                suite.referenced.line(),
+                format!("`{}` is no Debian suite", suite.value),
+            );
         }
         for user in &self.users {
             let line = user.referenced.line();
@@ -229,9 +270,12 @@ impl Recipe {
         for entry in &self.files {
             let line = entry.referenced.line();
             absolute(file, line, &entry.value.path)?;
-            let sources = [&entry.value.content, &entry.value.input];
+            let sources = [&entry.value.content, &entry.value.input, &entry.value.from];
             if sources.iter().filter(|source| source.is_some()).count() != 1 {
-                return bad(line, "a file has exactly one of `content` and `input`".into());
+                return bad(
+                    line,
+                    "a file has exactly one of `content`, `input` and `from`".into(),
+                );
             }
         }
         if let Some(image) = &self.image
@@ -241,6 +285,21 @@ impl Recipe {
                 image.version.referenced.line(),
                 "the version command is empty".into(),
             );
+        }
+        if let Some(disk) = &self.disk {
+            let line = disk.command.referenced.line();
+            if disk.command.value.is_empty() {
+                return bad(line, "the command that makes the disk is empty".into());
+            }
+            if self.image.is_some() {
+                return bad(line, "a recipe has `image` or `disk`, not both".into());
+            }
+        }
+        for module in self.image.iter().flat_map(|image| &image.modules) {
+            if !is_module(&module.value) {
+                let message = format!("`{}` is no Python module", module.value);
+                return bad(module.referenced.line(), message);
+            }
         }
         Ok(())
     }
@@ -264,6 +323,13 @@ fn is_name(name: &str) -> bool {
         && name
             .chars()
             .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+fn is_module(name: &str) -> bool {
+    name.split('.').all(|part| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
 }
 
 /// Also keeps anything out of a shell command that has a meaning there.
@@ -326,6 +392,26 @@ mod tests {
                 "not among",
             ),
             ("description: [x\n", 1, ""),
+            (
+                "description: x\nbase: a\ndisk:\n  architecture: x86_64\n  command: []\n",
+                5,
+                "makes the disk is empty",
+            ),
+            (
+                "description: x\nbase: a\ndisk:\n  architecture: x86_64\n  command: [a]\nimage: {user: a, version: [v]}\n",
+                5,
+                "not both",
+            ),
+            (
+                "description: x\nbootstrap:\n  variant: apt\n  suite: a/b\n",
+                4,
+                "no Debian suite",
+            ),
+            (
+                "description: x\nimage:\n  user: a\n  version: [v]\n  modules: [\"a;b\"]\n",
+                5,
+                "no Python module",
+            ),
             (
                 "description: x\nimage:\n  user: a\n  version: []\n",
                 4,

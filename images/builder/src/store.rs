@@ -10,15 +10,11 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Context, Error, Result};
+use crate::layout::SUBJECT;
 use crate::plan::hex;
 use crate::unpack::{remove_tree, unpack};
 
-pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
-pub const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+zstd";
-/// The name under which containerd knows an image.
-pub const NAME: &str = "io.containerd.image.name";
-pub const REF_NAME: &str = "org.opencontainers.image.ref.name";
+pub use crate::layout::{CONFIG, Descriptor, EMPTY, Index, LAYER, MANIFEST, Manifest, NAME, REF_NAME};
 
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -41,38 +37,6 @@ pub struct Record {
     pub python: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Descriptor {
-    pub media_type: String,
-    pub digest: String,
-    pub size: u64,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
-}
-
-impl Descriptor {
-    pub fn reference(&self) -> &str {
-        self.annotations.get(NAME).map_or("", String::as_str)
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Index {
-    pub schema_version: u32,
-    pub manifests: Vec<Descriptor>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Manifest {
-    pub schema_version: u32,
-    pub media_type: String,
-    pub config: Descriptor,
-    pub layers: Vec<Descriptor>,
 }
 
 /// A directory for half-made things; others see by its lock that it is in use.
@@ -220,7 +184,19 @@ impl Store {
             media_type: media_type.to_owned(),
             digest: format!("sha256:{digest}"),
             size: content.len() as u64,
+            artifact_type: None,
             annotations: BTreeMap::new(),
+        })
+    }
+
+    /// Puts a manifest into the store that is about another; the result belongs into the index.
+    pub fn refer(&self, manifest: &Manifest) -> Result<Descriptor> {
+        let text = serde_json::to_vec(manifest).map_err(|e| Error::Damaged(e.to_string()))?;
+        let subject = manifest.subject.iter().map(|subject| subject.digest.clone());
+        Ok(Descriptor {
+            artifact_type: manifest.artifact_type.clone(),
+            annotations: subject.map(|digest| (SUBJECT.to_owned(), digest)).collect(),
+            ..self.put(MANIFEST, &text)?
         })
     }
 

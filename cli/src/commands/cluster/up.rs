@@ -15,7 +15,7 @@ use super::farewell::farewell;
 use super::{Place, absolute, failed, own};
 use crate::cloud::access::Target;
 use crate::cloud::profile::{Bundle, exposures};
-use crate::cloud::{apply, explain, progress, snapshot};
+use crate::cloud::{apply, explain, images, progress, snapshot};
 use crate::commands::block_on;
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
@@ -167,14 +167,14 @@ type Building = std::thread::JoinHandle<Result<(), c5c3_image_builder::Error>>;
 
 /// Builds what is missing, beside whatever else happens.
 fn build(store: &Path, bundle: &Bundle, start: Instant) -> Option<Building> {
-    let wanted = bundle.images();
+    let wanted = images::wanted(bundle);
     if wanted.is_empty() {
         return None;
     }
-    let images = Images::at(store);
+    let store = Images::at(store);
     Some(std::thread::spawn(move || {
         for (release, names) in wanted {
-            images.build(&release, &names, move |line| tell(start, line.trim_start()))?;
+            store.build(&release, &names, move |line| tell(start, line.trim_start()))?;
         }
         Ok(())
     }))

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::workshop::Workshop;
 use super::{
-    BuildArgs, CheckArgs, Common, DiffArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs, LockArgs,
-    OptionsArgs, Output, PruneArgs,
+    BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs,
+    LockArgs, OptionsArgs, Output, PruneArgs, SbomArgs,
 };
 use crate::build::Outcome;
 use crate::error::{Context, Error, Result};
@@ -18,7 +18,7 @@ use crate::output::{Show, columns, render};
 use crate::pins::Pins;
 use crate::progress::{Progress, megabytes};
 use crate::store::Store;
-use crate::{check, import, inspect, lock, options, prune};
+use crate::{check, disk, import, inspect, lock, options, prune, sbom};
 
 fn show(value: &impl Show, output: &Output) -> Result<()> {
     say(&render(value, output.output)?);
@@ -140,7 +140,8 @@ pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
     )?;
     let plan = shop.plan(&args.names)?;
     let mut checks = Vec::new();
-    for image in &plan.images {
+    // A disk is no container.
+    for image in plan.images.iter().filter(|image| image.user.is_some()) {
         match shop.layers(&plan, image)? {
             Some(layers) => checks.push(check::check(
                 &shop.store,
@@ -190,6 +191,17 @@ pub fn diff(common: &Common, args: &DiffArgs) -> Result<()> {
     show(&inspect::diff(&from, &to), &args.output)
 }
 
+pub fn disk(common: &Common, args: &DiskArgs) -> Result<()> {
+    let path = disk::path(&Store::existing(&common.store)?, &args.name)?;
+    match &args.file {
+        Some(file) => fs::copy(&path, file).map(drop).context("writing", file),
+        None => {
+            say(&format!("{}\n", path.display()));
+            Ok(())
+        }
+    }
+}
+
 pub fn export(common: &Common, args: &ExportArgs) -> Result<()> {
     let store = Store::existing(&common.store)?;
     let images = import::choose(&store, &args.names)?;
@@ -216,6 +228,12 @@ pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
     Ok(())
 }
 
+pub fn sbom(common: &Common, args: &SbomArgs) -> Result<()> {
+    let bill = sbom::read(&Store::existing(&common.store)?, &args.image)?;
+    say(&format!("{bill:#}\n"));
+    Ok(())
+}
+
 pub fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
     let wish = prune::Wish {
         images: &args.names,
@@ -233,7 +251,7 @@ pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
     let directory = shop.release_directory()?;
     let builder = shop.builder(None);
     if args.debian {
-        let images = shop.recipes.images().map(|recipe| recipe.name.clone());
+        let images = shop.recipes.products().map(|recipe| recipe.name.clone());
         let known: Vec<String> = images
             .filter(|name| shop.release.release.versions.contains_key(name))
             .collect();

@@ -1,10 +1,11 @@
 //! The pipeline for programs that need images, such as `c5c3 up`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use super::Common;
 use super::workshop::Workshop;
+use crate::disk;
 use crate::error::Error;
 use crate::import::{Containerd, choose};
 use crate::progress::Progress;
@@ -43,6 +44,11 @@ impl Images {
             .into_iter()
             .map(|(reference, _)| reference)
             .collect())
+    }
+
+    /// The file of a virtual machine's disk that was built: raw, not to be changed.
+    pub fn disk(&self, name: &str) -> Result<PathBuf, Error> {
+        disk::path(&Store::existing(&self.common.store)?, name)
     }
 
     /// Runs a program of an image on this machine, with the caller's terminal and files.

@@ -84,7 +84,7 @@ fn layers_are_shared_and_installed_once() {
     let image = plan.images.iter().find(|image| image.recipe == "svc").unwrap();
     assert_eq!(
         (image.references.as_slice(), image.user),
-        (&["ghcr.io/c5c3/svc:1.0".to_owned()][..], (4000, 4000))
+        (&["ghcr.io/c5c3/svc:1.0".to_owned()][..], Some((4000, 4000)))
     );
 }
 
@@ -112,6 +112,24 @@ fn a_change_rebuilds_what_depends_on_it_and_nothing_else() {
     assert_eq!(
         changed(&[("recipes/base.yaml", variant)]),
         ["base", "common", "db", "svc"]
+    );
+}
+
+#[test]
+fn a_first_layer_may_name_another_suite_for_all_above_it() {
+    let suite = |plan: &Plan, recipe: &str| {
+        let layer = plan.layers.iter().find(|layer| layer.recipe == recipe).unwrap();
+        layer.inputs.debian.as_ref().map(|debian| debian.suite.clone())
+    };
+    assert_eq!(suite(&plan(&[]), "db").as_deref(), Some("bookworm"));
+    let other = plan(&[(
+        "recipes/base.yaml",
+        "description: d\nbootstrap: {variant: minbase, suite: sid}\n",
+    )]);
+    assert_eq!(suite(&other, "db").as_deref(), Some("sid"));
+    assert_eq!(
+        other.layers[0].inputs.bootstrap,
+        Some(("minbase".to_owned(), "sid".to_owned()))
     );
 }
 

@@ -47,6 +47,9 @@ impl Python<'_> {
              rm -f {environment}/.lock\n"
         ));
         inside.run("uv pip install", &script, &variables)?;
+        if self.inputs.system_modules {
+            see_system_modules(&inside.path(&self.inputs.environment))?;
+        }
         let library = self
             .upper
             .join(self.inputs.environment.trim_start_matches('/'))
@@ -101,6 +104,13 @@ impl Python<'_> {
         }
         Ok(())
     }
+}
+
+/// Debian's modules come after the environment's own: a path file adds to the end of the search path.
+fn see_system_modules(environment: &Path) -> Result<()> {
+    let path = site_packages(environment)?.join("debian.pth");
+    fs::write(&path, "/usr/lib/python3/dist-packages\n").context("writing", &path)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).context("writing", &path)
 }
 
 fn lines(items: &[String]) -> String {
@@ -271,6 +281,18 @@ mod tests {
         let escape = "--- /dev/null\n+++ b/keystone/../../x\n@@ -0,0 +1 @@\n+x\n";
         let error = patch_tree(root.path(), escape).remove(0).unwrap_err().to_string();
         assert!(error.contains("leaves the package"), "{error}");
+    }
+
+    #[test]
+    fn the_path_of_debians_modules_follows_the_python_version() {
+        for version in ["python3.11", "python3.13"] {
+            let root = tempfile::tempdir().unwrap();
+            let packages = root.path().join("lib").join(version).join("site-packages");
+            fs::create_dir_all(&packages).unwrap();
+            see_system_modules(root.path()).unwrap();
+            let text = fs::read_to_string(packages.join("debian.pth")).unwrap();
+            assert_eq!(text, "/usr/lib/python3/dist-packages\n");
+        }
     }
 
     #[test]

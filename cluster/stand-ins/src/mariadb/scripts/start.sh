@@ -16,14 +16,17 @@ install() {
     [ -z "$(ls -A $data 2>/dev/null)" ] || return 0
     rm -rf $home/new $data
     mkdir $home/new
-    cd /usr/share/mysql
+    # Servers before 11 bear the name of their ancestor.
+    share=/usr/share/mariadb tables=mariadb
+    [ -e $share/${tables}_system_tables.sql ] || share=/usr/share/mysql tables=mysql
+    cd $share
     {
         printf 'create database mysql;\nuse mysql;\nset @auth_root_socket=NULL;\nset @skip_auth_anonymous=1;\n'
-        cat mysql_system_tables.sql mysql_performance_tables.sql mysql_system_tables_data.sql maria_add_gis_sp_bootstrap.sql
+        cat ${tables}_system_tables.sql ${tables}_performance_tables.sql ${tables}_system_tables_data.sql maria_add_gis_sp_bootstrap.sql
         printf "delete from global_priv where user='root';\ndelete from proxies_priv;\nflush privileges;\n"
         printf 'create or replace user mysql@localhost identified via unix_socket;\n'
         printf 'grant all privileges on *.* to mysql@localhost with grant option;\n'
-    } | mariadbd --no-defaults --bootstrap --datadir=$home/new --basedir=/usr --lc-messages-dir=/usr/share/mysql \
+    } | mariadbd --no-defaults --bootstrap --datadir=$home/new --basedir=/usr --lc-messages-dir=$share \
         --tmpdir=$run --innodb-log-file-size=32M --innodb-buffer-pool-size=16M --innodb-flush-log-at-trx-commit=0 \
         --performance-schema=OFF --skip-log-bin 2>$run/install.log || { cat $run/install.log >&2; exit 1; }
     mv $home/new $data

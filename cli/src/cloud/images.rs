@@ -1,0 +1,121 @@
+//! Which images a cloud needs. Pure.
+
+use c5c3_api::c5c3::ControlPlane;
+
+use super::profile::{Bundle, each};
+
+/// Images that these clouds need, by release.
+pub fn wanted(bundle: &Bundle) -> Vec<(String, Vec<String>)> {
+    bundle
+        .planes
+        .iter()
+        .map(|plane| (plane.spec.open_stack_release.clone(), of(plane)))
+        .collect()
+}
+
+fn of(plane: &ControlPlane) -> Vec<String> {
+    let infrastructure = &plane.spec.infrastructure;
+    let services = each(&plane.spec.services);
+    let enabled = |wanted: &str| {
+        services
+            .iter()
+            .any(|(name, toggle)| *name == wanted && toggle.enabled)
+    };
+    // One of somebody else's is not built here.
+    let own = services
+        .iter()
+        .filter(|(_, toggle)| toggle.enabled && toggle.image.is_none())
+        .map(|(name, _)| *name);
+    let (nova, neutron, cinder) = (enabled("nova"), enabled("neutron"), enabled("cinder"));
+    let talks = nova || neutron || cinder;
+    let messaging = &infrastructure.messaging;
+    let parts = [
+        ("mariadb", infrastructure.database.host.is_none()),
+        ("memcached", infrastructure.cache.servers.is_empty()),
+        (
+            "rabbitmq",
+            messaging.replicas.is_some() || talks && messaging.hosts.is_empty(),
+        ),
+        ("valkey", infrastructure.valkey.replicas.is_some()),
+        ("ovs", neutron),
+        ("ovn", neutron),
+        ("libvirt", nova),
+        // The first image of Glance: something to start.
+        ("guest", nova && cfg!(target_arch = "x86_64")),
+        ("openstackclient", true),
+    ];
+    let parts = parts.iter().filter(|(_, needed)| *needed).map(|(name, _)| *name);
+    own.chain(parts).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = include_str!("../../../deploy/profiles/small.yaml");
+    const HA: &str = include_str!("../../../deploy/profiles/ha.yaml");
+    const IDENTITY: [&str; 6] = [
+        "keystone",
+        "glance",
+        "placement",
+        "mariadb",
+        "memcached",
+        "openstackclient",
+    ];
+
+    fn images(text: &str) -> Vec<String> {
+        let (release, images) = wanted(&Bundle::parse(text).expect("parses")).remove(0);
+        assert_eq!(release, "2025.2");
+        images
+    }
+
+    fn plane(services: &str) -> Vec<String> {
+        images(&format!(
+            "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {{name: x}}\n\
+             spec: {{openStackRelease: '2025.2', services: {services}}}\n"
+        ))
+    }
+
+    #[test]
+    fn a_profile_says_its_images() {
+        let small = images(SMALL);
+        assert!(
+            IDENTITY
+                .iter()
+                .all(|image| small.iter().any(|found| found == image))
+        );
+        assert!(images(HA).contains(&"rabbitmq".to_owned()));
+    }
+
+    #[test]
+    fn what_nobody_wants_is_not_built() {
+        let without = "{nova: {enabled: false}, neutron: {enabled: false}, cinder: {enabled: false}}";
+        assert_eq!(plane(without), IDENTITY);
+    }
+
+    #[test]
+    fn a_service_brings_what_it_stands_on() {
+        for (services, wanted, unwanted) in [
+            (
+                "{nova: {enabled: false}, neutron: {enabled: true}, cinder: {enabled: false}}",
+                vec!["neutron", "ovs", "ovn", "rabbitmq"],
+                vec!["nova", "libvirt", "guest"],
+            ),
+            (
+                "{nova: {enabled: true}, neutron: {enabled: true}, cinder: {enabled: false}}",
+                vec!["nova", "neutron", "ovs", "ovn", "libvirt", "rabbitmq"],
+                vec!["cinder"],
+            ),
+            (
+                "{nova: {enabled: false}, neutron: {enabled: false}, cinder: {enabled: true}}",
+                vec!["cinder", "rabbitmq"],
+                vec!["ovs", "libvirt", "guest"],
+            ),
+        ] {
+            let images = plane(services);
+            let has = |name: &&str| images.iter().any(|image| image == name);
+            assert!(wanted.iter().all(has), "{services}: {images:?}");
+            assert!(!unwanted.iter().any(has), "{services}: {images:?}");
+        }
+    }
+}
