@@ -15,6 +15,13 @@ pub struct Addresses {
     pub pods: [u8; 2],
     /// First two octets of the services' /16.
     pub services: [u8; 2],
+    /// First two octets of the data network's /24, where addresses of guests are.
+    #[serde(default = "data")]
+    pub data: [u8; 2],
+}
+
+fn data() -> [u8; 2] {
+    [10, 194]
 }
 
 impl Default for Addresses {
@@ -23,6 +30,7 @@ impl Default for Addresses {
             nodes: [10, 190],
             pods: [10, 191],
             services: [10, 192],
+            data: data(),
         }
     }
 }
@@ -84,6 +92,18 @@ impl Addresses {
             address: Ipv4Addr::new(self.services[0], self.services[1], 0, 0),
             prefix: 16,
         }
+    }
+
+    pub fn data_network(&self) -> Network {
+        Network {
+            address: Ipv4Addr::new(self.data[0], self.data[1], 0, 0),
+            prefix: 24,
+        }
+    }
+
+    /// The fabric's own address on the data network.
+    pub fn data_gateway(&self) -> Ipv4Addr {
+        Ipv4Addr::new(self.data[0], self.data[1], 0, 1)
     }
 
     /// The `kubernetes` Service of the default namespace.

@@ -70,6 +70,9 @@ pub struct Arguments {
     /// Number of nodes of a new cluster [default: 1, for the profile ha 3]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: Option<u8>,
+    /// So many of the nodes run guests, the last ones [default: none]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=32))]
+    hypervisors: u8,
     /// Move the public ports of the machine by so many, for a second cloud.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     port_offset: u16,
@@ -191,6 +194,7 @@ fn cluster(arguments: &Arguments, start: Instant) -> Result<up::Up, Failure> {
     let options = up::Options {
         state: arguments.place.path().to_owned(),
         nodes: arguments.nodes.or(ha.then_some(3)),
+        hypervisors: arguments.hypervisors,
         registries: arguments.registries.clone(),
         daemon: own(&command)?,
     };

@@ -3,6 +3,7 @@
 
 mod bootstrap;
 mod claim;
+pub mod connect;
 pub mod daemon;
 pub mod down;
 pub mod machine;
@@ -13,6 +14,8 @@ pub mod preflight;
 pub mod settings;
 mod supervise;
 mod tasks;
+pub mod traits;
 pub mod up;
 
 pub use settings::{NodeEntry, Settings};
+pub use traits::Traits;

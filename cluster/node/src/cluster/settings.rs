@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::traits::Traits;
 use crate::addresses::{Addresses, MAX_NODES};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -15,6 +16,8 @@ pub const DOMAIN: &str = "cluster.local";
 pub struct NodeEntry {
     pub name: String,
     pub index: u8,
+    #[serde(default)]
+    pub traits: Traits,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +90,7 @@ impl Settings {
                 settings.nodes.push(NodeEntry {
                     name: spec.name,
                     index,
+                    traits: Traits::default(),
                 });
             }
         }
@@ -115,9 +119,31 @@ impl Settings {
             self.nodes.push(NodeEntry {
                 name: format!("node-{index}"),
                 index,
+                traits: Traits::default(),
             });
         }
         Ok(())
+    }
+
+    /// Makes nodes hypervisors until there are `count`, the last first: what else runs in the
+    /// cluster is on the first ones.
+    pub fn make_hypervisors(&mut self, count: u8) -> Result<()> {
+        let count = usize::from(count);
+        let known = self.nodes.iter().filter(|n| n.traits.hypervisor).count();
+        let missing = count.saturating_sub(known);
+        let plain = self.nodes.iter_mut().rev().filter(|n| !n.traits.hypervisor);
+        let mut made = 0;
+        for node in plain.take(missing) {
+            node.traits.hypervisor = true;
+            made += 1;
+        }
+        match made == missing {
+            true => Ok(()),
+            false => Err(Error::Refused(format!(
+                "hypervisors: {count} are more than the {} nodes of the cluster; ask for more nodes",
+                self.nodes.len()
+            ))),
+        }
     }
 
     pub fn node(&self, name: &str) -> Result<&NodeEntry> {
@@ -169,5 +195,28 @@ mod tests {
         let said = Settings::load(&layout).unwrap_err().to_string();
         assert!(said.contains("is damaged"), "{said}");
         assert!(settings.grow(0).is_err());
+    }
+
+    #[test]
+    fn the_last_nodes_become_hypervisors() {
+        let mut settings = Settings::default();
+        settings.grow(3).unwrap();
+        settings.make_hypervisors(2).unwrap();
+        let hypervisors =
+            |s: &Settings| -> Vec<bool> { s.nodes.iter().map(|n| n.traits.hypervisor).collect() };
+        assert_eq!(hypervisors(&settings), [false, true, true]);
+        settings.make_hypervisors(1).unwrap();
+        assert_eq!(hypervisors(&settings), [false, true, true], "none is taken away");
+        let said = settings.make_hypervisors(4).unwrap_err().to_string();
+        assert!(said.contains("more than the 3 nodes"), "{said}");
+    }
+
+    #[test]
+    fn settings_of_earlier_versions_are_read() {
+        let text = r#"{"clusters": ["default"], "port": 1, "nodes": [{"name": "node-1", "index": 1}],
+            "addresses": {"nodes": [10, 190], "pods": [10, 191], "services": [10, 192]}}"#;
+        let settings: Settings = serde_json::from_str(text).unwrap();
+        assert_eq!(settings.addresses, Addresses::default());
+        assert_eq!(settings.nodes[0].traits, Traits::default());
     }
 }

@@ -65,6 +65,15 @@ impl Site {
         }
     }
 
+    /// Lays the cables of a node that are missing; true when there were any.
+    async fn plug(&self, entry: &NodeEntry, node: &Node) -> Result<bool> {
+        let data = match entry.traits.has_data_link() {
+            true => self.fabric.plug_data(entry.index, &node.ns).await?,
+            false => false,
+        };
+        Ok(self.fabric.plug(entry.index, &node.ns).await? || data)
+    }
+
     /// Every node learns which others are up.
     async fn route_all(&self) -> Result<()> {
         let _one = self.routes.lock().await;
@@ -97,7 +106,7 @@ pub async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
         }
         match bring_up(&site, &entry).await {
             Ok((node, agent)) => {
-                live(&site, &node, &stop).await;
+                live(&site, &entry, &node, &stop).await;
                 drop(agent);
                 if stop.is_cancelled() {
                     return;
@@ -130,7 +139,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
             Node::start(&blueprint).await?
         }
     };
-    site.fabric.plug(entry.index, &node.ns).await?;
+    site.plug(entry, &node).await?;
     let channel = cri::channel(&node.layout.socket());
     let runtime = Cri::new(channel.clone());
     runtime.ready(Duration::from_secs(60)).await?;
@@ -169,7 +178,8 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
             pods: 250,
             pod_network: addresses.pod_network(entry.index).to_string(),
             runtime: format!("containerd://{}", version.runtime_version),
-            labels: Vec::new(),
+            labels: entry.traits.labels(),
+            taints: entry.traits.taints.clone(),
         },
     };
     site.streams.add(&entry.name, node.clone(), runtime).await;
@@ -182,7 +192,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
 }
 
 /// Returns when the node is dead or the program stops.
-async fn live(site: &Site, node: &Node, stop: &CancellationToken) {
+async fn live(site: &Site, entry: &NodeEntry, node: &Node, stop: &CancellationToken) {
     while !stop.is_cancelled() && node.alive() {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -190,7 +200,7 @@ async fn live(site: &Site, node: &Node, stop: &CancellationToken) {
             () = tokio::time::sleep(CABLE) => {}
         }
         if node.alive() {
-            match site.fabric.plug(node.layout.index, &node.ns).await {
+            match site.plug(entry, node).await {
                 Ok(true) => {
                     tracing::info!(node = node.layout.name, "plugged in again");
                     if let Err(e) = site.route_all().await {

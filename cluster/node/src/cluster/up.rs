@@ -20,6 +20,8 @@ pub struct Options {
     pub state: PathBuf,
     /// At least so many nodes; `None` leaves a cluster as it is and gives a new one one node.
     pub nodes: Option<u8>,
+    /// At least so many of the nodes run guests.
+    pub hypervisors: u8,
     /// Registries to allow beside those that are allowed already.
     pub registries: Vec<String>,
     /// Program and arguments that run [`daemon::run`] for this state directory.
@@ -48,6 +50,7 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
     let mut settings = Settings::load(&layout)?.unwrap_or_default();
     let before = settings.clone();
     settings.grow(options.nodes.unwrap_or(1))?;
+    settings.make_hypervisors(options.hypervisors)?;
     for host in &options.registries {
         if !settings.registries.contains(host) {
             settings.registries.push(host.clone());

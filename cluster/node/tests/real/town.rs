@@ -18,6 +18,8 @@ pub struct Town {
     pub state: PathBuf,
     store: PathBuf,
     nodes: u8,
+    /// How many of the nodes run guests.
+    pub hypervisors: u8,
     /// Program and arguments that start ours, for other limits.
     pub wrapper: Vec<String>,
     directory: Option<tempfile::TempDir>,
@@ -48,6 +50,7 @@ impl Town {
             state: directory.path().join("state"),
             store,
             nodes,
+            hypervisors: 0,
             wrapper: Vec::new(),
             directory: Some(directory),
             _turn: turn,
@@ -71,7 +74,8 @@ impl Town {
     }
 
     pub fn up(&self) -> String {
-        let (state, count) = (self.state.to_string_lossy(), self.nodes.to_string());
+        let state = self.state.to_string_lossy();
+        let count = format!("{},{}", self.nodes, self.hypervisors);
         let store = self.store.to_string_lossy();
         let done = self.program(&["up", &state, &count, &store]);
         let text = both(&done);
