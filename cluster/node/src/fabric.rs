@@ -1,7 +1,6 @@
 //! The fabric: one network namespace with a bridge that joins the nodes, and another for the
 //! data links of those that have one. It has no process and no default route; a mount keeps it.
 
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -22,6 +21,14 @@ pub const DATA_LINK: &str = "eth1";
 /// Always the same: neighbours of the fabric on the data network need not learn a new one.
 const DATA_HARDWARE: [u8; 6] = [0x02, 0xc5, 0xc3, 0, 2, 1];
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+/// A node of the fabric as the others see it; its cluster may be another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Neighbour {
+    pub index: u8,
+    pub addresses: Addresses,
+    pub up: bool,
+}
 
 pub struct Fabric {
     ns: NetNs,
@@ -51,10 +58,11 @@ impl Fabric {
         &self.ns
     }
 
-    /// Connects a node, or finds it connected. True when a cable was laid.
-    pub async fn plug(&self, index: u8, node: &NetNs) -> Result<bool> {
+    /// Connects a node of the cluster with these addresses, or finds it connected. True when a
+    /// cable was laid.
+    pub async fn plug(&self, index: u8, node: &NetNs, addresses: &Addresses) -> Result<bool> {
         let inside = Links::of(node).await?;
-        let address = self.addresses.node(index);
+        let address = addresses.node(index);
         let bridge = self.links.bridge(BRIDGE).await?;
         let hardware = [0x02, 0xc5, 0xc3, 0, 0, index];
         let near = cable(index);
@@ -68,9 +76,9 @@ impl Fabric {
         if laid {
             // Not by the pods' bridge, which comes with the first pod; packets to
             // services without a rule are refused before they reach the link.
-            inside
-                .route_link(self.addresses.service_network(), uplink, address)
-                .await?;
+            for network in addresses.virtual_networks() {
+                inside.route_link(network, uplink, address).await?;
+            }
         }
         Ok(laid)
     }
@@ -138,15 +146,13 @@ impl Fabric {
 
     /// Tells a node where the pods of the others are; those of nodes that are down fail
     /// at once.
-    pub async fn route(&self, own: u8, node: &NetNs, others: &[(u8, bool)]) -> Result<()> {
+    pub async fn route(&self, own: u8, node: &NetNs, others: &[Neighbour]) -> Result<()> {
         let inside = Links::of(node).await?;
-        for (index, up) in others.iter().filter(|(index, _)| *index != own) {
-            let pods = self.addresses.pod_network(*index);
-            if *up {
-                let via: Ipv4Addr = self.addresses.node(*index);
-                inside.route_via(pods, via).await?;
-            } else {
-                inside.route_unreachable(pods).await?;
+        for other in others.iter().filter(|other| other.index != own) {
+            let pods = other.addresses.pod_network(other.index);
+            match other.up {
+                true => inside.route_via(pods, other.addresses.node(other.index)).await?,
+                false => inside.route_unreachable(pods).await?,
             }
         }
         Ok(())

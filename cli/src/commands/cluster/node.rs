@@ -87,10 +87,10 @@ fn list(place: &Place, output: Format) -> Result<(), Failure> {
             .collect::<Result<_, _>>()?;
         return print_values(&values, output);
     }
-    let mut table = Table::new(&["NAME", "STATE", "ADDRESS", "PID"]);
+    let mut table = Table::new(&["NAME", "CLUSTER", "STATE", "ADDRESS", "PID"]);
     for node in listed {
         let pid = node.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        table.row([node.name, node.state.to_owned(), node.address, pid]);
+        table.row([node.name, node.cluster, node.state.to_owned(), node.address, pid]);
     }
     print_table(&table)
 }

@@ -61,8 +61,7 @@ fn linked(town: &Town, index: u8) -> bool {
 #[test]
 fn the_data_link_lives_as_long_as_the_uplink() {
     let before = Machine::look();
-    let mut town = Town::new(2);
-    town.hypervisors = 1;
+    let town = Town::of("2,1");
     town.up();
     assert!(
         linked(&town, 2) && !linked(&town, 1),
