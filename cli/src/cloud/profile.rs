@@ -1,16 +1,21 @@
 //! What `up` applies: a ControlPlane and what the machine adds to it. Pure.
 
 use c5c3_api::c5c3::{ControlPlane, ServiceToggle, Services};
+use embedded_node::cluster::Plan;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::NAMESPACE;
+
+/// A document that is not applied: it says which clusters and nodes the machine has.
+const MACHINE: (&str, &str) = ("embedded.c5c3.io/v1alpha1", "Machine");
 
 /// The objects of a file or a profile.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Bundle {
     pub objects: Vec<Value>,
     pub planes: Vec<ControlPlane>,
+    pub machine: Plan,
 }
 
 impl Bundle {
@@ -19,9 +24,15 @@ impl Bundle {
     pub fn parse(text: &str) -> Result<Self, String> {
         let objects: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
         let mut objects: Vec<Value> = objects.into_iter().filter(|object| !object.is_null()).collect();
-        let mut planes = Vec::new();
+        let (mut planes, mut machine) = (Vec::new(), Plan::default());
         for (number, object) in objects.iter_mut().enumerate() {
             let number = number + 1;
+            if is_machine(object) {
+                let plan: Plan = serde_json::from_value(object["spec"].take())
+                    .map_err(|error| format!("document {number}, a Machine: {error}"))?;
+                machine.clusters.extend(plan.clusters);
+                continue;
+            }
             for field in ["apiVersion", "kind"] {
                 if !object[field].is_string() {
                     return Err(format!("document {number} has no {field}"));
@@ -47,7 +58,12 @@ impl Bundle {
                 planes.push(plane);
             }
         }
-        Ok(Bundle { objects, planes })
+        objects.retain(|object| !is_machine(object));
+        Ok(Bundle {
+            objects,
+            planes,
+            machine,
+        })
     }
 
     /// Moves every public port of the machine by so many, for a second cloud beside the first.
@@ -78,16 +94,24 @@ impl Bundle {
             .iter()
             .map(serde_saphyr::to_string)
             .collect::<Result<Vec<_>, _>>();
-        Self::parse(&text.map_err(|error| error.to_string())?.join("---\n"))
+        let moved = Self::parse(&text.map_err(|error| error.to_string())?.join("---\n"))?;
+        Ok(Bundle {
+            machine: self.machine,
+            ..moved
+        })
     }
 
     /// Clouds that are there already: nothing of theirs is applied.
     pub fn of(planes: Vec<ControlPlane>) -> Self {
         Bundle {
-            objects: Vec::new(),
             planes,
+            ..Bundle::default()
         }
     }
+}
+
+fn is_machine(object: &Value) -> bool {
+    (object["apiVersion"].as_str(), object["kind"].as_str()) == (Some(MACHINE.0), Some(MACHINE.1))
 }
 
 /// Every service with its settings.
@@ -201,6 +225,28 @@ mod tests {
         assert_eq!(bundle.objects[1]["metadata"]["namespace"], "mine");
         let moved = bundle.shifted(1).expect("moves");
         assert_eq!(moved.planes[0].namespace().as_deref(), Some("openstack"));
+    }
+
+    #[test]
+    fn a_machine_is_read_and_not_applied() {
+        let text = "apiVersion: embedded.c5c3.io/v1alpha1\nkind: Machine\nspec:\n  clusters:\n\
+            \x20 - {name: control-plane, nodes: [{count: 3}]}\n\
+            \x20 - name: hypervisor\n    nodes: [{traits: {hypervisor: true, zone: a, taints: [{key: x, effect: NoSchedule}]}}]\n\
+            ---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n";
+        let bundle = Bundle::parse(text)
+            .and_then(|bundle| bundle.shifted(1))
+            .expect("parses");
+        assert_eq!(bundle.objects.len(), 1);
+        let names: Vec<&str> = bundle.machine.clusters.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, ["control-plane", "hypervisor"]);
+        assert_eq!(bundle.machine.clusters[0].nodes[0].count, 3);
+        let traits = bundle.machine.clusters[1].nodes[0].traits.clone().expect("said");
+        assert!(traits.hypervisor && traits.zone.as_deref() == Some("a"));
+        let wrong = Bundle::parse(&text.replace("zone", "zones")).expect_err("refused");
+        assert!(
+            wrong.starts_with("document 1, a Machine: unknown field `zones`"),
+            "{wrong}"
+        );
     }
 
     #[test]

@@ -26,5 +26,5 @@ pub mod strategy;
 pub mod table;
 
 pub use identity::{Access, Attributes, Decision, Identity};
-pub use server::{Config, Server, StartError};
+pub use server::{Config, Entrance, Server, StartError};
 pub use status::ApiError;

@@ -19,7 +19,7 @@ use crate::{
     controllers, crds,
     identity::Identity,
     pods,
-    serve::{ApiService, Core, InProcess, Limits, Metrics, listener},
+    serve::{ApiService, Core, Home, InProcess, Limits, Metrics, listener},
     store::{Action, DiskError, Expect, History, ObjectKey, Redb, Store, Write, draft},
     strategy::ServiceNetwork,
 };
@@ -37,6 +37,8 @@ pub struct Config {
     pub clusters: Vec<String>,
     /// Addresses of Services: network and prefix length.
     pub service_network: (std::net::Ipv4Addr, u8),
+    /// The same for clusters that have a network of their own, by name.
+    pub service_networks: BTreeMap<String, (std::net::Ipv4Addr, u8)>,
     pub limits: Limits,
     pub history: History,
     /// How long requests under way may take to end at shutdown.
@@ -51,6 +53,7 @@ impl Default for Config {
             names: Vec::new(),
             clusters: vec!["default".into()],
             service_network: (std::net::Ipv4Addr::new(10, 96, 0, 0), 16),
+            service_networks: BTreeMap::new(),
             limits: Limits::default(),
             history: History::default(),
             grace: Duration::from_secs(5),
@@ -107,7 +110,9 @@ impl Server {
             .clusters
             .iter()
             .map(|name| {
-                let network = ServiceNetwork::new(config.service_network.0, config.service_network.1);
+                let own = config.service_networks.get(name);
+                let (address, prefix) = *own.unwrap_or(&config.service_network);
+                let network = ServiceNetwork::new(address, prefix);
                 (
                     name.as_str().into(),
                     Arc::new(Cluster::new(name, store.clone(), network)),
@@ -168,6 +173,7 @@ impl Server {
                 listener,
                 tls,
                 service,
+                None,
                 stopping,
                 config.grace,
             )));
@@ -217,6 +223,23 @@ impl Server {
         ApiService(self.core.clone())
     }
 
+    /// A way in for the pods of one cluster: paths without a prefix are those of that cluster.
+    ///
+    /// # Panics
+    /// If the server has no such cluster.
+    pub fn entrance(&self, cluster: &str) -> Result<Entrance, StartError> {
+        let known = self.core.clusters.get_key_value(cluster);
+        let (home, _) = known.unwrap_or_else(|| panic!("the server has no cluster {cluster:?}"));
+        let keys = |error: auth::KeyError| StartError::Keys(error.to_string());
+        Ok(Entrance {
+            service: ApiService(self.core.clone()),
+            tls: self.access.authority().server_config().map_err(keys)?,
+            home: Home(home.clone()),
+            stopping: self.core.stopping.clone(),
+            grace: self.grace,
+        })
+    }
+
     /// Shows the figures of what else lives in this process on `/metrics` too.
     pub fn join_metrics(&self, others: impl Fn() -> String + Send + Sync + 'static) {
         self.core.metrics.join(Box::new(others));
@@ -254,6 +277,24 @@ impl Server {
         }
         let store = self.core.store.clone();
         let _ = tokio::task::spawn_blocking(move || store.close()).await;
+    }
+}
+
+/// Serves one cluster on listeners of others.
+#[derive(Clone)]
+pub struct Entrance {
+    service: ApiService,
+    tls: Arc<rustls::ServerConfig>,
+    home: Home,
+    stopping: CancellationToken,
+    grace: Duration,
+}
+
+impl Entrance {
+    /// Serves until the server stops. Connections end when this is dropped.
+    pub async fn serve(self, listener: tokio::net::TcpListener) {
+        let home = Some(self.home);
+        listener::serve(listener, self.tls, self.service, home, self.stopping, self.grace).await;
     }
 }
 
@@ -328,11 +369,13 @@ fn check(config: &Config) -> Result<(), StartError> {
             return refuse(format!("clusters[{i}]: {name:?} is there twice"));
         }
     }
-    if !(8..=28).contains(&config.service_network.1) {
-        return refuse(format!(
-            "service_network: /{} is not between /8 and /28",
-            config.service_network.1
-        ));
+    let own = config.service_networks.iter();
+    let own = own.map(|(cluster, (_, prefix))| (format!("service_networks[{cluster:?}]"), *prefix));
+    let shared = ("service_network".to_owned(), config.service_network.1);
+    for (field, prefix) in std::iter::once(shared).chain(own) {
+        if !(8..=28).contains(&prefix) {
+            return refuse(format!("{field}: /{prefix} is not between /8 and /28"));
+        }
     }
     Ok(())
 }

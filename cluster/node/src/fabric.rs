@@ -1,7 +1,6 @@
-//! The fabric: one network namespace with a bridge that joins the nodes. It has no
-//! process and no default route; a mount keeps it.
+//! The fabric: one network namespace with a bridge that joins the nodes, and another for the
+//! data links of those that have one. It has no process and no default route; a mount keeps it.
 
-use std::net::Ipv4Addr;
 use std::path::Path;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -16,7 +15,20 @@ use crate::netns::{self, NetNs};
 const BRIDGE: &str = "fab0";
 /// The node's link to the fabric.
 pub const UPLINK: &str = "eth0";
+const DATA_BRIDGE: &str = "data0";
+/// The node's link to the data network. It has no address: a virtual switch takes it.
+pub const DATA_LINK: &str = "eth1";
+/// Always the same: neighbours of the fabric on the data network need not learn a new one.
+const DATA_HARDWARE: [u8; 6] = [0x02, 0xc5, 0xc3, 0, 2, 1];
 const NSFS_MAGIC: FsType = FsType(0x6e73_6673);
+
+/// A node of the fabric as the others see it; its cluster may be another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Neighbour {
+    pub index: u8,
+    pub addresses: Addresses,
+    pub up: bool,
+}
 
 pub struct Fabric {
     ns: NetNs,
@@ -37,35 +49,24 @@ impl Fabric {
         let links = Links::of(&ns).await?;
         links.up("lo").await?;
         links.bridge(BRIDGE).await?;
-        Ok(Self { ns, links, addresses })
+        let fabric = Self { ns, links, addresses };
+        fabric.data_bridge().await?;
+        Ok(fabric)
     }
 
     pub fn ns(&self) -> &NetNs {
         &self.ns
     }
 
-    /// Connects a node, or finds it connected. True when a cable was laid.
-    pub async fn plug(&self, index: u8, node: &NetNs) -> Result<bool> {
-        let near = cable(index);
+    /// Connects a node of the cluster with these addresses, or finds it connected. True when a
+    /// cable was laid.
+    pub async fn plug(&self, index: u8, node: &NetNs, addresses: &Addresses) -> Result<bool> {
         let inside = Links::of(node).await?;
-        let address = self.addresses.node(index);
+        let address = addresses.node(index);
         let bridge = self.links.bridge(BRIDGE).await?;
-        let mut laid = false;
-        if self.links.index(&near).await?.is_none() || inside.index(UPLINK).await?.is_none() {
-            inside.remove(UPLINK).await?;
-            let hardware = [0x02, 0xc5, 0xc3, 0, 0, index];
-            self.links.cable(&near, bridge, node, UPLINK, hardware).await?;
-            laid = true;
-        }
-        // The bridge may be a new one.
-        if self.links.controller(&near).await? != Some(bridge) {
-            self.links.join(&near, bridge).await?;
-            laid = true;
-        }
-        let uplink = inside
-            .index(UPLINK)
-            .await?
-            .ok_or_else(|| Error::said(format!("{UPLINK} of node {index} vanished")))?;
+        let hardware = [0x02, 0xc5, 0xc3, 0, 0, index];
+        let near = cable(index);
+        let (uplink, mut laid) = self.lay(&near, bridge, node, &inside, UPLINK, hardware).await?;
         if !inside.has_address(uplink, address).await? {
             inside.up("lo").await?;
             inside.address(uplink, address, 24).await?;
@@ -75,28 +76,83 @@ impl Fabric {
         if laid {
             // Not by the pods' bridge, which comes with the first pod; packets to
             // services without a rule are refused before they reach the link.
-            inside
-                .route_link(self.addresses.service_network(), uplink, address)
-                .await?;
+            for network in addresses.virtual_networks() {
+                inside.route_link(network, uplink, address).await?;
+            }
         }
         Ok(laid)
     }
 
+    /// Connects a node to the data network, or finds it connected. True when a cable was laid.
+    pub async fn plug_data(&self, index: u8, node: &NetNs) -> Result<bool> {
+        let inside = Links::of(node).await?;
+        let bridge = self.data_bridge().await?;
+        let hardware = [0x02, 0xc5, 0xc3, 0, 1, index];
+        let near = data_cable(index);
+        let (_, laid) = self
+            .lay(&near, bridge, node, &inside, DATA_LINK, hardware)
+            .await?;
+        if laid {
+            inside.up(DATA_LINK).await?;
+        }
+        Ok(laid)
+    }
+
+    /// The bridge of the data network with the fabric's own address on it.
+    async fn data_bridge(&self) -> Result<u32> {
+        let known = self.links.index(DATA_BRIDGE).await?;
+        let bridge = self.links.bridge(DATA_BRIDGE).await?;
+        let gateway = self.addresses.data_gateway();
+        if known.is_none() {
+            self.links.hardware(DATA_BRIDGE, DATA_HARDWARE).await?;
+        }
+        if !self.links.has_address(bridge, gateway).await? {
+            self.links.address(bridge, gateway, 24).await?;
+        }
+        Ok(bridge)
+    }
+
+    /// A cable from `bridge` to the node, laid when it is missing; its far end's number and
+    /// whether anything was done.
+    async fn lay(
+        &self,
+        near: &str,
+        bridge: u32,
+        node: &NetNs,
+        inside: &Links,
+        far: &str,
+        hardware: [u8; 6],
+    ) -> Result<(u32, bool)> {
+        let mut laid = false;
+        if self.links.index(near).await?.is_none() || inside.index(far).await?.is_none() {
+            inside.remove(far).await?;
+            self.links.cable(near, bridge, node, far, hardware).await?;
+            laid = true;
+        }
+        // The bridge may be a new one.
+        if self.links.controller(near).await? != Some(bridge) {
+            self.links.join(near, bridge).await?;
+            laid = true;
+        }
+        let found = inside.index(far).await?;
+        let found = found.ok_or_else(|| Error::said(format!("{far} at the end of {near} vanished")))?;
+        Ok((found, laid))
+    }
+
     pub async fn unplug(&self, index: u8) -> Result<()> {
+        self.links.remove(&data_cable(index)).await?;
         self.links.remove(&cable(index)).await
     }
 
     /// Tells a node where the pods of the others are; those of nodes that are down fail
     /// at once.
-    pub async fn route(&self, own: u8, node: &NetNs, others: &[(u8, bool)]) -> Result<()> {
+    pub async fn route(&self, own: u8, node: &NetNs, others: &[Neighbour]) -> Result<()> {
         let inside = Links::of(node).await?;
-        for (index, up) in others.iter().filter(|(index, _)| *index != own) {
-            let pods = self.addresses.pod_network(*index);
-            if *up {
-                let via: Ipv4Addr = self.addresses.node(*index);
-                inside.route_via(pods, via).await?;
-            } else {
-                inside.route_unreachable(pods).await?;
+        for other in others.iter().filter(|other| other.index != own) {
+            let pods = other.addresses.pod_network(other.index);
+            match other.up {
+                true => inside.route_via(pods, other.addresses.node(other.index)).await?,
+                false => inside.route_unreachable(pods).await?,
             }
         }
         Ok(())
@@ -114,6 +170,10 @@ impl Fabric {
 
 fn cable(index: u8) -> String {
     format!("n{index}")
+}
+
+fn data_cable(index: u8) -> String {
+    format!("d{index}")
 }
 
 /// The run directory is a private tmpfs: handles mounted there reach no other mount

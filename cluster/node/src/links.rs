@@ -105,6 +105,12 @@ impl Links {
             .ok_or_else(|| Error::said(format!("bridge {name} vanished while it was made")))
     }
 
+    /// Gives a link a hardware address.
+    pub async fn hardware(&self, name: &str, address: [u8; 6]) -> Result<()> {
+        let link = LinkUnspec::new_with_name(name).address(address.into()).build();
+        self.handle.link().set(link).execute().await.map_err(failed(name))
+    }
+
     pub async fn remove(&self, name: &str) -> Result<()> {
         let Some(index) = self.index(name).await? else {
             return Ok(());

@@ -12,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns, unshare};
 use tokio::net::{TcpListener, TcpSocket, TcpStream, UdpSocket};
@@ -157,6 +158,18 @@ impl NetNs {
         self.run(move || std::fs::read_to_string(Path::new("/proc/sys/net").join(name)))
             .await
     }
+}
+
+/// A connection made inside the namespace behind `handle`, for a program that does nothing else.
+pub fn dial(handle: &Path, to: SocketAddr, patience: Duration) -> Result<std::net::TcpStream> {
+    let file = File::open(handle).map_err(Error::file("open namespace", handle))?;
+    let made = thread::spawn(move || -> io::Result<_> {
+        setns(&file, CloneFlags::CLONE_NEWNET)?;
+        std::net::TcpStream::connect_timeout(&to, patience)
+    });
+    made.join()
+        .unwrap_or_else(|_| Err(io::Error::other("the namespace thread ended")))
+        .map_err(Error::system(format!("connect to {to}")))
 }
 
 /// Makes a network namespace without a process and keeps it by a mount at `handle`.

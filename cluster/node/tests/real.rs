@@ -4,6 +4,8 @@
 mod real {
     mod accidents;
     pub mod bed;
+    mod clusters;
+    mod data;
     pub mod desk;
     mod exceptions;
     mod nodes;
@@ -12,6 +14,7 @@ mod real {
     mod pods;
     mod ports;
     mod probes;
+    mod rebuilt;
     mod registry;
     mod rights;
     mod session;

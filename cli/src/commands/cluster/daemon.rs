@@ -60,8 +60,10 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let mut operators = None;
     if !arguments.cluster_only {
         say("installs the kinds of CobaltCore");
-        install(&running.client()).await?;
-        operators = Some(tokio::spawn(operate(Crew::of(&running), stop.clone())));
+        for cluster in running.clusters() {
+            install(&running.client(Some(cluster))?).await?;
+        }
+        operators = Some(tokio::spawn(operate(Crew::of(&running)?, stop.clone())));
     }
     running.ready(PATIENCE, &mut say).await?;
     running.announce()?;
@@ -115,19 +117,26 @@ struct Crew {
 }
 
 impl Crew {
-    fn of(running: &Running) -> Self {
-        let account =
-            |role: &Role| Clusters::of(running.client_as(&role.user(), &["system:serviceaccounts"]));
+    /// The first cluster is the operators' home; they know the others by their names.
+    fn of(running: &Running) -> Result<Self, Failure> {
+        let account = |role: &Role| {
+            let (user, groups) = (role.user(), ["system:serviceaccounts"]);
+            let mut clusters = Clusters::of(running.client_as(None, &user, &groups)?);
+            for name in running.clusters() {
+                clusters = clusters.with(name, running.client_as(Some(name), &user, &groups)?);
+            }
+            Ok::<_, Failure>(clusters)
+        };
         let metrics = Metrics::default();
         let shown = metrics.clone();
         running.join_metrics(move || shown.render());
-        Crew {
-            control_plane: account(&roles::control_plane()),
-            services: account(&roles::services()),
-            stand_ins: Clusters::of(running.client()),
-            dial: Arc::new(Inwards(running.inside())),
+        Ok(Crew {
+            control_plane: account(&roles::control_plane())?,
+            services: account(&roles::services())?,
+            stand_ins: Clusters::of(running.client(None)?),
+            dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
-        }
+        })
     }
 }
 

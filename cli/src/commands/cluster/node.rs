@@ -1,9 +1,11 @@
 //! `c5c3 node …`: drills.
 
-use clap::{Args, Subcommand};
-use embedded_node::cluster::nodes;
+use std::net::Ipv4Addr;
 
-use super::Place;
+use clap::{Args, Subcommand};
+use embedded_node::cluster::{connect, nodes};
+
+use super::{Place, failed};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::{Format, Table, print_table, print_values};
@@ -50,6 +52,18 @@ enum Command {
         place: Place,
         name: String,
     },
+    /// Join standard input and output with a port on the data network, as ssh's ProxyCommand does.
+    #[command(
+        hide = true,
+        after_help = "Examples:
+  ssh -o ProxyCommand='c5c3 node connect %h %p' debian@10.194.0.77"
+    )]
+    Connect {
+        #[command(flatten)]
+        place: Place,
+        address: Ipv4Addr,
+        port: u16,
+    },
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -57,6 +71,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::List { place, output } => list(place, *output),
         Command::Kill { place, name } => block_on(async { Ok(nodes::kill(place.path(), name).await?) }),
         Command::Start { place, name } => block_on(async { Ok(nodes::start(place.path(), name).await?) }),
+        Command::Connect { place, address, port } => {
+            let stream = connect::connect(place.path(), *address, *port).map_err(failed)?;
+            Ok(connect::pipe(stream)?)
+        }
     }
 }
 
@@ -69,10 +87,10 @@ fn list(place: &Place, output: Format) -> Result<(), Failure> {
             .collect::<Result<_, _>>()?;
         return print_values(&values, output);
     }
-    let mut table = Table::new(&["NAME", "STATE", "ADDRESS", "PID"]);
+    let mut table = Table::new(&["NAME", "CLUSTER", "STATE", "ADDRESS", "PID"]);
     for node in listed {
         let pid = node.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
-        table.row([node.name, node.state.to_owned(), node.address, pid]);
+        table.row([node.name, node.cluster, node.state.to_owned(), node.address, pid]);
     }
     print_table(&table)
 }

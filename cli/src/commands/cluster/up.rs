@@ -8,7 +8,8 @@ use anyhow::Context;
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_image_builder::Images;
 use clap::{Args, ValueEnum};
-use embedded_node::cluster::up;
+use embedded_node::cluster::plan::ClusterPlan;
+use embedded_node::cluster::{Plan, up};
 use kube::{Api, Client, ResourceExt};
 
 use super::farewell::farewell;
@@ -27,6 +28,8 @@ Examples:
   c5c3 up --profile ha             three replicas of everything on three nodes
   c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
   c5c3 up --profile none           the cluster and all operators, without a cloud
+  c5c3 up --nodes 3 --hypervisors 2
+  c5c3 up --cluster control-plane=3 --cluster hypervisor=2
   c5c3 up --cluster-only           a plain Kubernetes, without kinds and operators of CobaltCore
 
 Without --profile and --file it waits for the clouds that are there, and makes a small one when
@@ -70,6 +73,12 @@ pub struct Arguments {
     /// Number of nodes of a new cluster [default: 1, for the profile ha 3]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: Option<u8>,
+    /// So many of the nodes run guests, the last ones [default: none]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=32))]
+    hypervisors: u8,
+    /// A cluster with nodes of its own, the first for what names none [default: one for everything]
+    #[arg(long = "cluster", value_name = "NAME=NODES", conflicts_with_all = ["nodes", "hypervisors"])]
+    clusters: Vec<ClusterPlan>,
     /// Move the public ports of the machine by so many, for a second cloud.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     port_offset: u16,
@@ -143,7 +152,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let store = &arguments.image_store;
     // Images are built while the cluster starts, when it is clear which.
     let building = asked.as_ref().and_then(|bundle| build(store, bundle, start));
-    let up = cluster(arguments, start)?;
+    let machine = asked.as_ref().map(|bundle| bundle.machine.clone());
+    let up = cluster(arguments, machine.unwrap_or_default(), start)?;
     let bundle = match asked {
         Some(bundle) => bundle,
         None => block_on(present(arguments))?,
@@ -180,17 +190,21 @@ fn build(store: &Path, bundle: &Bundle, start: Instant) -> Option<Building> {
     }))
 }
 
-fn cluster(arguments: &Arguments, start: Instant) -> Result<up::Up, Failure> {
+fn cluster(arguments: &Arguments, mut plan: Plan, start: Instant) -> Result<up::Up, Failure> {
+    plan.clusters.extend(arguments.clusters.iter().cloned());
     let state = arguments.place.path().to_string_lossy().into_owned();
     let store = arguments.image_store.to_string_lossy().into_owned();
     let mut command = vec!["daemon", "--state-dir", &state, "--image-store", &store];
     if arguments.cluster_only {
         command.push("--cluster-only");
     }
-    let ha = arguments.profile == Some(Profile::Ha);
+    // Clusters say their nodes themselves.
+    let ha = arguments.profile == Some(Profile::Ha) && plan.clusters.is_empty();
     let options = up::Options {
         state: arguments.place.path().to_owned(),
+        plan,
         nodes: arguments.nodes.or(ha.then_some(3)),
+        hypervisors: arguments.hypervisors,
         registries: arguments.registries.clone(),
         daemon: own(&command)?,
     };

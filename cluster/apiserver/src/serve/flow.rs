@@ -60,6 +60,10 @@ pub struct Core {
     pub stopping: tokio_util::sync::CancellationToken,
 }
 
+/// On a request: the cluster of paths without a prefix, where it is not the default one.
+#[derive(Clone, Debug)]
+pub struct Home(pub Arc<str>);
+
 /// One request, understood and allowed.
 pub struct Call {
     pub core: Arc<Core>,
@@ -87,7 +91,8 @@ impl Core {
         else {
             return body::status(&ApiError::no_route());
         };
-        let name = cluster.unwrap_or_else(|| self.default_cluster.to_string());
+        let home = parts.extensions.get::<Home>().map(|home| &home.0);
+        let name = cluster.unwrap_or_else(|| home.unwrap_or(&self.default_cluster).to_string());
         let Some(cluster) = self.clusters.get(name.as_str()).cloned() else {
             let message = format!("no logical cluster {name:?}; the kubeconfig names those that there are");
             return body::status(&ApiError::new(StatusCode::NOT_FOUND, "NotFound", message));

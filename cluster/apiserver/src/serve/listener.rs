@@ -9,37 +9,45 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
 
-use super::ApiService;
+use super::{ApiService, Home};
 use crate::identity::PeerCertificates;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADERS: Duration = Duration::from_secs(30);
 
-/// Serves until `stopping`, then lets open connections finish what they do.
+/// Serves until `stopping`, then lets open connections finish what they do. All of them end when
+/// this is dropped.
 pub async fn serve(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
     service: ApiService,
+    home: Option<Home>,
     stopping: CancellationToken,
     grace: Duration,
 ) {
     let acceptor = TlsAcceptor::from(tls);
     let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
     loop {
         let socket = tokio::select! {
             accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
             () = stopping.cancelled() => break,
         };
         match socket {
             Ok((socket, _)) => {
                 let _ = socket.set_nodelay(true);
                 let watcher = graceful.watcher();
-                tokio::spawn(connection(socket, acceptor.clone(), service.clone(), watcher));
+                let (acceptor, service) = (acceptor.clone(), service.clone());
+                connections.spawn(connection(socket, acceptor, service, home.clone(), watcher));
             }
             Err(error) => {
                 // Out of file descriptors, mostly: waiting is all that helps.
@@ -55,6 +63,7 @@ async fn connection(
     socket: TcpStream,
     acceptor: TlsAcceptor,
     service: ApiService,
+    home: Option<Home>,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
@@ -72,6 +81,9 @@ async fn connection(
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let mut request = request.map(super::wrap);
         request.extensions_mut().insert(peer.clone());
+        if let Some(home) = &home {
+            request.extensions_mut().insert(home.clone());
+        }
         service.answer(request)
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());

@@ -10,7 +10,7 @@ mod query;
 mod route;
 
 pub use body::{Body, BoxError, Document, bytes, empty, full, json, read_all, status, stream, wrap};
-pub use flow::{ApiService, Call, Core, Limits};
+pub use flow::{ApiService, Call, Core, Home, Limits};
 pub use in_process::InProcess;
 pub use metrics::{Metrics, OpenWatch};
 pub use query::Query;

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use embedded_node::cluster::{daemon, down, nodes, up};
+use embedded_node::cluster::{Plan, connect, daemon, down, nodes, up};
 use embedded_node::{Error, Result, init};
 
 const USAGE: &str = "usage: embedded-node COMMAND
-  up STATE NODES STORE...   bring a cluster up, with images of the OCI layouts STORE
+  up STATE NODES[,HYPERVISORS] STORE...   bring a cluster up, with images of the OCI layouts STORE;
+                                          or several: control-plane=2,hypervisor=1
   down STATE [--purge]      stop it, and remove its files
-  node STATE list | kill NAME | start NAME";
+  node STATE list | kill NAME | start NAME | connect ADDRESS PORT";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -52,9 +53,22 @@ async fn run(args: &[String]) -> Result<()> {
         ["up", state, count, stores @ ..] => {
             let mut command = vec!["daemon", *state];
             command.extend(stores);
+            let mut plan = Plan::default();
+            let (mut nodes, mut hypervisors) = (None, 0);
+            if count.contains('=') {
+                for text in count.split(',') {
+                    plan.clusters.push(text.parse().map_err(Error::Refused)?);
+                }
+            } else {
+                let (all, some) = count.split_once(',').unwrap_or((count, "0"));
+                nodes = all.parse().ok();
+                hypervisors = some.parse().unwrap_or_default();
+            }
             let options = up::Options {
                 state: PathBuf::from(state),
-                nodes: count.parse().ok(),
+                plan,
+                nodes,
+                hypervisors,
                 registries: Vec::new(),
                 daemon: own(&command)?,
             };
@@ -80,6 +94,13 @@ async fn run(args: &[String]) -> Result<()> {
         }
         ["node", state, "kill", name] => nodes::kill(Path::new(state), name).await,
         ["node", state, "start", name] => nodes::start(Path::new(state), name).await,
+        ["node", state, "connect", address, port] => {
+            let (Ok(address), Ok(port)) = (address.parse(), port.parse()) else {
+                return Err(Error::said(USAGE));
+            };
+            let stream = connect::connect(Path::new(state), address, port)?;
+            connect::pipe(stream).map_err(Error::system("copy"))
+        }
         _ => Err(Error::said(USAGE)),
     }
 }

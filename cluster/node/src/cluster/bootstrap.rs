@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use crate::addresses::Addresses;
 use crate::error::{Error, Result};
 
-pub async fn objects(client: &Client, addresses: &Addresses) -> Result<()> {
+/// `node` is the number of a node of the cluster.
+pub async fn objects(client: &Client, addresses: &Addresses, node: u8) -> Result<()> {
     let default: Api<Service> = Api::namespaced(client.clone(), "default");
     let system: Api<Service> = Api::namespaced(client.clone(), "kube-system");
     create(
@@ -44,7 +45,7 @@ pub async fn objects(client: &Client, addresses: &Addresses) -> Result<()> {
                 "labels": { "kubernetes.io/service-name": "kubernetes" } },
             "addressType": "IPv4",
             "ports": [{ "name": "https", "port": 6443, "protocol": "TCP" }],
-            "endpoints": [{ "addresses": [addresses.node(1)], "conditions": { "ready": true } }],
+            "endpoints": [{ "addresses": [addresses.node(node)], "conditions": { "ready": true } }],
         }),
     )
     .await?;

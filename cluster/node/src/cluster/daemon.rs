@@ -15,15 +15,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::settings::{DOMAIN, Settings};
-use super::supervise::{self, Site};
-use super::tasks::keep;
-use super::{bootstrap, machine, pods};
+use super::machine;
+use super::settings::Settings;
+use super::supervise::{Ground, Site};
 use crate::error::{Error, Result};
 use crate::fabric::Fabric;
 use crate::images::{Images, Registries, write_pause};
 use crate::layout::Layout;
-use crate::network::{self, Network};
+use crate::network;
 use crate::process::Process;
 
 /// How a daemon is started.
@@ -130,10 +129,10 @@ async fn lock(layout: &Layout) -> Result<File> {
 /// A running cluster inside this process.
 pub struct Running {
     server: apiserver::Server,
-    /// The logical cluster that has the nodes.
-    cluster: String,
     stop: CancellationToken,
-    site: Arc<Site>,
+    ground: Arc<Ground>,
+    /// One for each logical cluster.
+    sites: Vec<Arc<Site>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
     layout: Layout,
     identity: Identity,
@@ -156,7 +155,6 @@ impl Running {
         };
         identity.store(&layout)?;
 
-        let addresses = settings.addresses;
         say("starts the API server");
         let server = serve(&layout, &settings).await?;
         let address = server
@@ -166,35 +164,8 @@ impl Running {
             settings.port = address.port();
             settings.store(&layout)?;
         }
-        let cluster = settings
-            .clusters
-            .first()
-            .cloned()
-            .unwrap_or_else(|| "default".into());
-        let client = server.client(&cluster);
-        bootstrap::objects(&client, &addresses).await?;
-
-        let stop = CancellationToken::new();
-        let mut tasks = Vec::new();
-        for name in &settings.clusters {
-            let (client, volumes, end) = (server.client(name), layout.volumes(), stop.clone());
-            tasks.push(keep("the workload controllers", stop.clone(), move || {
-                let volumes = volumes.clone();
-                let config = workloads::Config { volumes };
-                workloads::run(client.clone(), config, end.clone().cancelled_owned())
-            }));
-        }
         say("prepares the network");
-        let fabric = Fabric::open(&layout, addresses).await?;
-        let network = Network::new(network::Settings {
-            addresses,
-            domain: DOMAIN.into(),
-            api: address,
-        });
-        let (follow, user, end) = (network.clone(), client.clone(), stop.clone());
-        tasks.push(keep("the network", stop.clone(), move || {
-            follow.clone().run(user.clone(), end.clone())
-        }));
+        let fabric = Fabric::open(&layout, settings.addresses).await?;
         let builtin = layout.state().join("builtin");
         write_pause(&builtin)?;
         let mut stores = vec![builtin];
@@ -202,36 +173,31 @@ impl Running {
             // Relative to where the user was: the daemon goes elsewhere later.
             stores.push(std::path::absolute(store).map_err(Error::file("resolve", store))?);
         }
-        let streams = Arc::new(pods::Streams::default());
-        server.set_pods(&cluster, streams.clone());
-        let site = Arc::new(Site {
+        let ground = Arc::new(Ground {
             machine: machine::detect(layout.state())?,
             layout: layout.clone(),
-            settings: settings.clone(),
-            client,
             fabric,
-            network,
             images: Images::new(
                 stores,
                 layout.state().join("pulled"),
                 Registries::new(settings.registries.clone()),
             ),
             init: options.init.clone(),
-            streams,
+            settings,
             up: watch::Sender::new(std::collections::BTreeMap::new()),
             routes: Mutex::new(()),
         });
-        for entry in &settings.nodes {
-            let (site, entry, end) = (site.clone(), entry.clone(), stop.clone());
-            tasks.push(keep("a node's supervisor", stop.clone(), move || {
-                supervise::node(site.clone(), entry.clone(), end.clone())
-            }));
-        }
+        let exchange = Arc::default();
+        let clusters = ground.settings.clusters.iter();
+        let sites = clusters.map(|cluster| Site::found(&server, &ground, &exchange, cluster));
+        let sites = futures::future::try_join_all(sites).await?;
+        let stop = CancellationToken::new();
+        let tasks = sites.iter().flat_map(|site| site.start(&stop)).collect();
         Ok(Self {
             server,
-            cluster,
             stop,
-            site,
+            ground,
+            sites,
             tasks,
             layout,
             identity,
@@ -239,13 +205,30 @@ impl Running {
         })
     }
 
-    pub fn client(&self) -> kube::Client {
-        self.site.client.clone()
+    /// A logical cluster; without a name, the first.
+    fn site(&self, cluster: Option<&str>) -> Result<&Arc<Site>> {
+        let cluster = cluster.unwrap_or(self.ground.settings.first());
+        let found = self.sites.iter().find(|site| site.cluster == cluster);
+        found.ok_or_else(|| {
+            let known = self.ground.settings.clusters.join(", ");
+            Error::Refused(format!("there is no cluster {cluster:?}; there are: {known}"))
+        })
+    }
+
+    /// Names of the logical clusters, the first one first.
+    pub fn clusters(&self) -> &[String] {
+        &self.ground.settings.clusters
+    }
+
+    /// An administrator's client of a cluster; without a name, of the first.
+    pub fn client(&self, cluster: Option<&str>) -> Result<kube::Client> {
+        Ok(self.site(cluster)?.client.clone())
     }
 
     /// A client that acts as someone else.
-    pub fn client_as(&self, user: &str, groups: &[&str]) -> kube::Client {
-        self.server.client_as(&self.cluster, user, groups)
+    pub fn client_as(&self, cluster: Option<&str>, user: &str, groups: &[&str]) -> Result<kube::Client> {
+        let site = self.site(cluster)?;
+        Ok(self.server.client_as(&site.cluster, user, groups))
     }
 
     /// Shows figures of the embedding program on the API server's `/metrics`.
@@ -253,9 +236,9 @@ impl Running {
         self.server.join_metrics(others);
     }
 
-    /// The way into the cluster's network.
-    pub fn inside(&self) -> network::Inside {
-        network::Inside::new(self.site.network.clone())
+    /// The way into a cluster's network; without a name, the first's.
+    pub fn inside(&self, cluster: Option<&str>) -> Result<network::Inside> {
+        Ok(network::Inside::new(self.site(cluster)?.network.clone()))
     }
 
     pub fn kubeconfig(&self) -> &Path {
@@ -266,17 +249,17 @@ impl Running {
     /// is said and the others are used; none at all is an error.
     pub async fn ready(&self, patience: Duration, say: Say<'_>) -> Result<()> {
         let deadline = tokio::time::Instant::now() + patience;
-        let nodes: Api<NodeObject> = Api::all(self.client());
         let mut told = std::collections::BTreeSet::new();
         loop {
             let mut waiting = Vec::new();
-            for entry in &self.site.settings.nodes {
+            for (site, entry) in self.sites.iter().flat_map(|s| s.nodes().map(move |n| (s, n))) {
+                let nodes: Api<NodeObject> = Api::all(site.client.clone());
                 let layout = self.layout.node(&entry.name, entry.index);
                 if super::power::is_off(&layout) {
                     continue;
                 }
                 let object = nodes.get_opt(&entry.name).await.ok().flatten();
-                let up = self.site.up.borrow().contains_key(&entry.name);
+                let up = self.ground.up.borrow().contains_key(&entry.name);
                 match up && object.is_some_and(|n| node_is_ready(&n)) {
                     true if told.insert(entry.name.clone()) => say(&format!("{} is Ready", entry.name)),
                     true => {}
@@ -342,16 +325,22 @@ fn node_is_ready(node: &NodeObject) -> bool {
 }
 
 async fn serve(layout: &Layout, settings: &Settings) -> Result<apiserver::Server> {
-    let addresses = &settings.addresses;
-    let network = addresses.service_network();
-    let mut names = vec![addresses.api_service().to_string()];
-    names.extend(settings.nodes.iter().map(|n| addresses.node(n.index).to_string()));
+    let mut names = Vec::new();
+    let mut networks = std::collections::BTreeMap::new();
+    for cluster in &settings.clusters {
+        let addresses = settings.addresses_of(cluster)?;
+        let network = addresses.service_network();
+        names.push(addresses.api_service().to_string());
+        networks.insert(cluster.clone(), (network.address, network.prefix));
+    }
+    let nodes = settings.nodes.iter();
+    names.extend(nodes.map(|n| settings.addresses.node(n.index).to_string()));
     let config = |port: u16| apiserver::Config {
         state_dir: layout.state().join("api"),
         listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))),
         names: names.clone(),
         clusters: settings.clusters.clone(),
-        service_network: (network.address, network.prefix),
+        service_networks: networks.clone(),
         ..apiserver::Config::default()
     };
     match apiserver::Server::start(config(settings.port)).await {

@@ -3,16 +3,22 @@
 
 mod bootstrap;
 mod claim;
+pub mod connect;
 pub mod daemon;
 pub mod down;
 pub mod machine;
 pub mod nodes;
+pub mod plan;
 mod pods;
 mod power;
 pub mod preflight;
 pub mod settings;
+mod site;
 mod supervise;
 mod tasks;
+pub mod traits;
 pub mod up;
 
+pub use plan::Plan;
 pub use settings::{NodeEntry, Settings};
+pub use traits::Traits;

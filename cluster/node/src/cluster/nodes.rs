@@ -16,6 +16,7 @@ use crate::node::{self, Node};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
     pub name: String,
+    pub cluster: String,
     pub address: String,
     /// `Running`, `Off`, or `Down` when it should run and does not.
     pub state: &'static str,
@@ -38,6 +39,7 @@ pub fn list(state: &Path) -> Result<Vec<Listed>> {
             };
             Listed {
                 name: entry.name.clone(),
+                cluster: entry.cluster.clone(),
                 address: settings.addresses.node(entry.index).to_string(),
                 state,
                 pid,

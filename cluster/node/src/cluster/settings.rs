@@ -4,23 +4,34 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::traits::Traits;
 use crate::addresses::{Addresses, MAX_NODES};
 use crate::error::{Error, Result};
 use crate::layout::Layout;
 
 pub const DEFAULT_STATE: &str = "/var/lib/c5c3";
 pub const DOMAIN: &str = "cluster.local";
+/// The one cluster that is everything, when nobody asks for several.
+pub const SINGLE: &str = "default";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeEntry {
+    /// No other node of the machine has it.
     pub name: String,
+    /// The same goes for its number.
     pub index: u8,
+    /// Its logical cluster; files of earlier versions do not say it.
+    #[serde(default)]
+    pub cluster: String,
+    #[serde(default)]
+    pub traits: Traits,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Logical clusters of the API; nodes belong to the first.
+    /// Logical clusters of the API; a path that names none is the first one's.
     pub clusters: Vec<String>,
+    /// Of the first; those of the others follow from it.
     pub addresses: Addresses,
     pub nodes: Vec<NodeEntry>,
     /// Registries that may be asked for images, beside those on this machine.
@@ -33,7 +44,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            clusters: vec!["default".into()],
+            clusters: vec![SINGLE.into()],
             addresses: Addresses::default(),
             nodes: Vec::new(),
             registries: Vec::new(),
@@ -60,8 +71,8 @@ impl Settings {
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => continue,
                 Err(e) => return Err(Error::file("read", path)(e)),
             };
-            match serde_json::from_slice(&text) {
-                Ok(settings) => return Ok(Some(settings)),
+            match serde_json::from_slice::<Self>(&text) {
+                Ok(settings) => return settings.complete().map(Some),
                 Err(e) => damage = Some(format!("{} is damaged ({e})", path.display())),
             }
         }
@@ -71,6 +82,35 @@ impl Settings {
                 "{what}, and so is its copy: remove both to start with new settings; objects and volumes stay"
             ))),
         }
+    }
+
+    /// Fills in what earlier versions did not write, and refuses what cannot be.
+    fn complete(mut self) -> Result<Self> {
+        let first = self.first().to_owned();
+        for node in self.nodes.iter_mut().filter(|node| node.cluster.is_empty()) {
+            node.cluster.clone_from(&first);
+        }
+        for node in &self.nodes {
+            self.addresses_of(&node.cluster)?;
+        }
+        Ok(self)
+    }
+
+    /// The cluster that is meant when none is named.
+    pub fn first(&self) -> &str {
+        self.clusters.first().map_or(SINGLE, String::as_str)
+    }
+
+    /// The address plan of a logical cluster.
+    pub fn addresses_of(&self, cluster: &str) -> Result<Addresses> {
+        let position = self.clusters.iter().position(|name| name == cluster);
+        let plan = position.and_then(|position| self.addresses.nth(position));
+        plan.ok_or_else(|| {
+            let known = self.clusters.join(", ");
+            Error::said(format!(
+                "there are no addresses for cluster {cluster:?}; clusters: {known}"
+            ))
+        })
     }
 
     /// The nodes that run or ran since the machine started, when nothing else tells.
@@ -87,6 +127,8 @@ impl Settings {
                 settings.nodes.push(NodeEntry {
                     name: spec.name,
                     index,
+                    cluster: SINGLE.into(),
+                    traits: Traits::default(),
                 });
             }
         }
@@ -101,23 +143,39 @@ impl Settings {
         Ok(())
     }
 
-    /// Adds nodes until there are `count`. Nodes are never taken away by this.
+    /// Adds nodes to the first cluster until it has `count`. Nodes are never taken away by this.
     pub fn grow(&mut self, count: u8) -> Result<()> {
         if count == 0 || count > MAX_NODES {
             return Err(Error::said(format!(
                 "nodes: {count} is not between 1 and {MAX_NODES}"
             )));
         }
-        while self.nodes.len() < usize::from(count) {
-            let index = (1..=MAX_NODES)
-                .find(|i| self.nodes.iter().all(|n| n.index != *i))
-                .ok_or_else(|| Error::said("every node number is taken"))?;
-            self.nodes.push(NodeEntry {
-                name: format!("node-{index}"),
-                index,
-            });
+        let first = self.first().to_owned();
+        while self.nodes.iter().filter(|n| n.cluster == first).count() < usize::from(count) {
+            self.add(&first, Traits::default())?;
         }
         Ok(())
+    }
+
+    /// Makes nodes hypervisors until there are `count`, the last first: what else runs in the
+    /// cluster is on the first ones.
+    pub fn make_hypervisors(&mut self, count: u8) -> Result<()> {
+        let count = usize::from(count);
+        let known = self.nodes.iter().filter(|n| n.traits.hypervisor).count();
+        let missing = count.saturating_sub(known);
+        let plain = self.nodes.iter_mut().rev().filter(|n| !n.traits.hypervisor);
+        let mut made = 0;
+        for node in plain.take(missing) {
+            node.traits.hypervisor = true;
+            made += 1;
+        }
+        match made == missing {
+            true => Ok(()),
+            false => Err(Error::Refused(format!(
+                "hypervisors: {count} are more than the {} nodes of the cluster; ask for more nodes",
+                self.nodes.len()
+            ))),
+        }
     }
 
     pub fn node(&self, name: &str) -> Result<&NodeEntry> {
@@ -169,5 +227,34 @@ mod tests {
         let said = Settings::load(&layout).unwrap_err().to_string();
         assert!(said.contains("is damaged"), "{said}");
         assert!(settings.grow(0).is_err());
+    }
+
+    #[test]
+    fn the_last_nodes_become_hypervisors() {
+        let mut settings = Settings::default();
+        settings.grow(3).unwrap();
+        settings.make_hypervisors(2).unwrap();
+        let hypervisors =
+            |s: &Settings| -> Vec<bool> { s.nodes.iter().map(|n| n.traits.hypervisor).collect() };
+        assert_eq!(hypervisors(&settings), [false, true, true]);
+        settings.make_hypervisors(1).unwrap();
+        assert_eq!(hypervisors(&settings), [false, true, true], "none is taken away");
+        let said = settings.make_hypervisors(4).unwrap_err().to_string();
+        assert!(said.contains("more than the 3 nodes"), "{said}");
+    }
+
+    #[test]
+    fn settings_of_earlier_versions_are_read() {
+        let text = r#"{"clusters": ["default"], "port": 1, "nodes": [{"name": "node-1", "index": 1}],
+            "addresses": {"nodes": [10, 190], "pods": [10, 191], "services": [10, 192]}}"#;
+        let settings: Settings = serde_json::from_str(text).unwrap();
+        let settings = settings.complete().unwrap();
+        assert_eq!(settings.addresses, Addresses::default());
+        assert_eq!(settings.nodes[0].traits, Traits::default());
+        assert_eq!(settings.nodes[0].cluster, "default");
+        let text = text.replace("\"index\": 1", "\"index\": 1, \"cluster\": \"other\"");
+        let settings: Settings = serde_json::from_str(&text).unwrap();
+        let said = settings.complete().unwrap_err().to_string();
+        assert!(said.contains("no addresses for cluster \"other\""), "{said}");
     }
 }

@@ -14,10 +14,11 @@ use super::power;
 use super::settings::{DOMAIN, NodeEntry, Settings};
 use super::tasks;
 use super::{machine, pods};
+use crate::addresses::Addresses;
 use crate::containerd::Machine;
 use crate::cri::{self, Cri};
 use crate::error::Result;
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, Neighbour};
 use crate::images::Images;
 use crate::kubelet::{self, Description, Setup};
 use crate::layout::Layout;
@@ -30,51 +31,75 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How often a node's cable is checked.
 const CABLE: Duration = Duration::from_secs(5);
 
-/// What the nodes of a cluster share.
-pub struct Site {
+/// What all nodes of the machine share.
+pub struct Ground {
     pub layout: Layout,
     pub settings: Settings,
-    pub client: Client,
     pub fabric: Fabric,
-    pub network: Arc<Network>,
     pub images: Images,
     pub machine: Machine,
     pub init: Vec<String>,
-    pub streams: Arc<pods::Streams>,
     /// Nodes that are up.
     pub up: watch::Sender<BTreeMap<String, Node>>,
     /// Routes change one after the other.
     pub routes: Mutex<()>,
 }
 
+/// What the nodes of a logical cluster share.
+pub struct Site {
+    pub ground: Arc<Ground>,
+    pub cluster: String,
+    pub addresses: Addresses,
+    pub client: Client,
+    pub network: Arc<Network>,
+    pub streams: Arc<pods::Streams>,
+}
+
 impl Site {
     fn blueprint(&self, entry: &NodeEntry) -> Blueprint {
-        let shared: Vec<PathBuf> = vec![self.layout.volumes()];
+        let ground = &self.ground;
+        let shared: Vec<PathBuf> = vec![ground.layout.volumes()];
+        let all = ground.settings.nodes.iter();
         Blueprint {
-            layout: self.layout.node(&entry.name, entry.index),
-            addresses: self.settings.addresses,
-            machine: self.machine.clone(),
+            layout: ground.layout.node(&entry.name, entry.index),
+            addresses: self.addresses,
+            machine: ground.machine.clone(),
             shared,
-            all: self
-                .settings
-                .nodes
-                .iter()
-                .map(|n| (n.name.clone(), n.index))
-                .collect(),
-            init: self.init.clone(),
+            all: all.map(|n| (n.name.clone(), n.index)).collect(),
+            init: ground.init.clone(),
         }
+    }
+
+    /// Lays the cables of a node that are missing; true when there were any.
+    async fn plug(&self, entry: &NodeEntry, node: &Node) -> Result<bool> {
+        let fabric = &self.ground.fabric;
+        let data = match entry.traits.has_data_link() {
+            true => fabric.plug_data(entry.index, &node.ns).await?,
+            false => false,
+        };
+        Ok(fabric.plug(entry.index, &node.ns, &self.addresses).await? || data)
+    }
+}
+
+impl Ground {
+    fn neighbours(&self, up: &BTreeMap<String, Node>) -> Result<Vec<Neighbour>> {
+        let nodes = self.settings.nodes.iter();
+        nodes
+            .map(|node| {
+                Ok(Neighbour {
+                    index: node.index,
+                    addresses: self.settings.addresses_of(&node.cluster)?,
+                    up: up.contains_key(&node.name),
+                })
+            })
+            .collect()
     }
 
     /// Every node learns which others are up.
     async fn route_all(&self) -> Result<()> {
         let _one = self.routes.lock().await;
         let up = self.up.borrow().clone();
-        let state: Vec<(u8, bool)> = self
-            .settings
-            .nodes
-            .iter()
-            .map(|n| (n.index, up.contains_key(&n.name)))
-            .collect();
+        let state = self.neighbours(&up)?;
         for node in up.values() {
             self.fabric.route(node.layout.index, &node.ns, &state).await?;
         }
@@ -84,7 +109,7 @@ impl Site {
 
 /// Supervises one node until `stop`; the node runs on afterwards.
 pub async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
-    let layout = site.layout.node(&entry.name, entry.index);
+    let layout = site.ground.layout.node(&entry.name, entry.index);
     while !stop.is_cancelled() {
         if power::is_off(&layout) {
             // Also when the plug was pulled while nobody looked.
@@ -97,7 +122,7 @@ pub async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
         }
         match bring_up(&site, &entry).await {
             Ok((node, agent)) => {
-                live(&site, &node, &stop).await;
+                live(&site, &entry, &node, &stop).await;
                 drop(agent);
                 if stop.is_cancelled() {
                     return;
@@ -122,7 +147,7 @@ async fn wait_for(stop: &CancellationToken, test: impl Fn() -> bool) {
 
 /// The agent ends with its guard.
 async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuard)> {
-    let blueprint = site.blueprint(entry);
+    let (blueprint, ground) = (site.blueprint(entry), &site.ground);
     let node = match Node::find(&blueprint.layout) {
         Some(node) => node,
         None => {
@@ -130,14 +155,15 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
             Node::start(&blueprint).await?
         }
     };
-    site.fabric.plug(entry.index, &node.ns).await?;
+    site.plug(entry, &node).await?;
     let channel = cri::channel(&node.layout.socket());
     let runtime = Cri::new(channel.clone());
     runtime.ready(Duration::from_secs(60)).await?;
-    site.images
-        .add_node(&node.layout, channel, &site.machine.snapshotter)
+    ground
+        .images
+        .add_node(&node.layout, channel, &ground.machine.snapshotter)
         .await;
-    site.images.provide_pause(&entry.name).await?;
+    ground.images.provide_pause(&entry.name).await?;
     site.network.leave(&entry.name).await;
     site.network
         .join(Member {
@@ -146,18 +172,18 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
             ns: node.ns.clone(),
         })
         .await?;
-    site.up.send_modify(|up| {
+    ground.up.send_modify(|up| {
         up.insert(entry.name.clone(), node.clone());
     });
-    site.route_all().await?;
-    let addresses = &site.settings.addresses;
+    ground.route_all().await?;
+    let addresses = &site.addresses;
     let version = runtime.version().await?;
     let setup = Setup {
         client: site.client.clone(),
         node: node.clone(),
         address: addresses.node(entry.index).to_string(),
         cri: runtime.clone(),
-        images: site.images.clone(),
+        images: ground.images.clone(),
         dns: Dns {
             server: addresses.dns_service().to_string(),
             domain: DOMAIN.into(),
@@ -169,7 +195,8 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
             pods: 250,
             pod_network: addresses.pod_network(entry.index).to_string(),
             runtime: format!("containerd://{}", version.runtime_version),
-            labels: Vec::new(),
+            labels: entry.traits.labels(),
+            taints: entry.traits.taints.clone(),
         },
     };
     site.streams.add(&entry.name, node.clone(), runtime).await;
@@ -182,7 +209,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
 }
 
 /// Returns when the node is dead or the program stops.
-async fn live(site: &Site, node: &Node, stop: &CancellationToken) {
+async fn live(site: &Site, entry: &NodeEntry, node: &Node, stop: &CancellationToken) {
     while !stop.is_cancelled() && node.alive() {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -190,10 +217,10 @@ async fn live(site: &Site, node: &Node, stop: &CancellationToken) {
             () = tokio::time::sleep(CABLE) => {}
         }
         if node.alive() {
-            match site.fabric.plug(node.layout.index, &node.ns).await {
+            match site.plug(entry, node).await {
                 Ok(true) => {
                     tracing::info!(node = node.layout.name, "plugged in again");
-                    if let Err(e) = site.route_all().await {
+                    if let Err(e) = site.ground.route_all().await {
                         tracing::warn!("{e}");
                     }
                 }
@@ -210,16 +237,17 @@ async fn take_down(site: &Site, entry: &NodeEntry) {
     tracing::warn!(node = name, "is down");
     // First of all: everything else may wait for something.
     site.network.leave(name).await;
-    site.up.send_modify(|up| {
+    let ground = &site.ground;
+    ground.up.send_modify(|up| {
         up.remove(name);
     });
     let marked = kubelet::mark_down(&site.client, name).await;
     site.streams.remove(name).await;
     // Waits for an import that runs, perhaps into this node.
-    site.images.remove_node(name).await;
-    let cleared = node::kill(&site.layout.node(name, entry.index)).await;
-    let unplugged = site.fabric.unplug(entry.index).await;
-    let routed = site.route_all().await;
+    ground.images.remove_node(name).await;
+    let cleared = node::kill(&ground.layout.node(name, entry.index)).await;
+    let unplugged = ground.fabric.unplug(entry.index).await;
+    let routed = ground.route_all().await;
     for result in [marked, cleared, unplugged, routed] {
         if let Err(e) = result {
             tracing::warn!(node = name, "{e}");

@@ -9,6 +9,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::plan::Plan;
 use super::settings::Settings;
 use super::{claim, daemon, preflight};
 use crate::error::{Error, Result};
@@ -18,8 +19,13 @@ use crate::pods::tls;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub state: PathBuf,
-    /// At least so many nodes; `None` leaves a cluster as it is and gives a new one one node.
+    /// Logical clusters and their nodes; empty: what is there, else one cluster that is everything.
+    pub plan: Plan,
+    /// At least so many nodes of the first cluster; `None` leaves it as it is and gives a new one
+    /// one node.
     pub nodes: Option<u8>,
+    /// At least so many of the nodes run guests.
+    pub hypervisors: u8,
     /// Registries to allow beside those that are allowed already.
     pub registries: Vec<String>,
     /// Program and arguments that run [`daemon::run`] for this state directory.
@@ -45,9 +51,15 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
     let layout = Layout::new(&options.state)?;
     let runs = runs(&layout, say).await?;
     let kubeconfig = layout.state().join("api/kubeconfig");
-    let mut settings = Settings::load(&layout)?.unwrap_or_default();
+    let known = Settings::load(&layout)?;
+    let new = known.is_none();
+    let mut settings = known.unwrap_or_default();
     let before = settings.clone();
-    settings.grow(options.nodes.unwrap_or(1))?;
+    settings.follow(&options.plan, new)?;
+    if let Some(nodes) = options.nodes.or(settings.nodes.is_empty().then_some(1)) {
+        settings.grow(nodes)?;
+    }
+    settings.make_hypervisors(options.hypervisors)?;
     for host in &options.registries {
         if !settings.registries.contains(host) {
             settings.registries.push(host.clone());
@@ -56,7 +68,7 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
     if runs {
         if settings != before {
             return Err(Error::said(
-                "the cluster runs with other nodes or registries: `c5c3 down`, then this again",
+                "the cluster runs with other clusters, nodes or registries: `c5c3 down`, then this again",
             ));
         }
         return Ok(Up {

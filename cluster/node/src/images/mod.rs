@@ -7,10 +7,11 @@ mod pause;
 mod reference;
 mod registry;
 pub mod store;
+mod tags;
 pub mod tiny;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
@@ -30,6 +31,7 @@ use crate::layout::NodeLayout;
 pub struct Images {
     /// OCI layouts, the first that has an image wins.
     stores: Arc<Vec<PathBuf>>,
+    tags: Arc<tags::Tags>,
     pulled: Arc<Pulled>,
     /// One import at a time: the second node finds the layers of the first.
     nodes: Arc<Mutex<BTreeMap<String, Target>>>,
@@ -48,6 +50,7 @@ impl Images {
     pub fn new(stores: Vec<PathBuf>, pulled: PathBuf, registries: Registries) -> Self {
         Self {
             stores: Arc::new(stores),
+            tags: Arc::default(),
             pulled: Arc::new(Pulled {
                 layout: pulled,
                 registries,
@@ -74,8 +77,8 @@ impl Images {
 
     /// Brings `reference` to the node: from the first store that has it, else from its
     /// registry; with `anew`, a registry is asked even for what was pulled before. An image
-    /// that is nowhere is an error that says what builds it.
-    pub async fn provide(&self, node: &str, reference: &str, anew: bool) -> Result<()> {
+    /// that is nowhere is an error that says what builds it. Gives the image's id.
+    pub async fn provide(&self, node: &str, reference: &str, anew: bool) -> Result<String> {
         let wanted = normalise(reference);
         let found = match self.find(&self.stores, &wanted).await? {
             Some(image) => Some(image),
@@ -93,7 +96,15 @@ impl Images {
             .filter(|(name, _)| *name != node)
             .map(|(_, target)| target)
             .collect();
-        target.import(&image, &donors).await
+        target.import(&image, &donors).await?;
+        Ok(image.config.digest)
+    }
+
+    /// The id of the image that a local store has under this name now: for those the store is the
+    /// truth, whatever a node has.
+    pub async fn stored(&self, reference: &str) -> Result<Option<String>> {
+        let (stores, tags, wanted) = (self.stores.clone(), self.tags.clone(), normalise(reference));
+        blocking(move || first(&stores, |directory| tags.id(directory, &wanted))).await
     }
 
     async fn pulled(&self, reference: &str, wanted: &str, anew: bool) -> Result<Option<store::Image>> {
@@ -120,16 +131,7 @@ impl Images {
 
     async fn find(&self, stores: &Arc<Vec<PathBuf>>, wanted: &str) -> Result<Option<store::Image>> {
         let (stores, wanted) = (stores.clone(), wanted.to_owned());
-        tokio::task::spawn_blocking(move || {
-            for directory in stores.iter() {
-                if let Some(image) = store::find(directory, &wanted)? {
-                    return Ok(Some(image));
-                }
-            }
-            Ok(None)
-        })
-        .await
-        .map_err(|e| Error::said(e.to_string()))?
+        blocking(move || first(&stores, |directory| store::find(directory, &wanted))).await
     }
 
     fn missing(&self, reference: &str) -> String {
@@ -156,6 +158,22 @@ impl Images {
 
     /// The sandbox image, which every node needs first.
     pub async fn provide_pause(&self, node: &str) -> Result<()> {
-        self.provide(node, PAUSE, false).await
+        self.provide(node, PAUSE, false).await.map(drop)
     }
+}
+
+/// The answer of the first store that has one.
+fn first<T>(stores: &[PathBuf], ask: impl Fn(&Path) -> Result<Option<T>>) -> Result<Option<T>> {
+    for directory in stores {
+        if let Some(found) = ask(directory)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|e| Error::said(e.to_string()))?
 }

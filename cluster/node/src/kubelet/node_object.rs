@@ -1,5 +1,6 @@
 //! The Node object and its lease.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::cluster::traits::Taint;
 use crate::error::{Error, Result};
 use crate::pods::Host;
 
@@ -29,7 +31,9 @@ pub struct Description {
     pub pods: i64,
     pub pod_network: String,
     pub runtime: String,
-    pub labels: Vec<(String, String)>,
+    pub labels: BTreeMap<String, String>,
+    /// Of a node that is not known yet.
+    pub taints: Vec<Taint>,
 }
 
 /// Registers the node and renews its lease for ever.
@@ -118,10 +122,25 @@ async fn register(client: &Client, host: &Host, description: &Description) -> Re
     for (key, value) in &description.labels {
         labels[key] = json!(value);
     }
-    if nodes.get_opt(name).await.map_err(failed("get"))?.is_none() {
+    let known = nodes.get_opt(name).await.map_err(failed("get"))?;
+    if let Some(known) = known {
+        let has = known.metadata.labels.unwrap_or_default();
+        if !description
+            .labels
+            .iter()
+            .all(|(key, value)| has.get(key) == Some(value))
+        {
+            let patch = json!({ "metadata": { "labels": description.labels } });
+            let labelled = nodes
+                .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+                .await;
+            labelled.map_err(failed("label"))?;
+        }
+    } else {
         let node = json!({
             "metadata": { "name": name, "labels": labels },
-            "spec": { "podCIDR": description.pod_network, "podCIDRs": [description.pod_network] },
+            "spec": { "podCIDR": description.pod_network, "podCIDRs": [description.pod_network],
+                "taints": description.taints },
         });
         let node: Node =
             serde_json::from_value(node).map_err(|e| Error::said(format!("node {name}: {e}")))?;

@@ -1,8 +1,9 @@
-//! What people learn about Services on loopback of the machine: the address of a
+//! What people learn about Services outside of their cluster: the addresses of a
 //! LoadBalancer in its status, trouble as an event.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::Ipv4Addr;
 
 use k8s_openapi::api::core::v1::Service;
 use kube::api::{Patch, PatchParams};
@@ -10,7 +11,8 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
-use super::frontends::{Exposure, Snapshot};
+use super::frontends::{Exposure, Snapshot, full_name};
+use super::pool::shown;
 
 const LOOPBACK: &str = "127.0.0.1";
 
@@ -21,15 +23,22 @@ pub(super) struct Balancers {
     told: BTreeSet<String>,
 }
 
-/// The address that a Service should show, when it should show another than now.
-fn change(service: &Service, failed: bool) -> Option<Option<&'static str>> {
-    let balancer = service.spec.as_ref().and_then(|s| s.type_.as_deref()) == Some("LoadBalancer");
-    let shown = service
-        .status
-        .as_ref()
-        .and_then(|s| s.load_balancer.as_ref()?.ingress.as_ref()?.first()?.ip.as_deref());
-    let wanted = (balancer && !failed).then_some(LOOPBACK);
-    (shown != wanted).then_some(wanted)
+/// Where a balancer is to be found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shown {
+    /// By pods and nodes of every cluster of the fabric.
+    pub fabric: Option<Ipv4Addr>,
+    /// On loopback of the machine.
+    pub listens: bool,
+}
+
+/// The addresses that a Service should show, when it should show others than now. The one of the
+/// fabric is the first: programs take that.
+fn change(service: &Service, wanted: Shown) -> Option<Vec<String>> {
+    let loopback = wanted.listens.then(|| LOOPBACK.to_owned());
+    let fabric = wanted.fabric.map(|address| address.to_string());
+    let wanted: Vec<String> = fabric.into_iter().chain(loopback).collect();
+    (!shown(service).eq(wanted.iter().map(String::as_str))).then_some(wanted)
 }
 
 impl Balancers {
@@ -49,6 +58,7 @@ impl Balancers {
     pub async fn report(
         &mut self,
         snapshot: &Snapshot,
+        shown: &BTreeMap<String, Shown>,
         failed: &[(Exposure, io::Error)],
         wrong: &[(String, String)],
     ) -> bool {
@@ -62,14 +72,10 @@ impl Balancers {
             .collect();
         trouble.extend(wrong.iter().map(|(name, text)| (name.as_str(), text.clone())));
         for service in &snapshot.services {
-            let name = format!(
-                "{}/{}",
-                service.namespace().unwrap_or_default(),
-                service.name_any()
-            );
-            let unheard = failed.iter().any(|(e, _)| e.service == name);
-            if let Some(address) = change(service, unheard) {
-                good &= self.show(service, address).await;
+            let name = full_name(service);
+            let wanted = shown.get(&name).copied().unwrap_or_default();
+            if let Some(addresses) = change(service, wanted) {
+                good &= self.show(service, &addresses).await;
             }
             for (_, text) in trouble.iter().filter(|(of, _)| *of == name) {
                 if self.told.insert(format!("{name}: {text}")) {
@@ -83,12 +89,14 @@ impl Balancers {
         good
     }
 
-    async fn show(&self, service: &Service, address: Option<&str>) -> bool {
+    async fn show(&self, service: &Service, addresses: &[String]) -> bool {
         let api: Api<Service> = Api::namespaced(
             self.client.clone(),
             service.namespace().as_deref().unwrap_or("default"),
         );
-        let ingress = address.map(|ip| json!([{ "ip": ip, "ipMode": "VIP" }]));
+        let mode = |ip: &str| if ip == LOOPBACK { "Proxy" } else { "VIP" };
+        let ingress = addresses.iter().map(|ip| json!({ "ip": ip, "ipMode": mode(ip) }));
+        let ingress: Option<Vec<_>> = (!addresses.is_empty()).then(|| ingress.collect());
         let patch = json!({
             "metadata": { "uid": service.uid() },
             "status": { "loadBalancer": { "ingress": ingress } },
@@ -128,25 +136,24 @@ mod tests {
 
     #[test]
     fn addresses_are_shown_and_taken_back() {
-        let of = |kind: &str, shown: Option<&str>| -> Service {
+        let of = |shown: &[&str]| -> Service {
             let ingress: Vec<_> = shown.iter().map(|ip| json!({ "ip": ip })).collect();
-            serde_json::from_value(json!({ "spec": { "type": kind },
-                "status": { "loadBalancer": { "ingress": ingress } } }))
-            .unwrap()
+            serde_json::from_value(json!({ "status": { "loadBalancer": { "ingress": ingress } } })).unwrap()
         };
-        for (kind, shown, failed, wanted) in [
-            ("LoadBalancer", None, false, Some(Some(LOOPBACK))),
-            ("LoadBalancer", Some(LOOPBACK), false, None),
-            ("LoadBalancer", Some(LOOPBACK), true, Some(None)),
-            ("LoadBalancer", None, true, None),
-            ("ClusterIP", Some(LOOPBACK), false, Some(None)),
-            ("ClusterIP", None, false, None),
+        let fabric = Some(Ipv4Addr::new(10, 195, 0, 1));
+        let both = ["10.195.0.1", LOOPBACK];
+        for (shown, fabric, listens, wanted) in [
+            (&[][..], fabric, true, Some(&both[..])),
+            (&both[..], fabric, true, None),
+            (&both[..], fabric, false, Some(&both[..1])),
+            (&[LOOPBACK], fabric, true, Some(&both[..])),
+            (&both[..1], fabric, false, None),
+            (&both[..], None, false, Some(&[])),
+            (&[], None, false, None),
         ] {
-            assert_eq!(
-                change(&of(kind, shown), failed),
-                wanted,
-                "{kind} {shown:?} {failed}"
-            );
+            let changed = change(&of(shown), Shown { fabric, listens });
+            let wanted = wanted.map(|list| list.iter().map(|ip| (*ip).to_owned()).collect());
+            assert_eq!(changed, wanted, "{shown:?} {fabric:?} {listens}");
         }
     }
 }

@@ -91,23 +91,6 @@ async fn forward(mut client: TcpStream, ns: &NetNs, to: SocketAddr) -> io::Resul
         .map(drop)
 }
 
-/// The other direction: connections of a node to a listener of this machine.
-pub(super) async fn inwards(listener: TcpListener, to: SocketAddr) {
-    loop {
-        let Ok((mut client, _)) = listener.accept().await else {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-            continue;
-        };
-        tokio::spawn(async move {
-            let _ = client.set_nodelay(true);
-            if let Ok(mut server) = TcpStream::connect(to).await {
-                let _ = server.set_nodelay(true);
-                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
-            }
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

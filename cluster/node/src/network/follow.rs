@@ -15,10 +15,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::balancers;
+use super::balancers::{self, Shown};
 use super::conntrack;
-use super::expose::{self, Exposed};
-use super::frontends::{Frontend, Protocol, Snapshot, exposures, frontends};
+use super::exchange::Exchange;
+use super::expose::Exposed;
+use super::frontends::{Exposure, Frontend, Protocol, Snapshot, exposures, frontends, full_name};
+use super::pool::{Pool, is_balancer};
 use super::table::{self, Own};
 use crate::addresses::Addresses;
 use crate::dns;
@@ -37,10 +39,14 @@ const RETRY: Duration = Duration::from_secs(5);
 const LISTING: Duration = Duration::from_secs(30);
 
 pub struct Settings {
+    /// Name of the logical cluster.
+    pub cluster: String,
     pub addresses: Addresses,
     pub domain: String,
-    /// The API server on loopback of the machine.
-    pub api: SocketAddr,
+    /// The API server, as pods of this cluster see it.
+    pub api: apiserver::Entrance,
+    /// Where the clusters of the fabric learn of each other.
+    pub exchange: Arc<Exchange>,
 }
 
 /// A node that takes part.
@@ -79,12 +85,15 @@ pub struct Network {
     ways: Arc<Mutex<BTreeMap<String, NetNs>>>,
     /// Nodes known to be off: their endpoints take no connections, whatever the API says yet.
     down: Mutex<BTreeSet<String>>,
+    /// Addresses that the fabric's other clusters reach.
+    pool: Mutex<Pool>,
     changed: Notify,
 }
 
 impl Network {
     pub fn new(settings: Settings) -> Arc<Self> {
         Arc::new(Self {
+            pool: Mutex::new(Pool::new(settings.addresses.balancer_network())),
             settings,
             snapshot: watch::Sender::new(Arc::default()),
             listed: watch::Sender::new(false),
@@ -147,7 +156,7 @@ impl Network {
         let zone = dns::Zone::new(&self.settings.domain, *plan, self.snapshot.subscribe());
         let tasks = vec![
             tokio::spawn(dns::serve(zone, udp, tcp)),
-            tokio::spawn(expose::inwards(api, self.settings.api)),
+            tokio::spawn(self.settings.api.clone().serve(api)),
         ];
         let mut joined = Joined {
             member: member.clone(),
@@ -170,6 +179,7 @@ impl Network {
         all.remove(name);
         lock(&self.ways).remove(name);
         lock(&self.down).insert(name.to_owned());
+        self.publish();
         if !self.apply_all(&mut all).await {
             // Whoever follows the API tries again.
             self.changed.notify_one();
@@ -204,6 +214,13 @@ impl Network {
         all
     }
 
+    /// The other clusters learn what the balancers of this one are.
+    fn publish(&self) {
+        let snapshot = self.snapshot.borrow().clone();
+        let balanced = lock(&self.pool).frontends(&snapshot.services, &self.living());
+        self.settings.exchange.publish(&self.settings.cluster, balanced);
+    }
+
     fn builtin(&self) -> Vec<(Ipv4Addr, Protocol, u16, u16)> {
         let plan = &self.settings.addresses;
         vec![
@@ -223,7 +240,8 @@ impl Network {
             masquerade: joined.masquerade,
             builtin: self.builtin(),
         };
-        let all = self.living();
+        let mut all = self.living();
+        all.extend(self.settings.exchange.all());
         let text = table::render(&own, plan, &all);
         if text == joined.applied {
             return Ok(());
@@ -246,11 +264,12 @@ impl Network {
             return Ok(());
         }
         let builtin = [plan.dns_service(), plan.api_service()];
-        let services = plan.service_network();
+        let virtual_networks = plan.virtual_networks();
         let node = own.address;
         let stale = move |flow: &conntrack::Flow| {
             let to = flow.to;
-            let service = services.contains(*to.ip()) && !builtin.contains(to.ip());
+            let service = virtual_networks.iter().any(|network| network.contains(*to.ip()));
+            let service = service && !builtin.contains(to.ip());
             let takes = |f: &Frontend| {
                 let named = (f.address, f.port) == (*to.ip(), to.port())
                     || (*to.ip() == node && f.node_port == Some(to.port()));
@@ -283,10 +302,12 @@ impl Network {
             self.changed.notify_one();
             let mut exposed = Exposed::default();
             let mut balancers = balancers::Balancers::new(&client);
+            let mut others = self.settings.exchange.subscribe();
             let mut again = false;
             loop {
                 tokio::select! {
                     () = self.changed.notified() => tokio::time::sleep(TOGETHER).await,
+                    Ok(()) = others.changed() => {}
                     // A port that was taken may be free by now, and a node may take its rules.
                     () = tokio::time::sleep(RETRY), if again => {}
                 }
@@ -298,13 +319,17 @@ impl Network {
                 let (wanted, wrong) = exposures(&snapshot);
                 let snapshot = Arc::new(snapshot);
                 self.snapshot.send_replace(snapshot.clone());
+                lock(&self.pool).settle(&snapshot.services);
+                self.publish();
+                others.mark_unchanged();
                 self.listed.send_replace(true);
                 again = !self.apply_all(&mut *self.joined.lock().await).await;
                 let ways = self.ways.clone();
                 let dial = move || lock(&ways).values().next().cloned();
                 let failed = exposed.set(&wanted, dial).await;
                 again |= !failed.is_empty();
-                again |= !balancers.report(&snapshot, &failed, &wrong).await;
+                let shown = shown(&snapshot, &lock(&self.pool), &wanted, &failed);
+                again |= !balancers.report(&snapshot, &shown, &failed, &wrong).await;
             }
         };
         tokio::select! {
@@ -342,6 +367,25 @@ impl Network {
     }
 }
 
+/// Where each balancer is to be found: on the fabric, and on the machine when it listens there.
+fn shown(
+    snapshot: &Snapshot,
+    pool: &Pool,
+    wanted: &[Exposure],
+    failed: &[(Exposure, std::io::Error)],
+) -> BTreeMap<String, Shown> {
+    let balancers = snapshot.services.iter().filter(|service| is_balancer(service));
+    balancers
+        .map(|service| {
+            let name = full_name(service);
+            let listens = wanted.iter().any(|exposure| exposure.service == name)
+                && failed.iter().all(|(exposure, _)| exposure.service != name);
+            let fabric = pool.of(service);
+            (name, Shown { fabric, listens })
+        })
+        .collect()
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -351,25 +395,35 @@ mod tests {
     use super::*;
     use futures::FutureExt;
 
-    #[tokio::test]
-    async fn nodes_wait_until_the_services_are_known() {
-        let directory = tempfile::tempdir().unwrap();
+    async fn server(directory: &tempfile::TempDir) -> apiserver::Server {
         let config = apiserver::Config {
             state_dir: directory.path().into(),
             ..apiserver::Config::default()
         };
-        let server = apiserver::Server::start(config).await.unwrap();
+        apiserver::Server::start(config).await.unwrap()
+    }
+
+    fn network(server: &apiserver::Server) -> Arc<Network> {
+        Network::new(Settings {
+            cluster: "default".into(),
+            addresses: Addresses::default(),
+            domain: "cluster.local".into(),
+            api: server.entrance("default").unwrap(),
+            exchange: Arc::default(),
+        })
+    }
+
+    #[tokio::test]
+    async fn nodes_wait_until_the_services_are_known() {
+        let directory = tempfile::tempdir().unwrap();
+        let server = server(&directory).await;
         let client = server.client("default");
         let service =
             serde_json::json!({ "metadata": { "name": "web" }, "spec": { "ports": [{ "port": 80 }] } });
         let services: Api<Service> = Api::default_namespaced(client.clone());
         let service = serde_json::from_value(service).unwrap();
         services.create(&Default::default(), &service).await.unwrap();
-        let network = Network::new(Settings {
-            addresses: Addresses::default(),
-            domain: "cluster.local".into(),
-            api: SocketAddr::from(([127, 0, 0, 1], 1)),
-        });
+        let network = network(&server);
         assert!(network.known().now_or_never().is_none());
         let stop = CancellationToken::new();
         let running = tokio::spawn(network.clone().run(client, stop.clone()));
@@ -383,11 +437,9 @@ mod tests {
 
     #[tokio::test]
     async fn rules_that_could_not_be_set_are_tried_again() {
-        let network = Network::new(Settings {
-            addresses: Addresses::default(),
-            domain: "cluster.local".into(),
-            api: SocketAddr::from(([127, 0, 0, 1], 1)),
-        });
+        let directory = tempfile::tempdir().unwrap();
+        let server = server(&directory).await;
+        let network = network(&server);
         network.leave("a").await;
         assert!(network.changed.notified().now_or_never().is_none());
         let member = Member {

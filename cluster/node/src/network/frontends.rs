@@ -62,6 +62,12 @@ pub struct Frontend {
     pub local: bool,
 }
 
+/// `namespace/name`.
+pub fn full_name(service: &Service) -> String {
+    let namespace = service.namespace().unwrap_or_default();
+    format!("{namespace}/{}", service.name_any())
+}
+
 /// Endpoints of a Service that take connections, with their ports.
 pub fn slices_of<'a>(
     snapshot: &'a Snapshot,
@@ -119,9 +125,8 @@ pub fn frontends(snapshot: &Snapshot) -> Vec<Frontend> {
             };
             all.push(Frontend {
                 name: format!(
-                    "{}/{}:{}",
-                    service.namespace().unwrap_or_default(),
-                    service.name_any(),
+                    "{}:{}",
+                    full_name(service),
                     port.name.clone().unwrap_or_else(|| number.to_string()),
                 ),
                 address,
@@ -154,11 +159,7 @@ pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<(String, String)>) 
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for service in &snapshot.services {
         let Some(spec) = &service.spec else { continue };
-        let name = format!(
-            "{}/{}",
-            service.namespace().unwrap_or_default(),
-            service.name_any()
-        );
+        let name = full_name(service);
         let asked = service.annotations().get(EXPOSE);
         let balancer = spec.type_.as_deref() == Some("LoadBalancer");
         let Some(address) = spec.cluster_ip.as_deref().and_then(|ip| ip.parse().ok()) else {

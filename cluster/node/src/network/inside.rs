@@ -92,10 +92,7 @@ fn resolve(
             }
         }
     };
-    let inside = [addresses.services, addresses.pods, addresses.nodes]
-        .iter()
-        .any(|network| address.octets()[..2] == network[..]);
-    if !inside {
+    if !addresses.reaches(address) {
         return None;
     }
     let service = frontends(snapshot)

@@ -3,11 +3,14 @@
 
 mod balancers;
 mod conntrack;
+mod exchange;
 mod expose;
 mod follow;
 pub mod frontends;
 mod inside;
+mod pool;
 pub mod table;
 
+pub use exchange::Exchange;
 pub use follow::{Member, Network, Settings};
 pub use inside::Inside;

@@ -74,7 +74,11 @@ pub fn render(own: &Own, addresses: &Addresses, frontends: &[Frontend]) -> Strin
         }
         chain(&mut chains, i, frontend, &ends);
     }
-    let services = addresses.service_network();
+    let [services, balancers] = addresses.virtual_networks();
+    let refused = format!(
+        "  ip daddr {{ {services}, {balancers} }} meta l4proto tcp reject with tcp reset
+  ip daddr {{ {services}, {balancers} }} reject with icmp port-unreachable"
+    );
     let masquerade = match own.masquerade {
         true => format!(
             "  ct status dnat ip saddr {0} ip daddr {0} masquerade\n",
@@ -110,13 +114,11 @@ table ip c5c3 {{
 {masquerade} }}
  chain forward {{
   type filter hook forward priority 0; policy accept;
-  ip daddr {services} meta l4proto tcp reject with tcp reset
-  ip daddr {services} reject with icmp port-unreachable
+{refused}
  }}
  chain out {{
   type filter hook output priority 0; policy accept;
-  ip daddr {services} meta l4proto tcp reject with tcp reset
-  ip daddr {services} reject with icmp port-unreachable
+{refused}
  }}
 }}
 ",

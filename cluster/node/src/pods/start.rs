@@ -123,23 +123,28 @@ async fn image(host: &Host, pod: &Pod, wanted: &Container) -> Result<ImageUser, 
     let failed = |e: Error| Trouble::new("ErrImageInspect", e.to_string());
     let mut present = host.cri.find_image(reference).await.map_err(failed)?;
     // "Always" takes what the store has now; without the store, what the node has.
-    let always = wanted.image_pull_policy.as_deref() == Some("Always");
+    let policy = wanted.image_pull_policy.as_deref();
+    let always = policy == Some("Always");
+    let rebuilt = match &present {
+        Some(image) if policy != Some("Never") => is_rebuilt(host, reference, &image.id).await,
+        _ => false,
+    };
     let mut text = format!("Container image {reference:?} already present on machine");
-    if present.is_none() || always {
+    if present.is_none() || always || rebuilt {
         let started = std::time::Instant::now();
         let provided = host
             .images
             .provide(&host.node.layout.name, reference, always)
             .await;
         match provided {
-            Ok(()) => {
-                present = known(host, reference).await.map_err(failed)?;
+            Ok(id) => {
+                present = known(host, reference, &id).await.map_err(failed)?;
                 let took = started.elapsed().as_secs_f32();
                 text = format!("Successfully pulled image {reference:?} in {took:.3}s");
             }
             Err(_) if present.is_some() => {}
             Err(e) => {
-                let reason = match wanted.image_pull_policy.as_deref() {
+                let reason = match policy {
                     Some("Never") => "ErrImageNeverPull",
                     _ => "ImagePullBackOff",
                 };
@@ -157,15 +162,29 @@ async fn image(host: &Host, pod: &Pod, wanted: &Container) -> Result<ImageUser, 
     })
 }
 
+/// The local store has another image under this name by now. A store that cannot be read at the
+/// moment stops nothing: the node has the image.
+async fn is_rebuilt(host: &Host, reference: &str, id: &str) -> bool {
+    match host.images.stored(reference).await {
+        Ok(stored) => stored.is_some_and(|stored| stored != id),
+        Err(e) => {
+            tracing::warn!("{e}; what the node has is used");
+            false
+        }
+    }
+}
+
 /// The runtime learns of an imported image by an event, shortly after the import.
-async fn known(host: &Host, reference: &str) -> Result<Option<k8s_cri::v1::Image>, Error> {
+async fn known(host: &Host, reference: &str, id: &str) -> Result<Option<k8s_cri::v1::Image>, Error> {
+    let mut found = None;
     for _ in 0..100 {
-        if let Some(image) = host.cri.find_image(reference).await? {
-            return Ok(Some(image));
+        found = host.cri.find_image(reference).await?;
+        if found.as_ref().is_some_and(|image| image.id == id) {
+            break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// Everything that making a container needs.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use embedded_node::containerd::{Machine, plugin_directory};
 use embedded_node::cri::{self, Cri};
-use embedded_node::fabric::{self, Fabric};
+use embedded_node::fabric::{self, Fabric, Neighbour};
 use embedded_node::images::{Images, Registries, tiny, write_pause};
 use embedded_node::node::{self, Blueprint, Node};
 use embedded_node::{Addresses, Layout, cgroups};
@@ -122,7 +122,12 @@ impl Bed {
         for (name, _) in &self.nodes {
             up.push(self.start(&fabric, name).await);
         }
-        let all: Vec<(u8, bool)> = self.nodes.iter().map(|(_, i)| (*i, true)).collect();
+        let neighbour = |index: u8| Neighbour {
+            index,
+            addresses: Addresses::default(),
+            up: true,
+        };
+        let all: Vec<Neighbour> = self.nodes.iter().map(|(_, i)| neighbour(*i)).collect();
         for (node, _) in &up {
             fabric.route(node.layout.index, &node.ns, &all).await.unwrap();
         }
@@ -131,7 +136,11 @@ impl Bed {
 
     pub async fn start(&self, fabric: &Fabric, name: &str) -> (Node, Cri) {
         let node = Node::start(&self.blueprint(name)).await.unwrap();
-        fabric.plug(node.layout.index, &node.ns).await.unwrap();
+        let addresses = Addresses::default();
+        fabric
+            .plug(node.layout.index, &node.ns, &addresses)
+            .await
+            .unwrap();
         let channel = cri::channel(&node.layout.socket());
         let runtime = Cri::new(channel.clone());
         runtime.ready(Duration::from_secs(20)).await.unwrap();

@@ -58,12 +58,15 @@ pub fn ports(town: &Town) {
             .contains(&format!("cannot listen on 127.0.0.1:{balanced}"))
     });
     let address = || {
-        let path = "jsonpath={.status.loadBalancer.ingress[0].ip}";
+        let path = "jsonpath={.status.loadBalancer.ingress[*].ip}";
         town.kubectl(&["get", "service", "balanced", "-o", path])
     };
-    assert_eq!(address(), "");
+    assert_eq!(address(), "10.195.0.1", "on the fabric only");
+    let ask = ask.replace("10.190.0.1 18080", &format!("10.195.0.1 {balanced}"));
+    let (_, said) = town.try_kubectl(&["exec", "asker", "--", "sh", "-c", &ask]);
+    assert_eq!(said, "hello\n");
     drop(taken);
-    town.until("on loopback", || address() == "127.0.0.1");
+    town.until("on loopback", || address() == "10.195.0.1 127.0.0.1");
     assert!(get(balanced, "/").unwrap().ends_with("hello\n"));
     assert!(
         town.kubectl(&["get", "service", "balanced"])

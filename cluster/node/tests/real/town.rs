@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use embedded_node::cluster::Settings;
 use embedded_node::cri::{self, Cri};
 use embedded_node::images::tiny;
 use embedded_node::layout::NodeLayout;
@@ -17,7 +18,8 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-node");
 pub struct Town {
     pub state: PathBuf,
     store: PathBuf,
-    nodes: u8,
+    /// As our program takes it: `2`, `2,1` with a hypervisor, or `control-plane=1,hypervisor=1`.
+    nodes: String,
     /// Program and arguments that start ours, for other limits.
     pub wrapper: Vec<String>,
     directory: Option<tempfile::TempDir>,
@@ -36,6 +38,10 @@ fn kubectl_program() -> PathBuf {
 
 impl Town {
     pub fn new(nodes: u8) -> Self {
+        Self::of(&nodes.to_string())
+    }
+
+    pub fn of(nodes: &str) -> Self {
         require();
         let turn = Turn::wait();
         let directory = tempfile::Builder::new()
@@ -47,7 +53,7 @@ impl Town {
         Self {
             state: directory.path().join("state"),
             store,
-            nodes,
+            nodes: nodes.into(),
             wrapper: Vec::new(),
             directory: Some(directory),
             _turn: turn,
@@ -71,9 +77,9 @@ impl Town {
     }
 
     pub fn up(&self) -> String {
-        let (state, count) = (self.state.to_string_lossy(), self.nodes.to_string());
+        let state = self.state.to_string_lossy();
         let store = self.store.to_string_lossy();
-        let done = self.program(&["up", &state, &count, &store]);
+        let done = self.program(&["up", &state, &self.nodes, &store]);
         let text = both(&done);
         if !done.status.success() {
             let log = std::fs::read_to_string(self.state.join("c5c3.log")).unwrap_or_default();
@@ -85,7 +91,7 @@ impl Town {
     /// As a person does who is in the directory above: names that are not whole paths.
     pub fn up_from_beside(&self) {
         let done = Command::new(PROGRAM)
-            .args(["up", "state", &self.nodes.to_string(), "store"])
+            .args(["up", "state", &self.nodes, "store"])
             .current_dir(self.state.parent().unwrap())
             .stdin(Stdio::null())
             .output()
@@ -154,9 +160,18 @@ impl Town {
     }
 
     pub fn apply(&self, yaml: &str) {
+        self.apply_with(&[], yaml);
+    }
+
+    /// To one of several clusters.
+    pub fn apply_to(&self, cluster: &str, yaml: &str) {
+        self.apply_with(&["--context", cluster], yaml);
+    }
+
+    fn apply_with(&self, options: &[&str], yaml: &str) {
         use std::io::Write;
         let mut child = self
-            .command(&["apply", "-f", "-"])
+            .command(&[options, &["apply", "-f", "-"]].concat())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -184,9 +199,11 @@ impl Town {
         Layout::new(&self.state).unwrap()
     }
 
-    /// `node-1` is the first.
+    /// The first has the number 1.
     pub fn node_layout(&self, index: u8) -> NodeLayout {
-        self.layout().node(&format!("node-{index}"), index)
+        let (layout, settings) = Settings::existing(&self.state).unwrap();
+        let entry = settings.nodes.iter().find(|node| node.index == index).unwrap();
+        layout.node(&entry.name, index)
     }
 
     /// Process 1 of a node.
