@@ -4,6 +4,7 @@
 mod real {
     mod accidents;
     pub mod bed;
+    mod borders;
     pub mod desk;
     mod exceptions;
     mod nodes;
