@@ -24,6 +24,8 @@ pub struct Blueprint {
     pub layout: NodeLayout,
     pub addresses: Addresses,
     pub machine: Machine,
+    /// Machines are to run on it.
+    pub hypervisor: bool,
     /// Directories every node sees at the same path.
     pub shared: Vec<PathBuf>,
     /// Names and indexes of all nodes, for /etc/hosts.
@@ -92,6 +94,7 @@ impl Node {
             data: layout.data.clone(),
             run: layout.run().into(),
             cgroup: layout.cgroup.clone(),
+            hypervisor: blueprint.hypervisor,
             shared: blueprint.shared.clone(),
             hosts: hosts(&blueprint.all, &blueprint.addresses),
             containerd: vec![

@@ -15,6 +15,9 @@ pub const DOMAIN: &str = "cluster.local";
 pub struct NodeEntry {
     pub name: String,
     pub index: u8,
+    /// Machines are to run on it: it gets the devices for that.
+    #[serde(default)]
+    pub hypervisor: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +90,7 @@ impl Settings {
                 settings.nodes.push(NodeEntry {
                     name: spec.name,
                     index,
+                    hypervisor: spec.hypervisor,
                 });
             }
         }
@@ -115,6 +119,7 @@ impl Settings {
             self.nodes.push(NodeEntry {
                 name: format!("node-{index}"),
                 index,
+                hypervisor: false,
             });
         }
         Ok(())

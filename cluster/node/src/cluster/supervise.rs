@@ -54,6 +54,7 @@ impl Site {
             layout: self.layout.node(&entry.name, entry.index),
             addresses: self.settings.addresses,
             machine: self.machine.clone(),
+            hypervisor: entry.hypervisor,
             shared,
             all: self
                 .settings

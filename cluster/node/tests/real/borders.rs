@@ -89,3 +89,66 @@ async fn nothing_leads_out_of_a_volume() {
     assert!(desk.events_of("ways").contains("FailedMount"));
     assert!(!outside.exists());
 }
+
+/// Devices of the node as a privileged pod sees them that has the node's /dev.
+async fn devices(case: &Case) -> Vec<String> {
+    let said = case.exec("main", "cd /devices && find . ! -type d | sort").await;
+    said.lines()
+        .map(|line| line.trim_start_matches("./").to_owned())
+        .filter(|name| !name.starts_with("pts/") && !name.starts_with("shm/"))
+        .collect()
+}
+
+fn with_devices() -> Value {
+    json!({
+        "terminationGracePeriodSeconds": 0,
+        "volumes": [{ "name": "dev", "hostPath": { "path": "/dev" } }],
+        "containers": [{ "name": "main", "image": BUSYBOX, "command": ["sleep", "1000"],
+            "securityContext": { "privileged": true },
+            "volumeMounts": [{ "name": "dev", "mountPath": "/devices" }] }],
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_has_devices_of_its_own() {
+    for hypervisors in [false, true] {
+        let mut bed = Bed::new(&["a"]);
+        bed.hypervisors = hypervisors;
+        let (_fabric, nodes) = bed.up().await;
+        let (node, cri) = &nodes[0];
+        let desk = Arc::new(Desk::default());
+        let host = host(&bed, node, cri, &desk);
+        let mut case = Case::start(&host, &desk, pod("looks", with_devices()));
+        case.until_ready().await;
+        let seen = devices(&case).await;
+        let has = |name: &str| seen.iter().any(|n| n == name);
+        for name in [
+            "null", "zero", "full", "random", "urandom", "tty", "ptmx", "fd", "stdin",
+        ] {
+            assert!(has(name), "{name}: {seen:?}");
+        }
+        let here = |name: &str| std::path::Path::new("/dev").join(name).exists();
+        assert_eq!(has("net/tun"), here("net/tun"));
+        for name in ["kvm", "vhost-net", "vhost-vsock", "loop-control", "loop0"] {
+            assert_eq!(has(name), hypervisors && here(name), "{name}: {seen:?}");
+        }
+        for name in ["vda", "sda", "nvme0n1", "mem", "kmsg", "console", "tty0", "ttyS0"] {
+            assert!(!has(name), "{name}: {seen:?}");
+        }
+        // Terminals can be had, and they are the node's own.
+        let work = "exec 3<>/devices/ptmx && ls /devices/pts && echo x > /devices/null && head -c 4 /devices/zero | wc -c";
+        assert_eq!(case.exec("main", work).await, "0\nptmx\n4\n");
+        case.delete(0).await;
+
+        // Who says nothing about it has filtered calls.
+        let filtered = json!({ "terminationGracePeriodSeconds": 0,
+            "containers": [{ "name": "main", "image": BUSYBOX, "command": ["sleep", "1000"] }] });
+        let mut case = Case::start(&host, &desk, pod("plain", filtered));
+        case.until_ready().await;
+        assert_eq!(
+            case.exec("main", "grep -w Seccomp: /proc/self/status").await,
+            "Seccomp:\t2\n"
+        );
+        case.delete(0).await;
+    }
+}
