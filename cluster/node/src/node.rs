@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::addresses::Addresses;
@@ -132,7 +132,7 @@ pub async fn kill(layout: &NodeLayout) -> Result<()> {
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok());
     if let Some(init) = init {
-        init.signal(Signal::SIGKILL);
+        init.signal(Signal::KILL);
         let deadline = Instant::now() + Duration::from_secs(10);
         while init.alive() && Instant::now() < deadline {
             sleep(Duration::from_millis(10)).await;

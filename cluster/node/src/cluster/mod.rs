@@ -6,6 +6,7 @@ mod claim;
 pub mod daemon;
 pub mod down;
 pub mod machine;
+mod mark;
 pub mod nodes;
 mod pods;
 mod power;
