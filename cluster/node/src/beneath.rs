@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat};
@@ -30,7 +31,10 @@ impl Beneath {
 
     /// The same, made when missing.
     pub fn made(directory: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(directory)?;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(directory)?;
         Self::of(directory)
     }
 

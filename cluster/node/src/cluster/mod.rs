@@ -5,6 +5,7 @@ mod bootstrap;
 mod claim;
 pub mod daemon;
 pub mod down;
+mod identity;
 pub mod machine;
 mod mark;
 pub mod nodes;

@@ -377,6 +377,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_claim_that_names_the_volume_of_another_gets_no_directory() {
+        let server = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+            let name = request
+                .uri()
+                .path()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let object = match name.as_str() {
+                "pv" => json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+                    "spec": { "hostPath": { "path": "/volumes/pv" },
+                        "claimRef": { "namespace": "n", "name": "owner", "uid": "owner-uid" } } }),
+                // Both say that they are bound.
+                _ => json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": { "namespace": "n", "name": name, "uid": format!("{name}-uid") },
+                    "spec": { "volumeName": "pv" }, "status": { "phase": "Bound" } }),
+            };
+            let body = kube::client::Body::from(object.to_string().into_bytes());
+            Ok::<_, std::io::Error>(http::Response::new(body))
+        });
+        let (tell, _told) = mpsc::unbounded_channel();
+        let objects = KubeObjects::new(Client::new(server, "default"), Arc::default(), tell);
+        let pod = Pod {
+            metadata: serde_json::from_value(json!({ "name": "p", "namespace": "n", "uid": "a" })).unwrap(),
+            ..Pod::default()
+        };
+        let owner = objects.claim(&pod, "owner").await.unwrap();
+        assert_eq!(owner, Ok("/volumes/pv".into()));
+        let thief = objects.claim(&pod, "thief").await.unwrap().unwrap_err();
+        assert!(thief.contains("that of n/owner (uid owner-uid)"), "{thief}");
+    }
+
+    #[tokio::test]
     async fn a_due_token_is_forgotten_and_its_pod_told() {
         let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
             Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody answers"))

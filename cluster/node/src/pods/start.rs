@@ -306,12 +306,12 @@ impl Own {
         let message = message_file(&self.container, self.attempt);
         self.write(&message)
             .map_err(Error::file("write files of", &self.uid))?;
-        let place = self.pods.join(&self.uid).join("sub-paths").join(&self.container);
+        let place = Path::new(&self.uid).join("sub-paths").join(&self.container);
         self.sub_paths
             .iter()
             .map(|part| {
                 let name = part.index.to_string();
-                let at = place::sub_path(&part.volume, &part.path, &place, &name)?;
+                let at = place::sub_path(&part.volume, &part.path, &self.pods, &place, &name)?;
                 Ok((part.index, at))
             })
             .collect()

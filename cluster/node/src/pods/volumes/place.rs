@@ -162,19 +162,18 @@ fn host(path: &Path, kind: &str) -> Result<()> {
     }
 }
 
-/// Mounts a path inside a volume, made when missing, on a name in a directory of the node's own, so
-/// that nothing that a container does to the volume leads the runtime elsewhere. Gives the mount's path.
-pub fn sub_path(volume: &Path, sub: &str, place: &Path, name: &str) -> Result<PathBuf> {
+/// Mounts a path inside a volume, made when missing, in `place` below the directory of the node's pods,
+/// so that nothing that a container does to the volume leads the runtime elsewhere. Gives the mount's path.
+pub fn sub_path(volume: &Path, sub: &str, pods: &Path, place: &Path, name: &str) -> Result<PathBuf> {
     let failed = |e: io::Error| Error::said(format!("subPath {sub:?}: {e}"));
     let inside = Beneath::of(volume).map_err(Error::file("open volume", volume))?;
     let found = inside.find_or_make(Path::new(sub), 0o777).map_err(failed)?;
-    let target = place.join(name);
-    let mount = Beneath::made(place).and_then(|place| {
-        // A container that ended left its own.
-        while umount2(&target, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW).is_ok() {}
-        place.mount(&found, OsStr::new(name))
-    });
-    mount.map_err(failed)?;
+    let own = Beneath::made(pods).and_then(|pods| pods.make(place, 0o755));
+    let own = own.map_err(Error::file("make directory", place))?;
+    let target = pods.join(place).join(name);
+    // A container that ended left its own.
+    while umount2(&target, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW).is_ok() {}
+    own.mount(&found, OsStr::new(name)).map_err(failed)?;
     Ok(target)
 }
 
