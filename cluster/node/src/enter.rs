@@ -40,5 +40,7 @@ fn enter(init: Process) -> Result<()> {
     }
     // Root and working directory are per process until a thread stops sharing them.
     unshare(CloneFlags::CLONE_FS).map_err(|e| failed(e.into()))?;
+    // The mask too: what is made here has the mode that is asked for, from its first moment on.
+    rustix::process::umask(rustix::fs::Mode::empty());
     setns(&file, CloneFlags::CLONE_NEWNS).map_err(|e| failed(e.into()))
 }

@@ -7,6 +7,7 @@
 //! interfaces are never touched.
 
 pub mod addresses;
+pub mod beneath;
 pub mod cgroups;
 pub mod cluster;
 pub mod containerd;

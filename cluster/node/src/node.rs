@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::addresses::Addresses;
@@ -24,6 +24,8 @@ pub struct Blueprint {
     pub layout: NodeLayout,
     pub addresses: Addresses,
     pub machine: Machine,
+    /// Machines are to run on it.
+    pub hypervisor: bool,
     /// Directories every node sees at the same path.
     pub shared: Vec<PathBuf>,
     /// Names and indexes of all nodes, for /etc/hosts.
@@ -92,6 +94,7 @@ impl Node {
             data: layout.data.clone(),
             run: layout.run().into(),
             cgroup: layout.cgroup.clone(),
+            hypervisor: blueprint.hypervisor,
             shared: blueprint.shared.clone(),
             hosts: hosts(&blueprint.all, &blueprint.addresses),
             containerd: vec![
@@ -129,7 +132,7 @@ pub async fn kill(layout: &NodeLayout) -> Result<()> {
         .ok()
         .and_then(|text| serde_json::from_slice(&text).ok());
     if let Some(init) = init {
-        init.signal(Signal::SIGKILL);
+        init.signal(Signal::KILL);
         let deadline = Instant::now() + Duration::from_secs(10);
         while init.alive() && Instant::now() < deadline {
             sleep(Duration::from_millis(10)).await;

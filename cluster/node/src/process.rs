@@ -2,11 +2,11 @@
 //! another process by the time it is used.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::net::unix::pipe;
 
@@ -36,7 +36,7 @@ impl Process {
 
     /// Returns as soon as the process has ended.
     pub async fn ended(&self) {
-        let handle = rustix::process::Pid::from_raw(self.pid)
+        let handle = Pid::from_raw(self.pid)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::NONBLOCK).ok())
             // Whatever can be polled can be waited for this way.
             .and_then(|fd| pipe::Receiver::from_owned_fd_unchecked(fd).ok());
@@ -55,7 +55,31 @@ impl Process {
 
     /// Sends a signal to exactly this process; false when it is gone.
     pub fn signal(&self, signal: Signal) -> bool {
-        self.alive() && kill(Pid::from_raw(self.pid), signal).is_ok()
+        let handle = Pid::from_raw(self.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        // The handle stays with the process that had the number when it was opened: this one, if it is
+        // alive now.
+        handle.is_some_and(|handle| self.alive() && pidfd_send_signal(handle, signal).is_ok())
+    }
+
+    /// The program that it runs, also when the file was replaced since.
+    pub fn program(&self) -> Option<PathBuf> {
+        let program = fs::read_link(format!("/proc/{}/exe", self.pid)).ok()?;
+        let text = program.to_str().and_then(|text| text.strip_suffix(" (deleted)"));
+        let program = text.map_or(program.clone(), PathBuf::from);
+        self.alive().then_some(program)
+    }
+
+    /// Whether it has this very file open.
+    pub fn holds(&self, file: &Path) -> bool {
+        let Ok(wanted) = fs::metadata(file) else {
+            return false;
+        };
+        let open = fs::read_dir(format!("/proc/{}/fd", self.pid));
+        let found = open.into_iter().flatten().flatten().any(|entry| {
+            fs::metadata(entry.path())
+                .is_ok_and(|meta| (meta.dev(), meta.ino()) == (wanted.dev(), wanted.ino()))
+        });
+        found && self.alive()
     }
 }
 
@@ -92,6 +116,21 @@ mod tests {
             .unwrap();
         assert!(started.elapsed() < Duration::from_secs(5));
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_signal_reaches_the_process_that_is_meant_alone() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let process = Process::of(child.id().cast_signed()).unwrap();
+        let another = Process {
+            start: process.start + 1,
+            ..process
+        };
+        assert!(!another.signal(Signal::KILL));
+        assert!(child.try_wait().unwrap().is_none(), "it lives");
+        assert!(process.signal(Signal::KILL));
+        child.wait().unwrap();
+        assert!(!process.signal(Signal::KILL) && process.program().is_none());
     }
 
     #[test]

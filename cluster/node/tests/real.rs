@@ -4,6 +4,7 @@
 mod real {
     mod accidents;
     pub mod bed;
+    mod borders;
     mod clusters;
     mod data;
     pub mod desk;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::mark::{self, Whose};
 use super::settings;
 use crate::error::{Error, Result};
 
@@ -21,11 +22,14 @@ fn is_own(name: &str) -> bool {
 
 /// Whose a directory is, by the names in it.
 fn is_ours(names: &[String]) -> bool {
-    let any = |test: fn(&str) -> bool| names.iter().any(|name| test(name));
-    let settings = any(|name| settings::FILES.contains(&name));
-    // A start that broke off may have left anything but the settings.
-    let begun = any(is_mark) && names.iter().all(|name| is_own(name));
-    names.is_empty() || settings || begun
+    let settings = names.iter().any(|name| settings::FILES.contains(&name.as_str()));
+    settings || is_begun(names)
+}
+
+/// A start that broke off may have left anything but the settings.
+fn is_begun(names: &[String]) -> bool {
+    let begun = names.iter().any(|name| is_mark(name)) && names.iter().all(|name| is_own(name));
+    names.is_empty() || begun
 }
 
 fn names(state: &Path) -> Result<Vec<String>> {
@@ -58,10 +62,12 @@ pub fn check_purge(state: &Path, home: Option<&Path>) -> Result<()> {
             "a home directory and what it lies in are never purged; remove the cluster's files by hand",
         );
     }
-    if !is_ours(&names(state)?) {
-        return refused("there is no cluster in it, so nothing was removed");
+    match mark::whose(state) {
+        Whose::Own => Ok(()),
+        Whose::Others(why) => refused(&format!("{why}; nothing was removed")),
+        Whose::Unknown if is_begun(&names(state)?) => Ok(()),
+        Whose::Unknown => refused("there is no cluster in it, so nothing was removed"),
     }
-    Ok(())
 }
 
 /// Removes what is ours, and the directory itself when nothing else is in it. Gives what stays.
@@ -118,7 +124,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let state = directory.path().join("state");
         std::fs::create_dir_all(state.join("nodes/node-1")).unwrap();
-        std::fs::write(state.join("cluster.json"), "").unwrap();
+        let own = mark::text(&settings::Settings::default(), &state).unwrap();
+        std::fs::write(state.join("cluster.json"), own).unwrap();
         std::fs::write(state.join("notes.txt"), "mine").unwrap();
         check_purge(&state, None).unwrap();
         assert_eq!(purge(&state).unwrap(), ["notes.txt"]);
@@ -130,6 +137,32 @@ mod tests {
         std::fs::remove_file(state.join("notes.txt")).unwrap();
         check(&state).unwrap();
         assert!(purge(&state).unwrap().is_empty() && !state.exists());
+    }
+
+    #[test]
+    fn a_file_that_merely_has_the_name_proves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let state = directory.path().canonicalize().unwrap();
+        std::fs::create_dir(state.join("volumes")).unwrap();
+        let elsewhere = mark::text(&settings::Settings::default(), Path::new("/elsewhere")).unwrap();
+        for (text, said) in [
+            ("{}", "does not say that it is a cluster's"),
+            (elsewhere.as_str(), "the cluster in /elsewhere"),
+            ("", "no cluster in it"),
+        ] {
+            std::fs::write(state.join("cluster.json"), text).unwrap();
+            let error = check_purge(&state, None).unwrap_err();
+            assert!(matches!(error, Error::Refused(_)), "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        // Cut short, but a start of ours left a mark.
+        std::fs::write(state.join("c5c3.log"), "").unwrap();
+        check_purge(&state, None).unwrap();
+        // One copy that is whole is enough.
+        let own = mark::text(&settings::Settings::default(), &state).unwrap();
+        std::fs::write(state.join("cluster.json.copy"), own).unwrap();
+        std::fs::write(state.join("notes.txt"), "").unwrap();
+        check_purge(&state, None).unwrap();
     }
 
     #[test]

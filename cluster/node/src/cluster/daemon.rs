@@ -3,18 +3,17 @@
 use std::fs::File;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::Api;
-use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Mutex, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::identity::{Identity, lock};
 use super::machine;
 use super::settings::Settings;
 use super::supervise::{Ground, Site};
@@ -24,6 +23,8 @@ use crate::images::{Images, Registries, write_pause};
 use crate::layout::Layout;
 use crate::network;
 use crate::process::Process;
+
+pub use super::identity::{is_ready, running};
 
 /// How a daemon is started.
 #[derive(Clone, Debug)]
@@ -45,85 +46,6 @@ pub type Say<'a> = &'a mut (dyn FnMut(&str) + Send);
 pub fn say(line: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-}
-
-/// What a daemon tells others by a file.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Identity {
-    #[serde(flatten)]
-    process: Process,
-    /// Its nodes are Ready, and what it brings along is there.
-    #[serde(default)]
-    ready: bool,
-}
-
-impl Identity {
-    fn file(layout: &Layout) -> PathBuf {
-        layout.state().join("daemon.json")
-    }
-
-    fn load(layout: &Layout) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(Self::file(layout)).ok()?).ok()
-    }
-
-    fn store(&self, layout: &Layout) -> Result<()> {
-        let text = serde_json::to_string(self).map_err(|e| Error::said(e.to_string()))?;
-        crate::node::write(&Self::file(layout), &text)
-    }
-}
-
-/// Whether the daemon's start has come to its end. A damaged file does not tell: then it is enough
-/// that the API answers.
-pub fn is_ready(layout: &Layout, daemon: &Process) -> bool {
-    let told = |known: Identity| known.ready && known.process == *daemon;
-    Identity::load(layout).map_or_else(|| Identity::file(layout).exists(), told)
-}
-
-/// The daemon of this cluster, when it runs.
-pub fn running(layout: &Layout) -> Option<Process> {
-    let known = Identity::load(layout).map(|known| known.process);
-    known.filter(Process::alive).or_else(|| {
-        // It has just started, or its file is damaged: the lock tells too.
-        let lock = std::fs::metadata(lock_file(layout)).ok()?;
-        let locks = std::fs::read_to_string("/proc/locks").ok()?;
-        Process::of(holder(&locks, lock.ino())?)
-    })
-}
-
-fn lock_file(layout: &Layout) -> PathBuf {
-    layout.state().join("lock")
-}
-
-/// Who locks the file with this number, from /proc/locks. Two file systems may use one
-/// number: then nobody is named.
-fn holder(locks: &str, inode: u64) -> Option<i32> {
-    let mut holders = locks.lines().filter_map(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, "FLOCK", _, _, pid, file, ..] = fields.as_slice() else {
-            return None;
-        };
-        let same = file.rsplit(':').next()?.parse() == Ok(inode);
-        same.then(|| pid.parse().ok()).flatten()
-    });
-    let first = holders.next()?;
-    holders.next().is_none().then_some(first)
-}
-
-/// One daemon for each state directory. The lock goes with the process; threads of one
-/// that was just killed may hold it a moment longer.
-async fn lock(layout: &Layout) -> Result<File> {
-    let path = lock_file(layout);
-    let file = File::create(&path).map_err(Error::file("open", &path))?;
-    for _ in 0..100 {
-        if file.try_lock().is_ok() {
-            return Ok(file);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    Err(Error::said(format!(
-        "another c5c3 process runs the cluster in {}",
-        layout.state().display()
-    )))
 }
 
 /// A running cluster inside this process.
@@ -151,6 +73,7 @@ impl Running {
         let process = Process::current().ok_or_else(|| Error::said("cannot read /proc"))?;
         let identity = Identity {
             process,
+            program: process.program().unwrap_or_default(),
             ready: false,
         };
         identity.store(&layout)?;
@@ -367,38 +290,6 @@ pub async fn run(options: &Options) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_daemon_is_ready_when_it_says_so_of_itself() {
-        let directory = tempfile::tempdir().unwrap();
-        let layout = Layout::new(directory.path()).unwrap();
-        let process = Process::current().unwrap();
-        assert!(!is_ready(&layout, &process));
-        for ready in [false, true] {
-            Identity { process, ready }.store(&layout).unwrap();
-            assert_eq!(running(&layout), Some(process));
-            assert_eq!(is_ready(&layout, &process), ready);
-        }
-        std::fs::write(Identity::file(&layout), "{").unwrap();
-        assert!(is_ready(&layout, &process), "a damaged file");
-        let ready = true;
-        Identity { process, ready }.store(&layout).unwrap();
-        // Another process that has the number by now.
-        let other = Process {
-            start: process.start + 1,
-            ..process
-        };
-        assert!(!is_ready(&layout, &other));
-    }
-
-    #[test]
-    fn the_lock_names_its_holder() {
-        let locks = "1: POSIX  ADVISORY  WRITE 5 fe:00:77 0 EOF\n2: FLOCK  ADVISORY  WRITE 1234 fe:00:77 0 EOF\n\
-            2: -> FLOCK  ADVISORY  WRITE 99 fe:00:77 0 EOF\n";
-        assert_eq!(holder(locks, 77), Some(1234));
-        assert_eq!(holder(locks, 78), None);
-        assert_eq!(holder("nonsense\n\n", 77), None);
-    }
 
     #[test]
     fn some_nodes_are_enough() {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use k8s_cri::v1::PodSandbox;
-use nix::sys::signal::Signal;
+use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
 use super::settings::{NodeEntry, Settings};
@@ -65,11 +65,11 @@ async fn stop_daemon(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<()> {
         return Ok(());
     };
     say("stops the API server and the controllers");
-    process.signal(Signal::SIGTERM);
+    process.signal(Signal::TERM);
     let deadline = Instant::now() + GRACE;
     while process.alive() {
         if Instant::now() > deadline {
-            process.signal(Signal::SIGKILL);
+            process.signal(Signal::KILL);
         }
         if Instant::now() > deadline + GRACE {
             return Err(Error::said(format!("process {} does not end", process.pid)));

@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use apimachinery::names::dns1123_label;
 use serde::{Deserialize, Serialize};
 
+use super::mark;
 use super::traits::Traits;
 use crate::addresses::{Addresses, MAX_NODES};
 use crate::error::{Error, Result};
@@ -72,6 +74,10 @@ impl Settings {
                 Err(e) => return Err(Error::file("read", path)(e)),
             };
             match serde_json::from_slice::<Self>(&text) {
+                // A name becomes part of paths.
+                Ok(settings) if settings.nodes.iter().any(|n| !dns1123_label(&n.name).is_empty()) => {
+                    damage = Some(format!("{} is damaged (the name of a node)", path.display()));
+                }
                 Ok(settings) => return settings.complete().map(Some),
                 Err(e) => damage = Some(format!("{} is damaged ({e})", path.display())),
             }
@@ -128,7 +134,10 @@ impl Settings {
                     name: spec.name,
                     index,
                     cluster: SINGLE.into(),
-                    traits: Traits::default(),
+                    traits: Traits {
+                        hypervisor: spec.hypervisor,
+                        ..Traits::default()
+                    },
                 });
             }
         }
@@ -136,7 +145,7 @@ impl Settings {
     }
 
     pub fn store(&self, layout: &Layout) -> Result<()> {
-        let text = serde_json::to_string_pretty(self).map_err(|e| Error::said(format!("settings: {e}")))?;
+        let text = mark::text(self, layout.state()).map_err(|e| Error::said(format!("settings: {e}")))?;
         for path in files(layout) {
             crate::node::write(&path, &text)?;
         }
@@ -223,6 +232,17 @@ mod tests {
         assert_eq!(Settings::load(&layout).unwrap(), Some(settings.clone()));
         std::fs::remove_file(&first).unwrap();
         assert_eq!(Settings::load(&layout).unwrap(), Some(settings.clone()));
+        let way = NodeEntry {
+            name: "../../x".into(),
+            index: 1,
+            hypervisor: false,
+        };
+        let mut bad = settings.clone();
+        bad.nodes.push(way);
+        bad.store(&layout).unwrap();
+        let said = Settings::load(&layout).unwrap_err().to_string();
+        assert!(said.contains("the name of a node"), "{said}");
+        std::fs::remove_file(&first).unwrap();
         std::fs::write(&second, "").unwrap();
         let said = Settings::load(&layout).unwrap_err().to_string();
         assert!(said.contains("is damaged"), "{said}");

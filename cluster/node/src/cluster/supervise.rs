@@ -64,6 +64,7 @@ impl Site {
             layout: ground.layout.node(&entry.name, entry.index),
             addresses: self.addresses,
             machine: ground.machine.clone(),
+            hypervisor: entry.traits.hypervisor,
             shared,
             all: all.map(|n| (n.name.clone(), n.index)).collect(),
             init: ground.init.clone(),

@@ -5,10 +5,12 @@ mod hardlink;
 mod import;
 mod pause;
 mod reference;
+mod registries;
 mod registry;
 pub mod store;
 mod tags;
 pub mod tiny;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,8 +22,9 @@ use tonic::transport::Channel;
 pub use import::Target;
 pub use pause::write_pause;
 pub use reference::{builder_name, normalise};
-pub use registry::Registries;
+pub use registries::Registries;
 
+use self::turns::Turns;
 use crate::containerd::PAUSE;
 use crate::error::{Error, Result};
 use crate::layout::NodeLayout;
@@ -41,8 +44,10 @@ pub struct Images {
 struct Pulled {
     layout: PathBuf,
     registries: Registries,
-    /// One image at a time: the second pod that wants it finds it.
-    turn: Mutex<()>,
+    /// Each image once: the second pod that wants it finds it. A slow one holds up no other.
+    turns: Turns,
+    /// The list of names is changed by one at a time.
+    names: Mutex<()>,
 }
 
 impl Images {
@@ -54,7 +59,8 @@ impl Images {
             pulled: Arc::new(Pulled {
                 layout: pulled,
                 registries,
-                turn: Mutex::default(),
+                turns: Turns::default(),
+                names: Mutex::default(),
             }),
             nodes: Arc::default(),
         }
@@ -109,17 +115,32 @@ impl Images {
 
     async fn pulled(&self, reference: &str, wanted: &str, anew: bool) -> Result<Option<store::Image>> {
         let place = Arc::new(vec![self.pulled.layout.clone()]);
-        let _turn = self.pulled.turn.lock().await;
-        // A layout that was cut short is no reason to fail: it can be fetched again.
-        let had = self.find(&place, wanted).await.unwrap_or_else(|_| {
-            self.drop_pulled();
-            None
-        });
+        let _turn = self.pulled.turns.of(wanted).await;
+        // A layout that was cut short is no reason to fail: the image is fetched again, all of it.
+        let found = self.find(&place, wanted).await;
+        let damaged = found.is_err();
+        let had = found.unwrap_or_default();
+        let Pulled {
+            layout,
+            registries,
+            names,
+            ..
+        } = &*self.pulled;
         let host = reference::parts(reference).map(|p| p.host).unwrap_or_default();
-        if (had.is_some() && !anew) || !self.pulled.registries.allow(&host) {
+        if (had.is_some() && !anew) || !registries.allow(&host) {
             return Ok(had);
         }
-        match registry::pull(wanted, &self.pulled.layout).await {
+        let entered = match registry::pull(wanted, layout, registries, damaged).await {
+            Ok(fetched) => {
+                let _one = names.lock().await;
+                if damaged {
+                    store::mend(layout);
+                }
+                fetched.enter(layout)
+            }
+            Err(e) => Err(e),
+        };
+        match entered {
             Ok(()) => self.find(&place, wanted).await,
             Err(e) if had.is_some() => {
                 tracing::warn!("{e}; an earlier copy is used");

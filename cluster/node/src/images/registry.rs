@@ -1,9 +1,8 @@
 //! Images from registries, fetched in the machine's own network namespace: nodes have no way
-//! out. Only registries on this machine and those that a person has named are asked.
+//! out.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use http::header::{ACCEPT, AUTHORIZATION, LOCATION, WWW_AUTHENTICATE};
@@ -20,13 +19,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
 use super::reference::{Parts, parts};
+use super::registries::{self, Registries};
 use super::store::{self, Descriptor};
 use crate::error::{Error, Result};
 
-/// Any registry may be asked.
-const ANY: &str = "*";
 const CONNECT: Duration = Duration::from_secs(10);
-/// For each answer's head and each piece of a body, not for the whole.
 const PATIENCE: Duration = Duration::from_secs(60);
 const TEXT_LIMIT: usize = 4 << 20;
 const REDIRECTS: usize = 5;
@@ -35,32 +32,31 @@ const MANIFESTS: &str = "application/vnd.oci.image.index.v1+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, \
     application/vnd.docker.distribution.manifest.v2+json";
 
-/// The registries that may be asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Registries {
-    hosts: Vec<String>,
+/// A manifest whose parts all lie in the layout.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    reference: String,
+    top: Descriptor,
+    text: Vec<u8>,
 }
 
-impl Registries {
-    pub fn new(hosts: Vec<String>) -> Self {
-        Self { hosts }
+impl Fetched {
+    /// Gives it its name. One at a time: the list of names is read and written.
+    pub fn enter(self, layout: &Path) -> Result<()> {
+        crate::node::write(&store::blob(layout, &self.top.digest)?, &self.text)?;
+        store::enter(layout, &self.reference, self.top)
     }
-
-    pub fn allow(&self, host: &str) -> bool {
-        on_this_machine(host) || self.hosts.iter().any(|h| h == ANY || h == host)
-    }
 }
 
-/// Such a registry speaks plain HTTP: nobody is between.
-fn on_this_machine(host: &str) -> bool {
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name == "localhost" || name.parse::<Ipv4Addr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Fetches an image into an OCI layout, under its full reference.
-pub(super) async fn pull(reference: &str, layout: &Path) -> Result<()> {
-    let puller = Puller::new(reference)?;
-    let tried = puller.pull(layout).await;
+/// Fetches what an image consists of into an OCI layout; with `all`, also what lies there already.
+pub(super) async fn pull(
+    reference: &str,
+    layout: &Path,
+    registries: &Registries,
+    all: bool,
+) -> Result<Fetched> {
+    let puller = Puller::new(reference, registries)?;
+    let tried = puller.pull(layout, all).await;
     tried.map_err(|e| Error::said(format!("pull {reference}: {e}")))
 }
 
@@ -70,11 +66,14 @@ struct Puller {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
     reference: String,
     parts: Parts,
+    registries: Registries,
+    /// For each answer's head and each piece of a body, not for the whole.
+    patience: Duration,
     token: std::sync::Mutex<Option<String>>,
 }
 
 impl Puller {
-    fn new(reference: &str) -> Result<Self> {
+    fn new(reference: &str, registries: &Registries) -> Result<Self> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_connect_timeout(Some(CONNECT));
@@ -89,30 +88,54 @@ impl Puller {
             reference: reference.into(),
             parts: parts(reference)
                 .ok_or_else(|| Error::said(format!("{reference:?} is no image reference")))?,
+            registries: registries.clone(),
+            patience: PATIENCE,
             token: std::sync::Mutex::default(),
         })
     }
 
-    async fn pull(&self, layout: &Path) -> Result<()> {
+    async fn pull(&self, layout: &Path, all: bool) -> Result<Fetched> {
         let blobs = layout.join("blobs/sha256");
         std::fs::create_dir_all(&blobs).map_err(Error::file("make directory", &blobs))?;
         let (mut top, mut text) = self.manifest(&self.parts.version).await?;
         if let Some(inner) = store::for_this_machine(&text, &self.reference)? {
             (top, text) = self.manifest(&inner.digest).await?;
         }
-        for blob in store::parts(&text, &self.reference)? {
-            self.blob(layout, &blob).await?;
+        let mut missing = Vec::new();
+        for (number, blob) in store::parts(&text, &self.reference)?.into_iter().enumerate() {
+            // The first is the configuration, which is read into memory.
+            if number == 0 && blob.size > TEXT_LIMIT as u64 {
+                let size = blob.size;
+                return Err(Error::said(format!(
+                    "its configuration has {size} bytes, more than {TEXT_LIMIT}"
+                )));
+            }
+            let place = store::blob(layout, &blob.digest)?;
+            let there = std::fs::metadata(&place).is_ok_and(|m| m.len() == blob.size);
+            if all || !there {
+                missing.push((blob, place));
+            }
         }
-        crate::node::write(&store::blob(layout, &top.digest)?, &text)?;
+        let needed = missing
+            .iter()
+            .fold(0, |sum: u64, (blob, _)| sum.saturating_add(blob.size));
+        enough_room(needed, room(layout))?;
+        for (blob, place) in &missing {
+            self.blob(blob, place).await?;
+        }
         top.annotations = BTreeMap::new();
-        store::enter(layout, &self.reference, top)
+        Ok(Fetched {
+            reference: self.reference.clone(),
+            top,
+            text,
+        })
     }
 
     /// A manifest or index, checked against its digest when it was asked by that.
     async fn manifest(&self, version: &str) -> Result<(Descriptor, Vec<u8>)> {
         let answer = self.get(&format!("manifests/{version}"), MANIFESTS).await?;
         let media_type = header(answer.headers(), "content-type").unwrap_or_default();
-        let text = collect(answer).await?;
+        let text = self.collect(answer).await?;
         let digest = store::sha256(&text);
         if version.contains(':') && version != digest {
             return Err(Error::said(format!("the registry sent {digest} for {version}")));
@@ -130,34 +153,26 @@ impl Puller {
         Ok((top, text))
     }
 
-    /// Streams a blob to its place; one that is there already is not fetched.
-    async fn blob(&self, layout: &Path, blob: &Descriptor) -> Result<()> {
-        let place = store::blob(layout, &blob.digest)?;
-        if std::fs::metadata(&place).is_ok_and(|m| m.len() == blob.size) {
-            return Ok(());
-        }
+    /// Streams a blob to its place.
+    async fn blob(&self, blob: &Descriptor, place: &Path) -> Result<()> {
         let answer = self.get(&format!("blobs/{}", blob.digest), "*/*").await?;
-        let part = place.with_extension("part");
-        let digest = save(answer.into_body(), &part).await?;
-        if digest != blob.digest {
-            let _ = std::fs::remove_file(&part);
-            return Err(Error::said(format!(
+        // Another image with the same blob may be on its way too.
+        let own = store::sha256(self.reference.as_bytes());
+        let part = place.with_extension(format!("{}.part", &own[7..23]));
+        let saved = self.save(answer.into_body(), &part, blob.size).await;
+        let right = saved.and_then(|digest| match digest == blob.digest {
+            true => std::fs::rename(&part, place).map_err(Error::file("write", place)),
+            false => Err(Error::said(format!(
                 "the registry sent {digest} for {}",
                 blob.digest
-            )));
-        }
-        std::fs::rename(&part, &place).map_err(Error::file("write", &place))
+            ))),
+        });
+        right.inspect_err(|_| drop(std::fs::remove_file(&part)))
     }
 
     async fn get(&self, what: &str, accept: &str) -> Result<Answer> {
         let Parts { host, repository, .. } = &self.parts;
-        let scheme = if on_this_machine(host) { "http" } else { "https" };
-        let host = if host == "docker.io" {
-            "registry-1.docker.io"
-        } else {
-            host
-        };
-        let url = format!("{scheme}://{host}/v2/{repository}/{what}");
+        let url = format!("{}/v2/{repository}/{what}", registries::address(host));
         let mut answer = self.follow(&url, accept).await?;
         if answer.status() == StatusCode::UNAUTHORIZED
             && let Some(challenge) = header(answer.headers(), WWW_AUTHENTICATE.as_str())
@@ -196,7 +211,9 @@ impl Puller {
         Err(Error::said(format!("{url} leads from one place to the next")))
     }
 
+    /// Every request goes through here, and so does every place that it goes to.
     async fn ask(&self, at: &Uri, accept: &str, token: Option<String>) -> Result<Answer> {
+        self.registries.check(&self.parts.host, at).map_err(Error::said)?;
         let mut request = Request::get(at.clone())
             .header(ACCEPT, accept)
             .header("user-agent", concat!("c5c3/", env!("CARGO_PKG_VERSION")));
@@ -207,7 +224,7 @@ impl Puller {
             .body(Empty::new())
             .map_err(|e| Error::said(e.to_string()))?;
         let host = at.host().unwrap_or_default().to_owned();
-        timeout(PATIENCE, self.client.request(request))
+        timeout(self.patience, self.client.request(request))
             .await
             .map_err(|_| Error::said(format!("{host} does not answer")))?
             .map_err(|e| Error::said(format!("{host}: {}", cause(&e))))
@@ -232,12 +249,72 @@ impl Puller {
         if !answer.status().is_success() {
             return Err(Error::said(format!("it is not public ({})", answer.status())));
         }
-        let value: serde_json::Value = serde_json::from_slice(&collect(answer).await?).unwrap_or_default();
+        let value: serde_json::Value =
+            serde_json::from_slice(&self.collect(answer).await?).unwrap_or_default();
         let token = value["token"].as_str().or_else(|| value["access_token"].as_str());
         if let Ok(mut held) = self.token.lock() {
             *held = token.map(str::to_owned);
         }
         Ok(())
+    }
+
+    async fn collect(&self, answer: Answer) -> Result<Vec<u8>> {
+        let body = Limited::new(answer.into_body(), TEXT_LIMIT);
+        let collected = timeout(self.patience, body.collect())
+            .await
+            .map_err(|_| Error::said("the registry stopped sending"))?;
+        Ok(collected
+            .map_err(|e| Error::said(e.to_string()))?
+            .to_bytes()
+            .into())
+    }
+
+    /// Writes a body of exactly this size to a file; its digest.
+    async fn save(&self, mut body: Incoming, part: &Path, size: u64) -> Result<String> {
+        let mut file = tokio::fs::File::create(part)
+            .await
+            .map_err(Error::file("make", part))?;
+        let mut hash = Sha256::new();
+        let mut left = size;
+        loop {
+            let frame = timeout(self.patience, body.frame())
+                .await
+                .map_err(|_| Error::said("the registry stopped sending"))?;
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|e| Error::said(e.to_string()))?;
+            if let Some(data) = frame.data_ref() {
+                left = left.checked_sub(data.len() as u64).ok_or_else(|| {
+                    Error::said(format!("the registry sends more than the {size} bytes it named"))
+                })?;
+                hash.update(data);
+                file.write_all(data).await.map_err(Error::file("write", part))?;
+            }
+        }
+        if left > 0 {
+            return Err(Error::said(format!(
+                "of {size} bytes the registry sent {left} too few"
+            )));
+        }
+        file.sync_all().await.map_err(Error::file("write", part))?;
+        Ok(store::digest(&hash.finalize()))
+    }
+}
+
+/// Bytes that are free where the layout lies.
+fn room(layout: &Path) -> Option<u64> {
+    let disk = nix::sys::statvfs::statvfs(layout).ok()?;
+    disk.blocks_available().checked_mul(disk.fragment_size())
+}
+
+/// A registry names the sizes: nothing is begun that the disk cannot hold.
+fn enough_room(needed: u64, room: Option<u64>) -> Result<()> {
+    match room {
+        Some(room) if needed > room => Err(Error::said(format!(
+            "it has {} MiB and the disk {} MiB: make room, or name a smaller image",
+            needed >> 20,
+            room >> 20
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -252,38 +329,6 @@ fn cause(error: &dyn std::error::Error) -> String {
         last = next;
     }
     last.to_string()
-}
-
-async fn collect(answer: Answer) -> Result<Vec<u8>> {
-    let body = Limited::new(answer.into_body(), TEXT_LIMIT);
-    let collected = timeout(PATIENCE, body.collect())
-        .await
-        .map_err(|_| Error::said("the registry stopped sending"))?;
-    Ok(collected
-        .map_err(|e| Error::said(e.to_string()))?
-        .to_bytes()
-        .into())
-}
-
-/// Writes a body to a file; its digest.
-async fn save(mut body: Incoming, part: &PathBuf) -> Result<String> {
-    let mut file = tokio::fs::File::create(part)
-        .await
-        .map_err(Error::file("make", part))?;
-    let mut hash = Sha256::new();
-    loop {
-        let frame = timeout(PATIENCE, body.frame())
-            .await
-            .map_err(|_| Error::said("the registry stopped sending"))?;
-        let Some(frame) = frame else { break };
-        let frame = frame.map_err(|e| Error::said(e.to_string()))?;
-        if let Some(data) = frame.data_ref() {
-            hash.update(data);
-            file.write_all(data).await.map_err(Error::file("write", part))?;
-        }
-    }
-    file.sync_all().await.map_err(Error::file("write", part))?;
-    Ok(store::digest(&hash.finalize()))
 }
 
 /// `Bearer realm="…",service="…"` as words.
@@ -314,18 +359,12 @@ fn escape(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[path = "registry_tests.rs"]
+mod pulls;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_may_be_asked() {
-        let none = Registries::default();
-        assert!(none.allow("127.0.0.1:5000") && none.allow("localhost:5000") && none.allow("localhost"));
-        assert!(!none.allow("ghcr.io") && !none.allow("127.evil.example"));
-        let one = Registries::new(vec!["ghcr.io".into()]);
-        assert!(one.allow("ghcr.io") && !one.allow("docker.io"));
-        assert!(Registries::new(vec![ANY.into()]).allow("docker.io"));
-    }
 
     #[test]
     fn challenges() {

@@ -174,10 +174,18 @@ fn choose(all: Vec<Descriptor>, reference: &str) -> Result<Descriptor> {
         .ok_or_else(|| Error::said(format!("{reference} has no image for {}", architecture())))
 }
 
-/// Everything that a manifest names.
+/// Everything that a manifest names, its configuration first.
 pub(super) fn parts(text: &[u8], reference: &str) -> Result<Vec<Descriptor>> {
     let manifest: Manifest = read_text(text, reference)?;
     Ok(std::iter::once(manifest.config).chain(manifest.layers).collect())
+}
+
+/// Removes a list of names that cannot be read; what lies in the layout stays.
+pub(super) fn mend(directory: &Path) {
+    let file = directory.join("index.json");
+    if file.exists() && read::<Index>(&file).is_err() {
+        let _ = fs::remove_file(&file);
+    }
 }
 
 /// Gives a manifest that lies in the layout a name.

@@ -5,6 +5,7 @@
 //! it makes the node's root, starts containerd and reaps. The node outlives whoever
 //! started it; killing its process 1 is pulling the plug.
 
+mod devices;
 mod reap;
 mod root;
 
@@ -28,6 +29,9 @@ pub struct Spec {
     /// Short-lived directory; its `run` is the node's /run.
     pub run: PathBuf,
     pub cgroup: String,
+    /// Machines are to run on it: it gets the devices for that.
+    #[serde(default)]
+    pub hypervisor: bool,
     /// Further directories at the same path inside.
     pub shared: Vec<PathBuf>,
     /// The node's /etc/hosts.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{pivot_root, sethostname};
 
-use super::Spec;
+use super::{Spec, devices};
 use crate::cgroups;
 use crate::error::{Error, Result};
 
@@ -102,14 +102,7 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
         None,
     )?;
     control_groups(&hierarchies, &new.join("sys/fs/cgroup"))?;
-    bind(Path::new("/dev"), &new.join("dev"))?;
-    attach(
-        Some("tmpfs"),
-        &new.join("dev/shm"),
-        Some("tmpfs"),
-        MsFlags::empty(),
-        None,
-    )?;
+    devices::make(Path::new("/dev"), &new.join("dev"), spec.hypervisor)?;
 
     std::env::set_current_dir(&new).map_err(Error::file("enter", &new))?;
     pivot_root(".", ".old").map_err(Error::system("change the root"))?;
@@ -260,7 +253,7 @@ fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
-fn make(directory: &Path) -> Result<()> {
+pub(super) fn make(directory: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o755)
@@ -268,7 +261,7 @@ fn make(directory: &Path) -> Result<()> {
         .map_err(Error::file("make directory", directory))
 }
 
-fn bind(from: &Path, to: &Path) -> Result<()> {
+pub(super) fn bind(from: &Path, to: &Path) -> Result<()> {
     mount(
         Some(from),
         to,
@@ -279,7 +272,7 @@ fn bind(from: &Path, to: &Path) -> Result<()> {
     .map_err(|e| Error::file("bind", from)(e.into()))
 }
 
-fn attach(
+pub(super) fn attach(
     source: Option<&str>,
     target: &Path,
     kind: Option<&str>,

@@ -1,6 +1,7 @@
 //! A node's agent: the pods that the API gives it, what the runtime tells, what others
 //! want to know about it.
 
+mod claims;
 mod disk;
 mod ends;
 mod events;

@@ -1,7 +1,6 @@
 //! Objects that pods name: read when needed, watched as long as a pod uses them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -21,9 +20,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use super::claims;
 use crate::error::{Error, Result};
 use crate::pods::volumes::{Needs, TokenRequest};
-use crate::pods::{Objects, Token, view};
+use crate::pods::{Claimed, Objects, Token, view};
 
 /// The Services of the cluster, for the variables of containers.
 #[derive(Default)]
@@ -230,21 +230,18 @@ impl Objects for KubeObjects {
         self.get("Secret", pod, name).await
     }
 
-    async fn claim(&self, pod: &Pod, name: &str) -> Result<Option<PathBuf>> {
+    async fn claim(&self, pod: &Pod, name: &str) -> Result<Claimed> {
         let claim: Option<PersistentVolumeClaim> = self.get("PersistentVolumeClaim", pod, name).await?;
-        let bound = claim.filter(|c| c.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Bound"));
-        let Some(volume) = bound.and_then(|c| c.spec?.volume_name) else {
-            return Ok(None);
+        let volume = match claims::volume_of(claim.as_ref(), name) {
+            Ok(volume) => volume,
+            Err(why) => return Ok(Err(why)),
         };
         let api: Api<PersistentVolume> = Api::all(self.client.clone());
         let volume = api
             .get_opt(&volume)
             .await
             .map_err(Error::api(format!("persistent volume {volume}")))?;
-        Ok(volume.and_then(|v| v.spec).and_then(|spec| {
-            let host = spec.host_path.map(|h| h.path);
-            host.or_else(|| spec.local.map(|l| l.path)).map(PathBuf::from)
-        }))
+        Ok(claims::directory(&claim.unwrap_or_default(), volume))
     }
 
     async fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Token> {
@@ -377,6 +374,40 @@ mod tests {
         let table = lock(&objects.watched);
         assert_eq!(table[&key].behind(Some(&"2".into())), ["b"]);
         assert_eq!(table[&key].behind(None), ["a", "b"], "it is gone");
+    }
+
+    #[tokio::test]
+    async fn a_claim_that_names_the_volume_of_another_gets_no_directory() {
+        let server = tower::service_fn(|request: http::Request<kube::client::Body>| async move {
+            let name = request
+                .uri()
+                .path()
+                .rsplit('/')
+                .next()
+                .unwrap_or_default()
+                .to_owned();
+            let object = match name.as_str() {
+                "pv" => json!({ "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": name },
+                    "spec": { "hostPath": { "path": "/volumes/pv" },
+                        "claimRef": { "namespace": "n", "name": "owner", "uid": "owner-uid" } } }),
+                // Both say that they are bound.
+                _ => json!({ "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": { "namespace": "n", "name": name, "uid": format!("{name}-uid") },
+                    "spec": { "volumeName": "pv" }, "status": { "phase": "Bound" } }),
+            };
+            let body = kube::client::Body::from(object.to_string().into_bytes());
+            Ok::<_, std::io::Error>(http::Response::new(body))
+        });
+        let (tell, _told) = mpsc::unbounded_channel();
+        let objects = KubeObjects::new(Client::new(server, "default"), Arc::default(), tell);
+        let pod = Pod {
+            metadata: serde_json::from_value(json!({ "name": "p", "namespace": "n", "uid": "a" })).unwrap(),
+            ..Pod::default()
+        };
+        let owner = objects.claim(&pod, "owner").await.unwrap();
+        assert_eq!(owner, Ok("/volumes/pv".into()));
+        let thief = objects.claim(&pod, "thief").await.unwrap().unwrap_err();
+        assert!(thief.contains("that of n/owner (uid owner-uid)"), "{thief}");
     }
 
     #[tokio::test]

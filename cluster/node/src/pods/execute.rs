@@ -14,6 +14,7 @@ use super::start::{self, Trouble};
 use super::traces;
 use super::view;
 use super::volumes::{place, pod_directory};
+use crate::beneath::Beneath;
 use crate::cgroups;
 use crate::enter;
 use crate::error::Error;
@@ -71,7 +72,10 @@ impl Context {
         }
         let logs = host.node.layout.logs();
         let config = sandbox::config(pod, &spec, attempt, &logs, &host.dns);
-        std::fs::create_dir_all(&config.log_directory)
+        let own = Path::new(&config.log_directory);
+        let own = own.strip_prefix(&logs).unwrap_or(own);
+        Beneath::made(&logs)
+            .and_then(|logs| logs.make(own, 0o755))
             .map_err(|e| Trouble::new("ContainerCreating", format!("make log directory: {e}")))?;
         match host.cri.run_sandbox(config.clone()).await {
             Ok(_) => Ok(()),

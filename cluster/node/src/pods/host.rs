@@ -24,13 +24,15 @@ pub struct Token {
     pub renew_at: Timestamp,
 }
 
+/// Directory of the volume that a claim is bound to, or why there is none for it.
+pub type Claimed = std::result::Result<PathBuf, String>;
+
 /// Objects that pods name. `None` when one does not exist.
 #[async_trait]
 pub trait Objects: Send + Sync {
     async fn config_map(&self, pod: &Pod, name: &str) -> Result<Option<ConfigMap>>;
     async fn secret(&self, pod: &Pod, name: &str) -> Result<Option<Secret>>;
-    /// Directory of the volume that a claim is bound to.
-    async fn claim(&self, pod: &Pod, name: &str) -> Result<Option<PathBuf>>;
+    async fn claim(&self, pod: &Pod, name: &str) -> Result<Claimed>;
     async fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Token>;
     /// Variables that describe the Services a pod can see.
     fn services(&self, namespace: &str) -> Vec<(String, String)>;

@@ -36,7 +36,7 @@ pub mod worker;
 
 pub use decide::{Decision, Input, decide};
 pub use execute::clean as clean_up;
-pub use host::{Host, Objects, Reporter, Token};
+pub use host::{Claimed, Host, Objects, Reporter, Token};
 pub use memory::{Failure, Memory, Probed, Task};
 pub use observed::{Container, Observed, Sandbox, State};
 pub use worker::Worker;

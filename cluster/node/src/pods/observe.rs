@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_cri::v1::{ContainerState, ContainerStatus, PodSandboxState};
@@ -11,6 +10,8 @@ use k8s_cri::v1::{ContainerState, ContainerStatus, PodSandboxState};
 use super::host::Host;
 use super::names;
 use super::observed::{Container, Observed, Sandbox, State};
+use super::start;
+use crate::beneath::Beneath;
 use crate::error::Result;
 
 const MESSAGE_LIMIT: usize = 4096;
@@ -78,7 +79,7 @@ pub(super) async fn observe(host: &Host, uid: &str, cache: &mut Cache) -> Result
             Err(e) if e.code() == Some(tonic::Code::NotFound) => continue,
             Err(e) => return Err(e),
         };
-        let seen = read(container.pod_sandbox_id, status);
+        let seen = read(container.pod_sandbox_id, status, &Places::of(host, uid));
         if seen.state == State::Exited && final_reason(&seen, Timestamp::now()) {
             cache.ended.insert(seen.id.clone(), seen.clone());
         }
@@ -99,7 +100,24 @@ fn final_reason(container: &Container, now: Timestamp) -> bool {
             .is_none_or(|finished| since(finished) > LATE_REASON)
 }
 
-fn read(sandbox: String, status: ContainerStatus) -> Container {
+/// Where a pod's containers leave their last words and their logs. Nothing else is read for them: a
+/// container may have mounted anything where its last words belong.
+struct Places {
+    pod: PathBuf,
+    logs: PathBuf,
+}
+
+impl Places {
+    fn of(host: &Host, uid: &str) -> Self {
+        let layout = &host.node.layout;
+        Self {
+            pod: layout.pods().join(uid),
+            logs: layout.logs(),
+        }
+    }
+}
+
+fn read(sandbox: String, status: ContainerStatus, places: &Places) -> Container {
     let state = match ContainerState::try_from(status.state) {
         Ok(ContainerState::ContainerCreated) => State::Created,
         Ok(ContainerState::ContainerRunning) => State::Running,
@@ -107,7 +125,7 @@ fn read(sandbox: String, status: ContainerStatus) -> Container {
         _ => State::Unknown,
     };
     let message = match state {
-        State::Exited => message(&status),
+        State::Exited => message(&status, places),
         _ => String::new(),
     };
     let metadata = status.metadata.unwrap_or_default();
@@ -130,21 +148,17 @@ fn read(sandbox: String, status: ContainerStatus) -> Container {
 
 /// What the container left behind: its message file, else the end of its log when it
 /// asks for that, else what the runtime says.
-fn message(status: &ContainerStatus) -> String {
-    let path = status.annotations.get(names::MESSAGE_PATH);
-    let file = status
-        .mounts
-        .iter()
-        .find(|m| Some(&m.container_path) == path)
-        .and_then(|m| end_of(Path::new(&m.host_path), MESSAGE_LIMIT).ok())
-        .unwrap_or_default();
+fn message(status: &ContainerStatus, places: &Places) -> String {
+    let metadata = status.metadata.clone().unwrap_or_default();
+    let file = start::message_file(&metadata.name, metadata.attempt);
+    let file = end_of(&places.pod, &file, MESSAGE_LIMIT).unwrap_or_default();
     if !file.is_empty() {
         return tail(&file, MESSAGE_LIMIT).into();
     }
     let fall_back =
         status.annotations.get(names::MESSAGE_POLICY).map(String::as_str) == Some("FallbackToLogsOnError");
     if fall_back && status.exit_code != 0 {
-        let end = log_end(Path::new(&status.log_path));
+        let end = log_end(&places.logs, Path::new(&status.log_path));
         // One that never started has no log; the runtime knows why.
         if !end.is_empty() {
             return end;
@@ -153,9 +167,11 @@ fn message(status: &ContainerStatus) -> String {
     status.message.clone()
 }
 
-fn log_end(path: &Path) -> String {
+fn log_end(logs: &Path, path: &Path) -> String {
     // What the runtime adds to each line comes on top.
-    let text = end_of(path, LOG_LIMIT + LOG_LINES * PREFIX).unwrap_or_default();
+    let limit = LOG_LIMIT + LOG_LINES * PREFIX;
+    let below = path.strip_prefix(logs).unwrap_or(path);
+    let text = end_of(logs, below, limit).unwrap_or_default();
     let lines: Vec<&str> = text
         .lines()
         .rev()
@@ -166,17 +182,10 @@ fn log_end(path: &Path) -> String {
     tail(&joined, LOG_LIMIT).into()
 }
 
-/// The end of a file, which may be larger than memory. Bytes that are no text are replaced;
-/// pipes and devices, which a container may have put there, are not read.
-fn end_of(path: &Path, limit: usize) -> std::io::Result<String> {
-    let mut file = std::fs::OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOFOLLOW)
-        .open(path)?;
+/// The end of a file, which may be larger than memory. Bytes that are no text are replaced.
+fn end_of(directory: &Path, path: &Path, limit: usize) -> std::io::Result<String> {
+    let mut file = Beneath::of(directory)?.read(path, false)?;
     let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Ok(String::new());
-    }
     let limit = limit as u64;
     file.seek(SeekFrom::Start(meta.len().saturating_sub(limit)))?;
     let mut bytes = Vec::new();
@@ -197,6 +206,54 @@ fn tail(text: &str, limit: usize) -> &str {
 mod tests {
     use super::*;
 
+    fn nowhere() -> Places {
+        Places {
+            pod: PathBuf::new(),
+            logs: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn last_words_are_read_from_their_own_file_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let secret = dir.path().join("secret");
+        std::fs::write(&secret, "the machine's").unwrap();
+        let places = Places {
+            pod: dir.path().join("pod"),
+            logs: dir.path().join("logs"),
+        };
+        std::fs::create_dir_all(places.pod.join("containers/c")).unwrap();
+        let own = places.pod.join("containers/c/0");
+        std::fs::write(&own, "bye").unwrap();
+        let mut status = ContainerStatus {
+            metadata: Some(k8s_cri::v1::ContainerMetadata {
+                name: "c".into(),
+                attempt: 0,
+            }),
+            annotations: [(names::MESSAGE_PATH.into(), "/last".into())].into(),
+            // A volume of the pod, at the place of the last words.
+            mounts: vec![k8s_cri::v1::Mount {
+                container_path: "/last".into(),
+                host_path: secret.to_string_lossy().into_owned(),
+                ..Default::default()
+            }],
+            ..ContainerStatus::default()
+        };
+        assert_eq!(message(&status, &places), "bye");
+        // Nor is a link followed, be it for the log.
+        std::fs::remove_file(&own).unwrap();
+        std::os::unix::fs::symlink(&secret, &own).unwrap();
+        std::fs::create_dir(&places.logs).unwrap();
+        let log = places.logs.join("0.log");
+        std::os::unix::fs::symlink(&secret, &log).unwrap();
+        status.log_path = log.to_string_lossy().into_owned();
+        status
+            .annotations
+            .insert(names::MESSAGE_POLICY.into(), "FallbackToLogsOnError".into());
+        status.exit_code = 1;
+        assert_eq!(message(&status, &places), "");
+    }
+
     #[test]
     fn a_kill_waits_for_its_reason_a_moment() {
         let now: Timestamp = "2026-01-01T00:00:10Z".parse().unwrap();
@@ -214,7 +271,7 @@ mod tests {
                 ..ContainerStatus::default()
             };
             assert_eq!(
-                final_reason(&read(String::new(), status), now),
+                final_reason(&read(String::new(), status, &nowhere()), now),
                 expected,
                 "{reason} {finished}"
             );
@@ -237,7 +294,7 @@ mod tests {
             "2026-01-01T00:00:00Z stdout F one\n2026-01-01T00:00:00Z stderr F two words\n",
         )
         .unwrap();
-        assert_eq!(log_end(&file), "one\ntwo words\n");
+        assert_eq!(log_end(dir.path(), &file), "one\ntwo words\n");
     }
 
     #[test]
@@ -249,11 +306,12 @@ mod tests {
         huge.set_len(1 << 40).unwrap();
         let mut end = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
         std::io::Write::write_all(&mut end, b"\n2026-01-01T00:00:00Z stdout F last\n").unwrap();
-        assert!(log_end(&file).ends_with("last\n"));
-        assert_eq!(end_of(&file, 5).unwrap(), "last\n");
-        assert_eq!(end_of(dir.path(), 5).unwrap(), "");
+        let end_of = |name: &str| super::end_of(dir.path(), Path::new(name), 5);
+        assert!(log_end(dir.path(), &file).ends_with("last\n"));
+        assert_eq!(end_of("l").unwrap(), "last\n");
+        assert!(end_of(".").is_err());
         let pipe = dir.path().join("p");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        assert_eq!(end_of(&pipe, 5).unwrap(), "");
+        assert!(end_of("p").is_err());
     }
 }

@@ -29,11 +29,14 @@ pub fn namespaces(spec: &PodSpec) -> NamespaceOption {
     }
 }
 
-fn seccomp(profile: Option<&SeccompProfile>) -> SecurityProfile {
-    let (kind, path) = match profile.map(|p| (p.type_.as_str(), p.localhost_profile.as_deref())) {
-        Some(("RuntimeDefault", _)) => (ProfileType::RuntimeDefault, ""),
+/// What no profile says is the runtime's own; a privileged container has none.
+fn seccomp(profile: Option<&SeccompProfile>, privileged: bool) -> SecurityProfile {
+    let named = profile.map(|p| (p.type_.as_str(), p.localhost_profile.as_deref()));
+    let (kind, path) = match named {
+        _ if privileged => (ProfileType::Unconfined, ""),
+        Some(("Unconfined", _)) => (ProfileType::Unconfined, ""),
         Some(("Localhost", path)) => (ProfileType::Localhost, path.unwrap_or_default()),
-        _ => (ProfileType::Unconfined, ""),
+        _ => (ProfileType::RuntimeDefault, ""),
     };
     SecurityProfile {
         profile_type: kind.into(),
@@ -58,17 +61,7 @@ pub fn sandbox(spec: &PodSpec) -> LinuxSandboxSecurityContext {
         run_as_group: int(context.run_as_user.and(context.run_as_group)),
         supplemental_groups: groups(&context),
         privileged,
-        seccomp: Some(match context.seccomp_profile.as_ref() {
-            Some(profile) if !privileged => seccomp(Some(profile)),
-            // The program in the sandbox needs nothing that the default forbids.
-            _ => SecurityProfile {
-                profile_type: match privileged {
-                    true => ProfileType::Unconfined.into(),
-                    false => ProfileType::RuntimeDefault.into(),
-                },
-                localhost_ref: String::new(),
-            },
-        }),
+        seccomp: Some(seccomp(context.seccomp_profile.as_ref(), privileged)),
         ..LinuxSandboxSecurityContext::default()
     }
 }
@@ -134,10 +127,10 @@ pub fn container(
             drop_capabilities: capabilities.drop.unwrap_or_default(),
             ..Capability::default()
         }),
-        seccomp: Some(match privileged {
-            true => seccomp(None),
-            false => seccomp(own.seccomp_profile.as_ref().or(pod.seccomp_profile.as_ref())),
-        }),
+        seccomp: Some(seccomp(
+            own.seccomp_profile.as_ref().or(pod.seccomp_profile.as_ref()),
+            privileged,
+        )),
         masked_paths: match (privileged, own.proc_mount.as_deref()) {
             (false, None | Some("Default")) => MASKED.map(String::from).into(),
             _ => Vec::new(),
@@ -206,6 +199,26 @@ mod tests {
         assert!(made.readonly_rootfs && made.no_new_privs && !made.privileged);
         assert_eq!(made.capabilities.unwrap().drop_capabilities, ["ALL"]);
         assert_eq!(made.seccomp.unwrap().profile_type, 0);
+    }
+
+    #[test]
+    fn calls_are_filtered_unless_somebody_says_otherwise() {
+        let kind = |pod: serde_json::Value, own: serde_json::Value| {
+            let made = context(pod, own, &ImageUser::default()).unwrap();
+            ProfileType::try_from(made.seccomp.unwrap().profile_type).unwrap()
+        };
+        let profile = |kind: &str| json!({ "seccompProfile": { "type": kind } });
+        assert_eq!(kind(json!({}), json!({})), ProfileType::RuntimeDefault);
+        assert_eq!(kind(profile("Unconfined"), json!({})), ProfileType::Unconfined);
+        assert_eq!(
+            kind(profile("Unconfined"), profile("RuntimeDefault")),
+            ProfileType::RuntimeDefault
+        );
+        assert_eq!(kind(json!({}), profile("Unconfined")), ProfileType::Unconfined);
+        assert_eq!(
+            kind(json!({}), json!({ "privileged": true })),
+            ProfileType::Unconfined
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What happens before a sandbox or container is made: volumes, image, environment.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use k8s_cri::v1::{ContainerConfig, Mount};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
@@ -15,6 +15,7 @@ use super::view;
 use super::volumes::contents::{self, Content, Found};
 use super::volumes::place::{self, Job};
 use super::volumes::{self, needs, pod_directory};
+use crate::beneath::Beneath;
 use crate::enter;
 use crate::error::Error;
 
@@ -56,9 +57,8 @@ pub(super) async fn find(host: &Host, pod: &Pod, spec: &PodSpec) -> Result<Found
         }
     }
     for name in &needs.claims {
-        if let Some(path) = host.objects.claim(pod, name).await? {
-            found.claims.insert(name.clone(), path);
-        }
+        let claimed = host.objects.claim(pod, name).await?;
+        found.claims.insert(name.clone(), claimed);
     }
     for request in &needs.tokens {
         let token = host.objects.token(pod, request).await?;
@@ -88,7 +88,8 @@ pub(super) async fn volumes(
             .map_err(|e| format!("MountVolume.SetUp failed for volume {:?} : {e}", volume.name))?;
         jobs.push(Job {
             name: volume.name.clone(),
-            directory: volumes::directory(&pods, pod, &volume.name),
+            pods: pods.clone(),
+            directory: volumes::directory(pod, &volume.name),
             content,
             group,
         });
@@ -252,28 +253,29 @@ async fn mounts(
             (None, sub) => sub.clone(),
         };
         if let Some(sub) = sub.filter(|s| !s.is_empty()) {
-            sub_paths.push((mounts.len(), volume.path.clone(), sub));
+            sub_paths.push(SubPath {
+                index: mounts.len(),
+                volume: volume.path.clone(),
+                path: sub,
+            });
         }
         let path = volume.path.to_string_lossy().into_owned();
         mounts.push(container::mount(mount, path, volume.read_only));
     }
-    let directory = pod_directory(&host.node.layout.pods(), pod);
-    let hosts = directory.join("etc-hosts");
-    let text = sandbox::hosts(pod, spec, address, &host.node.layout.name, &host.dns);
-    let message = directory
-        .join("containers")
-        .join(&wanted.name)
-        .join(attempt.to_string());
-    let (hosts_at, message_at) = (hosts.clone(), message.clone());
-    let resolved = enter::mounts_of(host.node.init, move || {
-        write_files(&hosts_at, &text, &message_at)?;
-        sub_paths
-            .into_iter()
-            .map(|(i, volume, sub)| Ok((i, place::sub_path(&volume, &sub)?)))
-            .collect::<Result<Vec<_>, Error>>()
-    })
-    .await
-    .map_err(|e| e.to_string())?;
+    let own = Own {
+        pods: host.node.layout.pods(),
+        uid: view::uid(pod).into(),
+        container: wanted.name.clone(),
+        attempt,
+        hosts: sandbox::hosts(pod, spec, address, &host.node.layout.name, &host.dns),
+        sub_paths,
+    };
+    let directory = pod_directory(&own.pods, pod);
+    let hosts = directory.join(HOSTS);
+    let message = directory.join(message_file(&wanted.name, attempt));
+    let resolved = enter::mounts_of(host.node.init, move || own.make())
+        .await
+        .map_err(|e| e.to_string())?;
     for (index, path) in resolved {
         mounts[index].host_path = path.to_string_lossy().into_owned();
     }
@@ -292,18 +294,54 @@ async fn mounts(
     Ok(mounts)
 }
 
-fn write_files(hosts: &std::path::Path, text: &str, message: &std::path::Path) -> Result<(), Error> {
-    use std::os::unix::fs::PermissionsExt;
-    for file in [hosts, message] {
-        if let Some(parent) = file.parent() {
-            std::fs::create_dir_all(parent).map_err(Error::file("make directory", parent))?;
+const HOSTS: &str = "etc-hosts";
+
+/// Where a container leaves its last words, below its pod's directory.
+pub(super) fn message_file(container: &str, attempt: u32) -> PathBuf {
+    Path::new("containers").join(container).join(attempt.to_string())
+}
+
+/// A part of a volume that a mount of a container wants.
+struct SubPath {
+    /// Of the mount.
+    index: usize,
+    volume: PathBuf,
+    path: String,
+}
+
+/// What a container has beside its volumes, in its pod's directory.
+struct Own {
+    pods: PathBuf,
+    uid: String,
+    container: String,
+    attempt: u32,
+    hosts: String,
+    sub_paths: Vec<SubPath>,
+}
+
+impl Own {
+    /// Paths of the mounts that show a part of a volume, by their index.
+    fn make(&self) -> Result<Vec<(usize, PathBuf)>, Error> {
+        let message = message_file(&self.container, self.attempt);
+        self.write(&message)
+            .map_err(Error::file("write files of", &self.uid))?;
+        let place = Path::new(&self.uid).join("sub-paths").join(&self.container);
+        self.sub_paths
+            .iter()
+            .map(|part| {
+                let name = part.index.to_string();
+                let at = place::sub_path(&part.volume, &part.path, &self.pods, &place, &name)?;
+                Ok((part.index, at))
+            })
+            .collect()
+    }
+
+    fn write(&self, message: &Path) -> std::io::Result<()> {
+        let pod = Beneath::made(&self.pods)?.make(Path::new(&self.uid), 0o755)?;
+        pod.write(Path::new(HOSTS), self.hosts.as_bytes(), 0o644)?;
+        if let Some(parent) = message.parent() {
+            pod.make(parent, 0o755)?;
         }
+        pod.write(message, b"", 0o666)
     }
-    // In place: a mount of a single file does not follow a rename.
-    if std::fs::read_to_string(hosts).ok().as_deref() != Some(text) {
-        std::fs::write(hosts, text).map_err(Error::file("write", hosts))?;
-    }
-    std::fs::File::create(message)
-        .and_then(|f| f.set_permissions(std::fs::Permissions::from_mode(0o666)))
-        .map_err(Error::file("make", message))
 }

@@ -14,6 +14,7 @@ use tokio_stream_like::wrap;
 
 use super::Place;
 use super::log_line::{parse, tail};
+use crate::beneath::Beneath;
 use crate::cri::Cri;
 use crate::pods::names;
 
@@ -34,6 +35,8 @@ mod tokio_stream_like {
 
 /// The instance whose log is asked for.
 struct Source {
+    /// Directory of all logs: no link leads out of it.
+    logs: PathBuf,
     path: PathBuf,
     id: Option<String>,
 }
@@ -63,8 +66,16 @@ fn since(options: &LogOptions) -> Option<Timestamp> {
     })
 }
 
+impl Source {
+    fn open(&self) -> std::io::Result<tokio::fs::File> {
+        let below = self.path.strip_prefix(&self.logs).unwrap_or(&self.path);
+        let file = Beneath::of(&self.logs)?.read(below, false)?;
+        Ok(tokio::fs::File::from_std(file))
+    }
+}
+
 async fn find(place: &Place, pod: &PodRef, options: &LogOptions) -> Result<Source, ApiError> {
-    let name = &options.container;
+    let (name, logs) = (&options.container, place.node.layout.logs());
     let labels = [(names::POD_UID, pod.uid.as_str()), (names::CONTAINER_NAME, name)];
     let mut found = place.cri.containers(&labels).await.map_err(ApiError::internal)?;
     found.sort_by_key(|c| std::cmp::Reverse(c.metadata.as_ref().map_or(0, |m| m.attempt)));
@@ -76,6 +87,7 @@ async fn find(place: &Place, pod: &PodRef, options: &LogOptions) -> Result<Sourc
             .await
             .map_err(ApiError::internal)?;
         return Ok(Source {
+            logs,
             path: status.log_path.into(),
             id: Some(container.id.clone()),
         });
@@ -87,14 +99,11 @@ async fn find(place: &Place, pod: &PodRef, options: &LogOptions) -> Result<Sourc
         )));
     }
     // The instance is gone with its sandbox; its log stays as long as the pod.
-    let directory = place
-        .node
-        .layout
-        .logs()
+    let directory = logs
         .join(format!("{}_{}_{}", pod.namespace, pod.name, pod.uid))
         .join(name);
     match newest(&directory) {
-        Some(path) => Ok(Source { path, id: None }),
+        Some(path) => Ok(Source { logs, path, id: None }),
         None => Err(ApiError::bad_request(format!(
             "container {name:?} in pod {:?} is waiting to start: ContainerCreating",
             pod.name
@@ -130,7 +139,7 @@ impl Reader {
     }
 
     async fn read(&mut self) -> std::io::Result<()> {
-        let mut file = tokio::fs::File::open(&self.source.path).await?;
+        let mut file = self.source.open()?;
         let mut rest: Vec<u8> = Vec::new();
         if let Some(lines) = self.options.tail_lines {
             file.read_to_end(&mut rest).await?;
@@ -162,7 +171,7 @@ impl Reader {
                 if !self.drain(&mut rest).await {
                     return Ok(());
                 }
-                file = tokio::fs::File::open(&self.source.path).await?;
+                file = self.source.open()?;
                 continue;
             }
             let ended = self.ended().await;
@@ -211,5 +220,32 @@ impl Reader {
             return false;
         }
         self.options.limit_bytes.is_none_or(|limit| self.sent < limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_never_a_link_to_something_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (logs, secret) = (dir.path().join("logs"), dir.path().join("secret"));
+        std::fs::create_dir_all(logs.join("pod")).unwrap();
+        std::fs::write(&secret, "the machine's").unwrap();
+        std::fs::write(logs.join("pod/0.log"), "").unwrap();
+        std::os::unix::fs::symlink(&secret, logs.join("pod/1.log")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), logs.join("other")).unwrap();
+        let source = |path: PathBuf| Source {
+            logs: logs.clone(),
+            path,
+            id: None,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let _inside = runtime.enter();
+        assert!(source(logs.join("pod/0.log")).open().is_ok());
+        for path in [logs.join("pod/1.log"), logs.join("other/secret"), secret.clone()] {
+            assert!(source(path.clone()).open().is_err(), "{}", path.display());
+        }
     }
 }

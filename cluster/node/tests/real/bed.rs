@@ -68,6 +68,8 @@ impl Drop for Turn {
 pub struct Bed {
     pub layout: Layout,
     pub images: Images,
+    /// Whether its nodes are for machines.
+    pub hypervisors: bool,
     nodes: Vec<(String, u8)>,
     directory: Option<tempfile::TempDir>,
     _turn: Turn,
@@ -93,6 +95,7 @@ impl Bed {
                 Registries::default(),
             ),
             layout,
+            hypervisors: false,
             nodes: nodes
                 .iter()
                 .zip(1..)
@@ -109,6 +112,7 @@ impl Bed {
             layout: self.layout.node(name, *index),
             addresses: Addresses::default(),
             machine: machine(),
+            hypervisor: self.hypervisors,
             shared: vec![self.layout.volumes()],
             all: self.nodes.clone(),
             init: vec![env!("CARGO_BIN_EXE_embedded-node").into(), "init".into()],

@@ -13,7 +13,7 @@ use embedded_node::node::Node;
 use embedded_node::pods::host::Event;
 use embedded_node::pods::sandbox::Dns;
 use embedded_node::pods::volumes::{Needs, TokenRequest};
-use embedded_node::pods::{Host, Objects, Reporter, Token, Worker};
+use embedded_node::pods::{Claimed, Host, Objects, Reporter, Token, Worker};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use serde_json::{Value, json};
 
@@ -45,8 +45,9 @@ impl Objects for Desk {
         Ok(self.secrets.lock().unwrap().get(name).cloned())
     }
 
-    async fn claim(&self, _: &Pod, name: &str) -> Result<Option<PathBuf>> {
-        Ok(self.claims.lock().unwrap().get(name).cloned())
+    async fn claim(&self, _: &Pod, name: &str) -> Result<Claimed> {
+        let known = self.claims.lock().unwrap().get(name).cloned();
+        Ok(known.ok_or_else(|| format!("persistentvolumeclaim {name:?} not found")))
     }
 
     async fn token(&self, _: &Pod, request: &TokenRequest) -> Result<Token> {

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{TokenRequest, token_request};
+use crate::pods::Claimed;
 use crate::pods::env::Sources;
 use crate::pods::fields::{self, Place};
 use crate::pods::resources;
@@ -55,7 +56,7 @@ pub enum Content {
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     pub sources: Sources,
-    pub claims: BTreeMap<String, PathBuf>,
+    pub claims: BTreeMap<String, Claimed>,
     pub tokens: BTreeMap<TokenRequest, String>,
 }
 
@@ -120,14 +121,10 @@ pub fn content(pod: &Pod, volume: &Volume, place: &Place, found: &Found) -> Resu
         });
     }
     if let Some(source) = &volume.persistent_volume_claim {
-        let path = found.claims.get(&source.claim_name).ok_or_else(|| {
-            format!(
-                "persistentvolumeclaim {:?} is not bound to a local volume",
-                source.claim_name
-            )
-        })?;
+        let missing = || Err(format!("persistentvolumeclaim {:?} not found", source.claim_name));
+        let claimed = found.claims.get(&source.claim_name).cloned();
         return Ok(Content::Persistent {
-            path: path.clone(),
+            path: claimed.unwrap_or_else(missing)?,
             read_only: source.read_only == Some(true),
         });
     }
@@ -170,18 +167,13 @@ fn pick(
     what: &str,
 ) -> Result<Files, String> {
     let Some(items) = items.filter(|i| !i.is_empty()) else {
-        return Ok(data
+        return data
             .iter()
-            .map(|(k, v)| {
-                (
-                    k.clone(),
-                    File {
-                        data: v.clone(),
-                        mode,
-                    },
-                )
+            .map(|(key, bytes)| {
+                let data = bytes.clone();
+                Ok((file_name(key, what)?, File { data, mode }))
             })
-            .collect());
+            .collect();
     };
     let mut files = Files::new();
     for item in items {
@@ -201,6 +193,14 @@ fn pick(
         }
     }
     Ok(files)
+}
+
+/// A key that is the name of a file, as the API wants every key to be.
+fn file_name(key: &str, what: &str) -> Result<String, String> {
+    match apimachinery::names::config_map_key(key).first() {
+        None => Ok(key.into()),
+        Some(fault) => Err(format!("{what} has the key {key:?}: {fault}")),
+    }
 }
 
 /// A path that stays inside its volume.
@@ -357,6 +357,18 @@ mod tests {
             assert!(error.contains(said), "{error}");
         }
         assert!(of(json!({ "secret": { "secretName": "no", "optional": true } })).is_ok());
+    }
+
+    #[test]
+    fn a_key_that_is_a_way_is_refused() {
+        for key in ["../../../tmp/x", "/tmp/x", "a/b", "..", "..data", ".", ""] {
+            let mut found = found();
+            let map = serde_json::from_value(json!({ "data": { key: "1" } })).unwrap();
+            found.sources.config_maps.insert("bad".into(), map);
+            let volume = volume(json!({ "configMap": { "name": "bad" } }));
+            let said = content(&Pod::default(), &volume, &Place::default(), &found).unwrap_err();
+            assert!(said.contains(&format!("has the key {key:?}")), "{said}");
+        }
     }
 
     #[test]

@@ -88,8 +88,9 @@ pub fn pod_directory(pods: &Path, pod: &Pod) -> PathBuf {
     pods.join(view::uid(pod))
 }
 
-pub fn directory(pods: &Path, pod: &Pod, volume: &str) -> PathBuf {
-    pod_directory(pods, pod).join("volumes").join(volume)
+/// Directory of a volume, below that of all pods.
+pub fn directory(pod: &Pod, volume: &str) -> PathBuf {
+    Path::new(view::uid(pod)).join("volumes").join(volume)
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 //! Puts volumes in place. Everything here runs inside the node's mount namespace.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use super::contents::Content;
 use super::publish::publish;
+use crate::beneath::Beneath;
 use crate::error::{Error, Result};
 use crate::fabric::is_mount_point;
 
@@ -17,6 +19,8 @@ use crate::fabric::is_mount_point;
 #[derive(Clone, Debug)]
 pub struct Job {
     pub name: String,
+    /// Directory of the node's pods, and the volume's own below it.
+    pub pods: PathBuf,
     pub directory: PathBuf,
     pub content: Content,
     pub group: Option<u32>,
@@ -24,26 +28,33 @@ pub struct Job {
 
 /// Path of the volume on the node.
 pub fn put(job: &Job) -> Result<PathBuf> {
-    let at = &job.directory;
+    let at = &job.pods.join(&job.directory);
+    let failed = |what| Error::file(what, at);
     match &job.content {
         Content::Files { files, memory } => {
-            make(at)?;
+            let mut volume = own_directory(job)?;
             if *memory && !is_mount_point(at) {
                 tmpfs(at, "mode=755,size=16m")?;
             }
-            publish(at, files, job.group).map_err(Error::file("fill volume", at))?;
+            if *memory {
+                // What was mounted on it, not what lies below.
+                volume = Beneath::of(at).map_err(failed("open volume"))?;
+            }
+            publish(at, &volume, files, job.group).map_err(failed("fill volume"))?;
             Ok(at.clone())
         }
-        Content::Empty { memory, limit } => {
-            match memory {
-                false => open_to_all(at, job.group)?,
-                true if is_mount_point(at) => {}
-                true => {
-                    make(at)?;
-                    let size = limit.map(|l| format!(",size={l}")).unwrap_or_default();
-                    let owner = job.group.map(|g| format!(",gid={g}")).unwrap_or_default();
-                    tmpfs(at, &format!("mode={:o}{owner}{size}", open_mode(job.group)))?;
-                }
+        Content::Empty { memory: false, .. } => {
+            let parent = job.directory.parent().unwrap_or(Path::new(""));
+            let parent = pods(job)?.make(parent, 0o755).map_err(failed("make directory"))?;
+            open_to_all(&parent, at, job.group)?;
+            Ok(at.clone())
+        }
+        Content::Empty { memory: true, limit } => {
+            own_directory(job)?;
+            if !is_mount_point(at) {
+                let size = limit.map(|l| format!(",size={l}")).unwrap_or_default();
+                let owner = job.group.map(|g| format!(",gid={g}")).unwrap_or_default();
+                tmpfs(at, &format!("mode={:o}{owner}{size}", open_mode(job.group)))?;
             }
             Ok(at.clone())
         }
@@ -53,7 +64,9 @@ pub fn put(job: &Job) -> Result<PathBuf> {
         }
         Content::Persistent { path, .. } => {
             // A pod that is not root must be able to use it.
-            open_to_all(path, None)?;
+            let parent = path.parent().unwrap_or(Path::new("/"));
+            let parent = Beneath::made(parent).map_err(Error::file("make directory", parent))?;
+            open_to_all(&parent, path, None)?;
             if let Some(group) = job.group {
                 own(path, group).map_err(Error::file("give volume to its group", path))?;
             }
@@ -62,8 +75,13 @@ pub fn put(job: &Job) -> Result<PathBuf> {
     }
 }
 
-fn make(path: &Path) -> Result<()> {
-    fs::create_dir_all(path).map_err(Error::file("make directory", path))
+fn pods(job: &Job) -> Result<Beneath> {
+    Beneath::made(&job.pods).map_err(Error::file("open", &job.pods))
+}
+
+fn own_directory(job: &Job) -> Result<Beneath> {
+    let made = pods(job)?.make(&job.directory, 0o755);
+    made.map_err(Error::file("make directory", &job.directory))
 }
 
 fn tmpfs(at: &Path, options: &str) -> Result<()> {
@@ -84,42 +102,28 @@ fn open_mode(group: Option<u32>) -> u32 {
 
 /// Makes a directory that everybody may use. One that is there already is left as its users
 /// made it; it appears complete, so a crash leaves no half.
-fn open_to_all(at: &Path, group: Option<u32>) -> Result<()> {
-    if at.exists() {
+fn open_to_all(parent: &Beneath, at: &Path, group: Option<u32>) -> Result<()> {
+    let name = at.file_name().unwrap_or_default();
+    if parent.has(name) {
         return Ok(());
     }
     // No volume has a dot in its name.
-    let new = at.with_added_extension("new");
-    make(&new)?;
-    chown(&new, None, group)
-        .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(open_mode(group))))
-        .and_then(|()| fs::rename(&new, at))
+    let new = Path::new(name).with_added_extension("new");
+    parent
+        .make(&new, 0o700)
+        .and_then(|made| made.set(group, open_mode(group)))
+        .and_then(|()| parent.rename(new.as_os_str(), name))
         .map_err(Error::file("open directory", at))
 }
 
 /// Gives a tree to a group, once: a root that belongs to it already is left alone.
 fn own(at: &Path, group: u32) -> io::Result<()> {
-    let meta = fs::symlink_metadata(at)?;
-    if meta.gid() == group && meta.mode() & 0o2070 == 0o2070 {
-        return Ok(());
+    let tree = Beneath::of(at)?;
+    let stat = tree.stat()?;
+    match stat.st_gid == group && stat.st_mode & 0o2070 == 0o2070 {
+        true => Ok(()),
+        false => tree.give(group),
     }
-    own_tree(at, group)
-}
-
-fn own_tree(at: &Path, group: u32) -> io::Result<()> {
-    let meta = fs::symlink_metadata(at)?;
-    if meta.is_symlink() {
-        return std::os::unix::fs::lchown(at, None, Some(group));
-    }
-    // The root comes last: it stands for all below it, also when this is broken off.
-    if meta.is_dir() {
-        for entry in fs::read_dir(at)? {
-            own_tree(&entry?.path(), group)?;
-        }
-    }
-    chown(at, None, Some(group))?;
-    let extra = if meta.is_dir() { 0o2070 } else { 0o060 };
-    fs::set_permissions(at, fs::Permissions::from_mode(meta.mode() | extra))
 }
 
 /// Checks a path of the node against `hostPath.type`, and makes it where that says so.
@@ -135,11 +139,19 @@ fn host(path: &Path, kind: &str) -> Result<()> {
     };
     match kind {
         // The runtime makes a missing directory itself only on some versions.
-        "" if meta.is_none() => make(path),
+        "" | "DirectoryOrCreate" if meta.is_none() => fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(path)
+            .map_err(Error::file("make directory", path)),
         "" => Ok(()),
-        "DirectoryOrCreate" if meta.is_none() => make(path),
         "Directory" | "DirectoryOrCreate" if is(fs::FileType::is_dir) => Ok(()),
-        "FileOrCreate" if meta.is_none() => fs::File::create(path)
+        "FileOrCreate" if meta.is_none() => fs::File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o644)
+            .open(path)
             .map(drop)
             .map_err(Error::file("make", path)),
         "File" | "FileOrCreate" if is(fs::FileType::is_file) => Ok(()),
@@ -150,31 +162,19 @@ fn host(path: &Path, kind: &str) -> Result<()> {
     }
 }
 
-/// A path inside a volume, made when missing; it cannot lead out by links.
-pub fn sub_path(volume: &Path, sub: &str) -> Result<PathBuf> {
-    let root = volume.canonicalize().map_err(Error::file("resolve", volume))?;
-    let mut at = root.clone();
-    for part in Path::new(sub).components() {
-        match part {
-            std::path::Component::Normal(name) => at.push(name),
-            std::path::Component::CurDir => continue,
-            _ => {
-                return Err(Error::said(format!(
-                    "subPath {sub:?} must be relative and must not contain '..'"
-                )));
-            }
-        }
-        if fs::symlink_metadata(&at).is_err() {
-            fs::create_dir(&at).map_err(Error::file("make directory", &at))?;
-            fs::set_permissions(&at, fs::Permissions::from_mode(0o777))
-                .map_err(Error::file("open directory", &at))?;
-        }
-        at = at.canonicalize().map_err(Error::file("resolve", &at))?;
-        if !at.starts_with(&root) {
-            return Err(Error::said(format!("subPath {sub:?} leads out of its volume")));
-        }
-    }
-    Ok(at)
+/// Mounts a path inside a volume, made when missing, in `place` below the directory of the node's pods,
+/// so that nothing that a container does to the volume leads the runtime elsewhere. Gives the mount's path.
+pub fn sub_path(volume: &Path, sub: &str, pods: &Path, place: &Path, name: &str) -> Result<PathBuf> {
+    let failed = |e: io::Error| Error::said(format!("subPath {sub:?}: {e}"));
+    let inside = Beneath::of(volume).map_err(Error::file("open volume", volume))?;
+    let found = inside.find_or_make(Path::new(sub), 0o777).map_err(failed)?;
+    let own = Beneath::made(pods).and_then(|pods| pods.make(place, 0o755));
+    let own = own.map_err(Error::file("make directory", place))?;
+    let target = pods.join(place).join(name);
+    // A container that ended left its own.
+    while umount2(&target, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW).is_ok() {}
+    own.mount(&found, OsStr::new(name)).map_err(failed)?;
+    Ok(target)
 }
 
 /// Removes everything below a pod's directory, mounts first: also those that a container made in a
@@ -232,6 +232,8 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
     use super::*;
 
     #[test]
@@ -254,21 +256,6 @@ mod tests {
     }
 
     #[test]
-    fn sub_paths_stay_inside() {
-        let dir = tempfile::tempdir().unwrap();
-        let volume = dir.path().join("v");
-        fs::create_dir(&volume).unwrap();
-        std::os::unix::fs::symlink("/etc", volume.join("out")).unwrap();
-        assert_eq!(
-            sub_path(&volume, "a/b").unwrap(),
-            volume.canonicalize().unwrap().join("a/b")
-        );
-        assert!(volume.join("a/b").is_dir());
-        assert!(sub_path(&volume, "../x").is_err());
-        assert!(sub_path(&volume, "out/passwd").is_err());
-    }
-
-    #[test]
     fn host_path_types() {
         let dir = tempfile::tempdir().unwrap();
         let (new, file) = (dir.path().join("new"), dir.path().join("file"));
@@ -286,12 +273,40 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("volumes/v");
         let mode = || fs::metadata(&at).unwrap().mode() & 0o7777;
-        open_to_all(&at, Some(7)).unwrap();
+        let open = || {
+            let parent = Beneath::made(at.parent().unwrap()).unwrap();
+            open_to_all(&parent, &at, Some(7)).unwrap();
+        };
+        open();
         assert_eq!((mode(), fs::metadata(&at).unwrap().gid()), (0o2777, 7));
         fs::set_permissions(&at, fs::Permissions::from_mode(0o700)).unwrap();
-        open_to_all(&at, Some(7)).unwrap();
+        open();
         assert_eq!(mode(), 0o700, "as its user made it");
         assert_eq!(fs::read_dir(at.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn no_name_of_a_volume_leads_out_of_the_pods() {
+        let dir = tempfile::tempdir().unwrap();
+        let memory = false;
+        for content in [
+            Content::Empty { memory, limit: None },
+            Content::Files {
+                files: super::super::contents::Files::new(),
+                memory,
+            },
+        ] {
+            let job = Job {
+                name: "v".into(),
+                pods: dir.path().join("pods"),
+                directory: "u/../../outside".into(),
+                content,
+                group: None,
+            };
+            let said = put(&job).unwrap_err().to_string();
+            assert!(said.contains("leads out"), "{said}");
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
@@ -300,7 +315,8 @@ mod tests {
         let path = dir.path().join("pv");
         let job = |group| Job {
             name: "v".into(),
-            directory: dir.path().join("unused"),
+            pods: dir.path().into(),
+            directory: "unused".into(),
             content: Content::Persistent {
                 path: path.clone(),
                 read_only: false,

@@ -3,68 +3,65 @@
 //! The files lie in a directory with a name of its own; the link `..data` points to it
 //! and the visible names point through that link. Moving the link is the change.
 
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown, symlink};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use rustix::fs::FileType;
 
 use super::contents::Files;
+use crate::beneath::Beneath;
 
 const LINK: &str = "..data";
+const NEXT: &str = "..data_tmp";
 
-/// Puts `files` into `directory`; false when it holds them already. One that was broken off is
-/// completed, and what it left is swept.
-pub(super) fn publish(directory: &Path, files: &Files, group: Option<u32>) -> io::Result<bool> {
+/// Puts `files` into `volume`, whose path is `at`; false when it holds them already. One that was
+/// broken off is completed, and what it left is swept.
+pub(super) fn publish(at: &Path, volume: &Beneath, files: &Files, group: Option<u32>) -> io::Result<bool> {
     // Containers of a pod start beside each other, and a refresh beside them.
-    let turn = fs::File::open(directory)?;
+    let turn = volume.again()?;
     turn.lock()?;
-    let changes = !unchanged(directory, files);
-    if changes {
-        fill(directory, files, group)?;
-    }
-    visible(directory, files)?;
-    sweep(directory)?;
-    Ok(changes)
+    let changes = !unchanged(volume, files);
+    let filled = match changes {
+        true => fill(volume, files, group),
+        false => Ok(()),
+    };
+    let done = filled.and_then(|()| visible(volume, files));
+    sweep(at, volume)?;
+    done.map(|()| changes)
 }
 
-fn fill(directory: &Path, files: &Files, group: Option<u32>) -> io::Result<()> {
+fn fill(volume: &Beneath, files: &Files, group: Option<u32>) -> io::Result<()> {
     let fresh = fresh_name();
-    let target = directory.join(&fresh);
-    fs::create_dir(&target)?;
-    fs::set_permissions(&target, fs::Permissions::from_mode(0o755))?;
+    let target = volume.make(Path::new(&fresh), 0o755)?;
+    target.set(None, 0o755)?;
     for (path, file) in files {
-        let at = target.join(path);
-        if let Some(parent) = at.parent() {
-            fs::create_dir_all(parent)?;
+        let path = Path::new(path);
+        if let Some(parent) = path.parent() {
+            target.make(parent, 0o755)?;
         }
         // A group that owns the volume can read what its owner can.
         let mode = match group {
             Some(_) => file.mode | (file.mode & 0o400) >> 3,
             None => file.mode,
         };
-        let mut out = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&at)?;
+        let mut out = target.create(path, mode)?;
         out.write_all(&file.data)?;
-        out.set_permissions(fs::Permissions::from_mode(mode))?;
-        chown(&at, None, group)?;
+        std::os::unix::fs::fchown(&out, None, group)?;
     }
-    let next = directory.join("..data_tmp");
-    let _ = fs::remove_file(&next);
-    symlink(&fresh, &next)?;
-    fs::rename(&next, directory.join(LINK))
+    let _ = volume.unlink(OsStr::new(NEXT));
+    volume.link(Path::new(&fresh), OsStr::new(NEXT))?;
+    volume.rename(OsStr::new(NEXT), OsStr::new(LINK))
 }
 
 /// Removes the directories that the link does not point to.
-fn sweep(directory: &Path) -> io::Result<()> {
-    let current = fs::read_link(directory.join(LINK))?;
-    for entry in fs::read_dir(directory)?.flatten() {
-        let name = entry.file_name();
+fn sweep(at: &Path, volume: &Beneath) -> io::Result<()> {
+    let current = volume.link_target(OsStr::new(LINK)).unwrap_or_default();
+    for (name, kind) in volume.list(Path::new(""))? {
         let own = name.to_string_lossy().starts_with("..") && name != LINK;
-        if own && name != current.as_os_str() && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            let _ = fs::remove_dir_all(entry.path());
+        if own && name != current.as_os_str() && kind == FileType::Directory {
+            // It follows no links either.
+            let _ = std::fs::remove_dir_all(at.join(name));
         }
     }
     Ok(())
@@ -72,40 +69,44 @@ fn sweep(directory: &Path) -> io::Result<()> {
 
 /// The first part of every path, as a link through `..data`; other links go. A directory was made
 /// for a `subPath` that is not there.
-fn visible(directory: &Path, files: &Files) -> io::Result<()> {
+fn visible(volume: &Beneath, files: &Files) -> io::Result<()> {
     let mut tops: Vec<&str> = files.keys().filter_map(|p| p.split('/').next()).collect();
     tops.dedup();
     for top in &tops {
-        let link = directory.join(top);
-        if fs::symlink_metadata(&link).is_err() {
-            symlink(PathBuf::from(LINK).join(top), &link)?;
+        if !volume.has(OsStr::new(top)) {
+            volume.link(&Path::new(LINK).join(top), OsStr::new(top))?;
         }
     }
-    for entry in fs::read_dir(directory)?.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-        if link && !name.starts_with("..") && !tops.contains(&name.as_ref()) {
-            fs::remove_file(entry.path())?;
+    for (name, kind) in volume.list(Path::new(""))? {
+        let text = name.to_string_lossy();
+        let link = kind == FileType::Symlink;
+        if link && !text.starts_with("..") && !tops.contains(&text.as_ref()) {
+            volume.unlink(&name)?;
         }
     }
     Ok(())
 }
 
-fn unchanged(directory: &Path, files: &Files) -> bool {
-    let current = directory.join(LINK);
+fn unchanged(volume: &Beneath, files: &Files) -> bool {
     let same = files
         .iter()
-        .all(|(path, file)| fs::read(current.join(path)).is_ok_and(|now| now == file.data));
-    same && count(&current).is_some_and(|n| n == files.len())
+        .all(|(path, file)| holds(volume, path, &file.data).unwrap_or(false));
+    same && count(volume, Path::new(LINK)).is_some_and(|n| n == files.len())
 }
 
-fn count(directory: &Path) -> Option<usize> {
+fn holds(volume: &Beneath, path: &str, data: &[u8]) -> io::Result<bool> {
+    let file = volume.read(Path::new(&format!("{LINK}/{path}")), true)?;
+    let mut now = Vec::new();
+    file.take(data.len() as u64 + 1).read_to_end(&mut now)?;
+    Ok(now == data)
+}
+
+fn count(volume: &Beneath, directory: &Path) -> Option<usize> {
     let mut all = 0;
-    for entry in fs::read_dir(directory).ok()?.flatten() {
-        all += match entry.file_type().ok()?.is_dir() {
-            true => count(&entry.path())?,
-            false => 1,
+    for (name, kind) in volume.list(directory).ok()? {
+        all += match kind {
+            FileType::Directory => count(volume, &directory.join(name))?,
+            _ => 1,
         };
     }
     Some(all)
@@ -118,8 +119,15 @@ fn fresh_name() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::super::contents::File;
     use super::*;
+
+    fn publish(at: &Path, files: &Files, group: Option<u32>) -> io::Result<bool> {
+        super::publish(at, &Beneath::of(at).unwrap(), files, group)
+    }
 
     fn files(list: &[(&str, &str)]) -> Files {
         list.iter()
@@ -201,5 +209,34 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert!(publish(dir.path(), &Files::new(), None).unwrap());
         assert!(!publish(dir.path(), &Files::new(), None).unwrap());
+    }
+
+    #[test]
+    fn no_key_writes_outside_the_volume() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("volume");
+        fs::create_dir(&at).unwrap();
+        let absolute = dir.path().join("absolute").to_string_lossy().into_owned();
+        for key in [
+            "../../escaped",
+            "../escaped",
+            "a/../../../escaped",
+            &absolute,
+            "..",
+            "",
+        ] {
+            publish(&at, &files(&[(key, "x")]), None).unwrap_err();
+        }
+        let outside: Vec<_> = fs::read_dir(dir.path()).unwrap().flatten().collect();
+        assert_eq!(outside.len(), 1, "{outside:?}");
+        assert_eq!(
+            fs::read_dir(&at).unwrap().count(),
+            0,
+            "nothing is left of the tries"
+        );
+        // A link that somebody planted is not followed.
+        std::os::unix::fs::symlink(dir.path(), at.join("out")).unwrap();
+        assert!(publish(&at, &files(&[("out/x", "y")]), None).unwrap());
+        assert!(!dir.path().join("x").exists());
     }
 }
