@@ -30,7 +30,7 @@ until [ -s "$settings" ]; do
   echo "waits for the settings of node $NODE"
   sleep 1
 done
-until switch show > /dev/null 2>&1; do sleep 0.5; done
+until switch get open_vswitch . _uuid > /dev/null 2>&1; do sleep 0.5; done
 cp "$settings" /tmp/settled
 settle
 follow() {
