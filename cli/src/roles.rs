@@ -14,7 +14,7 @@ pub struct Role {
 
 /// Every operator.
 pub fn all() -> Vec<Role> {
-    vec![control_plane(), services()]
+    vec![control_plane(), services(), ovn()]
 }
 
 pub fn control_plane() -> Role {
@@ -28,6 +28,13 @@ pub fn services() -> Role {
     Role {
         name: "c5c3-services",
         access: c5c3_services::access(),
+    }
+}
+
+pub fn ovn() -> Role {
+    Role {
+        name: "c5c3-ovn",
+        access: c5c3_ovn::access(),
     }
 }
 

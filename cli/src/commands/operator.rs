@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -46,6 +47,11 @@ enum Operator {
   c5c3 operator services --namespace openstack
   c5c3 operator services --log c5c3_services=debug,warn")]
     Services(Shared),
+    /// OVNCluster and OVNChassis.
+    #[command(after_help = "Examples:
+  c5c3 operator ovn --context production
+  c5c3 operator ovn --context control --cluster hypervisor=hypervisors")]
+    Ovn(Shared),
 }
 
 /// API groups without which the services cannot work.
@@ -54,6 +60,14 @@ const OF_SERVICES: &[&str] = &[
     "keystone.openstack.c5c3.io",
     "glance.openstack.c5c3.io",
     "placement.openstack.c5c3.io",
+];
+
+const OF_ALL: &[&str] = &[
+    c5c3_api::c5c3::GROUP,
+    "keystone.openstack.c5c3.io",
+    "glance.openstack.c5c3.io",
+    "placement.openstack.c5c3.io",
+    "ovn.c5c3.io",
 ];
 
 /// Groups of others that bring databases and caches. A cloud on servers of somebody else needs none.
@@ -65,6 +79,7 @@ impl Operator {
             Operator::All(_) => "operator",
             Operator::ControlPlane(_) => "control-plane",
             Operator::Services(_) => "services",
+            Operator::Ovn(_) => "ovn",
         }
     }
 
@@ -72,13 +87,18 @@ impl Operator {
     fn groups(&self) -> &'static [&'static str] {
         match self {
             Operator::ControlPlane(_) => &[c5c3_api::c5c3::GROUP],
-            Operator::All(_) | Operator::Services(_) => OF_SERVICES,
+            Operator::Services(_) => OF_SERVICES,
+            Operator::Ovn(_) => &["ovn.c5c3.io"],
+            Operator::All(_) => OF_ALL,
         }
     }
 
     fn shared(&self) -> &Shared {
         match self {
-            Operator::All(shared) | Operator::ControlPlane(shared) | Operator::Services(shared) => shared,
+            Operator::All(shared)
+            | Operator::ControlPlane(shared)
+            | Operator::Services(shared)
+            | Operator::Ovn(shared) => shared,
         }
     }
 
@@ -92,11 +112,16 @@ impl Operator {
         };
         let services =
             |clusters, metrics, stop| c5c3_services::run(clusters, metrics, namespace.clone(), stop);
+        let ovn = |clusters, metrics, stop| {
+            c5c3_ovn::run(clusters, metrics, Arc::new(openstack_client::Tcp), namespace.clone(), stop)
+        };
         match self {
             Operator::All(_) => {
                 let first = control_plane(clusters.clone(), metrics.clone(), stop.clone());
-                tokio::try_join!(first, services(clusters, metrics, stop))?;
+                let second = services(clusters.clone(), metrics.clone(), stop.clone());
+                tokio::try_join!(first, second, ovn(clusters, metrics, stop))?;
             }
+            Operator::Ovn(_) => ovn(clusters, metrics, stop).await?,
             Operator::ControlPlane(_) => control_plane(clusters, metrics, stop).await?,
             Operator::Services(_) => services(clusters, metrics, stop).await?,
         }
@@ -112,9 +137,8 @@ struct Shared {
     /// Context of the cluster that holds the objects [default: the current one]
     #[arg(long)]
     context: Option<String>,
-    // Shown when there is an operator that works in several clusters.
-    /// Another cluster, by a context of the same kubeconfig; may be repeated.
-    #[arg(hide = true, long = "cluster", value_name = "NAME=CONTEXT", value_parser = named_context)]
+    /// Another cluster, by a context of the same kubeconfig: `hypervisor` is where OVN's agents run.
+    #[arg(long = "cluster", value_name = "NAME=CONTEXT", value_parser = named_context)]
     clusters: Vec<(String, String)>,
     /// Look after one namespace only.
     #[arg(long, short)]

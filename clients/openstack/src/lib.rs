@@ -12,7 +12,6 @@
 
 mod catalogue;
 mod clouds;
-mod dial;
 mod error;
 mod identity;
 mod images;

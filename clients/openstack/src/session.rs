@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 
 use crate::catalogue::Catalogue;
 use crate::clouds::{Auth, Cloud, DomainName, Scope, UserName};
-use crate::dial::{Dial, Tcp};
+use dial::{Dial, Tcp};
 use crate::error::{Cause, Class, Error, Result};
 use crate::identity::{Connect, Identified, Identity};
 use crate::secret::Secret;

@@ -6,7 +6,7 @@ use futures::StreamExt;
 use http::Method;
 use serde_json::json;
 
-use crate::dial::{Stream, Tcp};
+use dial::{Stream, Tcp};
 use crate::test_server::{Question, Reply, Server, answer, token};
 use crate::{Cause, Class, Content, Fields, Identity, ImageDraft, Images, Kind, Limits, Placement, Session};
 

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use crate::catalogue::Interface;
 use crate::clouds::{Auth, Cloud, DomainName, Scope, UserName};
-use crate::dial::Stream;
+use dial::Stream;
 use crate::secret::Secret;
 
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
-use crate::dial::Stream;
+use dial::Stream;
 
 #[derive(Clone)]
 pub(crate) struct Tls(Arc<ClientConfig>);

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, BodyStream, Full, LengthLimitError, Limited, Strea
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
 
-use crate::dial::Dial;
+use dial::Dial;
 use crate::error::{Cause, Error, Result};
 use crate::tls::Tls;
 

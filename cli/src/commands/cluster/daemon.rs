@@ -111,6 +111,7 @@ impl Dial for Inwards {
 struct Crew {
     control_plane: Clusters,
     services: Clusters,
+    ovn: Clusters,
     stand_ins: Clusters,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
@@ -133,6 +134,7 @@ impl Crew {
         Ok(Crew {
             control_plane: account(&roles::control_plane())?,
             services: account(&roles::services())?,
+            ovn: account(&roles::ovn())?,
             stand_ins: Clusters::of(running.client(None)?),
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
@@ -168,6 +170,15 @@ async fn operate(crew: Crew, stop: Stop) {
     let services = kept(&stop, || {
         c5c3_services::run(crew.services.clone(), crew.metrics.clone(), None, stop.clone())
     });
+    let ovn = kept(&stop, || {
+        c5c3_ovn::run(
+            crew.ovn.clone(),
+            crew.metrics.clone(),
+            crew.dial.clone(),
+            None,
+            stop.clone(),
+        )
+    });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
             crew.stand_ins.clone(),
@@ -176,5 +187,5 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
-    tokio::join!(control_plane, services, stand_ins);
+    tokio::join!(control_plane, services, ovn, stand_ins);
 }

@@ -1,3 +1,5 @@
+//! How clients reach a host: plain TCP, or whatever way leads into a cluster.
+
 use std::fmt::Debug;
 use std::io;
 

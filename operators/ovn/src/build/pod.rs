@@ -1,0 +1,176 @@
+//! Parts of pods that several share.
+
+use k8s_openapi::api::core::v1::{
+    Capabilities, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, ExecAction, HostPathVolumeSource,
+    ObjectFieldSelector, PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile,
+    SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+};
+
+use crate::names::{Names, UID};
+
+/// Where certificates are in every pod.
+const TLS: &str = "/tls";
+/// Name of the copy of the certificates on the side of the hypervisors.
+pub const NODE_TLS: &str = "tls";
+
+/// What a pod needs to know of TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agent {
+    /// `tcp` or `ssl`.
+    pub protocol: &'static str,
+    /// The Secret with the certificates.
+    pub secret: Option<String>,
+}
+
+impl Agent {
+    pub fn volume(&self) -> Option<Volume> {
+        let name = self.secret.clone()?;
+        Some(Volume {
+            name: "tls".to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(name),
+                default_mode: Some(0o440),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        })
+    }
+
+    pub fn mount(&self) -> Option<VolumeMount> {
+        self.secret.as_ref().map(|_| VolumeMount {
+            read_only: Some(true),
+            ..mount("tls", TLS)
+        })
+    }
+}
+
+pub fn script(text: &str) -> Vec<String> {
+    ["sh", "-ec", text].map(str::to_owned).into()
+}
+
+pub fn text(name: &str, value: impl Into<String>) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value.into()),
+        ..EnvVar::default()
+    }
+}
+
+pub fn field(name: &str, path: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                field_path: path.to_owned(),
+                ..ObjectFieldSelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+pub fn mount(name: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        ..VolumeMount::default()
+    }
+}
+
+pub fn scratch(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }
+}
+
+/// A directory of the node, under its own name in the pod.
+pub fn of_node(name: &str, path: &str) -> (Volume, VolumeMount) {
+    let volume = Volume {
+        name: name.to_owned(),
+        host_path: Some(HostPathVolumeSource {
+            path: path.to_owned(),
+            type_: Some("DirectoryOrCreate".to_owned()),
+        }),
+        ..Volume::default()
+    };
+    (volume, mount(name, path))
+}
+
+pub fn asks(command: Vec<String>, period: i32, failures: i32) -> Probe {
+    Probe {
+        exec: Some(ExecAction {
+            command: Some(command),
+        }),
+        period_seconds: Some(period),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(failures),
+        ..Probe::default()
+    }
+}
+
+/// Not root, no capabilities, nothing writable but what is mounted.
+pub fn plain(container: Container) -> Container {
+    Container {
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                ..Capabilities::default()
+            }),
+            ..SecurityContext::default()
+        }),
+        ..container
+    }
+}
+
+/// With all rights on its node: it makes links and bridges there.
+pub fn privileged(container: Container) -> Container {
+    Container {
+        security_context: Some(SecurityContext {
+            privileged: Some(true),
+            run_as_user: Some(0),
+            run_as_non_root: Some(false),
+            read_only_root_filesystem: Some(true),
+            ..SecurityContext::default()
+        }),
+        ..container
+    }
+}
+
+pub fn resources(wished: Option<&ResourceRequirements>) -> Option<ResourceRequirements> {
+    wished.cloned()
+}
+
+/// The pod of a server in the control plane.
+pub fn server(names: &Names, component: &str, container: Container, volumes: Vec<Volume>) -> PodSpec {
+    PodSpec {
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        containers: vec![container],
+        volumes: Some(volumes),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(UID),
+            run_as_group: Some(UID),
+            fs_group: Some(UID),
+            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".to_owned(),
+                ..SeccompProfile::default()
+            }),
+            ..PodSecurityContext::default()
+        }),
+        topology_spread_constraints: Some(vec![TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: "kubernetes.io/hostname".to_owned(),
+            when_unsatisfiable: "ScheduleAnyway".to_owned(),
+            label_selector: Some(names.pods(component)),
+            ..TopologySpreadConstraint::default()
+        }]),
+        ..PodSpec::default()
+    }
+}

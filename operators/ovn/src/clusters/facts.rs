@@ -1,0 +1,78 @@
+//! What is read before the decision.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::ovn::OvnCluster;
+use c5c3_kit::Reader;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
+use kube::ResourceExt;
+
+use crate::error::Error;
+use crate::names::{Names, Side};
+
+/// It holds values of a Secret, so there is no Debug.
+#[derive(Clone, Default)]
+pub struct Facts {
+    pub services: BTreeMap<String, Service>,
+    pub sets: BTreeMap<String, StatefulSet>,
+    pub deployments: BTreeMap<String, Deployment>,
+    pub daemon_sets: BTreeMap<String, DaemonSet>,
+    pub pods: Vec<Pod>,
+    /// Those that the controller selects.
+    pub nodes: Vec<Node>,
+    /// Sides whose raft cluster was formed once.
+    pub formed: Vec<Side>,
+    /// The Secret that the spec names, if it is there.
+    pub certificates: Option<BTreeMap<String, ByteString>>,
+}
+
+pub async fn observe(cluster: &OvnCluster, reader: &Reader, place: &str) -> Result<Facts, Error> {
+    let names = Names::of(cluster);
+    let (namespace, labels) = (names.namespace.as_str(), names.selector());
+    let there = reader.in_cluster(place)?;
+    let mut facts = Facts {
+        services: named(reader.list(namespace, &labels).await?),
+        sets: named(reader.list(namespace, &labels).await?),
+        deployments: named(reader.list(namespace, &labels).await?),
+        daemon_sets: named(there.list(namespace, &labels).await?),
+        pods: reader.list(namespace, &labels).await?,
+        ..Facts::default()
+    };
+    if place != c5c3_kit::HOME {
+        facts.pods.extend(there.list::<Pod>(namespace, &labels).await?);
+    }
+    let wanted = cluster.spec.controller.node_selector.iter();
+    let wanted: Vec<String> = wanted.map(|(key, value)| format!("{key}={value}")).collect();
+    facts.nodes = there.list_all(&wanted.join(",")).await?;
+    facts
+        .nodes
+        .retain(|node| node.metadata.deletion_timestamp.is_none());
+    for side in Side::BOTH {
+        let state = reader.get::<ConfigMap>(namespace, &names.state(side)).await?;
+        let data = state.and_then(|map| map.data).unwrap_or_default();
+        if data.contains_key("formed") {
+            facts.formed.push(side);
+        }
+    }
+    if let Some(secret) = &cluster.spec.tls.cert_secret_ref {
+        let found = reader.get::<Secret>(namespace, &secret.name).await?;
+        facts.certificates = found.map(|secret| secret.data.unwrap_or_default());
+    }
+    Ok(facts)
+}
+
+fn named<K: ResourceExt>(objects: Vec<K>) -> BTreeMap<String, K> {
+    objects
+        .into_iter()
+        .map(|object| (object.name_any(), object))
+        .collect()
+}
+
+impl Facts {
+    pub fn ready_members(&self, names: &Names, side: Side) -> i32 {
+        let status = self.sets.get(&names.set(side)).and_then(|set| set.status.as_ref());
+        status.and_then(|status| status.ready_replicas).unwrap_or(0)
+    }
+}

@@ -1,0 +1,141 @@
+//! OVNCluster: databases, northd, and agents on the hypervisors.
+
+mod facts;
+mod plan;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::convert::Infallible;
+
+use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
+use c5c3_api::ovn::{OvnChassis, OvnCluster};
+use c5c3_kit::clusters::ClusterName;
+use c5c3_kit::{
+    Applied, Controller, Decision, Finalizer, HOME, Kind, Observed, Part, Reader, Reference, Report,
+};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+
+pub use facts::Facts;
+
+use crate::build::database::Reach;
+use crate::error::Error;
+
+pub const NAME: &str = "ovn-cluster";
+/// The cluster of the hypervisors, where it is another one.
+pub const HYPERVISORS: ClusterName = ClusterName::Borrowed("hypervisor");
+
+/// The controller. `APART`: the hypervisors are a cluster of their own.
+#[derive(Clone, Debug, Default)]
+pub struct OvnClusters<const APART: bool>;
+
+/// Where the agents and their nodes are.
+pub(crate) fn place<const APART: bool>() -> ClusterName {
+    if APART { HYPERVISORS } else { HOME }
+}
+
+fn reach<const APART: bool>() -> Reach {
+    if APART { Reach::Outside } else { Reach::Inside }
+}
+
+impl<const APART: bool> Controller for OvnClusters<APART> {
+    type Kind = OvnCluster;
+    type Facts = Facts;
+    type Action = Infallible;
+    type Error = Error;
+
+    const NAME: &'static str = NAME;
+    const PARTS: &'static [Part] = &[
+        Part::required(NORTHBOUND_READY),
+        Part::required(SOUTHBOUND_READY),
+        Part::required(CONTROLLERS_READY),
+    ];
+    /// No garbage collector reaches into another cluster.
+    const FINALIZER: Option<Finalizer> = if APART {
+        Some(Finalizer {
+            name: "ovn.c5c3.io/agents",
+            within: std::time::Duration::from_secs(300),
+        })
+    } else {
+        None
+    };
+
+    fn owns() -> Vec<Kind> {
+        let mut kinds = vec![
+            Kind::of::<ConfigMap>(),
+            Kind::of::<Service>(),
+            Kind::of::<StatefulSet>(),
+            Kind::of::<Deployment>(),
+            Kind::of::<PodDisruptionBudget>(),
+            Kind::of::<OvnChassis>(),
+            // Never applied: they bear our marks, so that their troubles bring a pass.
+            Kind::of::<Pod>().only_seen(),
+            Kind::of::<DaemonSet>().in_cluster(place::<APART>()),
+        ];
+        if APART {
+            kinds.extend([
+                Kind::of::<ConfigMap>().in_cluster(HYPERVISORS),
+                Kind::of::<Secret>().in_cluster(HYPERVISORS),
+                Kind::of::<Pod>().in_cluster(HYPERVISORS).only_seen(),
+            ]);
+        }
+        kinds
+    }
+
+    fn watches() -> Vec<Kind> {
+        vec![Kind::of::<Secret>(), nodes::<APART>()]
+    }
+
+    fn references(object: &OvnCluster) -> Vec<Reference> {
+        let secret = object.spec.tls.cert_secret_ref.as_ref();
+        let named = |secret: &c5c3_api::common::LocalRef| {
+            Kind::of::<Secret>().named(object.namespace().as_deref(), &secret.name)
+        };
+        secret.map(named).into_iter().collect()
+    }
+
+    /// A change of a Node's marks; that one comes or goes is told by the DaemonSets.
+    fn found(facts: &Facts) -> Vec<Reference> {
+        let kind = nodes::<APART>();
+        facts
+            .nodes
+            .iter()
+            .map(|node| kind.named(None, &node.name_any()))
+            .collect()
+    }
+
+    async fn observe(&self, object: &OvnCluster, reader: &Reader) -> Result<Facts, Error> {
+        facts::observe(object, reader, &place::<APART>()).await
+    }
+
+    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+        if observed.deleting() {
+            return Ok(Decision::want([]));
+        }
+        plan::decide(
+            &observed.object,
+            &observed.facts,
+            reach::<APART>(),
+            &place::<APART>(),
+        )
+    }
+
+    async fn act(&self, action: &Infallible) -> Result<(), Error> {
+        match *action {}
+    }
+
+    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+        let report = report::report(&observed.object, &observed.facts);
+        match observed.deleting() {
+            true => report.left(applied.pruned().iter().map(ToString::to_string)),
+            false => report,
+        }
+    }
+}
+
+fn nodes<const APART: bool>() -> Kind {
+    Kind::of::<Node>().in_cluster(place::<APART>()).everywhere()
+}

@@ -1,0 +1,155 @@
+//! Pure. What should be there.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use c5c3_api::ovn::{OvnChassis, OvnCluster};
+use c5c3_kit::{Decision, HOME, Wanted};
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::ResourceExt;
+
+use super::Facts;
+use crate::build::database::{self, Reach};
+use crate::build::{Agent, NODE_TLS, agents, northd, remotes};
+use crate::chassis::{self, Chassis, Unfit};
+use crate::error::Error;
+use crate::names::{Names, Side};
+
+/// What the Secret of the certificates must hold.
+const KEYS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
+
+pub fn decide(
+    cluster: &OvnCluster,
+    facts: &Facts,
+    reach: Reach,
+    place: &str,
+) -> Result<Decision<Infallible>, Error> {
+    let names = Names::of(cluster);
+    names.check(cluster)?;
+    let tls = tls(cluster, facts)?;
+    let mut wanted = Vec::new();
+    for side in Side::BOTH {
+        shrinks(cluster, facts, side)?;
+        let formed = facts.formed.contains(&side) || facts.ready_members(&names, side) > 0;
+        wanted.push(Wanted::of(&database::state(cluster, side, formed)));
+        wanted.extend(database::services(cluster, side, reach).iter().map(Wanted::of));
+        wanted.extend(database::budget(cluster, side).iter().map(Wanted::of));
+        wanted.push(Wanted::of(&database::members(cluster, side, &tls)));
+    }
+    let (Some(northbound), Some(southbound)) = (
+        endpoint(cluster, facts, Side::Northbound),
+        endpoint(cluster, facts, Side::Southbound),
+    ) else {
+        // Without addresses nobody can be told where the databases are; what runs goes on.
+        return Ok(Decision::only(wanted));
+    };
+    wanted.push(Wanted::of(&northd::deployment(
+        cluster,
+        &northbound,
+        &southbound,
+        &tls,
+    )));
+
+    let (fit, _) = hypervisors(facts);
+    for (node, chassis) in &fit {
+        let mut object = OvnChassis::new(node, chassis.spec.clone());
+        object.metadata = names.meta((*node).clone(), "chassis");
+        wanted.push(Wanted::of(&object));
+    }
+    let by_node: BTreeMap<String, String> = fit
+        .iter()
+        .map(|(node, chassis)| (node.clone(), chassis::settings(chassis, &southbound)))
+        .collect();
+    let mut remote = tls.clone();
+    let mut there = vec![Wanted::of(&agents::settings(cluster, by_node))];
+    if let Some(data) = facts.certificates.clone().filter(|_| tls.secret.is_some() && place != HOME) {
+        remote.secret = Some(names.suffixed(NODE_TLS));
+        there.push(Wanted::of(&Secret {
+            metadata: names.meta(names.suffixed(NODE_TLS), "chassis"),
+            data: Some(data),
+            ..Secret::default()
+        }));
+    }
+    there.push(Wanted::of(&agents::switch(cluster)));
+    there.push(Wanted::of(&agents::controller(cluster, &remote)));
+    wanted.extend(there.into_iter().map(|object| object.in_cluster(place.to_owned())));
+    Ok(Decision::want(wanted))
+}
+
+/// Every selected Node as a chassis, and those that cannot be one.
+pub fn hypervisors(facts: &Facts) -> (BTreeMap<String, Chassis>, Vec<Unfit>) {
+    let mut fit = BTreeMap::new();
+    let mut unfit = Vec::new();
+    for node in &facts.nodes {
+        match chassis::of_node(node) {
+            Ok(chassis) => {
+                fit.insert(node.name_any(), chassis);
+            }
+            Err(error) => unfit.push(error),
+        }
+    }
+    (fit, unfit)
+}
+
+fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Agent, Error> {
+    let spec = &cluster.spec.tls;
+    if !spec.enabled {
+        return Ok(Agent {
+            protocol: protocol(cluster),
+            secret: None,
+        });
+    }
+    let name = &spec.cert_secret_ref.as_ref().ok_or(Error::NoCertificate)?.name;
+    let data = facts
+        .certificates
+        .as_ref()
+        .ok_or_else(|| Error::SecretMissing(name.clone()))?;
+    for key in KEYS {
+        if data.get(key).is_none_or(|value| value.0.is_empty()) {
+            return Err(Error::KeyMissing {
+                secret: name.clone(),
+                key,
+            });
+        }
+    }
+    Ok(Agent {
+        protocol: protocol(cluster),
+        secret: Some(name.clone()),
+    })
+}
+
+fn protocol(cluster: &OvnCluster) -> &'static str {
+    if cluster.spec.tls.enabled { "ssl" } else { "tcp" }
+}
+
+fn shrinks(cluster: &OvnCluster, facts: &Facts, side: Side) -> Result<(), Error> {
+    let set = facts.sets.get(&Names::of(cluster).set(side));
+    let there = set.and_then(|set| set.spec.replicas).unwrap_or(0);
+    let wished = side.spec(cluster).replicas;
+    match wished < there {
+        true => Err(Error::CannotShrink { side, wished, there }),
+        false => Ok(()),
+    }
+}
+
+/// Where clients find the database, when all of its addresses are known.
+pub fn endpoint(cluster: &OvnCluster, facts: &Facts, side: Side) -> Option<String> {
+    let mut found = Vec::new();
+    for (name, port) in database::addressed(cluster, side) {
+        found.push((address(facts.services.get(&name)?)?, port));
+    }
+    let found = found.iter().map(|(address, port)| (address, *port));
+    Some(remotes(protocol(cluster), found))
+}
+
+/// A number: programs of OVS are slow with names, and some do without.
+fn address(service: &Service) -> Option<String> {
+    let spec = service.spec.as_ref()?;
+    if spec.type_.as_deref() == Some("LoadBalancer") {
+        let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?;
+        return ingress.iter().find_map(|one| one.ip.clone());
+    }
+    spec.cluster_ip
+        .clone()
+        .filter(|address| !address.is_empty() && address != "None")
+}

@@ -1,0 +1,160 @@
+//! Pure. How things are.
+
+use std::time::Duration;
+
+use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
+use c5c3_api::conditions::reason;
+use c5c3_api::ovn::{OvnCluster, OvnClusterStatus, OvnEndpoints, RaftMember, RaftRole};
+use c5c3_kit::conditions::{State, Truth};
+use c5c3_kit::{Report, States};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use super::Facts;
+use super::plan::{endpoint, hypervisors};
+use crate::build::{agents, northd};
+use crate::names::{Names, Side};
+
+/// Addresses of Services come with the Services, and what we write ourselves brings no pass.
+const ADDRESSES: Duration = Duration::from_secs(1);
+const DEGRADED: &str = "Degraded";
+
+pub fn report(cluster: &OvnCluster, facts: &Facts) -> Report {
+    let names = Names::of(cluster);
+    let [northbound, southbound] = Side::BOTH.map(|side| endpoint(cluster, facts, side));
+    let addressed = northbound.is_some() && southbound.is_some();
+    let states = States::default()
+        .with(NORTHBOUND_READY, members(cluster, facts, &names, Side::Northbound))
+        .with(SOUTHBOUND_READY, southbound_state(cluster, facts, &names))
+        .with(CONTROLLERS_READY, controllers(cluster, facts, &names, addressed));
+    let status = OvnClusterStatus {
+        endpoints: Some(OvnEndpoints { northbound, southbound }),
+        active_controllers: Some(ready(facts.daemon_sets.get(&names.suffixed(agents::CONTROLLER)))),
+        northbound_members: roles(cluster, &names, Side::Northbound),
+        southbound_members: roles(cluster, &names, Side::Southbound),
+        ..OvnClusterStatus::default()
+    };
+    let report = Report::new(states).status(&status);
+    if addressed { report } else { report.again_in(ADDRESSES) }
+}
+
+fn roles(cluster: &OvnCluster, names: &Names, side: Side) -> Vec<RaftMember> {
+    (0..side.spec(cluster).replicas)
+        .map(|ordinal| RaftMember {
+            name: names.member(side, ordinal),
+            role: RaftRole::Unknown,
+        })
+        .collect()
+}
+
+fn state(truth: Truth, reason: &str, message: String) -> State {
+    State {
+        truth,
+        reason: reason.to_owned(),
+        message,
+    }
+}
+
+/// A database serves as long as a majority of its members does.
+fn members(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> State {
+    let wanted = side.spec(cluster).replicas;
+    let ready = facts.ready_members(names, side);
+    if ready >= wanted {
+        let said = format!("{ready} of {wanted} members are ready");
+        return state(Truth::True, reason::READY, said);
+    }
+    let trouble = trouble(facts, side.short()).unwrap_or_else(|| "they start".to_owned());
+    let said = format!("{ready} of {wanted} members are ready: {trouble}");
+    if ready * 2 > wanted {
+        state(Truth::True, DEGRADED, format!("{said}; a majority serves"))
+    } else {
+        state(Truth::False, reason::PROGRESSING, said)
+    }
+}
+
+/// Without northd nothing reaches the southbound database.
+fn southbound_state(cluster: &OvnCluster, facts: &Facts, names: &Names) -> State {
+    let members = members(cluster, facts, names, Side::Southbound);
+    if members.truth != Truth::True {
+        return members;
+    }
+    let deployment = facts.deployments.get(&names.suffixed(northd::COMPONENT));
+    let ready = deployment.and_then(|found| found.status.as_ref()?.ready_replicas);
+    if ready.unwrap_or(0) > 0 {
+        return members;
+    }
+    let trouble = trouble(facts, northd::COMPONENT).unwrap_or_else(|| "it starts".to_owned());
+    state(
+        Truth::False,
+        reason::PROGRESSING,
+        format!("ovn-northd is not ready: {trouble}"),
+    )
+}
+
+fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bool) -> State {
+    let (fit, unfit) = hypervisors(facts);
+    if let Some(unfit) = unfit.first() {
+        return state(Truth::False, reason::INVALID, unfit.to_string());
+    }
+    if fit.is_empty() {
+        let labels = cluster.spec.controller.node_selector.iter();
+        let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
+        let said = match labels.is_empty() {
+            true => "there are no nodes".to_owned(),
+            false => format!("no node has the labels {} of controller.nodeSelector", labels.join(", ")),
+        };
+        return state(Truth::True, reason::NOT_REQUIRED, said);
+    }
+    if !addressed {
+        let said = "the southbound database has no address yet".to_owned();
+        return state(Truth::False, reason::WAITING, said);
+    }
+    for component in [agents::SWITCH, agents::CONTROLLER] {
+        let set = facts.daemon_sets.get(&names.suffixed(component));
+        let wanted = set.and_then(|set| set.status.as_ref()).map(|s| s.desired_number_scheduled);
+        let (ready, wanted) = (ready(set), wanted.unwrap_or(0));
+        let outdated = set.is_none_or(|set| {
+            let seen = set.status.as_ref().and_then(|status| status.observed_generation);
+            seen < set.metadata.generation
+        });
+        if outdated || ready < wanted || wanted == 0 {
+            let trouble = trouble(facts, component).unwrap_or_else(|| "they start".to_owned());
+            let said = format!("{component}: {ready} of {wanted} pods are ready: {trouble}");
+            return state(Truth::False, reason::PROGRESSING, said);
+        }
+    }
+    let said = format!("ovn-controller runs on {} nodes", fit.len());
+    state(Truth::True, reason::READY, said)
+}
+
+fn ready(set: Option<&DaemonSet>) -> i32 {
+    set.and_then(|set| set.status.as_ref())
+        .map_or(0, |status| status.number_ready)
+}
+
+/// The first pod of the component that does not get on, and what it says.
+fn trouble(facts: &Facts, component: &str) -> Option<String> {
+    let of = |pod: &&Pod| pod.labels().get("app.kubernetes.io/component").map(String::as_str) == Some(component);
+    facts.pods.iter().filter(of).find_map(|pod| {
+        let status = pod.status.as_ref()?;
+        let unschedulable = status.conditions.iter().flatten().find(|condition| {
+            condition.type_ == "PodScheduled" && condition.status == "False"
+        });
+        if let Some(condition) = unschedulable {
+            let message = condition.message.clone().unwrap_or_default();
+            return Some(format!("pod {} has no node: {message}", pod.name_any()));
+        }
+        let waiting = status.container_statuses.iter().flatten().find_map(|container| {
+            let waiting = container.state.as_ref()?.waiting.as_ref()?;
+            let reason = waiting.reason.clone().filter(|reason| reason != "ContainerCreating")?;
+            Some((reason, waiting.message.clone().unwrap_or_default()))
+        });
+        if let Some((reason, message)) = waiting {
+            return Some(format!("pod {}: {reason}: {message}", pod.name_any()));
+        }
+        let unready = |container: &&k8s_openapi::api::core::v1::ContainerStatus| !container.ready;
+        let container = status.container_statuses.iter().flatten().find(unready)?;
+        Some(format!("pod {}: {} is not ready", pod.name_any(), container.name))
+    })
+}

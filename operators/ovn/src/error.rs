@@ -1,0 +1,59 @@
+//! What can keep OVN from being brought up. Texts name Secrets and keys, never values.
+
+use c5c3_api::conditions::ovn::{NORTHBOUND_READY, SOUTHBOUND_READY};
+use c5c3_kit::{ClusterError, Fault, ReadError, Retry};
+
+use crate::names::Side;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "metadata.name: {name} cannot name a Service: use at most {longest} small letters, digits and dashes, and begin with a letter"
+    )]
+    NameNotUsable { name: String, longest: usize },
+    #[error(
+        "neutronIntegration: the Service {name} of the {} database has the name of another one of this OVNCluster: choose another",
+        .side.field()
+    )]
+    ServiceTaken { name: String, side: Side },
+    #[error(
+        "{}.replicas: {wished} is fewer than the {there} members that the raft cluster has, and members cannot be taken away: set it to {there}",
+        .side.field()
+    )]
+    CannotShrink { side: Side, wished: i32, there: i32 },
+    #[error("tls.certSecretRef: Secret {0} is missing: create it with tls.crt, tls.key and ca.crt")]
+    SecretMissing(String),
+    #[error("tls.certSecretRef: Secret {secret} has no value under {key}: add it")]
+    KeyMissing { secret: String, key: &'static str },
+    #[error("tls.certSecretRef: is not set: name the Secret with tls.crt, tls.key and ca.crt")]
+    NoCertificate,
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    #[error(transparent)]
+    UnknownCluster(#[from] ClusterError),
+}
+
+impl Error {
+    fn of_side(side: Side) -> &'static str {
+        match side {
+            Side::Northbound => NORTHBOUND_READY,
+            Side::Southbound => SOUTHBOUND_READY,
+        }
+    }
+}
+
+impl Fault for Error {
+    fn part(&self) -> Option<&'static str> {
+        match self {
+            Error::ServiceTaken { side, .. } | Error::CannotShrink { side, .. } => Some(Self::of_side(*side)),
+            _ => None,
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            Error::Unreadable(_) | Error::UnknownCluster(_) => Retry::Backoff,
+            _ => Retry::OnChange,
+        }
+    }
+}
