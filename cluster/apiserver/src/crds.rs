@@ -1,7 +1,7 @@
 //! The life of CustomResourceDefinitions: served while established, removed with their objects.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -185,13 +185,21 @@ async fn remove(
             .iter()
             .find(|kind| kind.group == group && kind.plural == plural)
         {
-            let path = format!(
-                "/clusters/{}/apis/{group}/{}/{plural}",
-                cluster.name, kind.version
-            );
-            if let Ok(mut request) = Request::builder().method(Method::DELETE).uri(path).body(empty()) {
-                request.extensions_mut().insert(Identity::admin());
-                let _ = service.answer(request).await;
+            let all = cluster.list(&group, &plural, None).objects;
+            let namespaces: BTreeSet<&str> = all.iter().map(|object| &*object.key.namespace).collect();
+            for namespace in namespaces {
+                let below = match namespace {
+                    "" => String::new(),
+                    name => format!("/namespaces/{name}"),
+                };
+                let path = format!(
+                    "/clusters/{}/apis/{group}/{}{below}/{plural}",
+                    cluster.name, kind.version
+                );
+                if let Ok(mut request) = Request::builder().method(Method::DELETE).uri(path).body(empty()) {
+                    request.extensions_mut().insert(Identity::admin());
+                    let _ = service.answer(request).await;
+                }
             }
         }
         if cluster.store.count(&instances) > 0 {

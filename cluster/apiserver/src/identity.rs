@@ -80,8 +80,16 @@ pub enum Decision {
 
 /// Who may do what. Implemented by [`crate::auth::AccessControl`].
 pub trait Access: Send + Sync {
-    /// Finds out who sent a request, by certificate or token, impersonation headers included.
+    /// Finds out who sent a request, by certificate or token.
     fn authenticate(&self, cluster: &Cluster, request: &http::request::Parts) -> Result<Identity, ApiError>;
+
+    /// Who the request's headers ask to act as, if `identity` may; `identity` itself if they ask nothing.
+    fn impersonate(
+        &self,
+        cluster: &Cluster,
+        identity: Identity,
+        headers: &http::HeaderMap,
+    ) -> Result<Identity, ApiError>;
 
     /// Asked before every request.
     fn authorize(&self, cluster: &Cluster, identity: &Identity, attributes: &Attributes) -> Decision;

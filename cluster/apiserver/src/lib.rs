@@ -2,7 +2,8 @@
 //!
 //! * [`Server`] starts and stops it and hands out clients.
 //! * [`store`] keeps objects; [`registry`] says what is served; [`resource`] does the verbs, the same
-//!   for every kind; [`strategy`] holds the few things that are special to one.
+//!   for every kind; [`strategy`] holds the few things that are special to one; `pod_security` holds
+//!   pods to the standard that their namespace names.
 //! * [`identity`] is the border to authentication and authorisation, [`pods`] the one to the node.
 //! * [`discovery`], [`openapi`] and [`table`] are pure functions of what the registry says.
 
@@ -14,6 +15,7 @@ pub mod discovery;
 pub mod identity;
 pub mod openapi;
 mod paths;
+mod pod_security;
 pub mod pods;
 pub mod registry;
 pub mod resource;

@@ -22,6 +22,9 @@ pub struct Step {
     pub name: String,
     pub method: String,
     pub path: String,
+    /// The user to act as; the administrator if none is named.
+    #[serde(default, rename = "as")]
+    pub user: Option<String>,
     #[serde(default)]
     pub content_type: Option<String>,
     #[serde(default)]
@@ -234,6 +237,9 @@ async fn ask(
             "content-type",
             step.content_type.as_deref().unwrap_or("application/json"),
         );
+    }
+    if let Some(user) = &step.user {
+        request = request.header("impersonate-user", user);
     }
     request = request.header("accept", step.accept.as_deref().unwrap_or("application/json"));
     let answer = tokio::time::timeout(

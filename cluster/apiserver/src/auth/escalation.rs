@@ -1,5 +1,6 @@
 //! Nobody may grant more than they have: roles and bindings are checked when they are written.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::rbac::{GROUP, Rule, Snapshot};
@@ -47,7 +48,7 @@ pub(super) fn check(
                     "must have cluster-admin privileges to use the aggregationRule",
                 ));
             }
-            let granted = rules(&new["rules"]);
+            let granted = rules(kind, name, &new["rules"])?;
             held(roles, identity, namespace, &granted)
                 .map_err(|missing| lacking(kind, name, identity, &missing))
         }
@@ -86,8 +87,19 @@ pub(super) fn check(
     }
 }
 
-fn rules(value: &Value) -> Vec<Rule> {
-    serde_json::from_value(value.clone()).unwrap_or_default()
+/// Rules that cannot be read cannot be weighed, so nobody may grant them.
+fn rules(kind: &Kind, name: &str, value: &Value) -> Result<Vec<Rule>, ApiError> {
+    if value.is_null() {
+        return Ok(Vec::new());
+    }
+    Vec::deserialize(value).map_err(|error| {
+        let cause = Cause {
+            reason: "FieldValueInvalid".to_owned(),
+            message: format!("Invalid value: the rules cannot be read: {error}"),
+            field: "rules".to_owned(),
+        };
+        ApiError::invalid(GROUP, &kind.kind, name, vec![cause])
+    })
 }
 
 /// The parts of `granted` that the identity lacks.

@@ -11,7 +11,7 @@ mod tokens;
 
 use std::path::Path;
 
-use http::{header, request::Parts};
+use http::{HeaderMap, header, request::Parts};
 use serde_json::Value;
 
 use crate::{
@@ -78,8 +78,16 @@ impl AccessControl {
 
 impl Access for AccessControl {
     fn authenticate(&self, cluster: &Cluster, request: &Parts) -> Result<Identity, ApiError> {
-        let identity = self.who(cluster, request)?;
-        match impersonation::wanted(&request.headers)? {
+        self.who(cluster, request)
+    }
+
+    fn impersonate(
+        &self,
+        cluster: &Cluster,
+        identity: Identity,
+        headers: &HeaderMap,
+    ) -> Result<Identity, ApiError> {
+        match impersonation::wanted(headers)? {
             None => Ok(identity),
             Some(wanted) => {
                 let roles = self.roles.of(cluster);

@@ -93,6 +93,7 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
         identity: &call.identity,
         kind,
         subresource: "",
+        warnings: &call.warnings,
     };
     let _guard = strategy::write_guard(&context).await;
     live_namespace(call, target, &object)?;
@@ -115,6 +116,7 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
     let mut errors = semantics::validate_create(kind, &object);
     errors.extend(strategy::validate(&context, &object, None));
     semantics::refuse(kind, &object, &errors)?;
+    strategy::judge(&context, &object, None)?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let key = target.key(&name);
     if options.dry_run {

@@ -155,7 +155,7 @@ pub async fn evict(call: &Call, target: &Target, name: &str, options: &Value) ->
 
 pub async fn delete_collection(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let plan = plan(call, body)?;
-    let selection = Selection::parse(&target.kind, &call.query, None)?;
+    let selection = Selection::parse(&target.kind, &call.query)?;
     let listing = call.core.store.list(&target.collection, target.list_namespace());
     let matching: Vec<_> = listing
         .objects
@@ -205,6 +205,7 @@ async fn remove(call: &Call, target: &Target, name: &str, plan: &Plan) -> Result
         identity: &call.identity,
         kind,
         subresource: "",
+        warnings: &call.warnings,
     };
     let _guard = strategy::write_guard(&context).await;
     for _ in 0..ATTEMPTS {

@@ -43,7 +43,7 @@ enum Match {
 
 pub async fn list(call: &Call, target: &Target) -> Result<Response<Body>> {
     let view = View::of(call, &target.kind)?;
-    let selection = Selection::parse(&target.kind, &call.query, None)?;
+    let selection = Selection::parse(&target.kind, &call.query)?;
     let limit = call.query.number("limit")?.unwrap_or(0) as usize;
     let (listing, after) = objects(call, target, limit).await?;
     let Listing { revision, objects } = listing;

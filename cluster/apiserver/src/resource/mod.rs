@@ -11,6 +11,7 @@ mod scale;
 mod select;
 mod shape;
 mod special;
+mod surface;
 mod update;
 mod version;
 mod watch;
@@ -49,28 +50,12 @@ impl Target {
             .find(&a.group, &a.version, &a.resource)
             .ok_or_else(ApiError::no_route)?
             .clone();
-        let own_namespace = kind.is("", "namespaces");
-        if !kind.namespaced && !a.namespace.is_empty() && !own_namespace {
-            return Err(ApiError::no_route());
-        }
-        let named_in_path = !matches!(a.verb.as_str(), "list" | "watch" | "deletecollection" | "create");
-        if kind.namespaced && a.namespace.is_empty() && (named_in_path || a.verb == "create") {
-            let message = "an empty namespace may not be set when a resource name or body is given";
-            return Err(ApiError::bad_request(message));
-        }
-        let namespace = if kind.namespaced {
-            a.namespace.clone()
-        } else {
-            String::new()
-        };
-        // For lists the name comes from a field selector and is only for authorisation.
-        let in_path = named_in_path || !a.subresource.is_empty() || a.path.ends_with(&format!("/{}", a.name));
-        let name = if in_path { a.name.clone() } else { String::new() };
+        surface::check(&kind, &a.verb, &call.place, &a.subresource)?;
         Ok(Self {
             collection: call.cluster.collection_of(&kind),
             kind,
-            namespace,
-            name,
+            namespace: call.place.namespace.clone().unwrap_or_default(),
+            name: call.place.name.clone().unwrap_or_default(),
             subresource: a.subresource.clone(),
         })
     }
@@ -123,18 +108,6 @@ impl Outcome {
 pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
     let target = Target::of(&call)?;
     let verb = call.attributes.verb.as_str();
-    if matches!(verb, "update" | "patch") && target.name.is_empty() {
-        return Err(ApiError::method_not_allowed());
-    }
-    if !allowed(&target, verb) {
-        return Err(
-            if target.subresource.is_empty() || target.kind.subresource(&target.subresource).is_some() {
-                ApiError::method_not_allowed()
-            } else {
-                ApiError::no_route()
-            },
-        );
-    }
     let mut warnings: Vec<String> = target.kind.deprecated.clone().into_iter().collect();
     let body = match verb {
         "create" | "update" | "patch" | "delete" | "deletecollection" => {
@@ -178,6 +151,7 @@ pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
         _ => return Err(ApiError::method_not_allowed()),
     };
     warnings.append(&mut outcome.warnings);
+    warnings.extend(call.warnings.take());
     let same_kind = outcome.object["kind"] == target.kind.kind.as_str();
     let object = if same_kind {
         shape::View::of(&call, &target.kind)?.single(outcome.object)
@@ -185,13 +159,6 @@ pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
         outcome.object
     };
     with_warnings(Ok(serve::json(outcome.code, &object)), &warnings)
-}
-
-fn allowed(target: &Target, verb: &str) -> bool {
-    match target.kind.subresource(&target.subresource) {
-        Some(subresource) => subresource.verbs.iter().any(|allowed| allowed == verb),
-        None => target.subresource.is_empty() && target.kind.allows(verb),
-    }
 }
 
 fn with_warnings(response: Result<Response<Body>>, warnings: &[String]) -> Result<Response<Body>> {

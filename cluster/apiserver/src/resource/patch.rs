@@ -171,6 +171,7 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
         if !target.subresource.is_empty() {
             return Err(target.not_found(target.name().unwrap_or_default()));
         }
+        call.authorize_also("create")?;
         let metadata = &applied["metadata"];
         if let Some(uid) = metadata["uid"].as_str().filter(|uid| !uid.is_empty()) {
             let why = format!(

@@ -17,12 +17,10 @@ pub struct Selection {
     fields: FieldSelector,
     /// Fields beyond name and namespace: those need the object's tree.
     deep: bool,
-    /// The name of the path, for a watch of one object.
-    name: Option<String>,
 }
 
 impl Selection {
-    pub fn parse(kind: &Kind, query: &Query, name: Option<&str>) -> Result<Self> {
+    pub fn parse(kind: &Kind, query: &Query) -> Result<Self> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
             .map_err(|error| ApiError::bad_request(format!("unable to parse label selector: {error}")))?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
@@ -45,23 +43,15 @@ impl Selection {
                 }
             }
         }
-        Ok(Self {
-            labels,
-            fields,
-            deep,
-            name: name.map(str::to_owned),
-        })
+        Ok(Self { labels, fields, deep })
     }
 
     /// Everything is shown.
     pub fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
+        self.labels.is_empty() && self.fields.is_empty()
     }
 
     pub fn matches(&self, object: &Stored) -> bool {
-        if self.name.as_deref().is_some_and(|name| *name != *object.key.name) {
-            return false;
-        }
         if !self.labels.is_empty() {
             let labels = object.labels();
             let lookup = |key: &str| {

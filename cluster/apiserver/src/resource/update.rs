@@ -145,6 +145,7 @@ pub async fn modify(
         identity: &call.identity,
         kind,
         subresource: &target.subresource,
+        warnings: &call.warnings,
     };
     let _guard = strategy::write_guard(&context).await;
     for _ in 0..ATTEMPTS {
@@ -166,6 +167,7 @@ pub async fn modify(
         let mut errors = semantics::validate_update(kind, &target.subresource, &object, &live);
         errors.extend(strategy::validate(&context, &object, Some(&live)));
         semantics::refuse(kind, &object, &errors)?;
+        strategy::judge(&context, &object, Some(&live))?;
         if unchanged(&object, &live) {
             return Ok(live);
         }

@@ -35,8 +35,7 @@ pub async fn watch(call: Call, target: Target) -> Result<Response<Body>> {
         .try_acquire_owned()
         .map_err(|_| ApiError::too_many_requests("too many watches are open, please try again later"))?;
     let view = View::of(&call, &target.kind)?;
-    let name = target.name().map(str::to_owned);
-    let selection = Selection::parse(&target.kind, &call.query, name.as_deref())?;
+    let selection = Selection::parse(&target.kind, &call.query)?;
     let start = start(&call)?;
     let timeout = call.query.number("timeoutSeconds")?.unwrap_or(0);
     let timeout = if timeout == 0 {

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -13,7 +13,7 @@ use futures::{FutureExt, future::BoxFuture};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use tokio::sync::Semaphore;
 
-use super::{Body, Metrics, Query, Route, Target, body, route};
+use super::{Body, Metrics, Place, Query, Route, Target, body, route};
 use crate::{
     cluster::Cluster,
     identity::{Access, Attributes, Decision, Identity, refusal},
@@ -70,8 +70,28 @@ pub struct Call {
     pub cluster: Arc<Cluster>,
     pub identity: Identity,
     pub attributes: Attributes,
+    pub place: Place,
     pub query: Query,
     pub parts: Parts,
+    pub warnings: Warnings,
+}
+
+/// What the client should know though its request is done.
+#[derive(Debug, Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    /// Told once, however often a write starts over.
+    pub fn tell(&self, text: String) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Core {
@@ -87,6 +107,7 @@ impl Core {
             cluster,
             target,
             attributes,
+            place,
         }) = route(&parts.method, parts.uri.path(), &query)
         else {
             return body::status(&ApiError::no_route());
@@ -101,7 +122,7 @@ impl Core {
         let core = self.clone();
         let wanted = attributes.clone();
         let answer = AssertUnwindSafe(async move {
-            match core.allow(cluster, attributes, query, parts) {
+            match core.allow(cluster, (attributes, place), query, parts) {
                 Ok(call) => call.run(target, body).await,
                 Err(error) => Err(error),
             }
@@ -131,25 +152,31 @@ impl Core {
     fn allow(
         self: Arc<Self>,
         cluster: Arc<Cluster>,
-        attributes: Attributes,
+        (attributes, place): (Attributes, Place),
         query: Query,
         parts: Parts,
     ) -> Result<Call> {
         let identity = match parts.extensions.get::<Identity>() {
-            Some(identity) => identity.clone(),
-            None => self.access.authenticate(&cluster, &parts)?,
+            Some(identity) => self
+                .access
+                .impersonate(&cluster, identity.clone(), &parts.headers)?,
+            None => {
+                let identity = self.access.authenticate(&cluster, &parts)?;
+                self.access.impersonate(&cluster, identity, &parts.headers)?
+            }
         };
-        match self.access.authorize(&cluster, &identity, &attributes) {
-            Decision::Allow => Ok(Call {
-                core: self,
-                cluster,
-                identity,
-                attributes,
-                query,
-                parts,
-            }),
-            Decision::Deny(reason) => Err(refusal(&identity, &attributes, &reason)),
-        }
+        let call = Call {
+            core: self,
+            cluster,
+            identity,
+            attributes,
+            place,
+            query,
+            parts,
+            warnings: Warnings::default(),
+        };
+        call.authorize(&call.attributes)?;
+        Ok(call)
     }
 }
 
@@ -172,6 +199,25 @@ impl Call {
                 "request did not complete within {} s",
                 limit.as_secs()
             )))
+        })
+    }
+
+    fn authorize(&self, attributes: &Attributes) -> Result<()> {
+        match self
+            .core
+            .access
+            .authorize(&self.cluster, &self.identity, attributes)
+        {
+            Decision::Allow => Ok(()),
+            Decision::Deny(reason) => Err(refusal(&self.identity, attributes, &reason)),
+        }
+    }
+
+    /// For requests that turn out to do what another verb is for, such as an apply that creates.
+    pub fn authorize_also(&self, verb: &str) -> Result<()> {
+        self.authorize(&Attributes {
+            verb: verb.to_owned(),
+            ..self.attributes.clone()
         })
     }
 

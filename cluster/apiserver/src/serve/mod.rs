@@ -10,8 +10,8 @@ mod query;
 mod route;
 
 pub use body::{Body, BoxError, Document, bytes, empty, full, json, read_all, status, stream, wrap};
-pub use flow::{ApiService, Call, Core, Home, Limits};
+pub use flow::{ApiService, Call, Core, Home, Limits, Warnings};
 pub use in_process::InProcess;
 pub use metrics::{Metrics, OpenWatch};
 pub use query::Query;
-pub use route::{Route, Target, route};
+pub use route::{Place, Route, Target, route};

@@ -19,10 +19,22 @@ pub struct Route {
     /// The logical cluster that the path names.
     pub cluster: Option<String>,
     pub target: Target,
+    /// What authorisation is asked.
     pub attributes: Attributes,
+    /// What the path itself says.
+    pub place: Place,
 }
 
-/// `None`: the path is not UTF-8 or holds an empty, `.` or `..` segment.
+/// Where in the tree of resources a path points. Not always what authorisation is asked: a
+/// namespace counts as part of itself, and a field selector may name the one object of a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The namespace that the path lies below.
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+}
+
+/// `None`: the path is not UTF-8, holds an empty, `.` or `..` segment, or goes on where nothing does.
 pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
     let mut segments: Vec<String> = Vec::new();
     for segment in path.trim_matches('/').split('/') {
@@ -53,29 +65,30 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
                 cluster,
                 target: Target::Path,
                 attributes,
+                place: Place::default(),
             });
         }
     };
-    if rest.iter().any(|segment| segment.is_empty()) {
+    // With an empty group, `/apis//v1/pods` would be another name of `/api/v1/pods`.
+    if parts.iter().any(|segment| segment.is_empty()) {
         return None;
     }
     let mut attributes = Attributes {
         group: group.to_owned(),
         version: version.to_owned(),
-        path: path.clone(),
+        path,
         ..Attributes::default()
     };
-    let of_namespace = |segment: &str| segment == "status" || segment == "finalize";
+    let mut place = Place::default();
+    let of_namespace = |segment: &str| group.is_empty() && (segment == "status" || segment == "finalize");
     let rest = match rest {
-        ["namespaces", namespace, tail @ ..]
-            if tail
-                .first()
-                .is_some_and(|first| !group.is_empty() || !of_namespace(first)) =>
-        {
+        ["namespaces", namespace, tail @ ..] if tail.first().is_some_and(|first| !of_namespace(first)) => {
             attributes.namespace = (*namespace).to_owned();
+            place.namespace = Some((*namespace).to_owned());
             tail
         }
-        ["namespaces", namespace, ..] => {
+        // A namespace is in itself: rights inside of it may cover reading or deleting it.
+        ["namespaces", namespace, ..] if group.is_empty() => {
             attributes.namespace = (*namespace).to_owned();
             rest
         }
@@ -84,13 +97,12 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
     let mut rest = rest.iter();
     let mut next = || rest.next().map(|&segment| segment.to_owned()).unwrap_or_default();
     (attributes.resource, attributes.name, attributes.subresource) = (next(), next(), next());
-    let tail: Vec<&str> = rest.copied().collect();
-    if !tail.is_empty() && attributes.subresource != "proxy" {
+    if rest.next().is_some() && attributes.subresource != "proxy" {
         return None;
     }
+    place.name = (!attributes.name.is_empty()).then(|| attributes.name.clone());
     attributes.verb = verb(method, &attributes, query).to_owned();
-    if attributes.name.is_empty() && matches!(attributes.verb.as_str(), "list" | "watch" | "deletecollection")
-    {
+    if place.name.is_none() && matches!(attributes.verb.as_str(), "list" | "watch") {
         // RBAC by resourceNames lets a client list the one object that it may see.
         attributes.name = selected_name(query.get("fieldSelector").unwrap_or_default()).unwrap_or_default();
     }
@@ -98,17 +110,15 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
         cluster,
         target: Target::Resource,
         attributes,
+        place,
     })
 }
 
 fn verb(method: &Method, attributes: &Attributes, query: &Query) -> &'static str {
     let named = !attributes.name.is_empty();
     match *method {
-        Method::GET | Method::HEAD if !named && query.flag("watch") => "watch",
-        Method::GET | Method::HEAD if named && attributes.subresource.is_empty() && query.flag("watch") => {
-            "watch"
-        }
         Method::GET | Method::HEAD if named => "get",
+        Method::GET | Method::HEAD if query.flag("watch") => "watch",
         Method::GET | Method::HEAD => "list",
         Method::POST => "create",
         Method::PUT => "update",

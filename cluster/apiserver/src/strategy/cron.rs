@@ -4,6 +4,8 @@ use apimachinery::field::FieldError;
 use jiff::{SignedDuration, tz::TimeZone};
 use serde_json::Value;
 
+use super::workload;
+
 const MONTHS: [&str; 12] = [
     "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
 ];
@@ -33,6 +35,8 @@ pub fn validate(object: &Value) -> Vec<FieldError> {
         let fault = zone(name).err();
         errors.extend(fault.map(|fault| FieldError::invalid("spec.timeZone", name, fault)));
     }
+    let template = &spec["jobTemplate"]["spec"]["template"];
+    errors.extend(workload::template(template, "spec.jobTemplate.spec.template"));
     errors
 }
 

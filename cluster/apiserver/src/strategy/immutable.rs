@@ -3,10 +3,10 @@
 use apimachinery::field::FieldError;
 use serde_json::Value;
 
-use super::Context;
+use super::{Context, volume};
 
 /// (group, plural, path): the path may not change.
-const FIXED: [(&str, &str, &str); 16] = [
+const FIXED: [(&str, &str, &str); 14] = [
     ("apps", "deployments", "spec.selector"),
     ("apps", "replicasets", "spec.selector"),
     ("apps", "daemonsets", "spec.selector"),
@@ -19,8 +19,6 @@ const FIXED: [(&str, &str, &str); 16] = [
     ("storage.k8s.io", "storageclasses", "reclaimPolicy"),
     ("storage.k8s.io", "storageclasses", "volumeBindingMode"),
     ("", "secrets", "type"),
-    ("", "persistentvolumeclaims", "spec.accessModes"),
-    ("", "persistentvolumeclaims", "spec.selector"),
     ("scheduling.k8s.io", "priorityclasses", "value"),
     ("node.k8s.io", "runtimeclasses", "handler"),
 ];
@@ -74,6 +72,8 @@ pub fn validate(context: &Context<'_>, object: &Value, old: &Value) -> Vec<Field
                 ));
             }
         }
+        ("", "persistentvolumeclaims") => errors.extend(volume::validate_claim(object, old)),
+        ("", "persistentvolumes") => errors.extend(volume::validate_volume(object, old)),
         ("batch", "jobs") if old["spec"]["suspend"] != true => {
             let (new, old) = (&object["spec"]["template"], &old["spec"]["template"]);
             if new != old {

@@ -3,12 +3,16 @@
 mod crd;
 mod crd_validate;
 mod cron;
+mod data;
 mod immutable;
 mod job;
 mod namespace;
+mod paths;
 mod pod;
+mod pod_parts;
 mod secret;
 mod service;
+mod volume;
 mod workload;
 
 use apimachinery::field::FieldError;
@@ -18,7 +22,9 @@ use tokio::sync::MutexGuard;
 use crate::{
     cluster::Cluster,
     identity::Identity,
+    pod_security,
     registry::{Kind, Schema},
+    serve::Warnings,
     status::{ApiError, Result},
 };
 
@@ -31,10 +37,11 @@ pub struct Context<'a> {
     pub identity: &'a Identity,
     pub kind: &'a Kind,
     pub subresource: &'a str,
+    pub warnings: &'a Warnings,
 }
 
 impl Context<'_> {
-    fn resource(&self) -> (&str, &str) {
+    pub fn resource(&self) -> (&str, &str) {
         (self.kind.group.as_str(), self.kind.plural.as_str())
     }
 }
@@ -114,13 +121,24 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         ("batch", "cronjobs") => errors.extend(cron::validate(object)),
         ("", "services") => errors.extend(service::validate(context, object, old)),
         ("", "pods") => errors.extend(pod::validate(context, object, old)),
+        ("", "configmaps") => errors.extend(data::config_map(object)),
         ("", "secrets") => errors.extend(secret::validate(object)),
+        ("", "persistentvolumes") => errors.extend(paths::persistent_volume(object)),
+        ("", "podtemplates") => errors.extend(workload::template(&object["template"], "template")),
+        ("", "replicationcontrollers") => {
+            errors.extend(workload::template(&object["spec"]["template"], "spec.template"));
+        }
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             errors.extend(crd_validate::validate(object, old));
         }
         _ => {}
     }
     errors
+}
+
+/// The last word on an object that is valid: rules that a namespace has for what is in it.
+pub fn judge(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
+    pod_security::judge(context, object, old)
 }
 
 /// Called once a write is visible.

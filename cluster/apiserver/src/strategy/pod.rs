@@ -4,7 +4,7 @@ use apimachinery::field::FieldError;
 use rand::RngExt;
 use serde_json::{Value, json};
 
-use super::{Context, sent_name, workload};
+use super::{Context, pod_parts, sent_name, workload};
 use crate::status::{ApiError, Result};
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -197,11 +197,11 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
     let Some(old) = old else {
         return workload::containers(&object["spec"], "spec", &[]);
     };
-    if matches!(
-        context.subresource,
-        "ephemeralcontainers" | "resize" | "binding" | "eviction"
-    ) {
-        return Vec::new();
+    match context.subresource {
+        "binding" | "eviction" => return Vec::new(),
+        "ephemeralcontainers" => return pod_parts::ephemeral(object, old),
+        "resize" => return pod_parts::resized(object, old),
+        _ => {}
     }
     let mut expected = old["spec"].clone();
     if let Some(fields) = expected.as_object_mut() {

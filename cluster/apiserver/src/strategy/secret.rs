@@ -4,6 +4,8 @@ use apimachinery::field::{FieldError, Path};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::Value;
 
+use super::data;
+
 pub fn prepare(object: &mut Value) {
     let Some(map) = object.as_object_mut() else { return };
     let Some(Value::Object(texts)) = map.remove("stringData") else {
@@ -21,7 +23,6 @@ pub fn prepare(object: &mut Value) {
 }
 
 pub fn validate(object: &Value) -> Vec<FieldError> {
-    let data = Path::new("data");
     let wanted: &[&str] = match object["type"].as_str().unwrap_or_default() {
         "kubernetes.io/tls" => &["tls.crt", "tls.key"],
         "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],
@@ -32,17 +33,8 @@ pub fn validate(object: &Value) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = wanted
         .iter()
         .filter(|key| object["data"].get(**key).is_none())
-        .map(|key| FieldError::required(data.key(key), ""))
+        .map(|key| FieldError::required(Path::new("data").key(key), ""))
         .collect();
-    for key in object["data"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, _)| key)
-    {
-        for fault in apimachinery::names::config_map_key(key) {
-            errors.push(FieldError::invalid(data.key(key), key.as_str(), fault));
-        }
-    }
+    errors.extend(data::secret(object));
     errors
 }

@@ -6,6 +6,7 @@ use apimachinery::{
 };
 use serde_json::Value;
 
+use super::paths;
 use crate::registry::Kind;
 
 pub fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
@@ -84,7 +85,15 @@ fn restart_policy(kind: &Kind, policy: &Value) -> Option<FieldError> {
     (!allowed.contains(&policy)).then(|| FieldError::not_supported(path, policy, allowed.iter().copied()))
 }
 
-/// Names of containers and volumes: there, well-formed, once.
+/// A template alone; one that is not there is no fault.
+pub fn template(template: &Value, path: &str) -> Vec<FieldError> {
+    if !template["spec"].is_object() {
+        return Vec::new();
+    }
+    containers(&template["spec"], &format!("{path}.spec"), &[])
+}
+
+/// Names of containers and volumes: there, well-formed, once; paths that stay in their volumes.
 pub fn containers(spec: &Value, path: &str, claims: &[&str]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
@@ -121,6 +130,7 @@ pub fn containers(spec: &Value, path: &str, claims: &[&str]) -> Vec<FieldError> 
         .collect();
     for list in ["initContainers", "containers"] {
         for (i, container) in spec[list].as_array().into_iter().flatten().enumerate() {
+            errors.extend(paths::mounts(container, &format!("{path}.{list}[{i}]")));
             for (j, mount) in container["volumeMounts"]
                 .as_array()
                 .into_iter()
@@ -135,5 +145,6 @@ pub fn containers(spec: &Value, path: &str, claims: &[&str]) -> Vec<FieldError> 
             }
         }
     }
+    errors.extend(paths::volumes(spec, path));
     errors
 }

@@ -258,3 +258,165 @@ async fn roles_of_one_cluster_are_nothing_in_another() {
         403
     );
 }
+
+#[tokio::test]
+async fn an_apply_that_creates_needs_leave_to_create() {
+    let run = start().await;
+    let c = &run.client;
+    assert_eq!(post(c, MAPS, config_map("there", json!({}))).await.0, 201);
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps", "serviceaccounts"], "verbs": ["get", "patch", "update"]}]);
+    made(
+        post(
+            c,
+            &format!("{RBAC}/namespaces/default/roles"),
+            role("patcher", rules),
+        )
+        .await,
+    )
+    .await;
+    let bindings = format!("{RBAC}/namespaces/default/rolebindings");
+    made(post(c, &bindings, binding("pat", ("Role", "patcher"), "pat")).await).await;
+    let pat = run.server.client_as("default", "pat", &[]);
+    let map = |name: &str| {
+        let mut map = config_map(name, json!({"a": "b"}));
+        map["apiVersion"] = "v1".into();
+        map["kind"] = "ConfigMap".into();
+        map
+    };
+    let (code, refused) = apply(&pat, &format!("{MAPS}/new"), "m", map("new")).await;
+    assert_eq!(code, 403, "{refused}");
+    assert_eq!(
+        refused["message"],
+        "configmaps \"new\" is forbidden: User \"pat\" cannot create resource \"configmaps\" in API group \"\" in the namespace \"default\""
+    );
+    assert_eq!(get(c, &format!("{MAPS}/new")).await.0, 404);
+    assert_eq!(
+        apply(&pat, &format!("{MAPS}/there"), "m", map("there")).await.0,
+        200
+    );
+    // No update creates.
+    assert_eq!(put(&pat, &format!("{MAPS}/new"), map("new")).await.0, 404);
+}
+
+#[tokio::test]
+async fn headers_that_ask_to_be_another_are_heeded_inside_the_process_too() {
+    let run = start().await;
+    let ask = |client: kube::Client| async move {
+        let request = http::Request::get(MAPS)
+            .header("impersonate-user", "nobody")
+            .body(kube::client::Body::empty());
+        client.send(request.unwrap()).await.unwrap().status().as_u16()
+    };
+    assert_eq!(ask(run.client.clone()).await, 403);
+    assert_eq!(ask(run.server.client_as("default", "rita", &[])).await, 403);
+}
+
+#[tokio::test]
+async fn a_bound_claim_keeps_its_volume() {
+    let run = start().await;
+    let c = &run.client;
+    let claims = "/api/v1/namespaces/default/persistentvolumeclaims";
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "own",
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    made(post(c, claims, claim).await).await;
+    let path = format!("{claims}/c");
+    let patch = |path: String, body: Value| async move {
+        call_as(
+            c,
+            http::Method::PATCH,
+            &path,
+            "application/merge-patch+json",
+            body.to_string(),
+        )
+        .await
+    };
+    let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
+    assert_eq!(patch(format!("{path}/status"), bound).await.0, 200);
+    let (code, refused) = patch(path.clone(), json!({"spec": {"volumeName": "another"}})).await;
+    assert_eq!(code, 422, "{refused}");
+    assert!(
+        refused["message"]
+            .as_str()
+            .unwrap()
+            .contains("spec is immutable after creation"),
+        "{refused}"
+    );
+    let applied = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"},
+        "spec": {"volumeName": "another"}});
+    assert_eq!(apply(c, &format!("{path}?force=true"), "m", applied).await.0, 422);
+    let (code, grown) = patch(
+        path.clone(),
+        json!({"spec": {"resources": {"requests": {"storage": "2Gi"}}}}),
+    )
+    .await;
+    assert_eq!(code, 200, "{grown}");
+    assert_eq!(grown["spec"]["volumeName"], "own");
+}
+
+#[tokio::test]
+async fn names_of_files_stay_in_their_volume() {
+    let run = start().await;
+    let c = &run.client;
+    for key in ["../../../tmp/x", "/tmp/x"] {
+        for (field, value) in [("data", "x"), ("binaryData", "eA==")] {
+            let (code, refused) =
+                post(c, MAPS, json!({"metadata": {"name": "m"}, field: {key: value}})).await;
+            assert_eq!(code, 422, "{key}");
+            let expected = format!(
+                "{field}[{key}]: Invalid value: {key:?}: a valid config key must consist of alphanumeric characters"
+            );
+            assert!(
+                refused["message"].as_str().unwrap().contains(&expected),
+                "{refused}"
+            );
+        }
+        for field in ["data", "stringData"] {
+            let secret = json!({"metadata": {"name": "s"}, field: {key: "eA=="}});
+            assert_eq!(
+                post(c, "/api/v1/namespaces/default/secrets", secret).await.0,
+                422,
+                "{key}"
+            );
+        }
+    }
+    assert_eq!(post(c, MAPS, config_map("m", json!({"a": "b"}))).await.0, 201);
+    let patch = json!({"data": {"../x": "y"}}).to_string();
+    let path = format!("{MAPS}/m");
+    assert_eq!(
+        call_as(
+            c,
+            http::Method::PATCH,
+            &path,
+            "application/merge-patch+json",
+            patch
+        )
+        .await
+        .0,
+        422
+    );
+    let volumes =
+        json!([{"name": "v", "configMap": {"name": "m", "items": [{"key": "a", "path": "../../a"}]}}]);
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"restartPolicy": "Never", "volumes": volumes,
+        "containers": [{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "../.."}]}]}});
+    let pod = json!({"metadata": {"name": "p"}, "spec": template["spec"]});
+    let cron = json!({"metadata": {"name": "p"}, "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}}});
+    for (path, object) in [
+        ("/api/v1/namespaces/default/pods", pod),
+        (
+            "/apis/batch/v1/namespaces/default/jobs",
+            json!({"metadata": {"name": "p"}, "spec": {"template": template}}),
+        ),
+        ("/apis/batch/v1/namespaces/default/cronjobs", cron),
+        (
+            "/api/v1/namespaces/default/podtemplates",
+            json!({"metadata": {"name": "p"}, "template": template}),
+        ),
+    ] {
+        let (code, refused) = post(c, path, object).await;
+        assert_eq!(code, 422, "{path}: {refused}");
+        let message = refused["message"].as_str().unwrap();
+        for field in ["volumes[0].configMap.items[0].path", "volumeMounts[0].subPath"] {
+            assert!(message.contains(field), "{message}");
+        }
+    }
+}

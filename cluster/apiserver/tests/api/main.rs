@@ -9,6 +9,8 @@ mod crud;
 mod durability;
 mod errors;
 mod lifecycle;
+mod pod_security;
 mod pods;
+mod routes;
 mod support;
 mod watch;

@@ -44,6 +44,7 @@ fn reach<const APART: bool>() -> Reach {
 impl<const APART: bool> Controller for OvnClusters<APART> {
     type Kind = OvnCluster;
     type Facts = Facts;
+    type Plan = ();
     type Action = Infallible;
     type Error = Error;
 
@@ -111,7 +112,9 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
         facts::observe(object, reader, &place::<APART>()).await
     }
 
-    fn decide(observed: &Observed<Self>) -> Result<Decision<Infallible>, Error> {
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         if observed.deleting() {
             return Ok(Decision::want([]));
         }
@@ -127,7 +130,7 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
         match *action {}
     }
 
-    fn report(observed: &Observed<Self>, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let report = report::report(&observed.object, &observed.facts);
         match observed.deleting() {
             true => report.left(applied.pruned().iter().map(ToString::to_string)),

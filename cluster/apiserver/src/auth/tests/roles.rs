@@ -261,6 +261,26 @@ fn nobody_grants_what_they_lack() {
 }
 
 #[test]
+fn rules_that_cannot_be_read_are_not_granted() {
+    let snapshot = Snapshot::read(&roles());
+    let kinds = Registry::builtin();
+    let kind = kinds.find(rbac::GROUP, "v1", "roles").unwrap();
+    let everything = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
+    for odd in [
+        json!({"verbs": "get"}),
+        json!("*"),
+        json!(null),
+        json!({"verbs": [1]}),
+    ] {
+        let new = role("Role", "a", "odd", json!([odd, everything]));
+        let refused = escalation::check(&snapshot, &Identity::new("rita", &[]), kind, "a", None, &new);
+        assert!(refused.is_err(), "{odd}");
+    }
+    let new = role("Role", "a", "odd", json!({"0": everything}));
+    assert!(escalation::check(&snapshot, &Identity::new("rita", &[]), kind, "a", None, &new).is_err());
+}
+
+#[test]
 fn impersonation_needs_leave() {
     let snapshot_objects = [
         role(

@@ -1,0 +1,53 @@
+//! Which paths a kind has, and which verbs they take. Authorisation has been asked by then: this says
+//! what of an allowed request there is to serve.
+
+use crate::{
+    registry::Kind,
+    serve::Place,
+    status::{ApiError, Result},
+};
+
+/// 404 where the kind has no such path, 405 where the path does not take the verb.
+///
+/// | path | cluster-scoped | namespaced |
+/// |---|---|---|
+/// | `/things` | the collection | `list` and `watch` over all namespaces |
+/// | `/things/x[/sub]` | one object | 404 |
+/// | `/namespaces/n/things` | 404 | the collection |
+/// | `/namespaces/n/things/x[/sub]` | 404 | one object |
+pub fn check(kind: &Kind, verb: &str, place: &Place, subresource: &str) -> Result<()> {
+    let has_place = match (&place.namespace, &place.name) {
+        (Some(_), _) => kind.namespaced,
+        (None, Some(_)) => !kind.namespaced,
+        // What is only posted to a namespace is not there without one.
+        (None, None) => !kind.namespaced || kind.allows("list"),
+    };
+    if !has_place {
+        return Err(ApiError::no_route());
+    }
+    let verbs = if subresource.is_empty() {
+        &kind.verbs
+    } else {
+        &kind
+            .subresource(subresource)
+            .ok_or_else(ApiError::no_route)?
+            .verbs
+    };
+    let in_place = match (&place.namespace, &place.name) {
+        // The verbs of a subresource are those of its one path.
+        _ if !subresource.is_empty() => true,
+        (_, Some(_)) => matches!(verb, "get" | "update" | "patch" | "delete"),
+        (None, None) if kind.namespaced => matches!(verb, "list" | "watch"),
+        (_, None) => matches!(verb, "list" | "watch" | "create" | "deletecollection"),
+    };
+    // Reviews and bindings have a collection to post to and no objects.
+    let objects = ["get", "update", "patch", "delete"].map(|verb| kind.allows(verb));
+    if subresource.is_empty() && place.name.is_some() && !objects.contains(&true) {
+        return Err(ApiError::no_route());
+    }
+    if in_place && verbs.iter().any(|allowed| allowed == verb) {
+        Ok(())
+    } else {
+        Err(ApiError::method_not_allowed())
+    }
+}
