@@ -72,7 +72,10 @@ fn named<K: ResourceExt>(objects: Vec<K>) -> BTreeMap<String, K> {
 
 impl Facts {
     pub fn ready_members(&self, names: &Names, side: Side) -> i32 {
-        let status = self.sets.get(&names.set(side)).and_then(|set| set.status.as_ref());
+        let status = self
+            .sets
+            .get(&names.set(side))
+            .and_then(|set| set.status.as_ref());
         status.and_then(|status| status.ready_replicas).unwrap_or(0)
     }
 }

@@ -62,7 +62,11 @@ pub fn decide(
         .collect();
     let mut remote = tls.clone();
     let mut there = vec![Wanted::of(&agents::settings(cluster, by_node))];
-    if let Some(data) = facts.certificates.clone().filter(|_| tls.secret.is_some() && place != HOME) {
+    if let Some(data) = facts
+        .certificates
+        .clone()
+        .filter(|_| tls.secret.is_some() && place != HOME)
+    {
         remote.secret = Some(names.suffixed(NODE_TLS));
         there.push(Wanted::of(&Secret {
             metadata: names.meta(names.suffixed(NODE_TLS), "chassis"),
@@ -72,7 +76,11 @@ pub fn decide(
     }
     there.push(Wanted::of(&agents::switch(cluster)));
     there.push(Wanted::of(&agents::controller(cluster, &remote)));
-    wanted.extend(there.into_iter().map(|object| object.in_cluster(place.to_owned())));
+    wanted.extend(
+        there
+            .into_iter()
+            .map(|object| object.in_cluster(place.to_owned())),
+    );
     Ok(Decision::want(wanted))
 }
 
@@ -146,7 +154,13 @@ pub fn endpoint(cluster: &OvnCluster, facts: &Facts, side: Side) -> Option<Strin
 fn address(service: &Service) -> Option<String> {
     let spec = service.spec.as_ref()?;
     if spec.type_.as_deref() == Some("LoadBalancer") {
-        let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?;
+        let ingress = service
+            .status
+            .as_ref()?
+            .load_balancer
+            .as_ref()?
+            .ingress
+            .as_ref()?;
         return ingress.iter().find_map(|one| one.ip.clone());
     }
     spec.cluster_ip

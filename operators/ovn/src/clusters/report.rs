@@ -25,18 +25,28 @@ pub fn report(cluster: &OvnCluster, facts: &Facts) -> Report {
     let [northbound, southbound] = Side::BOTH.map(|side| endpoint(cluster, facts, side));
     let addressed = northbound.is_some() && southbound.is_some();
     let states = States::default()
-        .with(NORTHBOUND_READY, members(cluster, facts, &names, Side::Northbound))
+        .with(
+            NORTHBOUND_READY,
+            members(cluster, facts, &names, Side::Northbound),
+        )
         .with(SOUTHBOUND_READY, southbound_state(cluster, facts, &names))
         .with(CONTROLLERS_READY, controllers(cluster, facts, &names, addressed));
     let status = OvnClusterStatus {
-        endpoints: Some(OvnEndpoints { northbound, southbound }),
+        endpoints: Some(OvnEndpoints {
+            northbound,
+            southbound,
+        }),
         active_controllers: Some(ready(facts.daemon_sets.get(&names.suffixed(agents::CONTROLLER)))),
         northbound_members: roles(cluster, &names, Side::Northbound),
         southbound_members: roles(cluster, &names, Side::Southbound),
         ..OvnClusterStatus::default()
     };
     let report = Report::new(states).status(&status);
-    if addressed { report } else { report.again_in(ADDRESSES) }
+    if addressed {
+        report
+    } else {
+        report.again_in(ADDRESSES)
+    }
 }
 
 fn roles(cluster: &OvnCluster, names: &Names, side: Side) -> Vec<RaftMember> {
@@ -102,7 +112,10 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
         let said = match labels.is_empty() {
             true => "there are no nodes".to_owned(),
-            false => format!("no node has the labels {} of controller.nodeSelector", labels.join(", ")),
+            false => format!(
+                "no node has the labels {} of controller.nodeSelector",
+                labels.join(", ")
+            ),
         };
         return state(Truth::True, reason::NOT_REQUIRED, said);
     }
@@ -112,7 +125,9 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
     }
     for component in [agents::SWITCH, agents::CONTROLLER] {
         let set = facts.daemon_sets.get(&names.suffixed(component));
-        let wanted = set.and_then(|set| set.status.as_ref()).map(|s| s.desired_number_scheduled);
+        let wanted = set
+            .and_then(|set| set.status.as_ref())
+            .map(|s| s.desired_number_scheduled);
         let (ready, wanted) = (ready(set), wanted.unwrap_or(0));
         let outdated = set.is_none_or(|set| {
             let seen = set.status.as_ref().and_then(|status| status.observed_generation);
@@ -135,19 +150,29 @@ fn ready(set: Option<&DaemonSet>) -> i32 {
 
 /// The first pod of the component that does not get on, and what it says.
 fn trouble(facts: &Facts, component: &str) -> Option<String> {
-    let of = |pod: &&Pod| pod.labels().get("app.kubernetes.io/component").map(String::as_str) == Some(component);
+    let of = |pod: &&Pod| {
+        pod.labels()
+            .get("app.kubernetes.io/component")
+            .map(String::as_str)
+            == Some(component)
+    };
     facts.pods.iter().filter(of).find_map(|pod| {
         let status = pod.status.as_ref()?;
-        let unschedulable = status.conditions.iter().flatten().find(|condition| {
-            condition.type_ == "PodScheduled" && condition.status == "False"
-        });
+        let unschedulable = status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
         if let Some(condition) = unschedulable {
             let message = condition.message.clone().unwrap_or_default();
             return Some(format!("pod {} has no node: {message}", pod.name_any()));
         }
         let waiting = status.container_statuses.iter().flatten().find_map(|container| {
             let waiting = container.state.as_ref()?.waiting.as_ref()?;
-            let reason = waiting.reason.clone().filter(|reason| reason != "ContainerCreating")?;
+            let reason = waiting
+                .reason
+                .clone()
+                .filter(|reason| reason != "ContainerCreating")?;
             Some((reason, waiting.message.clone().unwrap_or_default()))
         });
         if let Some((reason, message)) = waiting {

@@ -17,6 +17,7 @@ const CONFIG: &str = "/etc/neutron/neutron.conf";
 const AGENT: &str = "agent";
 /// Processes of the API: Neutron counts on knowing their number.
 const WORKERS: u32 = 2;
+const DATABASE: u16 = 3306;
 const NORTHBOUND: u16 = 6641;
 const SOUTHBOUND: u16 = 6642;
 
@@ -157,17 +158,18 @@ fn control_plane(neutron: &Neutron) -> Vec<Process> {
         },
         processes: WORKERS,
         threads: 1,
-        // Workers of one start find each other by it.
-        extra: vec![("start-time", "%t")],
+        // Each worker has connections of its own to OVN, so it loads the application itself; by the
+        // time of the start they find each other.
+        extra: vec![("start-time", "%t"), ("lazy-apps", "true")],
     };
-    let worker = |name: &str, command: &str| {
-        let runs = Runs::worker(&[command, "--config-file", CONFIG], Worker::Connected(NORTHBOUND));
+    let worker = |name: &str, command: &str, port: u16| {
+        let runs = Runs::worker(&[command, "--config-file", CONFIG], Worker::Connected(port));
         Process::new(name, runs, DEPLOYMENT_READY)
     };
     vec![
         Process::new("api", api, DEPLOYMENT_READY).replicas(neutron.spec.api.replicas),
-        worker("periodic-workers", "neutron-periodic-workers"),
-        worker("ovn-maintenance", "neutron-ovn-maintenance-worker"),
+        worker("periodic-workers", "neutron-periodic-workers", DATABASE),
+        worker("ovn-maintenance", "neutron-ovn-maintenance-worker", NORTHBOUND),
     ]
 }
 
