@@ -177,7 +177,8 @@ impl Running {
         let stop = CancellationToken::new();
         let mut tasks = Vec::new();
         for name in &settings.clusters {
-            let (client, volumes, end) = (server.client(name), layout.volumes(), stop.clone());
+            let client = server.client_as(name, "system:kube-controller-manager", &[]);
+            let (volumes, end) = (layout.volumes(), stop.clone());
             tasks.push(keep("the workload controllers", stop.clone(), move || {
                 let volumes = volumes.clone();
                 let config = workloads::Config { volumes };
@@ -191,7 +192,8 @@ impl Running {
             domain: DOMAIN.into(),
             api: address,
         });
-        let (follow, user, end) = (network.clone(), client.clone(), stop.clone());
+        let proxy = server.client_as(&cluster, "system:kube-proxy", &[]);
+        let (follow, user, end) = (network.clone(), proxy, stop.clone());
         tasks.push(keep("the network", stop.clone(), move || {
             follow.clone().run(user.clone(), end.clone())
         }));
@@ -208,6 +210,15 @@ impl Running {
             machine: machine::detect(layout.state())?,
             layout: layout.clone(),
             settings: settings.clone(),
+            kubelets: settings
+                .nodes
+                .iter()
+                .map(|entry| {
+                    let user = format!("system:node:{}", entry.name);
+                    let client = server.client_as(&cluster, &user, &["system:nodes"]);
+                    (entry.name.clone(), client)
+                })
+                .collect(),
             client,
             fabric,
             network,

@@ -35,6 +35,8 @@ pub struct Site {
     pub layout: Layout,
     pub settings: Settings,
     pub client: Client,
+    /// By name, each under its own name.
+    pub kubelets: BTreeMap<String, Client>,
     pub fabric: Fabric,
     pub network: Arc<Network>,
     pub images: Images,
@@ -153,7 +155,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
     let addresses = &site.settings.addresses;
     let version = runtime.version().await?;
     let setup = Setup {
-        client: site.client.clone(),
+        client: site.kubelets.get(&entry.name).unwrap_or(&site.client).clone(),
         node: node.clone(),
         address: addresses.node(entry.index).to_string(),
         cri: runtime.clone(),
