@@ -38,6 +38,14 @@ pub fn ovn() -> Role {
     }
 }
 
+/// On the embedded cluster alone: they stand in for operators of others.
+pub fn stand_ins() -> Role {
+    Role {
+        name: "c5c3-stand-ins",
+        access: stand_ins::access(),
+    }
+}
+
 impl Role {
     /// The name under which the API server knows it.
     pub fn user(&self) -> String {

@@ -21,6 +21,8 @@ const WRITE: &[&str] = &["create", "patch", "delete"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
     pub kind: Kind,
+    /// A subresource with its slash; empty for the object itself.
+    pub part: &'static str,
     pub verbs: &'static [&'static str],
 }
 
@@ -58,7 +60,7 @@ impl Access {
             add(rights, &kind, "", READ);
         }
         for touch in C::touches() {
-            add(rights, &touch.kind, "", touch.verbs);
+            add(rights, &touch.kind, touch.part, touch.verbs);
         }
         add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
         self
@@ -106,8 +108,17 @@ fn rules(rights: &Rights) -> Vec<PolicyRule> {
 
 impl Touch {
     pub fn of<K: Resource<DynamicType = ()>>(verbs: &'static [&'static str]) -> Self {
+        Self::part_of::<K>("", verbs)
+    }
+
+    /// `part` is a subresource with its slash.
+    pub fn part_of<K: Resource<DynamicType = ()>>(
+        part: &'static str,
+        verbs: &'static [&'static str],
+    ) -> Self {
         Touch {
             kind: Kind::of::<K>(),
+            part,
             verbs,
         }
     }

@@ -1,6 +1,7 @@
 //! `external-secrets.io`, by External Secrets.
 
 use super::{ConditionsStatus, NameRef};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -200,4 +201,19 @@ pub struct ClusterSecretStoreSpec {
     /// Provider → its settings; exactly one entry.
     #[serde(default)]
     pub provider: BTreeMap<String, Value>,
+    /// Namespaces that may use the store, those of one entry or another; all if there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<StoreCondition>,
+}
+
+/// Namespaces, by any of three ways to say which.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoreCondition {
+    pub namespace_selector: Option<LabelSelector>,
+    #[serde(default)]
+    pub namespaces: Vec<String>,
+    #[serde(default)]
+    pub namespace_regexes: Vec<String>,
 }

@@ -63,6 +63,8 @@ pub struct Attributes {
     pub name: String,
     /// Without the `/clusters/<name>` prefix.
     pub path: String,
+    /// The field selector of a list or watch, as it was sent.
+    pub field_selector: String,
 }
 
 impl Attributes {
@@ -119,7 +121,13 @@ pub trait Access: Send + Sync {
     ) -> Result<Value, ApiError>;
 
     /// Issues a token for a ServiceAccount: the TokenRequest with its status filled in.
-    fn token(&self, cluster: &Cluster, service_account: &Value, request: Value) -> Result<Value, ApiError>;
+    fn token(
+        &self,
+        cluster: &Cluster,
+        identity: &Identity,
+        service_account: &Value,
+        request: Value,
+    ) -> Result<Value, ApiError>;
 }
 
 /// The message of a refused request, as Kubernetes words it.

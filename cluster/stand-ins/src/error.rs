@@ -15,6 +15,11 @@ pub enum Error {
     SecretMissing { name: String, key: String },
     #[error("ClusterSecretStore {0} is missing")]
     StoreMissing(String),
+    /// Worded as External Secrets words it.
+    #[error(
+        "using cluster store {store:?} is not allowed from namespace {namespace:?}: denied by spec.condition"
+    )]
+    StoreRefuses { store: String, namespace: String },
     #[error("Secret {0} is missing")]
     SourceMissing(String),
     /// Named as External Secrets names it.

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use c5c3_kit::Touch;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::AttachParams;
 use kube::{Api, Client};
@@ -46,6 +47,11 @@ pub async fn run(client: &Client, place: &Place, command: &[&str], input: &str) 
     timeout(LIMIT, attached(client, place, command, input))
         .await
         .map_err(|_| late())?
+}
+
+/// What a controller that runs commands declares.
+pub fn touched() -> Touch {
+    Touch::part_of::<Pod>("/exec", &["create", "get"])
 }
 
 async fn attached(

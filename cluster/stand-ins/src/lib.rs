@@ -21,8 +21,16 @@ pub use error::Error;
 
 use std::sync::Arc;
 
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 use openstack_client::{Connector, Dial, Limits};
+
+/// What the stand-ins may do in a cluster.
+pub fn access() -> Access {
+    let access = Access::default()
+        .with::<memcached::Memcacheds>()
+        .with::<valkey::Valkeys>();
+    external_secrets::access(korc::access(rabbitmq::access(mariadb::access(access))))
+}
 
 /// Runs all stand-ins until `stop`. `dial` reaches the services of the cluster.
 pub async fn run(

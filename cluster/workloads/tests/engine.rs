@@ -35,7 +35,9 @@ impl Cluster {
         let config = workloads::Config {
             volumes: directory.path().join("volumes"),
         };
-        let engine = tokio::spawn(workloads::run(client.clone(), config, async {
+        // Under the role that they have in a cluster: what it lacks would be missed here.
+        let controllers = server.client_as("default", "system:kube-controller-manager", &[]);
+        let engine = tokio::spawn(workloads::run(controllers, config, async {
             let _ = stopped.await;
         }));
         Self {

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
+use serde_json::json;
 
 /// Longest that anything here is waited for.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -84,6 +86,34 @@ impl TestCluster {
 
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// A client of someone who may do what the rules say, everywhere, and no more.
+    pub async fn client_with(&self, user: &str, rules: Vec<PolicyRule>) -> Client {
+        let group = "rbac.authorization.k8s.io";
+        let params = PatchParams::apply("test").force();
+        let role = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": user},
+            "rules": rules});
+        Api::<ClusterRole>::all(self.client())
+            .patch(user, &params, &Patch::Apply(role))
+            .await
+            .expect("a role");
+        let binding = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
+            "metadata": {"name": user}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}]});
+        Api::<ClusterRoleBinding>::all(self.client())
+            .patch(user, &params, &Patch::Apply(binding))
+            .await
+            .expect("a binding");
+        if let Some((server, _)) = &self._embedded {
+            return server.client_as("test", user, &[]);
+        }
+        let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).expect("a kubeconfig");
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .expect("the kubeconfig has a context");
+        config.auth_info.impersonate = Some(user.to_owned());
+        Client::try_from(config).expect("a client")
     }
 
     /// For other processes; of an embedded server only when it listens.

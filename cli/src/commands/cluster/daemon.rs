@@ -87,7 +87,8 @@ async fn install(client: &kube::Client) -> Result<(), Failure> {
             .await
             .with_context(|| format!("cannot install {name}"))?;
     }
-    for object in roles::objects(&roles::all(), roles::NAMESPACE) {
+    let crew: Vec<Role> = roles::all().into_iter().chain([roles::stand_ins()]).collect();
+    for object in roles::objects(&crew, roles::NAMESPACE) {
         apply(client, &object).await?;
     }
     Ok(())
@@ -135,7 +136,7 @@ impl Crew {
             control_plane: account(&roles::control_plane())?,
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
-            stand_ins: Clusters::of(running.client(None)?),
+            stand_ins: account(&roles::stand_ins())?,
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
         })

@@ -63,7 +63,7 @@ pub(super) fn become_other(
             subresource: subresource.to_owned(),
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            path: String::new(),
+            ..Attributes::default()
         };
         match may(&attributes).decision() {
             Decision::Allow => Ok(()),

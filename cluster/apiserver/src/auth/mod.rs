@@ -5,6 +5,7 @@ mod escalation;
 mod files;
 mod impersonation;
 mod kubeconfig;
+mod node;
 mod rbac;
 mod reviews;
 mod tokens;
@@ -102,7 +103,12 @@ impl Access for AccessControl {
         if rbac::is_master(identity) {
             return Decision::Allow;
         }
-        self.roles.of(cluster).authorize(identity, attributes).decision()
+        let verdict = self.roles.of(cluster).authorize(identity, attributes);
+        match node::name(identity) {
+            Some(name) if !verdict.allowed && node::allows(name, attributes, cluster) => Decision::Allow,
+            Some(name) if !verdict.allowed => Decision::Deny(node::refusal(name, attributes)),
+            _ => verdict.decision(),
+        }
     }
 
     fn admit(
@@ -114,6 +120,9 @@ impl Access for AccessControl {
         old: Option<&Value>,
         new: &Value,
     ) -> Result<(), ApiError> {
+        if let Some(name) = node::name(identity) {
+            node::admit(name, kind, old, new)?;
+        }
         if kind.group != rbac::GROUP || rbac::is_master(identity) && old.is_none() {
             return Ok(());
         }
@@ -134,7 +143,16 @@ impl Access for AccessControl {
         })
     }
 
-    fn token(&self, cluster: &Cluster, service_account: &Value, request: Value) -> Result<Value, ApiError> {
+    fn token(
+        &self,
+        cluster: &Cluster,
+        identity: &Identity,
+        service_account: &Value,
+        request: Value,
+    ) -> Result<Value, ApiError> {
+        if let Some(name) = node::name(identity) {
+            node::admit_token(name, cluster, service_account, &request)?;
+        }
         self.tokens.request(cluster, service_account, request)
     }
 }

@@ -85,7 +85,7 @@ fn wanted(kind: &Kind, spec: &Value) -> Result<Attributes, ApiError> {
                 subresource: text("subresource"),
                 namespace: text("namespace"),
                 name: text("name"),
-                path: String::new(),
+                ..Attributes::default()
             })
         }
         (false, true) => Ok(Attributes {

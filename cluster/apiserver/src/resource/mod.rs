@@ -118,7 +118,11 @@ pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
     let mut outcome = match (verb, target.subresource.as_str()) {
         ("watch", "") => return with_warnings(watch::watch(call, target).await, &warnings),
         ("list", "") => return with_warnings(list::list(&call, &target).await, &warnings),
-        (_, "log" | "exec" | "attach" | "portforward") => {
+        (_, subresource @ ("log" | "exec" | "attach" | "portforward")) => {
+            // A WebSocket begins with a GET: leave to read is no leave to run something.
+            if subresource != "log" && verb == "get" {
+                call.authorize_also("create")?;
+            }
             let pod = target.stored(&call)?.value();
             return crate::pods::serve(call, &target, pod).await;
         }

@@ -45,7 +45,9 @@ pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
         "eviction" => eviction::evict(call, target, &object).await?,
         "token" => {
             let account = target.stored(call)?.value();
-            call.core.access.token(&call.cluster, &account, object)?
+            call.core
+                .access
+                .token(&call.cluster, &call.identity, &account, object)?
         }
         _ => return Err(ApiError::method_not_allowed()),
     };

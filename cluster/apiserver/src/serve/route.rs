@@ -104,7 +104,9 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
     attributes.verb = verb(method, &attributes, query).to_owned();
     if place.name.is_none() && matches!(attributes.verb.as_str(), "list" | "watch") {
         // RBAC by resourceNames lets a client list the one object that it may see.
-        attributes.name = selected_name(query.get("fieldSelector").unwrap_or_default()).unwrap_or_default();
+        let selector = query.get("fieldSelector").unwrap_or_default();
+        attributes.name = selected_name(selector).unwrap_or_default();
+        attributes.field_selector = selector.to_owned();
     }
     Some(Route {
         cluster,

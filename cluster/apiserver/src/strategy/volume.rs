@@ -142,12 +142,13 @@ mod tests {
 
     #[test]
     fn a_claim_changes_only_as_kubernetes_lets_it() {
-        let none: &[(&str, Value)] = &[];
+        let none: &[(&'static str, Value)] = &[];
         let pending = &[
             ("/status", json!({"phase": "Pending"})),
             ("/spec/volumeName", Value::Null),
         ];
-        let cases: Vec<(&str, Vec<(&str, Value)>, Vec<(&str, Value)>, bool)> = vec![
+        type Changes = Vec<(&'static str, Value)>;
+        let cases: Vec<(&str, Changes, Changes, bool)> = vec![
             (
                 "another's volume",
                 none.to_vec(),

@@ -9,6 +9,7 @@ mod crud;
 mod durability;
 mod errors;
 mod lifecycle;
+mod nodes;
 mod pod_security;
 mod pods;
 mod routes;

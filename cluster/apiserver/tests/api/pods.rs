@@ -219,3 +219,27 @@ async fn ports_are_forwarded() {
     drop(stream);
     forwarder.abort();
 }
+
+#[tokio::test]
+async fn leave_to_read_is_no_leave_to_run() {
+    let run = start().await;
+    pod(&run).await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    for (user, verbs) in [("rita", json!(["get"])), ("will", json!(["get", "create"]))] {
+        let rules = json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": verbs}]);
+        let role = json!({"metadata": {"name": user}, "rules": rules});
+        assert_eq!(post(&run.client, &format!("{rbac}/roles"), role).await.0, 201);
+        let group = "rbac.authorization.k8s.io";
+        let binding = json!({"metadata": {"name": user}, "roleRef": {"apiGroup": group, "kind": "Role", "name": user},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}]});
+        assert_eq!(
+            post(&run.client, &format!("{rbac}/rolebindings"), binding)
+                .await
+                .0,
+            201
+        );
+        let pods: Api<Pod> = Api::default_namespaced(run.server.client_as("default", user, &[]));
+        let session = pods.exec("p", ["true"], &AttachParams::default()).await;
+        assert_eq!(session.is_ok(), user == "will", "{user}");
+    }
+}

@@ -6,7 +6,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::settings::{DOMAIN, NodeEntry};
-use super::supervise::{self, Ground, Site};
+use super::supervise::{self, Accounts, Ground, Site};
 use super::tasks::keep;
 use super::{bootstrap, pods};
 use crate::error::{Error, Result};
@@ -29,6 +29,7 @@ impl Site {
             cluster: cluster.into(),
             addresses,
             client,
+            accounts: Accounts::of(server, ground, cluster),
             network: Network::new(network::Settings {
                 cluster: cluster.into(),
                 addresses,
@@ -52,13 +53,15 @@ impl Site {
     /// Everything that runs until `stop`.
     pub fn start(self: &Arc<Self>, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
         let mut tasks = Vec::new();
-        let (client, volumes, end) = (self.client.clone(), self.ground.layout.volumes(), stop.clone());
+        let (client, volumes) = (self.accounts.controllers.clone(), self.ground.layout.volumes());
+        let end = stop.clone();
         tasks.push(keep("the workload controllers", stop.clone(), move || {
             let volumes = volumes.clone();
             let config = workloads::Config { volumes };
             workloads::run(client.clone(), config, end.clone().cancelled_owned())
         }));
-        let (follow, user, end) = (self.network.clone(), self.client.clone(), stop.clone());
+        let (follow, user) = (self.network.clone(), self.accounts.network.clone());
+        let end = stop.clone();
         tasks.push(keep("the network", stop.clone(), move || {
             follow.clone().run(user.clone(), end.clone())
         }));
@@ -69,5 +72,23 @@ impl Site {
             }));
         }
         tasks
+    }
+}
+
+impl Accounts {
+    /// Each acts under the name, and with the rights, that it has in Kubernetes.
+    fn of(server: &apiserver::Server, ground: &Ground, cluster: &str) -> Self {
+        let nodes = ground.settings.nodes.iter();
+        let nodes = nodes.filter(|node| node.cluster == cluster);
+        Accounts {
+            controllers: server.client_as(cluster, "system:kube-controller-manager", &[]),
+            network: server.client_as(cluster, "system:kube-proxy", &[]),
+            kubelets: nodes
+                .map(|node| {
+                    let user = format!("system:node:{}", node.name);
+                    (node.name.clone(), server.client_as(cluster, &user, &["system:nodes"]))
+                })
+                .collect(),
+        }
     }
 }

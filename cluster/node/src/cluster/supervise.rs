@@ -51,8 +51,17 @@ pub struct Site {
     pub cluster: String,
     pub addresses: Addresses,
     pub client: Client,
+    pub accounts: Accounts,
     pub network: Arc<Network>,
     pub streams: Arc<pods::Streams>,
+}
+
+/// Clients under the names of those who act.
+pub struct Accounts {
+    pub controllers: Client,
+    pub network: Client,
+    /// By the name of the node.
+    pub kubelets: BTreeMap<String, Client>,
 }
 
 impl Site {
@@ -180,7 +189,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
     let addresses = &site.addresses;
     let version = runtime.version().await?;
     let setup = Setup {
-        client: site.client.clone(),
+        client: site.accounts.kubelets.get(&entry.name).unwrap_or(&site.client).clone(),
         node: node.clone(),
         address: addresses.node(entry.index).to_string(),
         cri: runtime.clone(),

@@ -4,6 +4,7 @@
 //! namespace that it names, the `vault` provider in `openbao-system`, one Secret for each path.
 //! So objects that were made for OpenBao work unchanged, without an OpenBao.
 
+mod conditions;
 mod pull;
 mod push;
 mod store;
@@ -11,11 +12,19 @@ mod store;
 mod tests;
 mod values;
 
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 
 pub use pull::ExternalSecrets;
 pub use push::PushSecrets;
 pub use store::Stores;
+
+/// What the controllers of this group may do.
+pub fn access(access: Access) -> Access {
+    access
+        .with::<Stores>()
+        .with::<ExternalSecrets>()
+        .with::<PushSecrets>()
+}
 
 /// Runs the controllers of this group until `stop`.
 pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {

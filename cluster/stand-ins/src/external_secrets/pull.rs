@@ -41,7 +41,7 @@ impl Controller for ExternalSecrets {
     }
 
     fn watches() -> Vec<Kind> {
-        vec![store::watched()]
+        vec![store::watched(), store::watched_namespaces()]
     }
 
     fn references(object: &ExternalSecret) -> Vec<Reference> {
@@ -50,6 +50,7 @@ impl Controller for ExternalSecrets {
             .secret_store_ref
             .iter()
             .map(store::reference)
+            .chain(store::own_namespace(object.namespace()))
             .collect()
     }
 
@@ -62,7 +63,7 @@ impl Controller for ExternalSecrets {
                 field: "spec.secretStoreRef",
                 reason: "is missing: name a store".to_owned(),
             })?;
-        let place = store::find(store, reader).await?;
+        let place = store::find(store, &object.namespace().unwrap_or_default(), reader).await?;
         let mut found = BTreeMap::new();
         for key in values::keys(&object.spec) {
             let kept: Option<Secret> = reader.get(&place.namespace, &place.secret(key)?).await?;

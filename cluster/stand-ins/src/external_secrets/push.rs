@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::external_secrets::{PushSecret, PushSecretData};
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
 };
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -86,14 +86,26 @@ impl Controller for PushSecrets {
     });
 
     fn watches() -> Vec<Kind> {
-        vec![store::watched(), Kind::of::<Secret>()]
+        vec![
+            store::watched(),
+            store::watched_namespaces(),
+            Kind::of::<Secret>(),
+        ]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![
+            Touch::of::<Secret>(&["create", "patch", "delete"]),
+            Touch::of::<Namespace>(&["get", "create"]),
+        ]
     }
 
     fn references(object: &PushSecret) -> Vec<Reference> {
         let stores = object.spec.secret_store_refs.iter().map(store::reference);
         let source =
             source(object).map(|name| Kind::of::<Secret>().named(object.namespace().as_deref(), name));
-        stores.chain(source).collect()
+        let own = store::own_namespace(object.namespace());
+        stores.chain(source).chain(own).collect()
     }
 
     async fn observe(&self, object: &PushSecret, reader: &Reader) -> Result<Facts, Error> {
@@ -106,7 +118,7 @@ impl Controller for PushSecrets {
             facts.source = secret.map(|secret| secret.data.unwrap_or_default());
         }
         for named in &object.spec.secret_store_refs {
-            let place = store::find(named, reader).await?;
+            let place = store::find(named, &object.namespace().unwrap_or_default(), reader).await?;
             facts.places.insert(named.name.clone(), place);
         }
         let wanted = wanted(object, &facts).unwrap_or_default();

@@ -4,8 +4,10 @@ use std::convert::Infallible;
 
 use c5c3_api::foreign::external_secrets::{ClusterSecretStore, ClusterSecretStoreSpec, StoreRef};
 use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States};
+use k8s_openapi::api::core::v1::Namespace;
 use serde_json::{Value, json};
 
+use super::conditions;
 use crate::error::Error;
 use crate::objects::hash;
 
@@ -99,8 +101,18 @@ pub fn watched() -> Kind {
     Kind::of::<ClusterSecretStore>().everywhere()
 }
 
-/// Where the named store keeps its secrets.
-pub async fn find(store: &StoreRef, reader: &Reader) -> Result<Place, Error> {
+/// What every controller of this group watches of namespaces: their labels open stores to them.
+pub fn watched_namespaces() -> Kind {
+    Kind::of::<Namespace>().everywhere()
+}
+
+/// The namespace of an object, for the watch.
+pub fn own_namespace(namespace: Option<String>) -> Option<Reference> {
+    namespace.map(|name| Kind::of::<Namespace>().named(None, &name))
+}
+
+/// Where the named store keeps its secrets, if `namespace` may use it.
+pub async fn find(store: &StoreRef, namespace: &str, reader: &Reader) -> Result<Place, Error> {
     // Namespaced stores are the default in External Secrets and not served here.
     if store.kind.as_deref() != Some(CLUSTER_STORE) {
         return Err(Error::Invalid {
@@ -109,7 +121,18 @@ pub async fn find(store: &StoreRef, reader: &Reader) -> Result<Place, Error> {
         });
     }
     let found: Option<ClusterSecretStore> = reader.get_global(&store.name).await?;
-    Place::of(&found.ok_or_else(|| Error::StoreMissing(store.name.clone()))?.spec)
+    let found = found.ok_or_else(|| Error::StoreMissing(store.name.clone()))?;
+    if !found.spec.conditions.is_empty() {
+        let user: Option<Namespace> = reader.get_global(namespace).await?;
+        let labels = user.and_then(|user| user.metadata.labels).unwrap_or_default();
+        if !conditions::admit(&found.spec.conditions, namespace, &labels)? {
+            return Err(Error::StoreRefuses {
+                store: store.name.clone(),
+                namespace: namespace.to_owned(),
+            });
+        }
+    }
+    Place::of(&found.spec)
 }
 
 /// The controller of stores.
@@ -134,6 +157,7 @@ impl Controller for Stores {
 
     fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         Place::of(&observed.object.spec)?;
+        conditions::check(&observed.object.spec.conditions)?;
         Ok(Decision::hold())
     }
 

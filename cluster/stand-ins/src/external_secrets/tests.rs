@@ -33,8 +33,9 @@ impl World {
         }
         let namespace = cluster.namespace("eso").await;
         let (stopper, stop) = Stop::channel();
+        let rules = crate::access().rules();
         tokio::spawn(super::run(
-            Clusters::of(cluster.client()),
+            Clusters::of(cluster.client_with("stand-ins", rules).await),
             Metrics::default(),
             stop,
         ));
@@ -57,9 +58,13 @@ impl World {
     }
 
     async fn store(&self, provider: Value) -> String {
+        self.store_for(provider, json!([])).await
+    }
+
+    async fn store_for(&self, provider: Value, conditions: Value) -> String {
         let name = format!("store-{}", self.namespace);
         let store = json!({"apiVersion": "external-secrets.io/v1", "kind": "ClusterSecretStore",
-            "metadata": {"name": name}, "spec": {"provider": provider}});
+            "metadata": {"name": name}, "spec": {"provider": provider, "conditions": conditions}});
         let api: Api<ClusterSecretStore> = Api::all(self.client());
         let patch = PatchParams::apply("test").force();
         api.patch(&name, &patch, &Patch::Apply(store))
@@ -258,4 +263,62 @@ async fn mistakes_are_named() {
             .contains("\"openstack/glance/app\" is no name of a Secret")
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_store_serves_the_namespaces_that_its_conditions_name() {
+    let world = World::start().await;
+    let home = world.cluster.namespace("keys").await;
+    let secret: Secret =
+        serde_json::from_value(json!({"metadata": {"name": "app"}, "stringData": {"id": "7"}})).expect("one");
+    let keys: Api<Secret> = Api::namespaced(world.client(), &home);
+    keys.create(&PostParams::default(), &secret).await.expect("kept");
+    let conditions =
+        json!([{"namespaces": ["elsewhere"]}, {"namespaceSelector": {"matchLabels": {"keys": "yes"}}}]);
+    let store = world
+        .store_for(json!({"kubernetes": {"remoteNamespace": home}}), conditions)
+        .await;
+    world.pull(&store).await;
+    let merge = Patch::Merge(json!({"spec": {"dataFrom": [{"extract": {"key": "app"}}]}}));
+    let pulls = world.api::<ExternalSecret>();
+    pulls
+        .patch("pull", &PatchParams::default(), &merge)
+        .await
+        .expect("patched");
+    until("the refusal", async || {
+        let denied = "is not allowed from namespace";
+        world.message().await.contains(denied)
+    })
+    .await;
+    // Nor is anything pushed into it.
+    world.secret("app", json!({"id": "mine"})).await;
+    let data = json!([{"match": {"secretKey": "id", "remoteRef": {"remoteKey": "app", "property": "id"}}}]);
+    world
+        .push(
+            &store,
+            json!({"selector": {"secret": {"name": "app"}}, "data": data}),
+        )
+        .await;
+    until("the refusal of the push", async || {
+        let push = world.api::<PushSecret>().get("push").await.expect("there");
+        serde_json::to_string(&push.status).is_ok_and(|text| text.contains("is not allowed from namespace"))
+    })
+    .await;
+    let kept = keys.get("app").await.expect("there").data.unwrap_or_default();
+    assert_eq!(kept["id"].0, b"7");
+    assert!(world.target().await.is_none());
+    world
+        .api::<PushSecret>()
+        .delete("push", &DeleteParams::default())
+        .await
+        .expect("deleted");
+
+    // Once the namespace has the label, it is let in.
+    let label = Patch::Merge(json!({"metadata": {"labels": {"keys": "yes"}}}));
+    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(world.client());
+    namespaces
+        .patch(&world.namespace, &PatchParams::default(), &label)
+        .await
+        .expect("labelled");
+    until("the target", async || world.target().await.is_some()).await;
 }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use c5c3_api::foreign::korc;
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 use openstack_client::Connect;
 
 pub use controller::LOOK;
@@ -31,6 +31,20 @@ pub use controller::LOOK;
 use controller::Resources;
 use resource::Resource;
 use sessions::Sessions;
+
+/// What the nine controllers may do.
+pub fn access(access: Access) -> Access {
+    access
+        .with::<Resources<korc::Domain>>()
+        .with::<Resources<korc::Project>>()
+        .with::<Resources<korc::Role>>()
+        .with::<Resources<korc::Group>>()
+        .with::<Resources<korc::Service>>()
+        .with::<Resources<korc::Endpoint>>()
+        .with::<Resources<korc::User>>()
+        .with::<Resources<korc::RoleAssignment>>()
+        .with::<Resources<korc::ApplicationCredential>>()
+}
 
 /// Runs the nine controllers until `stop`. `look` is the time between looks at Keystone.
 pub async fn run(

@@ -8,7 +8,7 @@ mod statement;
 mod statements;
 
 use c5c3_api::foreign::mariadb::{Database, Grant, User};
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 
 pub use server::Servers;
 pub use sql::SqlObjects;
@@ -26,6 +26,15 @@ const CLIENT: &[&str] = &[
     "--socket=/run/mysqld/mysqld.sock",
     "--connect-timeout=5",
 ];
+
+/// What the controllers of this group may do.
+pub fn access(access: Access) -> Access {
+    access
+        .with::<Servers>()
+        .with::<SqlObjects<Database>>()
+        .with::<SqlObjects<User>>()
+        .with::<SqlObjects<Grant>>()
+}
 
 /// Runs the controllers of this group until `stop`.
 pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {

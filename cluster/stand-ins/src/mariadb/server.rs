@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_kit::{
-    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch, Wanted,
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -141,6 +141,10 @@ impl Controller for Servers {
 
     fn watches() -> Vec<Kind> {
         vec![Kind::of::<Pod>(), Kind::of::<Secret>()]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![exec::touched(), Touch::of::<Pod>(&["delete"])]
     }
 
     fn references(object: &MariaDb) -> Vec<Reference> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::{MariaDb, User};
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -18,7 +18,7 @@ use super::CLIENT;
 use super::server::place;
 use super::statement::Statement;
 use crate::error::Error;
-use crate::exec::Place;
+use crate::exec::{self, Place};
 use crate::objects::{hash, is_ready, secret_value};
 use crate::told::{Message, Told};
 
@@ -67,6 +67,10 @@ impl<S: Statement> Controller for SqlObjects<S> {
 
     fn watches() -> Vec<Kind> {
         vec![Kind::of::<MariaDb>(), Kind::of::<Secret>(), Kind::of::<User>()]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![exec::touched()]
     }
 
     fn references(object: &S) -> Vec<Reference> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_kit::{
     Applied, Controller, Decision, Fault, Kind, Observed, Part, Reader, Reference, Report, Retry, States,
-    Wanted,
+    Touch, Wanted,
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -119,6 +119,10 @@ impl Controller for RabbitmqClusters {
 
     fn watches() -> Vec<Kind> {
         vec![Kind::of::<Pod>()]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![exec::touched()]
     }
 
     fn references(object: &RabbitmqCluster) -> Vec<Reference> {

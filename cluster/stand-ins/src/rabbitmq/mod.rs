@@ -8,7 +8,7 @@ mod topology;
 mod topology_objects;
 
 use c5c3_api::foreign::rabbitmq::{Permission, User, Vhost};
-use c5c3_kit::{ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 
 pub use cluster::RabbitmqClusters;
 pub use topology::TopologyObjects;
@@ -30,6 +30,15 @@ fn place(namespace: &str, pod: &str) -> Place {
         pod: pod.to_owned(),
         container: SERVER,
     }
+}
+
+/// What the controllers of this group may do.
+pub fn access(access: Access) -> Access {
+    access
+        .with::<RabbitmqClusters>()
+        .with::<TopologyObjects<Vhost>>()
+        .with::<TopologyObjects<User>>()
+        .with::<TopologyObjects<Permission>>()
 }
 
 /// Runs the controllers of this group until `stop`.

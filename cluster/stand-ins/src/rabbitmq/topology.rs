@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use c5c3_api::foreign::rabbitmq::{RabbitmqCluster, User, Vhost};
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
+    Wanted,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -15,7 +16,7 @@ use super::cluster::ready_pods;
 use super::topology_objects::{Conditioned, Credentials, Parts, Piece, credentials_secret};
 use super::{SERVER, TELL, definitions, place};
 use crate::error::Error;
-use crate::exec::Place;
+use crate::exec::{self, Place};
 use crate::objects::{encode, hash, is_ready, metadata, secret_value};
 use crate::random::password;
 use crate::told::{Message, Told};
@@ -88,6 +89,10 @@ impl<P: Piece> Controller for TopologyObjects<P> {
             Kind::of::<Vhost>(),
             Kind::of::<User>(),
         ]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![exec::touched()]
     }
 
     fn references(object: &P) -> Vec<Reference> {

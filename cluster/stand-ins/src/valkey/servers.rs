@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::valkey::Valkey;
 use c5c3_kit::{
-    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch, Wanted,
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -65,6 +65,10 @@ impl Controller for Valkeys {
 
     fn watches() -> Vec<Kind> {
         vec![Kind::of::<Pod>()]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![exec::touched()]
     }
 
     fn references(object: &Valkey) -> Vec<Reference> {

@@ -74,7 +74,9 @@ fn tokens_live_as_long_as_what_they_are_bound_to() {
     let pod = json!({"metadata": {"name": "p", "namespace": "a", "uid": "u2"}, "spec": {"serviceAccountName": "bot"}});
     bed.put("", "pods", &pod);
     let request = json!({"spec": {"boundObjectRef": {"kind": "Pod", "name": "p"}, "expirationSeconds": 700}});
-    let answer = access.token(&bed.cluster, &account(), request).expect("a token");
+    let answer = access
+        .token(&bed.cluster, &Identity::admin(), &account(), request)
+        .expect("a token");
     assert_eq!(answer["spec"]["expirationSeconds"], 700);
     let token = answer["status"]["token"].as_str().expect("a text");
     let verified = access.tokens.verify(&bed.cluster, token, &[]).expect("is valid");
@@ -117,7 +119,14 @@ fn tokens_are_for_their_audience_and_time() {
     let bed = bed();
     let access = AccessControl::open(bed.directory.path(), &[]).expect("keys");
     bed.put("", "serviceaccounts", &account());
-    let request = |spec: Value| access.token(&bed.cluster, &account(), json!({"spec": spec}));
+    let request = |spec: Value| {
+        access.token(
+            &bed.cluster,
+            &Identity::admin(),
+            &account(),
+            json!({"spec": spec}),
+        )
+    };
     let vault = request(json!({"audiences": ["vault"]})).expect("a token");
     let vault = vault["status"]["token"].as_str().expect("a text");
     assert!(access.tokens.verify(&bed.cluster, vault, &[]).is_err());

@@ -42,7 +42,8 @@ impl World {
         let namespace = cluster.namespace("korc").await;
         let simulator = Simulator::new("admin");
         let (stopper, stop) = Stop::channel();
-        let clusters = Clusters::of(cluster.client());
+        let rules = crate::access().rules();
+        let clusters = Clusters::of(cluster.client_with("stand-ins", rules).await);
         let connect = std::sync::Arc::new(simulator.clone());
         tokio::spawn(crate::korc::run(
             clusters,
