@@ -3,9 +3,11 @@
 //! * [`Server`] starts and stops it and hands out clients.
 //! * [`store`] keeps objects; [`registry`] says what is served; [`resource`] does the verbs, the same
 //!   for every kind; [`strategy`] holds the few things that are special to one.
+//! * [`admission`] asks webhooks before a write.
 //! * [`identity`] is the border to authentication and authorisation, [`pods`] the one to the node.
 //! * [`discovery`], [`openapi`] and [`table`] are pure functions of what the registry says.
 
+pub mod admission;
 pub mod auth;
 pub mod cluster;
 mod controllers;

@@ -178,6 +178,7 @@ pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
         _ => return Err(ApiError::method_not_allowed()),
     };
     warnings.append(&mut outcome.warnings);
+    warnings.append(&mut call.warnings());
     let same_kind = outcome.object["kind"] == target.kind.kind.as_str();
     let object = if same_kind {
         shape::View::of(&call, &target.kind)?.single(outcome.object)

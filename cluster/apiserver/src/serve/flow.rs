@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     convert::Infallible,
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -72,6 +72,8 @@ pub struct Call {
     pub attributes: Attributes,
     pub query: Query,
     pub parts: Parts,
+    /// What others have to say about the request.
+    warnings: Mutex<Vec<String>>,
 }
 
 impl Core {
@@ -147,6 +149,7 @@ impl Core {
                 attributes,
                 query,
                 parts,
+                warnings: Mutex::default(),
             }),
             Decision::Deny(reason) => Err(refusal(&identity, &attributes, &reason)),
         }
@@ -154,6 +157,21 @@ impl Core {
 }
 
 impl Call {
+    /// Tells the client something beside the answer; the same thing once.
+    pub fn warn(&self, text: &str) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.iter().any(|known| known == text) {
+            warnings.push(text.to_owned());
+        }
+    }
+
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     async fn run(self, target: Target, body: Body) -> Result<Response<Body>> {
         if target == Target::Path {
             return crate::paths::serve(&self);

@@ -12,3 +12,4 @@ mod lifecycle;
 mod pods;
 mod support;
 mod watch;
+mod webhooks;
