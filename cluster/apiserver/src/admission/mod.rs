@@ -7,6 +7,7 @@ mod post;
 mod review;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     io,
     sync::{Arc, Mutex, PoisonError, RwLock},
@@ -19,7 +20,7 @@ use serde_json::Value;
 use crate::{
     cluster::Cluster,
     pods::Connection,
-    resource::Target,
+    resource::{Target, scale_of},
     semantics,
     serve::Call,
     status::{ApiError, Result},
@@ -31,6 +32,7 @@ use matching::Subject;
 use review::Answer;
 
 const GROUP: &str = "admissionregistration.k8s.io";
+const SCALE: &str = "scale";
 /// What a webhook cannot change.
 const SERVER_FIELDS: [&str; 8] = [
     "name",
@@ -137,7 +139,8 @@ impl Passage<'_> {
     /// Asks the mutating webhooks, one after the other; each sees what those before it made.
     pub async fn mutate(&self, object: &mut Value) -> Result<()> {
         let known = self.known(Phase::Mutating);
-        if known.is_empty() {
+        // Of a Scale nothing but the number could be changed: that is left to its writer.
+        if known.is_empty() || self.target.subresource == SCALE {
             return Ok(());
         }
         let hooks = usable(&known)?;
@@ -212,6 +215,7 @@ impl Passage<'_> {
     /// The answer of a webhook that is concerned and lets the object pass.
     async fn ask(&self, hook: &Hook, object: Option<&Value>) -> Result<Option<Answer>> {
         let (call, target) = (self.call, self.target);
+        let (object, old) = (shown(target, object)?, shown(target, self.old)?);
         let namespace = (!target.namespace.is_empty())
             .then(|| call.cluster.get("", "namespaces", "", &target.namespace))
             .flatten()
@@ -220,8 +224,8 @@ impl Passage<'_> {
             kind: &target.kind,
             subresource: &target.subresource,
             operation: self.operation,
-            object,
-            old: self.old,
+            object: object.as_deref(),
+            old: old.as_deref(),
             namespace: namespace.as_ref(),
         };
         let Some(version) = matching::version(hook, &subject) else {
@@ -278,6 +282,14 @@ impl Passage<'_> {
         }
         tracing::warn!("{text}; it is ignored");
         Ok(None)
+    }
+}
+
+/// An object as webhooks see it.
+fn shown<'a>(target: &Target, object: Option<&'a Value>) -> Result<Option<Cow<'a, Value>>> {
+    match (object, target.subresource.as_str()) {
+        (Some(object), SCALE) => scale_of(target, object).map(|scale| Some(Cow::Owned(scale))),
+        (object, _) => Ok(object.map(Cow::Borrowed)),
     }
 }
 

@@ -19,7 +19,10 @@ pub(super) fn request(
     dry_run: bool,
 ) -> Value {
     let kind = subject.kind;
-    let of_kind = |version: &str| json!({"group": kind.group, "version": version, "kind": kind.kind});
+    let of_kind = |version: &str| match subject.subresource {
+        "scale" => json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
+        _ => json!({"group": kind.group, "version": version, "kind": kind.kind}),
+    };
     let of_resource =
         |version: &str| json!({"group": kind.group, "version": version, "resource": kind.plural});
     let options = match subject.operation {
@@ -60,7 +63,10 @@ pub(super) fn request(
 pub(super) fn question(mut request: Value, subject: &Subject<'_>, version: &str) -> Value {
     let shown = |object: Option<&Value>| {
         let mut object = object.cloned().unwrap_or_default();
-        if let Some(map) = object.as_object_mut() {
+        // A Scale says itself what it is.
+        if subject.subresource != "scale"
+            && let Some(map) = object.as_object_mut()
+        {
             map.insert(
                 "apiVersion".into(),
                 api_version(&subject.kind.group, version).into(),

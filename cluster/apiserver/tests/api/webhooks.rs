@@ -240,6 +240,38 @@ async fn writes_are_refused_with_the_webhooks_words() {
 }
 
 #[tokio::test]
+async fn a_scale_is_shown_as_one() {
+    let (running, hook) = (start().await, Webhook::start().await);
+    let client = &running.client;
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let deployment = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let (code, said) = post(client, deployments, deployment).await;
+    assert_eq!(code, 201, "{said}");
+    let rules = json!([{"operations": ["UPDATE"], "apiGroups": ["apps"], "apiVersions": ["*"], "resources": ["*/scale"]}]);
+    configure(
+        &running,
+        VALIDATING,
+        "scale",
+        vec![hook.entry("deny", json!({ "rules": rules }))],
+    )
+    .await;
+    let path = format!("{deployments}/web/scale");
+    let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "web"}, "spec": {"replicas": 3}});
+    let (code, said) = put(client, &path, scale).await;
+    assert_eq!(code, 403, "{said}");
+    let asked = hook.asked();
+    assert_eq!(
+        asked[0]["kind"],
+        json!({"group": "autoscaling", "version": "v1", "kind": "Scale"})
+    );
+    assert_eq!(asked[0]["subResource"], "scale");
+    assert_eq!(asked[0]["object"]["kind"], "Scale");
+    let replicas = |object: &str| asked[0][object]["spec"]["replicas"].clone();
+    assert_eq!((replicas("object"), replicas("oldObject")), (json!(3), json!(1)));
+}
+
+#[tokio::test]
 async fn only_what_is_selected_is_asked_about() {
     let (running, hook) = (start().await, Webhook::start().await);
     let client = &running.client;
