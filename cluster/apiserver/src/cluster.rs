@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::{
+    admission::Admission,
     pods,
     registry::{Kind, Registry},
     store::{Collection, Listing, ObjectKey, Store, Stored},
@@ -16,6 +17,7 @@ pub struct Cluster {
     /// Held while a CRD is written, so that names are accepted one CRD at a time.
     pub crd_writes: tokio::sync::Mutex<()>,
     pub services: ServiceNetwork,
+    pub admission: Admission,
     pods: RwLock<Option<Arc<dyn pods::Provider>>>,
 }
 
@@ -27,6 +29,7 @@ impl Cluster {
             registry: RwLock::new(Arc::new(Registry::builtin())),
             crd_writes: tokio::sync::Mutex::new(()),
             services,
+            admission: Admission::default(),
             pods: RwLock::new(None),
         };
         crate::crds::refresh(&cluster);

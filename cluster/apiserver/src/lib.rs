@@ -4,9 +4,11 @@
 //! * [`store`] keeps objects; [`registry`] says what is served; [`resource`] does the verbs, the same
 //!   for every kind; [`strategy`] holds the few things that are special to one; `pod_security` holds
 //!   pods to the standard that their namespace names.
+//! * [`admission`] asks webhooks before a write.
 //! * [`identity`] is the border to authentication and authorisation, [`pods`] the one to the node.
 //! * [`discovery`], [`openapi`] and [`table`] are pure functions of what the registry says.
 
+pub mod admission;
 pub mod auth;
 pub mod cluster;
 mod controllers;

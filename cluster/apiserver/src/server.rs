@@ -14,6 +14,7 @@ use tokio::{sync::Semaphore, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    admission::Network,
     auth::{self, AccessControl},
     cluster::Cluster,
     controllers, crds,
@@ -264,6 +265,13 @@ impl Server {
     pub fn set_pods(&self, cluster: &str, provider: Arc<dyn pods::Provider>) {
         if let Some(cluster) = self.core.cluster(cluster) {
             cluster.set_pods(provider);
+        }
+    }
+
+    /// Registers the way into a cluster's network; without one, only webhooks on this machine are reached.
+    pub fn set_network(&self, cluster: &str, network: Arc<dyn Network>) {
+        if let Some(cluster) = self.core.cluster(cluster) {
+            cluster.admission.set_network(network);
         }
     }
 

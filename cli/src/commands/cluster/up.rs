@@ -73,7 +73,7 @@ pub struct Arguments {
     /// Number of nodes of a new cluster [default: 1, for the profile ha 3]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: Option<u8>,
-    /// So many of the nodes run guests, the last ones [default: none]
+    /// So many of the nodes run guests, the last ones.
     #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=32))]
     hypervisors: u8,
     /// A cluster with nodes of its own, the first for what names none [default: one for everything]

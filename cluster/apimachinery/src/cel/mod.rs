@@ -2,6 +2,7 @@
 
 pub mod ast;
 pub mod check;
+mod condition;
 mod cost;
 mod equality;
 mod escape;
@@ -24,6 +25,7 @@ mod unify;
 mod url;
 mod value;
 
+pub use condition::Condition;
 pub use program::{CompileError, Program};
 pub use rules::{CompiledRule, SELF_TYPE, Validator, compile};
 pub use types::{Decl, MAX_REQUEST, with_meta};

@@ -78,6 +78,36 @@ impl Program {
         Self::compile(source, root, false, &Type::Bool)
     }
 
+    /// Compiles an expression that answers yes or no over variables of any shape.
+    pub(super) fn compile_open(source: &str, variables: &[&str]) -> std::result::Result<Self, CompileError> {
+        let invalid = |issues: Vec<Issue>| CompileError::Invalid(ast::render(source, &issues));
+        let expr = parse::parse(source).map_err(invalid)?;
+        let variables: Vec<(&str, Type)> = variables.iter().map(|name| (*name, Type::Dyn)).collect();
+        let checked = check::check(expr, &variables).map_err(invalid)?;
+        let mut issues = literal_faults(&checked);
+        mixed_literals(&checked, &checked.expr, &mut issues);
+        format_faults(&checked, &mut issues);
+        if !issues.is_empty() {
+            return Err(invalid(issues));
+        }
+        if !checked.type_of(&checked.expr).same(&Type::Bool) {
+            return Err(CompileError::WrongResult);
+        }
+        if let Some(reason) = bad_find_pattern(&checked.expr) {
+            return Err(CompileError::Unusable(reason));
+        }
+        Ok(Self {
+            checked,
+            max_cost: PER_CALL_LIMIT,
+            uses_old_self: false,
+        })
+    }
+
+    /// Runs with the values of these variables.
+    pub(super) fn run_open<'a>(&'a self, variables: Vec<(&'a str, Result<'a>)>) -> Result<'a> {
+        Evaluator::new(variables, PER_CALL_LIMIT).eval(&self.checked.expr)
+    }
+
     /// Runs with the values of `self` and `oldSelf`; also returns what it cost.
     pub(super) fn run<'a>(&'a self, own: Result<'a>, old: Option<Result<'a>>) -> (Result<'a>, u64) {
         let mut variables = vec![("self", own)];

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Outcome, Target, body, options::WriteOptions, version};
 use crate::{
+    admission::Passage,
     semantics,
     serve::Call,
     status::{ApiError, Cause, Result},
@@ -107,6 +108,16 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
         None,
         &object,
     )?;
+    let sent = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let passage = Passage {
+        call,
+        target,
+        operation: "CREATE",
+        name: &sent,
+        old: None,
+        dry_run: options.dry_run,
+    };
+    passage.mutate(&mut object).await?;
     // Only now: a refusal above names the object as it was sent.
     if let Some(prefix) = generate_name(&object) {
         object["metadata"]["name"] = generated(&prefix).into();
@@ -118,6 +129,11 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
     semantics::refuse(kind, &object, &errors)?;
     strategy::judge(&context, &object, None)?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let passage = Passage {
+        name: &name,
+        ..passage
+    };
+    passage.validate(Some(&object)).await?;
     let key = target.key(&name);
     if options.dry_run {
         if call.core.store.get(&target.collection, &key).is_some() {

@@ -13,6 +13,7 @@ use super::{
     version,
 };
 use crate::{
+    admission::Passage,
     serve::Call,
     status::{ApiError, Result},
     store::{Action, Expect, Write, WriteError, draft},
@@ -217,6 +218,16 @@ async fn remove(call: &Call, target: &Target, name: &str, plan: &Plan) -> Result
         let live = version::read(kind, &stored);
         check_preconditions(target, name, plan, &live)?;
         strategy::check_delete(&context, &live)?;
+        let passage = Passage {
+            call,
+            target,
+            operation: "DELETE",
+            name,
+            old: Some(&live),
+            dry_run: plan.dry_run,
+        };
+        passage.mutate(&mut live.clone()).await?;
+        passage.validate(None).await?;
         let object = doom(target, &live, plan);
         let gone = is_finished(&object);
         let uid = live["metadata"]["uid"].clone();

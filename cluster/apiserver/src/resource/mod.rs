@@ -17,6 +17,7 @@ mod version;
 mod watch;
 
 pub use options::now;
+pub(crate) use scale::scale_of;
 
 use std::sync::Arc;
 

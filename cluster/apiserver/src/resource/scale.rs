@@ -41,7 +41,7 @@ fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
 }
 
 /// The Scale of an object.
-fn scale_of(target: &Target, object: &Value) -> Result<Value> {
+pub fn scale_of(target: &Target, object: &Value) -> Result<Value> {
     let paths = paths(target);
     let replicas = at(object, &paths.spec_replicas).as_i64();
     if replicas.is_none() && target.kind.is_custom() {

@@ -9,6 +9,7 @@ use super::{
     version,
 };
 use crate::{
+    admission::Passage,
     semantics,
     serve::Call,
     status::{ApiError, Cause, Result},
@@ -162,12 +163,22 @@ pub async fn modify(
             Some(&live),
             &object,
         )?;
+        let passage = Passage {
+            call,
+            target,
+            operation: "UPDATE",
+            name,
+            old: Some(&live),
+            dry_run: options.dry_run,
+        };
+        passage.mutate(&mut object).await?;
         semantics::prepare_update(kind, &target.subresource, &mut object, &live);
         strategy::prepare(&context, &mut object, Some(&live))?;
         let mut errors = semantics::validate_update(kind, &target.subresource, &object, &live);
         errors.extend(strategy::validate(&context, &object, Some(&live)));
         semantics::refuse(kind, &object, &errors)?;
         strategy::judge(&context, &object, Some(&live))?;
+        passage.validate(Some(&object)).await?;
         if unchanged(&object, &live) {
             return Ok(live);
         }

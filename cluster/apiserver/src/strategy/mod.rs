@@ -57,8 +57,7 @@ pub async fn write_guard<'a>(context: &Context<'a>) -> Option<MutexGuard<'a, ()>
     }
 }
 
-/// What admission adds or refuses, before anything else. Admission webhooks would be called here:
-/// mutating ones on `object`, validating ones after [`validate`].
+/// What the server's own admission adds or refuses, before anything else.
 pub fn admit(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -> Result<()> {
     if old.is_none()
         && let Schema::Custom(schema) = &context.kind.schema
@@ -131,6 +130,10 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
         ("apiextensions.k8s.io", "customresourcedefinitions") => {
             errors.extend(crd_validate::validate(object, old));
         }
+        (
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
+        ) => errors.extend(crate::admission::check(object)),
         _ => {}
     }
     errors

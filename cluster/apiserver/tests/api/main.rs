@@ -15,3 +15,4 @@ mod pods;
 mod routes;
 mod support;
 mod watch;
+mod webhooks;

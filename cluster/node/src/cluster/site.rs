@@ -39,6 +39,8 @@ impl Site {
             }),
             streams,
         });
+        let inside = network::Inside::new(site.network.clone());
+        server.set_network(cluster, Arc::new(inside));
         let node = site.nodes().map(|node| node.index).min().unwrap_or(1);
         bootstrap::objects(&site.client, &addresses, node).await?;
         Ok(site)

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use apiserver::pods::Connection;
 use tokio::net::TcpStream;
 
 use super::follow::Network;
@@ -47,6 +48,15 @@ impl Inside {
             .way()
             .ok_or_else(|| io::Error::new(io::ErrorKind::NotConnected, "no node is up"))?;
         way.connect(to).await.map(Some)
+    }
+}
+
+/// Admission webhooks run in the cluster.
+#[async_trait::async_trait]
+impl apiserver::admission::Network for Inside {
+    async fn connect(&self, host: &str, port: u16) -> io::Result<Option<Box<dyn Connection>>> {
+        let stream = Inside::connect(self, host, port).await?;
+        Ok(stream.map(|stream| Box::new(stream) as Box<dyn Connection>))
     }
 }
 

@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(of(&pool, &a).as_deref(), Some("10.195.0.2"));
         assert_eq!(of(&pool, &c).as_deref(), Some("10.195.0.9"), "it asked for it");
         assert_eq!(of(&pool, &d).as_deref(), Some("10.195.0.3"));
-        pool.settle(&[b.clone()]);
+        pool.settle(std::slice::from_ref(&b));
         assert_eq!(of(&pool, &a), None);
         // Addresses of another cluster are never taken.
         let e = balancer("e", &["10.195.1.7"], Some("10.195.1.8"));
