@@ -58,6 +58,7 @@ enum Sub {
     Lock(LockArgs),
     Options(OptionsArgs),
     Prune(PruneArgs),
+    Push(PushArgs),
     Sbom(SbomArgs),
 }
 
@@ -252,6 +253,24 @@ struct PruneArgs {
     output: Output,
 }
 
+/// Send images to a registry, each with its bill of materials
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Logins are those of `docker login` (~/.docker/config.json). A registry on this machine's
+loopback is spoken to by HTTP, all others by HTTPS.
+
+Examples:
+  c5c3 image push nova:32.2.1 --to registry.example/cloud
+  c5c3 image push --to localhost:5000"
+)]
+struct PushArgs {
+    /// Images to send; all when none is named
+    names: Vec<String>,
+    /// Where to: they get the names REGISTRY/PATH/<image>:<version>
+    #[arg(long, value_name = "REGISTRY/PATH")]
+    to: String,
+}
+
 /// Print the bill of materials of an image, CycloneDX 1.6 as JSON
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -276,6 +295,7 @@ impl ImageCommand {
             Sub::Lock(args) => actions::lock(common, &args),
             Sub::Options(args) => actions::options(common, &args),
             Sub::Prune(args) => actions::prune(common, &args),
+            Sub::Push(args) => actions::push(common, &args),
             Sub::Sbom(args) => actions::sbom(common, &args),
         }
     }

@@ -25,6 +25,7 @@ mod pins;
 mod plan;
 mod progress;
 mod prune;
+mod push;
 mod recipe;
 mod release;
 mod run;

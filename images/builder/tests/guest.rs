@@ -88,7 +88,7 @@ fn the_guest_knows_its_name_and_key_answers_by_ssh_and_obeys_the_power_button() 
     // Below /tmp, which programs of images see at the same place.
     let directory = tempfile::tempdir_in("/tmp").unwrap();
     let file = |name: &str| directory.path().join(name);
-    let disk = images.disk("guest").unwrap();
+    let disk = images.disk(RELEASE, "guest").unwrap();
     assert!(fs::metadata(&disk).unwrap().len() < 60_000_000);
     fs::copy(disk, file("guest.raw")).unwrap();
     fs::create_dir_all(file("drive/openstack/latest")).unwrap();
@@ -121,22 +121,12 @@ fn the_guest_knows_its_name_and_key_answers_by_ssh_and_obeys_the_power_button() 
 
     // Without a network card, from a config drive that is made as Nova makes it.
     let [drive, iso] = ["drive", "drive.iso"].map(|name| file(name).display().to_string());
-    let words = [
-        "xorriso",
-        "-as",
-        "genisoimage",
-        "-quiet",
-        "-J",
-        "-r",
-        "-V",
-        "config-2",
-        "-o",
-        &iso,
-        &drive,
-    ];
-    let made = images
-        .run(RELEASE, "nova", &call(&words.map(str::to_owned)))
-        .unwrap();
+    let options = "-ldots -allow-lowercase -allow-multidot -l -publisher c5c3 -quiet -J -r -V config-2";
+    let mut words = vec!["genisoimage", "-o", &iso];
+    words.extend(options.split(' '));
+    words.push(&drive);
+    let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let made = images.run(RELEASE, "nova", &call(&words)).unwrap();
     assert!(made.success());
     let more = ["-drive", &format!("file={iso},media=cdrom,if=ide,format=raw")].map(str::to_owned);
     let said = boot(&images, directory.path(), &more, || {});

@@ -437,7 +437,7 @@ fn real_images_are_reproducible_clean_and_run_unprivileged() {
 fn patches_and_overrides_change_the_real_service() {
     let images = tempfile::tempdir().unwrap();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    for folder in ["recipes", "releases"] {
+    for folder in ["files", "recipes", "releases"] {
         symlink(repository.join(folder), images.path().join(folder)).unwrap();
     }
     let patches = images.path().join("patches/keystone/2025.2");

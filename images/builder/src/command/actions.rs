@@ -9,16 +9,17 @@ use serde::Serialize;
 use super::workshop::Workshop;
 use super::{
     BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs,
-    LockArgs, OptionsArgs, Output, PruneArgs, SbomArgs,
+    LockArgs, OptionsArgs, Output, PruneArgs, PushArgs, SbomArgs,
 };
 use crate::build::Outcome;
 use crate::error::{Context, Error, Result};
 use crate::graph::environment;
+use crate::host::Host;
 use crate::output::{Show, columns, render};
 use crate::pins::Pins;
 use crate::progress::{Progress, megabytes};
 use crate::store::Store;
-use crate::{check, disk, import, inspect, lock, options, prune, sbom};
+use crate::{check, disk, import, inspect, lock, options, prune, push, sbom};
 
 fn show(value: &impl Show, output: &Output) -> Result<()> {
     say(&render(value, output.output)?);
@@ -224,6 +225,17 @@ pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
             "present"
         };
         say(&format!("{state:<9} {}\n", image.reference()));
+    }
+    Ok(())
+}
+
+pub fn push(common: &Common, args: &PushArgs) -> Result<()> {
+    let target = push::Target::parse(&args.to)?;
+    let store = Store::existing(&common.store)?;
+    let host = Host::gather();
+    for image in import::choose(&store, &args.names)? {
+        let reference = push::push(&store, &image, &target, host.ca.as_deref())?;
+        say(&format!("{reference}@{}\n", image.digest));
     }
     Ok(())
 }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use c5c3_catalogue::Release;
+
 use super::Common;
 use super::workshop::Workshop;
 use crate::disk;
@@ -47,8 +49,11 @@ impl Images {
     }
 
     /// The file of a virtual machine's disk that was built: raw, not to be changed.
-    pub fn disk(&self, name: &str) -> Result<PathBuf, Error> {
-        disk::path(&Store::existing(&self.common.store)?, name)
+    pub fn disk(&self, release: &str, name: &str) -> Result<PathBuf, Error> {
+        let reference = Release::load(release)?.image(name);
+        let reference =
+            reference.ok_or_else(|| Error::Request(format!("the release {release} has no disk {name}")))?;
+        disk::path(&Store::existing(&self.common.store)?, &reference)
     }
 
     /// Runs a program of an image on this machine, with the caller's terminal and files.
