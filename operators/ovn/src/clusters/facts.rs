@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::ovn::OvnCluster;
-use c5c3_kit::Reader;
+use c5c3_api::ovn::{OvnChassis, OvnCluster};
+use c5c3_kit::kinds::Key;
+use c5c3_kit::{Kind, Reader};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kube::ResourceExt;
 
+use crate::build::{agents, remotes};
 use crate::error::Error;
 use crate::names::{Names, Side};
+use crate::view::{Sessions, Targets, View};
 
 /// It holds values of a Secret, so there is no Debug.
 #[derive(Clone, Default)]
@@ -26,9 +29,18 @@ pub struct Facts {
     pub formed: Vec<Side>,
     /// The Secret that the spec names, if it is there.
     pub certificates: Option<BTreeMap<String, ByteString>>,
+    /// OVNChassis of ours.
+    pub chassis: Vec<String>,
+    /// What the databases say.
+    pub view: View,
 }
 
-pub async fn observe(cluster: &OvnCluster, reader: &Reader, place: &str) -> Result<Facts, Error> {
+pub async fn observe(
+    cluster: &OvnCluster,
+    reader: &Reader,
+    place: &str,
+    sessions: &Sessions,
+) -> Result<Facts, Error> {
     let names = Names::of(cluster);
     let (namespace, labels) = (names.namespace.as_str(), names.selector());
     let there = reader.in_cluster(place)?;
@@ -60,6 +72,10 @@ pub async fn observe(cluster: &OvnCluster, reader: &Reader, place: &str) -> Resu
         let found = reader.get::<Secret>(namespace, &secret.name).await?;
         facts.certificates = found.map(|secret| secret.data.unwrap_or_default());
     }
+    let own = Kind::of::<OvnChassis>();
+    let ours = reader.owned().into_iter().filter(|(one, _)| own.is_of(one));
+    facts.chassis = ours.map(|(one, _)| one.key.name).collect();
+    facts.view = sessions.view(&Key::of(cluster), &facts.targets(cluster));
     Ok(facts)
 }
 
@@ -71,6 +87,36 @@ fn named<K: ResourceExt>(objects: Vec<K>) -> BTreeMap<String, K> {
 }
 
 impl Facts {
+    /// Members that have an address, for the sessions.
+    fn targets(&self, cluster: &OvnCluster) -> Targets {
+        let names = Names::of(cluster);
+        let tls = cluster.spec.tls.enabled;
+        let protocol = if tls { "ssl" } else { "tcp" };
+        let mut members = Vec::new();
+        for side in Side::BOTH {
+            for ordinal in 0..side.spec(cluster).replicas {
+                let name = names.member(side, ordinal);
+                let pod = self.pods.iter().find(|pod| pod.name_any() == name);
+                if let Some(address) = pod.and_then(|pod| pod.status.as_ref()?.pod_ip.clone()) {
+                    let remote = remotes(protocol, [(&address, side.port())]);
+                    members.push((side, name, remote));
+                }
+            }
+        }
+        Targets {
+            members,
+            certificates: self.certificates.clone().filter(|_| tls),
+        }
+    }
+
+    /// A pod of ovn-controller is on that node.
+    pub fn controller_on(&self, node: &str) -> bool {
+        self.pods.iter().any(|pod| {
+            pod.labels().get("app.kubernetes.io/component").map(String::as_str) == Some(agents::CONTROLLER)
+                && pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
+        })
+    }
+
     pub fn ready_members(&self, names: &Names, side: Side) -> i32 {
         let status = self.sets.get(&names.set(side)).and_then(|set| set.status.as_ref());
         status.and_then(|status| status.ready_replicas).unwrap_or(0)

@@ -1,19 +1,21 @@
 //! Pure. What should be there.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use c5c3_api::ovn::{OvnChassis, OvnCluster};
-use c5c3_kit::{Decision, HOME, Wanted};
+use c5c3_kit::kinds::Key;
+use c5c3_kit::{Decision, HOME, Kind, Reference, Wanted};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::ResourceExt;
 
-use super::Facts;
+use super::{Action, Facts};
 use crate::build::database::{self, Reach};
 use crate::build::{Agent, NODE_TLS, agents, northd, remotes};
 use crate::chassis::{self, Chassis, Unfit};
 use crate::error::Error;
 use crate::names::{Names, Side};
+use crate::view::ASK;
 
 /// What the Secret of the certificates must hold.
 const KEYS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -21,9 +23,10 @@ const KEYS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 pub fn decide(
     cluster: &OvnCluster,
     facts: &Facts,
+    now: Timestamp,
     reach: Reach,
     place: &str,
-) -> Result<Decision<Infallible>, Error> {
+) -> Result<Decision<Action>, Error> {
     let names = Names::of(cluster);
     names.check(cluster)?;
     let tls = tls(cluster, facts)?;
@@ -73,7 +76,40 @@ pub fn decide(
     there.push(Wanted::of(&agents::switch(cluster)));
     there.push(Wanted::of(&agents::controller(cluster, &remote)));
     wanted.extend(there.into_iter().map(|object| object.in_cluster(place.to_owned())));
-    Ok(Decision::want(wanted))
+    let (kept, actions) = in_databases(cluster, facts, &fit, now);
+    let decision = Decision::want(wanted).act(actions);
+    Ok(kept.into_iter().fold(decision, Decision::keep))
+}
+
+/// A chassis goes from the database first, and only then the object by which we know of it. While
+/// ovn-controller still runs there, it would come back.
+fn in_databases(
+    cluster: &OvnCluster,
+    facts: &Facts,
+    fit: &BTreeMap<String, Chassis>,
+    now: Timestamp,
+) -> (Vec<Reference>, Vec<Action>) {
+    let key = Key::of(cluster);
+    let (mut kept, mut actions) = (Vec::new(), Vec::new());
+    let gone = facts.chassis.iter().filter(|name| !fit.contains_key(*name));
+    for name in gone {
+        let registered = facts.view.chassis.as_ref().map(|all| all.contains_key(name));
+        if registered == Some(false) {
+            continue;
+        }
+        kept.push(Kind::of::<OvnChassis>().named(key.namespace.as_deref(), name));
+        if registered == Some(true) && !facts.controller_on(name) {
+            actions.push(Action::Remove {
+                cluster: key.clone(),
+                chassis: name.clone(),
+            });
+        }
+    }
+    let due = facts.view.asked.is_some_and(|asked| asked.is_none_or(|at| now.duration_since(at) >= ASK));
+    if due && facts.view.chassis.as_ref().is_some_and(|all| !all.is_empty()) {
+        actions.push(Action::Ask { cluster: key });
+    }
+    (kept, actions)
 }
 
 /// Every selected Node as a chassis, and those that cannot be one.
