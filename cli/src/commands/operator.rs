@@ -113,7 +113,13 @@ impl Operator {
         let services =
             |clusters, metrics, stop| c5c3_services::run(clusters, metrics, namespace.clone(), stop);
         let ovn = |clusters, metrics, stop| {
-            c5c3_ovn::run(clusters, metrics, Arc::new(openstack_client::Tcp), namespace.clone(), stop)
+            c5c3_ovn::run(
+                clusters,
+                metrics,
+                Arc::new(openstack_client::Tcp),
+                namespace.clone(),
+                stop,
+            )
         };
         match self {
             Operator::All(_) => {

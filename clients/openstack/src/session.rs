@@ -13,12 +13,12 @@ use tokio::sync::Mutex;
 
 use crate::catalogue::Catalogue;
 use crate::clouds::{Auth, Cloud, DomainName, Scope, UserName};
-use dial::{Dial, Tcp};
 use crate::error::{Cause, Class, Error, Result};
 use crate::identity::{Connect, Identified, Identity};
 use crate::secret::Secret;
 use crate::tls::Tls;
 use crate::transport::{Call, Chunks, Limits, Reply, Transport};
+use dial::{Dial, Tcp};
 
 /// A token is renewed this long before it ends, so that none ends on the way.
 const EARLY: SignedDuration = SignedDuration::from_secs(60);

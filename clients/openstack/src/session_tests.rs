@@ -6,9 +6,9 @@ use futures::StreamExt;
 use http::Method;
 use serde_json::json;
 
-use dial::{Stream, Tcp};
 use crate::test_server::{Question, Reply, Server, answer, token};
 use crate::{Cause, Class, Content, Fields, Identity, ImageDraft, Images, Kind, Limits, Placement, Session};
+use dial::{Stream, Tcp};
 
 fn is_login(question: &Question) -> bool {
     question.path == "/v3/auth/tokens"

@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 
 use crate::catalogue::Interface;
 use crate::clouds::{Auth, Cloud, DomainName, Scope, UserName};
-use dial::Stream;
 use crate::secret::Secret;
+use dial::Stream;
 
 #[derive(Clone, Debug)]
 pub struct Question {

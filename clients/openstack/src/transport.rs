@@ -14,9 +14,9 @@ use http_body_util::{BodyExt, BodyStream, Full, LengthLimitError, Limited, Strea
 use hyper::body::{Frame, Incoming};
 use hyper_util::rt::TokioIo;
 
-use dial::Dial;
 use crate::error::{Cause, Error, Result};
 use crate::tls::Tls;
+use dial::Dial;
 
 /// How long and how much a call may take.
 #[derive(Clone, Copy, Debug)]

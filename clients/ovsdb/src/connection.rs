@@ -122,11 +122,17 @@ impl Connection {
         let inner = &self.0;
         let id = inner.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
-        lock(&inner.waiting).as_mut().ok_or(Error::Closed)?.insert(id, answer);
+        lock(&inner.waiting)
+            .as_mut()
+            .ok_or(Error::Closed)?
+            .insert(id, answer);
         let request = json!({"id": id, "method": method, "params": params});
         let asked = async {
             inner.writes.send(request).await.map_err(|_| Error::Closed)?;
-            answered.await.map_err(|_| Error::Closed)?.map_err(|error| refused(&error))
+            answered
+                .await
+                .map_err(|_| Error::Closed)?
+                .map_err(|error| refused(&error))
         };
         let result = tokio::time::timeout(inner.patience, asked).await;
         if let Some(waiting) = lock(&inner.waiting).as_mut() {
@@ -161,10 +167,15 @@ impl Connection {
         params.extend(operations.iter().map(Operation::to_value));
         let answer = self.call("transact", Value::Array(params)).await?;
         let Value::Array(results) = answer else {
-            return Err(Error::Malformed("the outcome of a transaction is no list".to_owned()));
+            return Err(Error::Malformed(
+                "the outcome of a transaction is no list".to_owned(),
+            ));
         };
         // One that failed says so in its place, or behind the last when the commit failed.
-        if let Some(failed) = results.iter().find(|result| result.get("error").is_some_and(|e| !e.is_null())) {
+        if let Some(failed) = results
+            .iter()
+            .find(|result| result.get("error").is_some_and(|e| !e.is_null()))
+        {
             return Err(refused(failed));
         }
         if results.len() < operations.len() {
@@ -236,7 +247,8 @@ impl Reading {
                     return Err(Error::TimedOut(self.probe));
                 }
                 probed = true;
-                self.write(json!({"id": "echo", "method": "echo", "params": []})).await?;
+                self.write(json!({"id": "echo", "method": "echo", "params": []}))
+                    .await?;
                 continue;
             };
             match read {
@@ -270,7 +282,9 @@ impl Reading {
                 }
             }
             Message::Reply { id, result } => {
-                let waiting = id.as_u64().and_then(|id| lock(&self.waiting).as_mut()?.remove(&id));
+                let waiting = id
+                    .as_u64()
+                    .and_then(|id| lock(&self.waiting).as_mut()?.remove(&id));
                 if let Some(waiting) = waiting {
                     // Who asked may have given up.
                     let _ = waiting.send(result);

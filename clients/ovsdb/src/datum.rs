@@ -89,7 +89,10 @@ mod tests {
         assert_eq!(toggled(&set(&[]), &json!(5)), json!(5));
         let map = |all: &[(&str, &str)]| json!(["map", all]);
         assert_eq!(
-            merged(&map(&[("a", "1"), ("b", "2")]), &map(&[("a", "1"), ("b", "3"), ("c", "4")])),
+            merged(
+                &map(&[("a", "1"), ("b", "2")]),
+                &map(&[("a", "1"), ("b", "3"), ("c", "4")])
+            ),
             map(&[("b", "3"), ("c", "4")])
         );
     }

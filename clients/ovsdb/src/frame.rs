@@ -174,7 +174,8 @@ mod tests {
                     .prop_map(|map| Value::Object(map.into_iter().collect())),
             ]
         });
-        prop::collection::hash_map(".{0,6}", any, 0..4).prop_map(|map| Value::Object(map.into_iter().collect()))
+        prop::collection::hash_map(".{0,6}", any, 0..4)
+            .prop_map(|map| Value::Object(map.into_iter().collect()))
     }
 
     proptest! {

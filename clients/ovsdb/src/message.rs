@@ -14,8 +14,14 @@ pub enum Message {
         params: Value,
     },
     /// Wants none.
-    Notification { method: String, params: Value },
-    Reply { id: Value, result: Result<Value, Value> },
+    Notification {
+        method: String,
+        params: Value,
+    },
+    Reply {
+        id: Value,
+        result: Result<Value, Value>,
+    },
 }
 
 impl Message {
@@ -34,9 +40,7 @@ impl Message {
                     id => Message::Request { id, method, params },
                 })
             }
-            Value::Null if id.is_null() => {
-                Err(Error::Malformed("neither request nor answer".to_owned()))
-            }
+            Value::Null if id.is_null() => Err(Error::Malformed("neither request nor answer".to_owned())),
             Value::Null => {
                 let (result, error) = (take("result"), take("error"));
                 let result = if error.is_null() { Ok(result) } else { Err(error) };
@@ -49,16 +53,29 @@ impl Message {
     pub fn to_value(&self) -> Value {
         match self {
             Message::Request { id, method, params } => json!({"id": id, "method": method, "params": params}),
-            Message::Notification { method, params } => json!({"id": null, "method": method, "params": params}),
-            Message::Reply { id, result: Ok(result) } => json!({"id": id, "result": result, "error": null}),
-            Message::Reply { id, result: Err(error) } => json!({"id": id, "result": null, "error": error}),
+            Message::Notification { method, params } => {
+                json!({"id": null, "method": method, "params": params})
+            }
+            Message::Reply {
+                id,
+                result: Ok(result),
+            } => json!({"id": id, "result": result, "error": null}),
+            Message::Reply {
+                id,
+                result: Err(error),
+            } => json!({"id": id, "result": null, "error": error}),
         }
     }
 }
 
 /// The error of an answer or of an operation.
 pub(crate) fn refused(error: &Value) -> Error {
-    let text = |map: &Map<String, Value>, key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |map: &Map<String, Value>, key: &str| {
+        map.get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
     match error {
         Value::Object(fields) => Error::Refused {
             error: text(fields, "error"),
@@ -82,14 +99,32 @@ mod tests {
     #[test]
     fn each_kind_is_told_from_the_others() {
         for message in [
-            Message::Request { id: json!(1), method: "echo".into(), params: json!([]) },
-            Message::Notification { method: "update".into(), params: json!([null, {}]) },
-            Message::Reply { id: json!("a"), result: Ok(json!({})) },
-            Message::Reply { id: json!(7), result: Err(json!({"error": "x"})) },
+            Message::Request {
+                id: json!(1),
+                method: "echo".into(),
+                params: json!([]),
+            },
+            Message::Notification {
+                method: "update".into(),
+                params: json!([null, {}]),
+            },
+            Message::Reply {
+                id: json!("a"),
+                result: Ok(json!({})),
+            },
+            Message::Reply {
+                id: json!(7),
+                result: Err(json!({"error": "x"})),
+            },
         ] {
             assert_eq!(Message::of(message.to_value()).expect("a message"), message);
         }
-        for odd in [json!([]), json!({}), json!({"method": 1, "id": 2}), json!({"id": null})] {
+        for odd in [
+            json!([]),
+            json!({}),
+            json!({"method": 1, "id": 2}),
+            json!({"id": null}),
+        ] {
             assert!(Message::of(odd).is_err());
         }
     }

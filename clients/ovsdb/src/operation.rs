@@ -119,11 +119,15 @@ impl Operation {
     }
 
     pub fn update(table: &str) -> Self {
-        Self::new("update", table).with("where", json!([])).with("row", json!({}))
+        Self::new("update", table)
+            .with("where", json!([]))
+            .with("row", json!({}))
     }
 
     pub fn mutate(table: &str) -> Self {
-        Self::new("mutate", table).with("where", json!([])).with("mutations", json!([]))
+        Self::new("mutate", table)
+            .with("where", json!([]))
+            .with("mutations", json!([]))
     }
 
     pub fn delete(table: &str) -> Self {
@@ -142,7 +146,14 @@ impl Operation {
 
     /// Told to whoever reads the server's log.
     pub fn comment(text: &str) -> Self {
-        Operation([("op".to_owned(), "comment".into()), ("comment".to_owned(), text.into())].into_iter().collect())
+        Operation(
+            [
+                ("op".to_owned(), "comment".into()),
+                ("comment".to_owned(), text.into()),
+            ]
+            .into_iter()
+            .collect(),
+        )
     }
 
     /// One more condition.
@@ -203,7 +214,9 @@ mod tests {
     fn operations_read_as_the_protocol_has_them() {
         let table = [
             (
-                Operation::select("Chassis").columns(&["name"]).only(Condition::equal("name", "a")),
+                Operation::select("Chassis")
+                    .columns(&["name"])
+                    .only(Condition::equal("name", "a")),
                 json!({"op": "select", "table": "Chassis", "where": [["name", "==", "a"]], "columns": ["name"]}),
             ),
             (

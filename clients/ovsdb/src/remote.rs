@@ -63,10 +63,24 @@ mod tests {
 
     #[test]
     fn remotes_are_read_and_written_alike() {
-        for text in ["tcp:10.0.0.1:6641", "ssl:[fd00::1]:6642", "unix:/run/ovn/db.sock", "tcp:ovn-nb.svc:1"] {
+        for text in [
+            "tcp:10.0.0.1:6641",
+            "ssl:[fd00::1]:6642",
+            "unix:/run/ovn/db.sock",
+            "tcp:ovn-nb.svc:1",
+        ] {
             assert_eq!(text.parse::<Remote>().expect("a remote").to_string(), text);
         }
-        for text in ["", "tcp:", "tcp:host", "tcp::1", "tcp:a:0", "tcp:a:70000", "http:a:1", "unix:"] {
+        for text in [
+            "",
+            "tcp:",
+            "tcp:host",
+            "tcp::1",
+            "tcp:a:0",
+            "tcp:a:70000",
+            "http:a:1",
+            "unix:",
+        ] {
             assert!(text.parse::<Remote>().is_err(), "{text}");
         }
         assert_eq!(remotes("tcp:a:1,tcp:b:2").expect("two").len(), 2);

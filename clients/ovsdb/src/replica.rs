@@ -77,10 +77,21 @@ mod tests {
     #[test]
     fn differences_are_taken_over() {
         let mut tables = Tables::new();
-        let mut told = |updates: Value| apply(&mut tables, &schema(), &json!({"T": updates}), Telling::Difference);
+        let mut told = |updates: Value| {
+            apply(
+                &mut tables,
+                &schema(),
+                &json!({"T": updates}),
+                Telling::Difference,
+            )
+        };
         // Columns with their default are left out of a new row.
-        told(json!({"a": {"initial": {"name": "n", "one": "x", "set": ["set", ["p", "q"]]}}, "b": {"insert": {}}}));
-        told(json!({"a": {"modify": {"one": "y", "set": ["set", ["q", "r"]], "map": ["map", [["k", "v"]]]}}, "b": {"delete": null}}));
+        told(
+            json!({"a": {"initial": {"name": "n", "one": "x", "set": ["set", ["p", "q"]]}}, "b": {"insert": {}}}),
+        );
+        told(
+            json!({"a": {"modify": {"one": "y", "set": ["set", ["q", "r"]], "map": ["map", [["k", "v"]]]}}, "b": {"delete": null}}),
+        );
         told(json!({"c": {"nonsense": 1}, "d": 7}));
         let rows: Vec<_> = tables["T"].iter().collect();
         assert_eq!(rows.len(), 1);

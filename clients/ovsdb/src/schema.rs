@@ -24,17 +24,33 @@ pub struct Schema {
 impl Schema {
     /// As `get_schema` gives it; unknown parts are left out.
     pub fn of(value: &Value) -> Self {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let tables = value.get("tables").and_then(Value::as_object).into_iter().flatten();
+        let text = |key: &str| {
+            value
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let tables = value
+            .get("tables")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten();
         let columns = |table: &Value| {
-            let all = table.get("columns").and_then(Value::as_object).into_iter().flatten();
+            let all = table
+                .get("columns")
+                .and_then(Value::as_object)
+                .into_iter()
+                .flatten();
             all.map(|(name, column)| (name.clone(), kind(column.get("type"))))
                 .collect()
         };
         Schema {
             name: text("name"),
             version: text("version"),
-            tables: tables.map(|(name, table)| (name.clone(), columns(table))).collect(),
+            tables: tables
+                .map(|(name, table)| (name.clone(), columns(table)))
+                .collect(),
         }
     }
 
@@ -43,7 +59,10 @@ impl Schema {
     }
 
     pub fn columns(&self, table: &str) -> impl Iterator<Item = &str> {
-        self.tables.get(table).into_iter().flat_map(|all| all.keys().map(String::as_str))
+        self.tables
+            .get(table)
+            .into_iter()
+            .flat_map(|all| all.keys().map(String::as_str))
     }
 
     pub fn column(&self, table: &str, column: &str) -> Column {

@@ -240,11 +240,16 @@ impl Server {
         server.schema = connection.get_schema(SERVER).await?;
         let columns = ["name", "model", "connected", "leader"];
         let requests = json!({"Database": [{"columns": columns}]});
-        let (updates, telling) = match connection.call("monitor_cond", json!([SERVER, OF_SERVER, requests])).await {
+        let (updates, telling) = match connection
+            .call("monitor_cond", json!([SERVER, OF_SERVER, requests]))
+            .await
+        {
             Ok(updates) => (updates, Telling::Difference),
             Err(error) if is_unknown_method(&error) => {
                 let requests = json!({"Database": {"columns": columns}});
-                let updates = connection.call("monitor", json!([SERVER, OF_SERVER, requests])).await?;
+                let updates = connection
+                    .call("monitor", json!([SERVER, OF_SERVER, requests]))
+                    .await?;
                 (updates, Telling::Whole)
             }
             Err(error) => return Err(error),
@@ -255,8 +260,13 @@ impl Server {
     }
 
     fn check(&self, follow: &Follow) -> Result<(), Error> {
-        let mut rows = self.tables.get("Database").into_iter().flat_map(|table| table.values());
-        let Some(row) = rows.find(|row| row.get("name").and_then(Value::as_str) == Some(&follow.database)) else {
+        let mut rows = self
+            .tables
+            .get("Database")
+            .into_iter()
+            .flat_map(|table| table.values());
+        let Some(row) = rows.find(|row| row.get("name").and_then(Value::as_str) == Some(&follow.database))
+        else {
             return Ok(());
         };
         let is = |column: &str| row.get(column).and_then(Value::as_bool).unwrap_or(false);
@@ -288,12 +298,17 @@ async fn monitor(
     let columns = |table: &str, columns: &[String]| -> Vec<String> {
         // Columns that an older schema lacks would have the whole request refused.
         let known = schema.columns(table).map(str::to_owned);
-        known.filter(|column| columns.is_empty() || columns.contains(column)).collect()
+        known
+            .filter(|column| columns.is_empty() || columns.contains(column))
+            .collect()
     };
     let each: Vec<(String, Value)> = wanted
         .map(|(table, names)| (table.clone(), json!({"columns": columns(table, names)})))
         .collect();
-    let several: serde_json::Map<String, Value> = each.iter().map(|(table, one)| (table.clone(), json!([one]))).collect();
+    let several: serde_json::Map<String, Value> = each
+        .iter()
+        .map(|(table, one)| (table.clone(), json!([one])))
+        .collect();
     let nothing = "00000000-0000-0000-0000-000000000000";
     let last = replica.last.clone().unwrap_or_else(|| nothing.to_owned());
     let since = json!([follow.database, DATA, several, last]);
@@ -311,7 +326,9 @@ async fn monitor(
         Err(error) => return Err(error),
     }
     let single: serde_json::Map<String, Value> = each.into_iter().collect();
-    let updates = connection.call("monitor", json!([follow.database, DATA, single])).await?;
+    let updates = connection
+        .call("monitor", json!([follow.database, DATA, single]))
+        .await?;
     replica.tables.clear();
     replica.last = None;
     apply(&mut replica.tables, schema, &updates, Telling::Whole);

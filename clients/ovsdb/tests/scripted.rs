@@ -43,21 +43,26 @@ impl Peer {
 
     async fn say(&mut self, message: Value) {
         let text = message.to_string();
-        self.stream.write_all(text.as_bytes()).await.expect("the client listens");
+        self.stream
+            .write_all(text.as_bytes())
+            .await
+            .expect("the client listens");
     }
 
     /// Hears this request and answers it; the parameters are returned.
     async fn answer(&mut self, method: &str, result: Value) -> Value {
         let request = self.heard().await;
         assert_eq!(request["method"], method, "{request}");
-        self.say(json!({"id": request["id"], "result": result, "error": null})).await;
+        self.say(json!({"id": request["id"], "result": result, "error": null}))
+            .await;
         request["params"].clone()
     }
 
     async fn refuse(&mut self, method: &str, error: Value) {
         let request = self.heard().await;
         assert_eq!(request["method"], method, "{request}");
-        self.say(json!({"id": request["id"], "result": null, "error": error})).await;
+        self.say(json!({"id": request["id"], "result": null, "error": error}))
+            .await;
     }
 
     /// The first steps with a server of a raft cluster.
@@ -65,7 +70,8 @@ impl Peer {
         self.answer("list_dbs", json!(["_Server", "D"])).await;
         self.answer("get_schema", server_schema()).await;
         let row = json!({"name": "D", "model": "clustered", "connected": true, "leader": leader});
-        self.answer("monitor_cond", json!({"Database": {"s": {"initial": row}}})).await;
+        self.answer("monitor_cond", json!({"Database": {"s": {"initial": row}}}))
+            .await;
     }
 }
 
@@ -114,7 +120,10 @@ fn follow(remotes: Vec<Remote>, leader: bool) -> Follow {
 async fn until(session: &Session, what: &str, holds: impl Fn(&State) -> bool) -> State {
     let mut watch = session.watch();
     let found = tokio::time::timeout(PATIENCE, watch.wait_for(|state| holds(state))).await;
-    found.unwrap_or_else(|_| panic!("not in time: {what}")).expect("it runs").clone()
+    found
+        .unwrap_or_else(|_| panic!("not in time: {what}"))
+        .expect("it runs")
+        .clone()
 }
 
 #[tokio::test]
@@ -124,7 +133,8 @@ async fn answers_find_their_question_in_any_order() {
     let script = async {
         let (first, second) = (peer.heard().await, peer.heard().await);
         for (request, result) in [(second, json!(["two"])), (first, json!(["one"]))] {
-            peer.say(json!({"id": request["id"], "result": result, "error": null})).await;
+            peer.say(json!({"id": request["id"], "result": result, "error": null}))
+                .await;
         }
     };
     let (one, two, ()) = tokio::join!(connection.list_dbs(), connection.list_dbs(), script);
@@ -141,11 +151,20 @@ async fn probes_are_answered_and_a_silent_server_is_left() {
         ..Way::default()
     };
     let (connection, mut notes, mut peer) = connect(&place, way).await;
-    peer.say(json!({"id": "echo", "method": "echo", "params": ["x"]})).await;
-    assert_eq!(peer.heard().await, json!({"id": "echo", "result": ["x"], "error": null}));
+    peer.say(json!({"id": "echo", "method": "echo", "params": ["x"]}))
+        .await;
+    assert_eq!(
+        peer.heard().await,
+        json!({"id": "echo", "result": ["x"], "error": null})
+    );
     // Then it is the client that asks, and that hangs up when nothing comes.
     assert_eq!(peer.heard().await["method"], "echo");
-    assert_eq!(tokio::time::timeout(PATIENCE, notes.recv()).await.expect("in time"), None);
+    assert_eq!(
+        tokio::time::timeout(PATIENCE, notes.recv())
+            .await
+            .expect("in time"),
+        None
+    );
     assert!(matches!(connection.echo().await, Err(Error::Closed)));
 }
 
@@ -155,14 +174,32 @@ async fn a_transaction_that_failed_anywhere_is_an_error() {
     let (connection, _notes, mut peer) = connect(&place, Way::default()).await;
     let operations = [Operation::insert("T").set("name", "n")];
     for (answer, said) in [
-        (json!([{"error": "constraint violation", "details": "name"}]), "refused: constraint violation: name"),
-        (json!([{"uuid": ["uuid", "u"]}, {"error": "not leader"}]), "refused: not leader"),
-        (json!([]), "the server said something that is no message of OVSDB: outcomes of operations are missing"),
-        (json!(7), "the server said something that is no message of OVSDB: the outcome of a transaction is no list"),
+        (
+            json!([{"error": "constraint violation", "details": "name"}]),
+            "refused: constraint violation: name",
+        ),
+        (
+            json!([{"uuid": ["uuid", "u"]}, {"error": "not leader"}]),
+            "refused: not leader",
+        ),
+        (
+            json!([]),
+            "the server said something that is no message of OVSDB: outcomes of operations are missing",
+        ),
+        (
+            json!(7),
+            "the server said something that is no message of OVSDB: the outcome of a transaction is no list",
+        ),
     ] {
-        let (outcome, params) = tokio::join!(connection.transact("D", &operations), peer.answer("transact", answer));
+        let (outcome, params) = tokio::join!(
+            connection.transact("D", &operations),
+            peer.answer("transact", answer)
+        );
         assert_eq!(outcome.expect_err("failed").to_string(), said);
-        assert_eq!(params, json!(["D", {"op": "insert", "table": "T", "row": {"name": "n"}}]));
+        assert_eq!(
+            params,
+            json!(["D", {"op": "insert", "table": "T", "row": {"name": "n"}}])
+        );
     }
     let (outcome, _) = tokio::join!(
         connection.transact("D", &operations),
@@ -177,7 +214,12 @@ async fn nonsense_ends_the_connection_and_nothing_else() {
     for nonsense in ["\u{0}\u{1}", "[]", "{\"id\":1,\"method\":3}", "{]"] {
         let (connection, mut notes, mut peer) = connect(&place, Way::default()).await;
         peer.stream.write_all(nonsense.as_bytes()).await.expect("written");
-        assert_eq!(tokio::time::timeout(PATIENCE, notes.recv()).await.expect("in time"), None);
+        assert_eq!(
+            tokio::time::timeout(PATIENCE, notes.recv())
+                .await
+                .expect("in time"),
+            None
+        );
         assert!(connection.echo().await.is_err());
     }
     let short = Way {
@@ -187,13 +229,21 @@ async fn nonsense_ends_the_connection_and_nothing_else() {
     let (_connection, mut notes, mut peer) = connect(&place, short).await;
     let long = json!({"id": null, "method": "update", "params": ["x".repeat(200)]});
     peer.say(long).await;
-    assert_eq!(tokio::time::timeout(PATIENCE, notes.recv()).await.expect("in time"), None::<Note>);
+    assert_eq!(
+        tokio::time::timeout(PATIENCE, notes.recv())
+            .await
+            .expect("in time"),
+        None::<Note>
+    );
 }
 
 #[tokio::test]
 async fn a_session_goes_to_the_leader_and_follows_it() {
     let (follower, leader) = (listen(), listen());
-    let remotes = vec![Remote::Unix(follower.path.clone()), Remote::Unix(leader.path.clone())];
+    let remotes = vec![
+        Remote::Unix(follower.path.clone()),
+        Remote::Unix(leader.path.clone()),
+    ];
     let session = Session::start(follow(remotes.clone(), true), Way::default());
     let mut peer = Peer::accept(&follower.listener).await;
     peer.greet(false).await;
@@ -202,14 +252,24 @@ async fn a_session_goes_to_the_leader_and_follows_it() {
     peer.greet(true).await;
     peer.answer("get_schema", schema()).await;
     let params = peer
-        .answer("monitor_cond_since", json!([false, "t1", {"T": {"a": {"initial": {"name": "n", "tags": "x"}}}}]))
+        .answer(
+            "monitor_cond_since",
+            json!([false, "t1", {"T": {"a": {"initial": {"name": "n", "tags": "x"}}}}]),
+        )
         .await;
-    assert_eq!(params[2], json!({"T": [{"columns": ["name", "tags"]}]}), "no table that the schema lacks");
+    assert_eq!(
+        params[2],
+        json!({"T": [{"columns": ["name", "tags"]}]}),
+        "no table that the schema lacks"
+    );
     let state = until(&session, "the first row", |state| state.tables.contains_key("T")).await;
     assert_eq!(state.remote, Some(remotes[1].clone()));
     peer.say(json!({"id": null, "method": "update3", "params": ["data", "t2", {"T": {"a": {"modify": {"tags": ["set", ["x", "y"]]}}}}]}))
         .await;
-    until(&session, "a difference", |state| state.tables["T"]["a"]["tags"] == "y").await;
+    until(&session, "a difference", |state| {
+        state.tables["T"]["a"]["tags"] == "y"
+    })
+    .await;
 
     // It leads no more: the session leaves, and goes on where it was at the new leader.
     peer.say(json!({"id": null, "method": "update2", "params": ["server", {"Database": {"s": {"modify": {"leader": false}}}}]}))
@@ -217,7 +277,12 @@ async fn a_session_goes_to_the_leader_and_follows_it() {
     let mut peer = Peer::accept(&follower.listener).await;
     peer.greet(true).await;
     peer.answer("get_schema", schema()).await;
-    let params = peer.answer("monitor_cond_since", json!([true, "t3", {"T": {"b": {"insert": {}}}}])).await;
+    let params = peer
+        .answer(
+            "monitor_cond_since",
+            json!([true, "t3", {"T": {"b": {"insert": {}}}}]),
+        )
+        .await;
     assert_eq!(params[3], "t2");
     let state = until(&session, "both rows", |state| state.tables["T"].len() == 2).await;
     assert_eq!(state.remote, Some(remotes[0].clone()));
@@ -231,27 +296,42 @@ async fn a_session_goes_to_the_leader_and_follows_it() {
 #[tokio::test]
 async fn an_old_server_is_followed_in_the_old_way() {
     let place = listen();
-    let session = Session::start(follow(vec![Remote::Unix(place.path.clone())], true), Way::default());
+    let session = Session::start(
+        follow(vec![Remote::Unix(place.path.clone())], true),
+        Way::default(),
+    );
     let mut peer = Peer::accept(&place.listener).await;
     peer.answer("list_dbs", json!(["D"])).await;
     peer.answer("get_schema", schema()).await;
-    peer.refuse("monitor_cond_since", json!({"error": "unknown method"})).await;
-    peer.answer("monitor", json!({"T": {"a": {"new": {"name": "n"}}}})).await;
+    peer.refuse("monitor_cond_since", json!({"error": "unknown method"}))
+        .await;
+    peer.answer("monitor", json!({"T": {"a": {"new": {"name": "n"}}}}))
+        .await;
     until(&session, "the row", |state| state.tables.contains_key("T")).await;
-    peer.say(json!({"id": null, "method": "update", "params": ["data", {"T": {"a": {"old": {}}}}]})).await;
+    peer.say(json!({"id": null, "method": "update", "params": ["data", {"T": {"a": {"old": {}}}}]}))
+        .await;
     until(&session, "no row", |state| state.tables["T"].is_empty()).await;
 }
 
 #[tokio::test]
 async fn a_session_comes_back_and_says_what_is_wrong_meanwhile() {
     let place = listen();
-    let session = Session::start(follow(vec![Remote::Unix(place.path.clone())], false), Way::default());
+    let session = Session::start(
+        follow(vec![Remote::Unix(place.path.clone())], false),
+        Way::default(),
+    );
     let mut peer = Peer::accept(&place.listener).await;
     peer.answer("list_dbs", json!(["Other"])).await;
     let state = until(&session, "the trouble", |state| state.trouble.is_some()).await;
-    assert_eq!(state.trouble.as_deref(), Some("the server does not know database D"));
+    assert_eq!(
+        state.trouble.as_deref(),
+        Some("the server does not know database D")
+    );
     let refused = session.transact(vec![]).await.expect_err("not connected");
-    assert!(refused.to_string().contains("does not know database D"), "{refused}");
+    assert!(
+        refused.to_string().contains("does not know database D"),
+        "{refused}"
+    );
     let mut peer = Peer::accept(&place.listener).await;
     peer.answer("list_dbs", json!(["D"])).await;
     peer.answer("get_schema", schema()).await;

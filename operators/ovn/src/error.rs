@@ -25,8 +25,8 @@ pub enum Error {
     SecretMissing(String),
     #[error("tls.certSecretRef: Secret {secret} has no value under {key}: add it")]
     KeyMissing { secret: String, key: &'static str },
-    #[error("tls.certSecretRef: is not set: name the Secret with tls.crt, tls.key and ca.crt")]
-    NoCertificate,
+    #[error("cannot make a certificate: {0}")]
+    Uncertified(#[from] rcgen::Error),
     #[error("cannot take chassis {chassis} out of the southbound database: {source}")]
     ChassisStays {
         chassis: String,
@@ -62,6 +62,7 @@ impl Fault for Error {
         match self {
             Error::Unreadable(_)
             | Error::UnknownCluster(_)
+            | Error::Uncertified(_)
             | Error::ChassisStays { .. }
             | Error::NotAsked(_) => Retry::Backoff,
             _ => Retry::OnChange,

@@ -1,6 +1,7 @@
 //! The operator of `ovn.c5c3.io`: OVN's databases, northd, and Open vSwitch with ovn-controller on
 //! every hypervisor.
 
+pub mod authority;
 pub mod build;
 pub mod chassis;
 pub mod clusters;
@@ -43,8 +44,14 @@ pub async fn run(
         let news = sessions.news();
         let sessions = sessions.clone();
         let first = match apart {
-            true => controller!(OvnClusters::<true> { sessions }).triggered_by(news).run(stop.clone()).boxed(),
-            false => controller!(OvnClusters::<false> { sessions }).triggered_by(news).run(stop.clone()).boxed(),
+            true => controller!(OvnClusters::<true> { sessions })
+                .triggered_by(news)
+                .run(stop.clone())
+                .boxed(),
+            false => controller!(OvnClusters::<false> { sessions })
+                .triggered_by(news)
+                .run(stop.clone())
+                .boxed(),
         };
         vec![first, status.run(stop).boxed()]
     })
@@ -57,7 +64,9 @@ fn of_chassis(sessions: &Sessions) -> impl Stream<Item = Key> + Send + use<> {
     sessions.news().flat_map(move |cluster| {
         let view = all.seen(&cluster).unwrap_or_default();
         let names = view.chassis.unwrap_or_default().into_keys();
-        let keys: Vec<Key> = names.map(|name| Key::new(cluster.namespace.as_deref(), &name)).collect();
+        let keys: Vec<Key> = names
+            .map(|name| Key::new(cluster.namespace.as_deref(), &name))
+            .collect();
         futures::stream::iter(keys)
     })
 }

@@ -87,7 +87,10 @@ spec:
     /// Ids of the servers in the raft cluster, as the first of these members that answers knows them.
     fn servers(&self, pod: &str) -> anyhow::Result<Vec<String>> {
         let status = self.shell(pod, "ovs-appctl -t /run/ovn/db.ctl cluster/status OVN_Northbound")?;
-        let id = |line: &str| line.contains(" at tcp:").then(|| line.split_whitespace().next().map(str::to_owned))?;
+        let id = |line: &str| {
+            line.contains(" at tcp:")
+                .then(|| line.split_whitespace().next().map(str::to_owned))?
+        };
         Ok(status.lines().filter_map(id).collect())
     }
 
@@ -100,8 +103,18 @@ spec:
 
     fn label_hypervisors(&self) -> anyhow::Result<()> {
         for n in [2, 3] {
-            let (node, address) = (format!("node-{n}"), format!("ovn.c5c3.io/tunnel-address=10.193.0.{n}"));
-            let label = ["label", "--overwrite", "node", &node, "ovn.c5c3.io/uplink=eth1", &address];
+            let (node, address) = (
+                format!("node-{n}"),
+                format!("ovn.c5c3.io/tunnel-address=10.193.0.{n}"),
+            );
+            let label = [
+                "label",
+                "--overwrite",
+                "node",
+                &node,
+                "ovn.c5c3.io/uplink=eth1",
+                &address,
+            ];
             self.0.kubectl(&label, "")?;
         }
         Ok(())
@@ -120,8 +133,13 @@ spec:
         std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut said)?;
         let forward = Forward { child, port: 0 };
         // Forwarding from 127.0.0.1:40123 -> 6641
-        let port = said.split(" -> ").next().and_then(|front| front.rsplit(':').next());
-        let port = port.and_then(|port| port.parse().ok()).with_context(|| format!("no port: {said}"))?;
+        let port = said
+            .split(" -> ")
+            .next()
+            .and_then(|front| front.rsplit(':').next());
+        let port = port
+            .and_then(|port| port.parse().ok())
+            .with_context(|| format!("no port: {said}"))?;
         Ok(Forward { port, ..forward })
     }
 }
@@ -150,7 +168,12 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
         Ok(())
     })?;
     for node in ["node-2", "node-3"] {
-        let wait = ["wait", "--for=condition=Ready", &format!("ovnchassis/{node}"), "--timeout=60s"];
+        let wait = [
+            "wait",
+            "--for=condition=Ready",
+            &format!("ovnchassis/{node}"),
+            "--timeout=60s",
+        ];
         ovn.kubectl(&wait)?;
         until(60, "its answer", || {
             let heard = ovn.field(&format!("ovnchassis/{node}"), ".status.lastHeartbeat")?;
@@ -159,15 +182,30 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
         })?;
     }
     assert_eq!(ovn.roles()?, ["Leader"]);
-    assert!(ovn.field("ovncluster/ovn", ".status.endpoints.southbound")?.starts_with("tcp:10."));
+    assert!(
+        ovn.field("ovncluster/ovn", ".status.endpoints.southbound")?
+            .starts_with("tcp:10.")
+    );
 
     // The tunnel network carries packets from bridge to bridge: nobody listens there, which is said.
-    let on = ["get", "pods", "-l", "app.kubernetes.io/component=ovs", "-o", "name", "--field-selector", "spec.nodeName=node-2"];
+    let on = [
+        "get",
+        "pods",
+        "-l",
+        "app.kubernetes.io/component=ovs",
+        "-o",
+        "name",
+        "--field-selector",
+        "spec.nodeName=node-2",
+    ];
     let switch = ovn.kubectl(&on)?;
     until(30, "the other end of the tunnel network", || {
         let script = "ovs-vsctl show; ovsdb-client --timeout=5 list-dbs tcp:10.193.0.3:9 2>&1 || true";
         let said = ovn.kubectl(&["exec", switch.trim(), "-c", "vswitchd", "--", "sh", "-c", script])?;
-        ensure!(said.contains("remote_ip=\"10.193.0.3\"") && said.contains("refused"), "{said}");
+        ensure!(
+            said.contains("remote_ip=\"10.193.0.3\"") && said.contains("refused"),
+            "{said}"
+        );
         Ok(())
     })?;
 
@@ -187,12 +225,19 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
     ovn.ready(60)?;
 
     // A node that is no hypervisor any more leaves both the cluster and the database.
-    ovn.0.kubectl(&["label", "node", "node-3", &format!("{LABEL}-")], "")?;
+    ovn.0
+        .kubectl(&["label", "node", "node-3", &format!("{LABEL}-")], "")?;
     until(90, "the chassis is gone", || {
         let there = ovn.kubectl(&["get", "ovnchassis", "-o", "name"])?;
         ensure!(!there.contains("node-3"), "{there}");
-        let show = ovn.shell("ovn-sb-0", "ovn-sbctl --timeout=5 --db=unix:/run/ovn/db.sock show")?;
-        ensure!(show.contains("node-2") && !show.contains("Chassis node-3"), "{show}");
+        let show = ovn.shell(
+            "ovn-sb-0",
+            "ovn-sbctl --timeout=5 --db=unix:/run/ovn/db.sock show",
+        )?;
+        ensure!(
+            show.contains("node-2") && !show.contains("Chassis node-3"),
+            "{show}"
+        );
         Ok(())
     })?;
 
@@ -214,24 +259,33 @@ fn our_own_client_reads_and_writes(ovn: &Ovn) -> anyhow::Result<()> {
         let follow = Follow {
             remotes: remotes(&format!("tcp:127.0.0.1:{}", forward.port))?,
             database: "OVN_Northbound".into(),
-            tables: vec![("Logical_Switch".into(), vec!["name".into(), "other_config".into()])],
+            tables: vec![(
+                "Logical_Switch".into(),
+                vec!["name".into(), "other_config".into()],
+            )],
             leader: true,
         };
         let session = Session::start(follow, Way::default());
         let mut watch = session.watch();
         let limit = Duration::from_secs(30);
         tokio::time::timeout(limit, watch.wait_for(|state| state.remote.is_some())).await??;
-        let made = session.transact(vec![Operation::insert("Logical_Switch").set("name", "ours")]).await?;
+        let made = session
+            .transact(vec![Operation::insert("Logical_Switch").set("name", "ours")])
+            .await?;
         ensure!(made[0].uuid().is_some(), "no id");
         let has = |state: &ovsdb_client::State| {
             let rows = state.tables.get("Logical_Switch").into_iter().flatten();
-            rows.filter(|(_, row)| row.get("name").and_then(Value::as_str) == Some("ours")).count()
+            rows.filter(|(_, row)| row.get("name").and_then(Value::as_str) == Some("ours"))
+                .count()
         };
         tokio::time::timeout(limit, watch.wait_for(|state| has(state) == 1)).await??;
         let refused = session.transact(vec![Operation::insert("No_Such_Table")]).await;
         ensure!(refused.is_err(), "took a table that is not there");
         let gone = Operation::delete("Logical_Switch").only(Condition::equal("name", "ours"));
-        ensure!(session.transact(vec![gone]).await?[0].count() == 1, "deleted another number");
+        ensure!(
+            session.transact(vec![gone]).await?[0].count() == 1,
+            "deleted another number"
+        );
         tokio::time::timeout(limit, watch.wait_for(|state| has(state) == 0)).await??;
         Ok(())
     })
@@ -248,18 +302,25 @@ fn three_members_bear_the_loss_of_one_and_of_its_volume() -> anyhow::Result<()> 
         Ok(())
     })?;
     ovn.ready(120)?;
-    until(30, "the first write", || ovn.northbound("ovn-nb-0", "--may-exist ls-add first"))?;
+    until(30, "the first write", || {
+        ovn.northbound("ovn-nb-0", "--may-exist ls-add first")
+    })?;
 
     // One is killed: the others go on, and it comes back with all that it missed.
     ovn.0.kill_containers(NAMESPACE, &["ovn-nb-1"], "ovsdb-server")?;
-    until(30, "a write without it", || ovn.northbound("ovn-nb-0", "--may-exist ls-add second"))?;
+    until(30, "a write without it", || {
+        ovn.northbound("ovn-nb-0", "--may-exist ls-add second")
+    })?;
     until(60, "it is back", || {
         let local = "ovn-nbctl --timeout=5 --no-leader-only --db=unix:/run/ovn/db.sock --bare --columns=name list logical_switch";
         let names = ovn.shell("ovn-nb-1", local)?;
         ensure!(names.contains("first") && names.contains("second"), "{names}");
         Ok(())
     })?;
-    ensure!(ovn.servers("ovn-nb-0")?.len() == 3, "the members are the same three");
+    ensure!(
+        ovn.servers("ovn-nb-0")?.len() == 3,
+        "the members are the same three"
+    );
 
     // The volume of the very first is lost: it joins anew, and who it was before counts no more.
     let before = ovn.servers("ovn-nb-1")?;
@@ -278,7 +339,15 @@ fn three_members_bear_the_loss_of_one_and_of_its_volume() -> anyhow::Result<()> 
     })?;
 
     // A full stop: all come back from their volumes.
-    ovn.kubectl(&["delete", "pod", "--force", "--grace-period=0", "ovn-nb-0", "ovn-nb-1", "ovn-nb-2"])?;
+    ovn.kubectl(&[
+        "delete",
+        "pod",
+        "--force",
+        "--grace-period=0",
+        "ovn-nb-0",
+        "ovn-nb-1",
+        "ovn-nb-2",
+    ])?;
     until(120, "the data is back", || {
         let names = ovn.switches("ovn-nb-0")?;
         ensure!(names.len() == 2, "{names:?}");

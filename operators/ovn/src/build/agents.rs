@@ -98,7 +98,7 @@ pub fn switch(cluster: &OvnCluster) -> DaemonSet {
             ..Container::default()
         })
     };
-    let version = ["ovs-appctl", "--timeout=4", "-t", "/run/openvswitch/vswitchd.ctl", "version"];
+    let version = ["ovs-appctl", "--timeout=4", "version"];
     let vswitchd = Container {
         readiness_probe: Some(asks(version.map(str::to_owned).into(), 5, 3)),
         lifecycle: Some(Lifecycle {
@@ -131,7 +131,13 @@ pub fn controller(cluster: &OvnCluster, tls: &Agent) -> DaemonSet {
     volumes.extend(tls.volume());
     let mut mounts = vec![run_mount, own_mount, settings_mount, mount("tmp", "/tmp")];
     mounts.extend(tls.mount());
-    let status = ["ovn-appctl", "--timeout=4", "-t", "/run/ovn/ovn-controller.ctl", "connection-status"];
+    let status = [
+        "ovn-appctl",
+        "--timeout=4",
+        "-t",
+        "ovn-controller",
+        "connection-status",
+    ];
     let connected = format!("{} | grep -qx connected", status.join(" "));
     let container = privileged(Container {
         name: CONTROLLER.to_owned(),

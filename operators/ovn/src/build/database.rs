@@ -219,9 +219,7 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Agent) -> StatefulSet {
                         access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
                         storage_class_name: storage.storage_class.clone(),
                         resources: Some(VolumeResourceRequirements {
-                            requests: Some(
-                                [("storage".to_owned(), Quantity(storage.size.clone()))].into(),
-                            ),
+                            requests: Some([("storage".to_owned(), Quantity(storage.size.clone()))].into()),
                             ..VolumeResourceRequirements::default()
                         }),
                         ..PersistentVolumeClaimSpec::default()
@@ -230,12 +228,10 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Agent) -> StatefulSet {
                 }]
             }),
             // The data outlives the OVNCluster: whoever makes it again finds it.
-            persistent_volume_claim_retention_policy: Some(
-                StatefulSetPersistentVolumeClaimRetentionPolicy {
-                    when_deleted: Some("Retain".to_owned()),
-                    when_scaled: Some("Retain".to_owned()),
-                },
-            ),
+            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
+                when_deleted: Some("Retain".to_owned()),
+                when_scaled: Some("Retain".to_owned()),
+            }),
             ..StatefulSetSpec::default()
         },
         ..StatefulSet::default()

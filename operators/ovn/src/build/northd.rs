@@ -11,7 +11,11 @@ pub const COMPONENT: &str = "northd";
 const START: &str = include_str!("../scripts/northd.sh");
 
 pub fn replicas(cluster: &OvnCluster) -> i32 {
-    let members = cluster.spec.northbound.replicas.max(cluster.spec.southbound.replicas);
+    let members = cluster
+        .spec
+        .northbound
+        .replicas
+        .max(cluster.spec.southbound.replicas);
     if members > 1 { 2 } else { 1 }
 }
 

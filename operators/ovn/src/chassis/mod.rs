@@ -70,7 +70,9 @@ pub fn of_node(node: &Node) -> Result<Chassis, Unfit> {
         wanted,
     };
     let tunnel = mark(TUNNEL_ADDRESS)
-        .map(|text| address(&text).ok_or_else(|| refuse(TUNNEL_ADDRESS, &text, "an address such as 10.193.0.7/24")))
+        .map(|text| {
+            address(&text).ok_or_else(|| refuse(TUNNEL_ADDRESS, &text, "an address such as 10.193.0.7/24"))
+        })
         .transpose()?;
     let type_ = match mark(TUNNEL_TYPE).as_deref() {
         None | Some("geneve") => EncapsulationType::Geneve,
@@ -82,7 +84,9 @@ pub fn of_node(node: &Node) -> Result<Chassis, Unfit> {
         return Err(refuse(UPLINK, link, "the name of a link"));
     }
     let bridge_mappings = match mark(BRIDGE_MAPPINGS) {
-        Some(text) => mappings(&text).ok_or_else(|| refuse(BRIDGE_MAPPINGS, &text, "of the form physnet1:br-phy,…"))?,
+        Some(text) => {
+            mappings(&text).ok_or_else(|| refuse(BRIDGE_MAPPINGS, &text, "of the form physnet1:br-phy,…"))?
+        }
         None if link.is_some() => vec![BridgeMapping {
             physical_network: NETWORK.to_owned(),
             bridge: UPLINK_BRIDGE.to_owned(),
@@ -96,7 +100,10 @@ pub fn of_node(node: &Node) -> Result<Chassis, Unfit> {
         }
         (None, Some(link)) => return Err(refuse(UPLINK, &link, "enough without an address for the bridge")),
         (Some((ip, _)), None) => (ip.to_string(), None),
-        (None, None) => (internal(node).ok_or(Unfit::NoAddress { node: name.clone() })?, None),
+        (None, None) => (
+            internal(node).ok_or(Unfit::NoAddress { node: name.clone() })?,
+            None,
+        ),
     };
     Ok(Chassis {
         spec: OvnChassisSpec {
@@ -149,8 +156,10 @@ mod tests {
     use serde_json::json;
 
     fn node(marks: &[(&str, &str)]) -> Node {
-        let annotations: serde_json::Map<_, _> =
-            marks.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+        let annotations: serde_json::Map<_, _> = marks
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), json!(value)))
+            .collect();
         serde_json::from_value(json!({
             "metadata": {"name": "node-2", "annotations": annotations},
             "status": {"addresses": [{"type": "InternalIP", "address": "10.190.0.2"}]},
@@ -170,7 +179,10 @@ mod tests {
         let chassis = of_node(&node(&[(UPLINK, "eth1"), (TUNNEL_ADDRESS, "10.193.0.2")])).expect("fit");
         assert_eq!(chassis.spec.encapsulation.ip, "10.193.0.2");
         let uplink = chassis.uplink.expect("an uplink");
-        assert_eq!((uplink.link.as_str(), uplink.address.as_str()), ("eth1", "10.193.0.2/24"));
+        assert_eq!(
+            (uplink.link.as_str(), uplink.address.as_str()),
+            ("eth1", "10.193.0.2/24")
+        );
         assert_eq!(chassis.spec.bridge_mappings[0].physical_network, "physnet1");
         assert_eq!(chassis.spec.bridge_mappings[0].bridge, "br-phy");
     }
@@ -185,18 +197,32 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_mark_is_said() {
         for (marks, said) in [
-            (&[(TUNNEL_ADDRESS, "10.0.0.1/33")][..], "\"10.0.0.1/33\" is not an address"),
+            (
+                &[(TUNNEL_ADDRESS, "10.0.0.1/33")][..],
+                "\"10.0.0.1/33\" is not an address",
+            ),
             (&[(TUNNEL_ADDRESS, "x\nremote=evil")], "is not an address"),
-            (&[(UPLINK, "eth1 evil"), (TUNNEL_ADDRESS, "10.0.0.1")], "is not the name of a link"),
+            (
+                &[(UPLINK, "eth1 evil"), (TUNNEL_ADDRESS, "10.0.0.1")],
+                "is not the name of a link",
+            ),
             (&[(UPLINK, "eth1")], "is not enough without an address"),
             (&[(BRIDGE_MAPPINGS, "a:b:c")], "is not of the form"),
             (&[(TUNNEL_TYPE, "gre")], "is not geneve or vxlan"),
         ] {
             let error = of_node(&node(marks)).expect_err("unfit").to_string();
-            assert!(error.starts_with("Node node-2: ovn.c5c3.io/") && error.contains(said), "{error}");
+            assert!(
+                error.starts_with("Node node-2: ovn.c5c3.io/") && error.contains(said),
+                "{error}"
+            );
         }
         let mut bare = node(&[]);
         bare.status = None;
-        assert!(of_node(&bare).expect_err("unfit").to_string().contains("has no address"));
+        assert!(
+            of_node(&bare)
+                .expect_err("unfit")
+                .to_string()
+                .contains("has no address")
+        );
     }
 }

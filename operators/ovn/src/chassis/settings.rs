@@ -27,7 +27,10 @@ pub fn settings(chassis: &Chassis, remote: &str) -> String {
         lines.push(format!("bridge-mappings={}", mappings.join(",")));
     }
     if let Some(uplink) = &chassis.uplink {
-        lines.push(format!("uplink={UPLINK_BRIDGE} {} {}", uplink.link, uplink.address));
+        lines.push(format!(
+            "uplink={UPLINK_BRIDGE} {} {}",
+            uplink.link, uplink.address
+        ));
     }
     lines.join("\n") + "\n"
 }

@@ -148,12 +148,15 @@ mod tests {
         let mut object = object();
         let told = |object: &OvnChassis, minute| report(object, Some(&view(Some(Some(minute)))), at(minute));
         let first = told(&object, 10);
-        let status: OvnChassisStatus = serde_json::from_value(first.status_fields().clone()).expect("a status");
+        let status: OvnChassisStatus =
+            serde_json::from_value(first.status_fields().clone()).expect("a status");
         assert_eq!(status.last_heartbeat, Some(Time(at(10))));
         object.status = Some(status.clone());
-        let soon: OvnChassisStatus = serde_json::from_value(told(&object, 14).status_fields().clone()).expect("a status");
+        let soon: OvnChassisStatus =
+            serde_json::from_value(told(&object, 14).status_fields().clone()).expect("a status");
         assert_eq!(soon, status);
-        let later: OvnChassisStatus = serde_json::from_value(told(&object, 15).status_fields().clone()).expect("a status");
+        let later: OvnChassisStatus =
+            serde_json::from_value(told(&object, 15).status_fields().clone()).expect("a status");
         assert_eq!(later.last_heartbeat, Some(Time(at(15))));
         assert_eq!(later.registered_at, status.registered_at);
     }

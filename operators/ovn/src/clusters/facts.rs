@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use c5c3_api::ovn::{OvnChassis, OvnCluster};
 use c5c3_kit::kinds::Key;
 use c5c3_kit::{Kind, Reader};
-use k8s_openapi::ByteString;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kube::ResourceExt;
 
+use crate::authority::{self, Data, Kept};
 use crate::build::{agents, remotes};
 use crate::error::Error;
 use crate::names::{Names, Side};
@@ -27,8 +28,10 @@ pub struct Facts {
     pub nodes: Vec<Node>,
     /// Sides whose raft cluster was formed once.
     pub formed: Vec<Side>,
-    /// The Secret that the spec names, if it is there.
-    pub certificates: Option<BTreeMap<String, ByteString>>,
+    /// The Secret that the spec names, if it is there, or our own.
+    pub certificates: Option<Data>,
+    /// The authority behind our own.
+    pub authority: Option<Data>,
     /// OVNChassis of ours.
     pub chassis: Vec<String>,
     /// What the databases say.
@@ -68,9 +71,26 @@ pub async fn observe(
             facts.formed.push(side);
         }
     }
-    if let Some(secret) = &cluster.spec.tls.cert_secret_ref {
-        let found = reader.get::<Secret>(namespace, &secret.name).await?;
-        facts.certificates = found.map(|secret| secret.data.unwrap_or_default());
+    if cluster.spec.tls.enabled {
+        let stored = async |name: &str| -> Result<Option<Data>, Error> {
+            let found = reader.get::<Secret>(namespace, name).await?;
+            Ok(found.map(|secret| secret.data.unwrap_or_default()))
+        };
+        let (name, foreign) = names.certificates(cluster);
+        facts.certificates = stored(&name).await?;
+        if !foreign {
+            let kept = Kept {
+                authority: stored(&names.authority()).await?.unwrap_or_default(),
+                certificates: facts.certificates.take().unwrap_or_default(),
+            };
+            let subject = format!("{namespace}/{}", names.name);
+            let Kept {
+                authority,
+                certificates,
+            } = authority::tend(&subject, kept, Timestamp::now())?;
+            facts.authority = Some(authority);
+            facts.certificates = Some(certificates);
+        }
     }
     let own = Kind::of::<OvnChassis>();
     let ours = reader.owned().into_iter().filter(|(one, _)| own.is_of(one));
@@ -112,13 +132,19 @@ impl Facts {
     /// A pod of ovn-controller is on that node.
     pub fn controller_on(&self, node: &str) -> bool {
         self.pods.iter().any(|pod| {
-            pod.labels().get("app.kubernetes.io/component").map(String::as_str) == Some(agents::CONTROLLER)
+            pod.labels()
+                .get("app.kubernetes.io/component")
+                .map(String::as_str)
+                == Some(agents::CONTROLLER)
                 && pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
         })
     }
 
     pub fn ready_members(&self, names: &Names, side: Side) -> i32 {
-        let status = self.sets.get(&names.set(side)).and_then(|set| set.status.as_ref());
+        let status = self
+            .sets
+            .get(&names.set(side))
+            .and_then(|set| set.status.as_ref());
         status.and_then(|status| status.ready_replicas).unwrap_or(0)
     }
 }

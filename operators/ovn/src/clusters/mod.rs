@@ -77,6 +77,7 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
     fn owns() -> Vec<Kind> {
         let mut kinds = vec![
             Kind::of::<ConfigMap>(),
+            Kind::of::<Secret>(),
             Kind::of::<Service>(),
             Kind::of::<StatefulSet>(),
             Kind::of::<Deployment>(),

@@ -6,10 +6,12 @@ use c5c3_api::ovn::{OvnChassis, OvnCluster};
 use c5c3_kit::kinds::Key;
 use c5c3_kit::{Decision, HOME, Kind, Reference, Wanted};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Secret, Service, VolumeResourceRequirements};
 use kube::ResourceExt;
 
 use super::{Action, Facts};
+use crate::authority::Data;
 use crate::build::database::{self, Reach};
 use crate::build::{Agent, NODE_TLS, agents, northd, remotes};
 use crate::chassis::{self, Chassis, Unfit};
@@ -30,14 +32,14 @@ pub fn decide(
     let names = Names::of(cluster);
     names.check(cluster)?;
     let tls = tls(cluster, facts)?;
-    let mut wanted = Vec::new();
+    let mut wanted = own_certificates(cluster, facts);
     for side in Side::BOTH {
         shrinks(cluster, facts, side)?;
         let formed = facts.formed.contains(&side) || facts.ready_members(&names, side) > 0;
         wanted.push(Wanted::of(&database::state(cluster, side, formed)));
         wanted.extend(database::services(cluster, side, reach).iter().map(Wanted::of));
         wanted.extend(database::budget(cluster, side).iter().map(Wanted::of));
-        wanted.push(Wanted::of(&database::members(cluster, side, &tls)));
+        wanted.push(Wanted::of(&members(cluster, facts, side, &tls)));
     }
     let (Some(northbound), Some(southbound)) = (
         endpoint(cluster, facts, Side::Northbound),
@@ -65,7 +67,11 @@ pub fn decide(
         .collect();
     let mut remote = tls.clone();
     let mut there = vec![Wanted::of(&agents::settings(cluster, by_node))];
-    if let Some(data) = facts.certificates.clone().filter(|_| tls.secret.is_some() && place != HOME) {
+    if let Some(data) = facts
+        .certificates
+        .clone()
+        .filter(|_| tls.secret.is_some() && place != HOME)
+    {
         remote.secret = Some(names.suffixed(NODE_TLS));
         there.push(Wanted::of(&Secret {
             metadata: names.meta(names.suffixed(NODE_TLS), "chassis"),
@@ -75,7 +81,11 @@ pub fn decide(
     }
     there.push(Wanted::of(&agents::switch(cluster)));
     there.push(Wanted::of(&agents::controller(cluster, &remote)));
-    wanted.extend(there.into_iter().map(|object| object.in_cluster(place.to_owned())));
+    wanted.extend(
+        there
+            .into_iter()
+            .map(|object| object.in_cluster(place.to_owned())),
+    );
     let (kept, actions) = in_databases(cluster, facts, &fit, now);
     let decision = Decision::want(wanted).act(actions);
     Ok(kept.into_iter().fold(decision, Decision::keep))
@@ -105,7 +115,10 @@ fn in_databases(
             });
         }
     }
-    let due = facts.view.asked.is_some_and(|asked| asked.is_none_or(|at| now.duration_since(at) >= ASK));
+    let due = facts
+        .view
+        .asked
+        .is_some_and(|asked| asked.is_none_or(|at| now.duration_since(at) >= ASK));
     if due && facts.view.chassis.as_ref().is_some_and(|all| !all.is_empty()) {
         actions.push(Action::Ask { cluster: key });
     }
@@ -135,7 +148,7 @@ fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Agent, Error> {
             secret: None,
         });
     }
-    let name = &spec.cert_secret_ref.as_ref().ok_or(Error::NoCertificate)?.name;
+    let (name, _) = Names::of(cluster).certificates(cluster);
     let data = facts
         .certificates
         .as_ref()
@@ -150,8 +163,27 @@ fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Agent, Error> {
     }
     Ok(Agent {
         protocol: protocol(cluster),
-        secret: Some(name.clone()),
+        secret: Some(name),
     })
+}
+
+/// The authority first: certificates without it could not be renewed.
+fn own_certificates(cluster: &OvnCluster, facts: &Facts) -> Vec<Wanted> {
+    let names = Names::of(cluster);
+    let secret = |name: String, data: &Data| {
+        Wanted::of(&Secret {
+            metadata: names.meta(name, "tls"),
+            data: Some(data.clone()),
+            ..Secret::default()
+        })
+    };
+    match (&facts.authority, &facts.certificates) {
+        (Some(authority), Some(certificates)) => vec![
+            secret(names.authority(), authority),
+            secret(names.certificates(cluster).0, certificates),
+        ],
+        _ => Vec::new(),
+    }
 }
 
 fn protocol(cluster: &OvnCluster) -> &'static str {
@@ -168,6 +200,27 @@ fn shrinks(cluster: &OvnCluster, facts: &Facts, side: Side) -> Result<(), Error>
     }
 }
 
+/// What a StatefulSet says of its volumes cannot change later.
+fn members(cluster: &OvnCluster, facts: &Facts, side: Side, tls: &Agent) -> StatefulSet {
+    let mut set = database::members(cluster, side, tls);
+    let live = facts.sets.get(&Names::of(cluster).set(side));
+    let size = |set: &StatefulSet| {
+        let claim = set.spec.volume_claim_templates.as_ref()?.first()?;
+        let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
+        requests.get("storage").cloned()
+    };
+    if let Some(first) = live.and_then(size) {
+        let claims = set.spec.volume_claim_templates.iter_mut().flatten();
+        for spec in claims.filter_map(|claim| claim.spec.as_mut()) {
+            spec.resources = Some(VolumeResourceRequirements {
+                requests: Some([("storage".to_owned(), first.clone())].into()),
+                ..VolumeResourceRequirements::default()
+            });
+        }
+    }
+    set
+}
+
 /// Where clients find the database, when all of its addresses are known.
 pub fn endpoint(cluster: &OvnCluster, facts: &Facts, side: Side) -> Option<String> {
     let mut found = Vec::new();
@@ -182,7 +235,13 @@ pub fn endpoint(cluster: &OvnCluster, facts: &Facts, side: Side) -> Option<Strin
 fn address(service: &Service) -> Option<String> {
     let spec = service.spec.as_ref()?;
     if spec.type_.as_deref() == Some("LoadBalancer") {
-        let ingress = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?;
+        let ingress = service
+            .status
+            .as_ref()?
+            .load_balancer
+            .as_ref()?
+            .ingress
+            .as_ref()?;
         return ingress.iter().find_map(|one| one.ip.clone());
     }
     spec.cluster_ip

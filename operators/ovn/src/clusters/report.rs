@@ -21,6 +21,7 @@ use crate::names::{Names, Side};
 const ADDRESSES: Duration = Duration::from_secs(1);
 /// A little more than chassis have to answer.
 const LOOK: Duration = Duration::from_secs(5 * 60 + 5);
+const CERTIFICATES: Duration = Duration::from_secs(6 * 3600);
 const DEGRADED: &str = "Degraded";
 
 pub fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Report {
@@ -28,25 +29,37 @@ pub fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Report {
     let [northbound, southbound] = Side::BOTH.map(|side| endpoint(cluster, facts, side));
     let addressed = northbound.is_some() && southbound.is_some();
     let states = States::default()
-        .with(NORTHBOUND_READY, members(cluster, facts, &names, Side::Northbound))
+        .with(
+            NORTHBOUND_READY,
+            members(cluster, facts, &names, Side::Northbound),
+        )
         .with(SOUTHBOUND_READY, southbound_state(cluster, facts, &names))
         .with(CONTROLLERS_READY, controllers(cluster, facts, &names, addressed));
     let known = facts.view.chassis.as_ref();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    // While the database is not reached, what it said last holds.
+    let before = cluster.status.clone().unwrap_or_default();
     let status = OvnClusterStatus {
-        endpoints: Some(OvnEndpoints { northbound, southbound }),
-        chassis_count: known.map(|all| count(all.len())),
-        active_controllers: known.map(|all| count(all.values().filter(|one| one.lives(now)).count())),
+        endpoints: Some(OvnEndpoints {
+            northbound,
+            southbound,
+        }),
+        chassis_count: known.map(|all| count(all.len())).or(before.chassis_count),
+        active_controllers: known
+            .map(|all| count(all.values().filter(|one| one.lives(now)).count()))
+            .or(before.active_controllers),
         northbound_members: roles(cluster, facts, &names, Side::Northbound),
         southbound_members: roles(cluster, facts, &names, Side::Southbound),
         ..OvnClusterStatus::default()
     };
     let report = Report::new(states).status(&status);
     // For silence of a chassis there is no news.
-    let fit = !facts.nodes.is_empty();
+    let awaits_answers = !facts.nodes.is_empty();
     match addressed {
         false => report.again_in(ADDRESSES),
-        true if fit => report.again_in(LOOK),
+        true if awaits_answers => report.again_in(LOOK),
+        // A certificate comes to its end without news too.
+        true if facts.authority.is_some() => report.again_in(CERTIFICATES),
         true => report,
     }
 }
@@ -115,7 +128,10 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
         let said = match labels.is_empty() {
             true => "there are no nodes".to_owned(),
-            false => format!("no node has the labels {} of controller.nodeSelector", labels.join(", ")),
+            false => format!(
+                "no node has the labels {} of controller.nodeSelector",
+                labels.join(", ")
+            ),
         };
         return state(Truth::True, reason::NOT_REQUIRED, said);
     }
@@ -125,7 +141,9 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
     }
     for component in [agents::SWITCH, agents::CONTROLLER] {
         let set = facts.daemon_sets.get(&names.suffixed(component));
-        let wanted = set.and_then(|set| set.status.as_ref()).map(|s| s.desired_number_scheduled);
+        let wanted = set
+            .and_then(|set| set.status.as_ref())
+            .map(|s| s.desired_number_scheduled);
         let (ready, wanted) = (ready(set), wanted.unwrap_or(0));
         let outdated = set.is_none_or(|set| {
             let seen = set.status.as_ref().and_then(|status| status.observed_generation);
@@ -148,19 +166,29 @@ fn ready(set: Option<&DaemonSet>) -> i32 {
 
 /// The first pod of the component that does not get on, and what it says.
 fn trouble(facts: &Facts, component: &str) -> Option<String> {
-    let of = |pod: &&Pod| pod.labels().get("app.kubernetes.io/component").map(String::as_str) == Some(component);
+    let of = |pod: &&Pod| {
+        pod.labels()
+            .get("app.kubernetes.io/component")
+            .map(String::as_str)
+            == Some(component)
+    };
     facts.pods.iter().filter(of).find_map(|pod| {
         let status = pod.status.as_ref()?;
-        let unschedulable = status.conditions.iter().flatten().find(|condition| {
-            condition.type_ == "PodScheduled" && condition.status == "False"
-        });
+        let unschedulable = status
+            .conditions
+            .iter()
+            .flatten()
+            .find(|condition| condition.type_ == "PodScheduled" && condition.status == "False");
         if let Some(condition) = unschedulable {
             let message = condition.message.clone().unwrap_or_default();
             return Some(format!("pod {} has no node: {message}", pod.name_any()));
         }
         let waiting = status.container_statuses.iter().flatten().find_map(|container| {
             let waiting = container.state.as_ref()?.waiting.as_ref()?;
-            let reason = waiting.reason.clone().filter(|reason| reason != "ContainerCreating")?;
+            let reason = waiting
+                .reason
+                .clone()
+                .filter(|reason| reason != "ContainerCreating")?;
             Some((reason, waiting.message.clone().unwrap_or_default()))
         });
         if let Some((reason, message)) = waiting {

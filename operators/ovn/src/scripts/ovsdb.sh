@@ -10,5 +10,5 @@ elif [ "$(ovsdb-tool needs-conversion "$file" "$schema")" = yes ]; then
 fi
 rm -f /var/lib/openvswitch/.conf.db.~lock~
 exec ovsdb-server "$file" --remote=punix:/run/openvswitch/db.sock --remote=ptcp:6640:127.0.0.1 \
-  --unixctl=/run/openvswitch/ovsdb-server.ctl --pidfile=/run/openvswitch/ovsdb-server.pid --no-chdir \
+  --pidfile=/run/openvswitch/ovsdb-server.pid --no-chdir \
   -vconsole:info -vfile:off -vsyslog:off

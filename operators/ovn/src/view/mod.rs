@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use c5c3_api::ovn::RaftRole;
 use jiff::Timestamp;
-use k8s_openapi::ByteString;
 
+use crate::authority::Data;
 use crate::names::Side;
 
 pub use sessions::Sessions;
@@ -19,7 +19,7 @@ pub struct Targets {
     /// Members that have an address: side, pod and remote.
     pub members: Vec<(Side, String, String)>,
     /// With TLS.
-    pub certificates: Option<BTreeMap<String, ByteString>>,
+    pub certificates: Option<Data>,
 }
 
 /// What they say.

@@ -68,7 +68,9 @@ mod tests {
                 .collect()
         };
         let all = all.as_object().cloned().unwrap_or_default();
-        all.iter().map(|(name, rows)| (name.clone(), table(rows))).collect()
+        all.iter()
+            .map(|(name, rows)| (name.clone(), table(rows)))
+            .collect()
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl Sessions {
     fn begin(&self, key: &Key, targets: &Targets) -> Result<Watched, Error> {
         let pem = |name: &str| {
             let all = targets.certificates.as_ref();
-            all.and_then(|all| all.get(name)).map(|value| value.0.as_slice()).unwrap_or_default()
+            all.and_then(|all| all.get(name))
+                .map(|value| value.0.as_slice())
+                .unwrap_or_default()
         };
         let certificates = match targets.certificates {
             Some(_) => Some(Certificates::new(pem("tls.crt"), pem("tls.key"), pem("ca.crt"))?),
@@ -115,14 +117,18 @@ impl Sessions {
         };
         let remotes = |side: Side| {
             let of = targets.members.iter().filter(move |(one, _, _)| *one == side);
-            of.map(|(_, _, remote)| remote.parse()).collect::<Result<Vec<_>, _>>()
+            of.map(|(_, _, remote)| remote.parse())
+                .collect::<Result<Vec<_>, _>>()
         };
         let content = |side: Side, tables: &[(&str, &[&str])]| -> Result<Arc<Session>, Error> {
             let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect();
             let follow = Follow {
                 remotes: remotes(side)?,
                 database: side.schema().to_owned(),
-                tables: tables.iter().map(|(table, columns)| ((*table).to_owned(), names(columns))).collect(),
+                tables: tables
+                    .iter()
+                    .map(|(table, columns)| ((*table).to_owned(), names(columns)))
+                    .collect(),
                 leader: true,
             };
             Ok(Arc::new(Session::start(follow, way.clone())))
@@ -131,7 +137,10 @@ impl Sessions {
             content(Side::Northbound, &[("NB_Global", &["nb_cfg_timestamp"])])?,
             content(
                 Side::Southbound,
-                &[("Chassis", &["name"]), ("Chassis_Private", &["name", "nb_cfg_timestamp"])],
+                &[
+                    ("Chassis", &["name"]),
+                    ("Chassis_Private", &["name", "nb_cfg_timestamp"]),
+                ],
             )?,
         ];
         let mut members = BTreeMap::new();
@@ -223,9 +232,15 @@ impl Watched {
         });
         View {
             roles: roles.collect(),
-            chassis: southbound.remote.as_ref().map(|_| read::chassis(&southbound.tables)),
+            chassis: southbound
+                .remote
+                .as_ref()
+                .map(|_| read::chassis(&southbound.tables)),
             trouble: southbound.trouble,
-            asked: northbound.remote.as_ref().map(|_| read::asked(&northbound.tables)),
+            asked: northbound
+                .remote
+                .as_ref()
+                .map(|_| read::asked(&northbound.tables)),
         }
     }
 }
