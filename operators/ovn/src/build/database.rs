@@ -5,7 +5,8 @@ use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, PersistentVolumeClaim,
+    ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, ExecAction, Lifecycle, LifecycleHandler,
+    PersistentVolumeClaim,
     PersistentVolumeClaimSpec, PodTemplateSpec, Service, ServicePort, ServiceSpec, Volume,
     VolumeResourceRequirements,
 };
@@ -191,6 +192,16 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Agent) -> StatefulSet {
             number("raft", side.raft_port()),
         ]),
         readiness_probe: Some(asks(script(READY), 5, 3)),
+        // Told so, a leader hands over; a signal leaves the others to find out.
+        lifecycle: Some(Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                exec: Some(ExecAction {
+                    command: Some(script("ovs-appctl --timeout=5 -t /run/ovn/db.ctl exit || true")),
+                }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
         resources: pod::resources(spec.resources.as_ref()),
         volume_mounts: Some(mounts),
         ..Container::default()
