@@ -2,7 +2,8 @@
 //!
 //! Needs root. The images are built first; that takes minutes once, then nothing.
 
-use std::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -129,23 +130,28 @@ spec:
             .stderr(Stdio::null())
             .spawn()?;
         let mut said = String::new();
-        let output = child.stdout.take().context("a pipe")?;
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut said)?;
-        let forward = Forward { child, port: 0 };
+        let mut output = BufReader::new(child.stdout.take().context("a pipe")?);
+        output.read_line(&mut said)?;
+        let mut forward = Forward {
+            child,
+            _output: output,
+            port: 0,
+        };
         // Forwarding from 127.0.0.1:40123 -> 6641
         let port = said
             .split(" -> ")
             .next()
             .and_then(|front| front.rsplit(':').next());
-        let port = port
-            .and_then(|port| port.parse().ok())
-            .with_context(|| format!("no port: {said}"))?;
-        Ok(Forward { port, ..forward })
+        let port = port.and_then(|port| port.parse().ok());
+        forward.port = port.with_context(|| format!("no port: {said}"))?;
+        Ok(forward)
     }
 }
 
 struct Forward {
     child: Child,
+    /// It tells of every connection, and ends when nobody listens.
+    _output: BufReader<ChildStdout>,
     port: u16,
 }
 
