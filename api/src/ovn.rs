@@ -170,15 +170,11 @@ pub struct OvnService {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "!self.enabled || has(self.certSecretRef)",
-    "tls.certSecretRef: name the Secret with tls.crt, tls.key and ca.crt, or set tls.enabled to false",
-)])))]
 pub struct OvnTls {
     /// Encrypt and authenticate.
     #[serde(default)]
     pub enabled: bool,
-    /// Secret with tls.crt, tls.key and ca.crt.
+    /// Secret with tls.crt, tls.key and ca.crt; the operator makes its own when left out.
     pub cert_secret_ref: Option<LocalRef>,
 }
 

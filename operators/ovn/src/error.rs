@@ -1,6 +1,6 @@
 //! What can keep OVN from being brought up. Texts name Secrets and keys, never values.
 
-use c5c3_api::conditions::ovn::{NORTHBOUND_READY, SOUTHBOUND_READY};
+use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
 use c5c3_kit::{ClusterError, Fault, ReadError, Retry};
 
 use crate::names::Side;
@@ -25,8 +25,15 @@ pub enum Error {
     SecretMissing(String),
     #[error("tls.certSecretRef: Secret {secret} has no value under {key}: add it")]
     KeyMissing { secret: String, key: &'static str },
-    #[error("tls.certSecretRef: is not set: name the Secret with tls.crt, tls.key and ca.crt")]
-    NoCertificate,
+    #[error("cannot make a certificate: {0}")]
+    Uncertified(#[from] rcgen::Error),
+    #[error("cannot take chassis {chassis} out of the southbound database: {source}")]
+    ChassisStays {
+        chassis: String,
+        source: ovsdb_client::Error,
+    },
+    #[error("cannot have the chassis answer: {0}")]
+    NotAsked(ovsdb_client::Error),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
     #[error(transparent)]
@@ -46,13 +53,18 @@ impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
         match self {
             Error::ServiceTaken { side, .. } | Error::CannotShrink { side, .. } => Some(Self::of_side(*side)),
+            Error::ChassisStays { .. } | Error::NotAsked(_) => Some(CONTROLLERS_READY),
             _ => None,
         }
     }
 
     fn retry(&self) -> Retry {
         match self {
-            Error::Unreadable(_) | Error::UnknownCluster(_) => Retry::Backoff,
+            Error::Unreadable(_)
+            | Error::UnknownCluster(_)
+            | Error::Uncertified(_)
+            | Error::ChassisStays { .. }
+            | Error::NotAsked(_) => Retry::Backoff,
             _ => Retry::OnChange,
         }
     }

@@ -146,6 +146,19 @@ impl Names {
         format!("{}-state", self.set(side))
     }
 
+    /// The Secret with the certificates, and whether somebody else makes it.
+    pub fn certificates(&self, cluster: &OvnCluster) -> (String, bool) {
+        match &cluster.spec.tls.cert_secret_ref {
+            Some(secret) => (secret.name.clone(), true),
+            None => (self.suffixed("certificates"), false),
+        }
+    }
+
+    /// The Secret with the authority behind our own certificates.
+    pub fn authority(&self) -> String {
+        self.suffixed("authority")
+    }
+
     pub fn suffixed(&self, suffix: &str) -> String {
         format!("{}-{suffix}", self.name)
     }

@@ -180,6 +180,7 @@ impl Core {
     }
 }
 
+impl Call {
     async fn run(self, target: Target, body: Body) -> Result<Response<Body>> {
         if target == Target::Path {
             return crate::paths::serve(&self);

@@ -98,13 +98,7 @@ pub fn switch(cluster: &OvnCluster) -> DaemonSet {
             ..Container::default()
         })
     };
-    let version = [
-        "ovs-appctl",
-        "--timeout=4",
-        "-t",
-        "/run/openvswitch/vswitchd.ctl",
-        "version",
-    ];
+    let version = ["ovs-appctl", "--timeout=4", "version"];
     let vswitchd = Container {
         readiness_probe: Some(asks(version.map(str::to_owned).into(), 5, 3)),
         lifecycle: Some(Lifecycle {
@@ -141,7 +135,7 @@ pub fn controller(cluster: &OvnCluster, tls: &Agent) -> DaemonSet {
         "ovn-appctl",
         "--timeout=4",
         "-t",
-        "/run/ovn/ovn-controller.ctl",
+        "ovn-controller",
         "connection-status",
     ];
     let connected = format!("{} | grep -qx connected", status.join(" "));

@@ -5,9 +5,9 @@ use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, PersistentVolumeClaim,
-    PersistentVolumeClaimSpec, PodTemplateSpec, Service, ServicePort, ServiceSpec, Volume,
-    VolumeResourceRequirements,
+    ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, ExecAction, Lifecycle, LifecycleHandler,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PodTemplateSpec, Service, ServicePort, ServiceSpec,
+    Volume, VolumeResourceRequirements,
 };
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
@@ -191,6 +191,16 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Agent) -> StatefulSet {
             number("raft", side.raft_port()),
         ]),
         readiness_probe: Some(asks(script(READY), 5, 3)),
+        // Told so, a leader hands over; a signal leaves the others to find out.
+        lifecycle: Some(Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                exec: Some(ExecAction {
+                    command: Some(script("ovs-appctl --timeout=5 -t /run/ovn/db.ctl exit || true")),
+                }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
         resources: pod::resources(spec.resources.as_ref()),
         volume_mounts: Some(mounts),
         ..Container::default()

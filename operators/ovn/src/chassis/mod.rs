@@ -1,6 +1,7 @@
 //! One hypervisor in OVN: what its Node says, and what its pods are told.
 
 mod settings;
+mod status;
 
 use std::net::IpAddr;
 
@@ -9,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 pub use settings::settings;
+pub use status::ChassisStatus;
 
 /// On a Node, as annotation or label: its address in the tunnel network, with or without a prefix.
 pub const TUNNEL_ADDRESS: &str = "ovn.c5c3.io/tunnel-address";

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::ovn::OvnCluster;
-use c5c3_kit::Reader;
-use k8s_openapi::ByteString;
+use c5c3_api::ovn::{OvnChassis, OvnCluster};
+use c5c3_kit::kinds::Key;
+use c5c3_kit::{Kind, Reader};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
 use kube::ResourceExt;
 
+use crate::authority::{self, Data, Kept};
+use crate::build::{agents, remotes};
 use crate::error::Error;
 use crate::names::{Names, Side};
+use crate::view::{Sessions, Targets, View};
 
 /// It holds values of a Secret, so there is no Debug.
 #[derive(Clone, Default)]
@@ -24,11 +28,22 @@ pub struct Facts {
     pub nodes: Vec<Node>,
     /// Sides whose raft cluster was formed once.
     pub formed: Vec<Side>,
-    /// The Secret that the spec names, if it is there.
-    pub certificates: Option<BTreeMap<String, ByteString>>,
+    /// The Secret that the spec names, if it is there, or our own.
+    pub certificates: Option<Data>,
+    /// The authority behind our own.
+    pub authority: Option<Data>,
+    /// OVNChassis of ours.
+    pub chassis: Vec<String>,
+    /// What the databases say.
+    pub view: View,
 }
 
-pub async fn observe(cluster: &OvnCluster, reader: &Reader, place: &str) -> Result<Facts, Error> {
+pub async fn observe(
+    cluster: &OvnCluster,
+    reader: &Reader,
+    place: &str,
+    sessions: &Sessions,
+) -> Result<Facts, Error> {
     let names = Names::of(cluster);
     let (namespace, labels) = (names.namespace.as_str(), names.selector());
     let there = reader.in_cluster(place)?;
@@ -56,10 +71,31 @@ pub async fn observe(cluster: &OvnCluster, reader: &Reader, place: &str) -> Resu
             facts.formed.push(side);
         }
     }
-    if let Some(secret) = &cluster.spec.tls.cert_secret_ref {
-        let found = reader.get::<Secret>(namespace, &secret.name).await?;
-        facts.certificates = found.map(|secret| secret.data.unwrap_or_default());
+    if cluster.spec.tls.enabled {
+        let stored = async |name: &str| -> Result<Option<Data>, Error> {
+            let found = reader.get::<Secret>(namespace, name).await?;
+            Ok(found.map(|secret| secret.data.unwrap_or_default()))
+        };
+        let (name, foreign) = names.certificates(cluster);
+        facts.certificates = stored(&name).await?;
+        if !foreign {
+            let kept = Kept {
+                authority: stored(&names.authority()).await?.unwrap_or_default(),
+                certificates: facts.certificates.take().unwrap_or_default(),
+            };
+            let subject = format!("{namespace}/{}", names.name);
+            let Kept {
+                authority,
+                certificates,
+            } = authority::tend(&subject, kept, Timestamp::now())?;
+            facts.authority = Some(authority);
+            facts.certificates = Some(certificates);
+        }
     }
+    let own = Kind::of::<OvnChassis>();
+    let ours = reader.owned().into_iter().filter(|(one, _)| own.is_of(one));
+    facts.chassis = ours.map(|(one, _)| one.key.name).collect();
+    facts.view = sessions.view(&Key::of(cluster), &facts.targets(cluster));
     Ok(facts)
 }
 
@@ -71,6 +107,39 @@ fn named<K: ResourceExt>(objects: Vec<K>) -> BTreeMap<String, K> {
 }
 
 impl Facts {
+    /// Members that have an address, for the sessions.
+    fn targets(&self, cluster: &OvnCluster) -> Targets {
+        let names = Names::of(cluster);
+        let tls = cluster.spec.tls.enabled;
+        let protocol = if tls { "ssl" } else { "tcp" };
+        let mut members = Vec::new();
+        for side in Side::BOTH {
+            for ordinal in 0..side.spec(cluster).replicas {
+                let name = names.member(side, ordinal);
+                let pod = self.pods.iter().find(|pod| pod.name_any() == name);
+                if let Some(address) = pod.and_then(|pod| pod.status.as_ref()?.pod_ip.clone()) {
+                    let remote = remotes(protocol, [(&address, side.port())]);
+                    members.push((side, name, remote));
+                }
+            }
+        }
+        Targets {
+            members,
+            certificates: self.certificates.clone().filter(|_| tls),
+        }
+    }
+
+    /// A pod of ovn-controller is on that node.
+    pub fn controller_on(&self, node: &str) -> bool {
+        self.pods.iter().any(|pod| {
+            pod.labels()
+                .get("app.kubernetes.io/component")
+                .map(String::as_str)
+                == Some(agents::CONTROLLER)
+                && pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node)
+        })
+    }
+
     pub fn ready_members(&self, names: &Names, side: Side) -> i32 {
         let status = self
             .sets

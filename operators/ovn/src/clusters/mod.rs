@@ -6,11 +6,10 @@ mod report;
 #[cfg(test)]
 mod tests;
 
-use std::convert::Infallible;
-
 use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
 use c5c3_api::ovn::{OvnChassis, OvnCluster};
 use c5c3_kit::clusters::ClusterName;
+use c5c3_kit::kinds::Key;
 use c5c3_kit::{
     Applied, Controller, Decision, Finalizer, HOME, Kind, Observed, Part, Reader, Reference, Report,
 };
@@ -23,14 +22,26 @@ pub use facts::Facts;
 
 use crate::build::database::Reach;
 use crate::error::Error;
+use crate::view::Sessions;
 
 pub const NAME: &str = "ovn-cluster";
 /// The cluster of the hypervisors, where it is another one.
 pub const HYPERVISORS: ClusterName = ClusterName::Borrowed("hypervisor");
 
 /// The controller. `APART`: the hypervisors are a cluster of their own.
-#[derive(Clone, Debug, Default)]
-pub struct OvnClusters<const APART: bool>;
+#[derive(Clone, Debug)]
+pub struct OvnClusters<const APART: bool> {
+    pub sessions: Sessions,
+}
+
+/// What is done in the databases.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The node of this chassis is gone.
+    Remove { cluster: Key, chassis: String },
+    /// All chassis are to say that they live.
+    Ask { cluster: Key },
+}
 
 /// Where the agents and their nodes are.
 pub(crate) fn place<const APART: bool>() -> ClusterName {
@@ -45,7 +56,7 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
     type Kind = OvnCluster;
     type Facts = Facts;
     type Plan = ();
-    type Action = Infallible;
+    type Action = Action;
     type Error = Error;
 
     const NAME: &'static str = NAME;
@@ -67,6 +78,7 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
     fn owns() -> Vec<Kind> {
         let mut kinds = vec![
             Kind::of::<ConfigMap>(),
+            Kind::of::<Secret>(),
             Kind::of::<Service>(),
             Kind::of::<StatefulSet>(),
             Kind::of::<Deployment>(),
@@ -109,29 +121,39 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
     }
 
     async fn observe(&self, object: &OvnCluster, reader: &Reader) -> Result<Facts, Error> {
-        facts::observe(object, reader, &place::<APART>()).await
+        facts::observe(object, reader, &place::<APART>(), &self.sessions).await
     }
 
     fn plan(_: &Observed<Self>) {}
 
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Error> {
         if observed.deleting() {
             return Ok(Decision::want([]));
         }
         plan::decide(
             &observed.object,
             &observed.facts,
+            observed.now,
             reach::<APART>(),
             &place::<APART>(),
         )
     }
 
-    async fn act(&self, action: &Infallible) -> Result<(), Error> {
-        match *action {}
+    async fn act(&self, action: &Action) -> Result<(), Error> {
+        match action {
+            Action::Remove { cluster, chassis } => {
+                let removed = self.sessions.remove_chassis(cluster, chassis).await;
+                removed.map_err(|source| Error::ChassisStays {
+                    chassis: chassis.clone(),
+                    source,
+                })
+            }
+            Action::Ask { cluster } => self.sessions.ask_all(cluster).await.map_err(Error::NotAsked),
+        }
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
-        let report = report::report(&observed.object, &observed.facts);
+        let report = report::report(&observed.object, &observed.facts, observed.now);
         match observed.deleting() {
             true => report.left(applied.pruned().iter().map(ToString::to_string)),
             false => report,

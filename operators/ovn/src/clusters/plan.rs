@@ -1,19 +1,23 @@
 //! Pure. What should be there.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use c5c3_api::ovn::{OvnChassis, OvnCluster};
-use c5c3_kit::{Decision, HOME, Wanted};
-use k8s_openapi::api::core::v1::{Secret, Service};
+use c5c3_kit::kinds::Key;
+use c5c3_kit::{Decision, HOME, Kind, Reference, Wanted};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{Secret, Service, VolumeResourceRequirements};
 use kube::ResourceExt;
 
-use super::Facts;
+use super::{Action, Facts};
+use crate::authority::Data;
 use crate::build::database::{self, Reach};
 use crate::build::{Agent, NODE_TLS, agents, northd, remotes};
 use crate::chassis::{self, Chassis, Unfit};
 use crate::error::Error;
 use crate::names::{Names, Side};
+use crate::view::ASK;
 
 /// What the Secret of the certificates must hold.
 const KEYS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
@@ -21,20 +25,21 @@ const KEYS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 pub fn decide(
     cluster: &OvnCluster,
     facts: &Facts,
+    now: Timestamp,
     reach: Reach,
     place: &str,
-) -> Result<Decision<Infallible>, Error> {
+) -> Result<Decision<Action>, Error> {
     let names = Names::of(cluster);
     names.check(cluster)?;
     let tls = tls(cluster, facts)?;
-    let mut wanted = Vec::new();
+    let mut wanted = own_certificates(cluster, facts);
     for side in Side::BOTH {
         shrinks(cluster, facts, side)?;
         let formed = facts.formed.contains(&side) || facts.ready_members(&names, side) > 0;
         wanted.push(Wanted::of(&database::state(cluster, side, formed)));
         wanted.extend(database::services(cluster, side, reach).iter().map(Wanted::of));
         wanted.extend(database::budget(cluster, side).iter().map(Wanted::of));
-        wanted.push(Wanted::of(&database::members(cluster, side, &tls)));
+        wanted.push(Wanted::of(&members(cluster, facts, side, &tls)));
     }
     let (Some(northbound), Some(southbound)) = (
         endpoint(cluster, facts, Side::Northbound),
@@ -81,7 +86,43 @@ pub fn decide(
             .into_iter()
             .map(|object| object.in_cluster(place.to_owned())),
     );
-    Ok(Decision::want(wanted))
+    let (kept, actions) = in_databases(cluster, facts, &fit, now);
+    let decision = Decision::want(wanted).act(actions);
+    Ok(kept.into_iter().fold(decision, Decision::keep))
+}
+
+/// A chassis goes from the database first, and only then the object by which we know of it. While
+/// ovn-controller still runs there, it would come back.
+fn in_databases(
+    cluster: &OvnCluster,
+    facts: &Facts,
+    fit: &BTreeMap<String, Chassis>,
+    now: Timestamp,
+) -> (Vec<Reference>, Vec<Action>) {
+    let key = Key::of(cluster);
+    let (mut kept, mut actions) = (Vec::new(), Vec::new());
+    let gone = facts.chassis.iter().filter(|name| !fit.contains_key(*name));
+    for name in gone {
+        let registered = facts.view.chassis.as_ref().map(|all| all.contains_key(name));
+        if registered == Some(false) {
+            continue;
+        }
+        kept.push(Kind::of::<OvnChassis>().named(key.namespace.as_deref(), name));
+        if registered == Some(true) && !facts.controller_on(name) {
+            actions.push(Action::Remove {
+                cluster: key.clone(),
+                chassis: name.clone(),
+            });
+        }
+    }
+    let due = facts
+        .view
+        .asked
+        .is_some_and(|asked| asked.is_none_or(|at| now.duration_since(at) >= ASK));
+    if due && facts.view.chassis.as_ref().is_some_and(|all| !all.is_empty()) {
+        actions.push(Action::Ask { cluster: key });
+    }
+    (kept, actions)
 }
 
 /// Every selected Node as a chassis, and those that cannot be one.
@@ -107,7 +148,7 @@ fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Agent, Error> {
             secret: None,
         });
     }
-    let name = &spec.cert_secret_ref.as_ref().ok_or(Error::NoCertificate)?.name;
+    let (name, _) = Names::of(cluster).certificates(cluster);
     let data = facts
         .certificates
         .as_ref()
@@ -122,8 +163,27 @@ fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Agent, Error> {
     }
     Ok(Agent {
         protocol: protocol(cluster),
-        secret: Some(name.clone()),
+        secret: Some(name),
     })
+}
+
+/// The authority first: certificates without it could not be renewed.
+fn own_certificates(cluster: &OvnCluster, facts: &Facts) -> Vec<Wanted> {
+    let names = Names::of(cluster);
+    let secret = |name: String, data: &Data| {
+        Wanted::of(&Secret {
+            metadata: names.meta(name, "tls"),
+            data: Some(data.clone()),
+            ..Secret::default()
+        })
+    };
+    match (&facts.authority, &facts.certificates) {
+        (Some(authority), Some(certificates)) => vec![
+            secret(names.authority(), authority),
+            secret(names.certificates(cluster).0, certificates),
+        ],
+        _ => Vec::new(),
+    }
 }
 
 fn protocol(cluster: &OvnCluster) -> &'static str {
@@ -138,6 +198,27 @@ fn shrinks(cluster: &OvnCluster, facts: &Facts, side: Side) -> Result<(), Error>
         true => Err(Error::CannotShrink { side, wished, there }),
         false => Ok(()),
     }
+}
+
+/// What a StatefulSet says of its volumes cannot change later.
+fn members(cluster: &OvnCluster, facts: &Facts, side: Side, tls: &Agent) -> StatefulSet {
+    let mut set = database::members(cluster, side, tls);
+    let live = facts.sets.get(&Names::of(cluster).set(side));
+    let size = |set: &StatefulSet| {
+        let claim = set.spec.volume_claim_templates.as_ref()?.first()?;
+        let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
+        requests.get("storage").cloned()
+    };
+    if let Some(first) = live.and_then(size) {
+        let claims = set.spec.volume_claim_templates.iter_mut().flatten();
+        for spec in claims.filter_map(|claim| claim.spec.as_mut()) {
+            spec.resources = Some(VolumeResourceRequirements {
+                requests: Some([("storage".to_owned(), first.clone())].into()),
+                ..VolumeResourceRequirements::default()
+            });
+        }
+    }
+    set
 }
 
 /// Where clients find the database, when all of its addresses are known.

@@ -7,6 +7,7 @@ use c5c3_api::conditions::reason;
 use c5c3_api::ovn::{OvnCluster, OvnClusterStatus, OvnEndpoints, RaftMember, RaftRole};
 use c5c3_kit::conditions::{State, Truth};
 use c5c3_kit::{Report, States};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -18,9 +19,12 @@ use crate::names::{Names, Side};
 
 /// Addresses of Services come with the Services, and what we write ourselves brings no pass.
 const ADDRESSES: Duration = Duration::from_secs(1);
+/// A little more than chassis have to answer.
+const LOOK: Duration = Duration::from_secs(5 * 60 + 5);
+const CERTIFICATES: Duration = Duration::from_secs(6 * 3600);
 const DEGRADED: &str = "Degraded";
 
-pub fn report(cluster: &OvnCluster, facts: &Facts) -> Report {
+pub fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Report {
     let names = Names::of(cluster);
     let [northbound, southbound] = Side::BOTH.map(|side| endpoint(cluster, facts, side));
     let addressed = northbound.is_some() && southbound.is_some();
@@ -31,29 +35,41 @@ pub fn report(cluster: &OvnCluster, facts: &Facts) -> Report {
         )
         .with(SOUTHBOUND_READY, southbound_state(cluster, facts, &names))
         .with(CONTROLLERS_READY, controllers(cluster, facts, &names, addressed));
+    let known = facts.view.chassis.as_ref();
+    let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    // While the database is not reached, what it said last holds.
+    let before = cluster.status.clone().unwrap_or_default();
     let status = OvnClusterStatus {
         endpoints: Some(OvnEndpoints {
             northbound,
             southbound,
         }),
-        active_controllers: Some(ready(facts.daemon_sets.get(&names.suffixed(agents::CONTROLLER)))),
-        northbound_members: roles(cluster, &names, Side::Northbound),
-        southbound_members: roles(cluster, &names, Side::Southbound),
+        chassis_count: known.map(|all| count(all.len())).or(before.chassis_count),
+        active_controllers: known
+            .map(|all| count(all.values().filter(|one| one.lives(now)).count()))
+            .or(before.active_controllers),
+        northbound_members: roles(cluster, facts, &names, Side::Northbound),
+        southbound_members: roles(cluster, facts, &names, Side::Southbound),
         ..OvnClusterStatus::default()
     };
     let report = Report::new(states).status(&status);
-    if addressed {
-        report
-    } else {
-        report.again_in(ADDRESSES)
+    // For silence of a chassis there is no news.
+    let awaits_answers = !facts.nodes.is_empty();
+    match addressed {
+        false => report.again_in(ADDRESSES),
+        true if awaits_answers => report.again_in(LOOK),
+        // A certificate comes to its end without news too.
+        true if facts.authority.is_some() => report.again_in(CERTIFICATES),
+        true => report,
     }
 }
 
-fn roles(cluster: &OvnCluster, names: &Names, side: Side) -> Vec<RaftMember> {
+fn roles(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> Vec<RaftMember> {
     (0..side.spec(cluster).replicas)
-        .map(|ordinal| RaftMember {
-            name: names.member(side, ordinal),
-            role: RaftRole::Unknown,
+        .map(|ordinal| {
+            let name = names.member(side, ordinal);
+            let role = facts.view.roles.get(&name).copied().unwrap_or(RaftRole::Unknown);
+            RaftMember { name, role }
         })
         .collect()
 }

@@ -42,5 +42,5 @@ follow() {
   done
 }
 follow &
-exec ovn-controller unix:/run/openvswitch/db.sock --unixctl=/run/ovn/ovn-controller.ctl \
-  --pidfile=/run/ovn/ovn-controller.pid --no-chdir -vconsole:info -vfile:off -vsyslog:off $keys
+exec ovn-controller unix:/run/openvswitch/db.sock --pidfile=/run/ovn/ovn-controller.pid --no-chdir \
+  -vconsole:info -vfile:off -vsyslog:off $keys

@@ -33,7 +33,7 @@ join() {
   peers=
   for n in $(others); do peers="$peers $(raft "$n")"; done
   echo "joins the raft cluster of $SCHEMA as $(raft "$ordinal")"
-  ovsdb-tool join-cluster "$file" "$SCHEMA" "$(raft "$ordinal")" $peers
+  ovsdb-tool join-cluster "$file.new" "$SCHEMA" "$(raft "$ordinal")" $peers
 }
 
 begin() {
@@ -41,10 +41,12 @@ begin() {
   # it was formed an empty volume is one that was lost.
   if [ "$REPLICAS" = 1 ] || { [ "$ordinal" = 0 ] && [ ! -s /state/formed ] && ! met; }; then
     echo "makes the raft cluster of $SCHEMA"
-    ovsdb-tool --election-timer="$ELECTION_TIMER" create-cluster "$file" "$schema" "$(raft "$ordinal")"
+    ovsdb-tool --election-timer="$ELECTION_TIMER" create-cluster "$file.new" "$schema" "$(raft "$ordinal")"
   else
     join
   fi
+  # A file that is there is whole.
+  mv "$file.new" "$file"
 }
 met() {
   for n in $(others); do
@@ -97,13 +99,8 @@ tend() {
   done
 }
 
-# A file without an end was cut off while it was made.
-if [ -e "$file" ] && ! ovsdb-tool db-cid "$file" > /dev/null 2>&1 && ! ovsdb-tool db-sid "$file" > /dev/null 2>&1; then
-  echo "the file was not finished; begins anew"
-  rm -f "$file"
-fi
+rm -f "$file.new" /tmp/converted /tmp/initialized
 [ -e "$file" ] || begin
-rm -f /tmp/converted /tmp/initialized /data/.*.~lock~
 cat > /tmp/server.json <<C
 {"remotes": {"punix:/run/ovn/db.sock": {}, "p$PROTOCOL:$PORT:0.0.0.0": {"inactivity-probe": $INACTIVITY_PROBE}},
  "databases": {"$file": {}}}

@@ -25,7 +25,7 @@ addresses &
 if [ -s /run/openvswitch/flows.sh ]; then
   switch set open_vswitch . other_config:flow-restore-wait=true
   restore() {
-    until ovs-appctl --timeout=2 -t /run/openvswitch/vswitchd.ctl version > /dev/null 2>&1; do sleep 0.1; done
+    until ovs-appctl --timeout=2 version > /dev/null 2>&1; do sleep 0.1; done
     timeout 20 sh /run/openvswitch/flows.sh || true
     rm -f /run/openvswitch/flows.sh
     switch remove open_vswitch . other_config flow-restore-wait
@@ -34,5 +34,5 @@ if [ -s /run/openvswitch/flows.sh ]; then
 else
   switch remove open_vswitch . other_config flow-restore-wait
 fi
-exec ovs-vswitchd unix:/run/openvswitch/db.sock --unixctl=/run/openvswitch/vswitchd.ctl \
-  --pidfile=/run/openvswitch/ovs-vswitchd.pid $system --no-chdir -vconsole:info -vfile:off -vsyslog:off
+exec ovs-vswitchd unix:/run/openvswitch/db.sock --pidfile=/run/openvswitch/ovs-vswitchd.pid \
+  $system --no-chdir -vconsole:info -vfile:off -vsyslog:off

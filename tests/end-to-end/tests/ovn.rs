@@ -1,0 +1,363 @@
+//! OVN as the operator runs it: real databases, switches and controllers on embedded nodes.
+//!
+//! Needs root. The images are built first; that takes minutes once, then nothing.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use end_to_end::cloud::Cloud;
+use end_to_end::patience::until_ok;
+use end_to_end::tools;
+use ovsdb_client::{Condition, Follow, Operation, Session, Way, remotes};
+use serde_json::Value;
+
+const NAMESPACE: &str = "ovn-system";
+const LABEL: &str = "node-role.kubernetes.io/hypervisor";
+
+fn until<T>(seconds: u64, what: &str, attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    until_ok(what, Duration::from_secs(seconds), attempt)
+}
+
+struct Ovn(Cloud);
+
+impl Ovn {
+    /// Three nodes, of which the last two may run guests.
+    fn up() -> anyhow::Result<Self> {
+        let cloud = Cloud::new()?;
+        cloud.c5c3(&["image", "build", "ovs", "ovn"])?;
+        cloud.c5c3_here("up", &["--profile", "none", "--nodes", "3", "--hypervisors", "2"])?;
+        let ovn = Self(cloud);
+        ovn.0.kubectl(&["create", "namespace", NAMESPACE], "")?;
+        Ok(ovn)
+    }
+
+    fn apply(&self, members: u8) -> anyhow::Result<()> {
+        let database = format!("{{replicas: {members}, storage: {{size: 1Gi}}}}");
+        let agent = format!("{{nodeSelector: {{{LABEL}: \"\"}}}}");
+        let object = format!(
+            "apiVersion: ovn.c5c3.io/v1alpha1
+kind: OVNCluster
+metadata: {{name: ovn, namespace: {NAMESPACE}}}
+spec:
+  ovnImage: {{repository: ghcr.io/c5c3/ovn, tag: \"25.03\"}}
+  ovsImage: {{repository: ghcr.io/c5c3/ovs, tag: \"3.5\"}}
+  northbound: {database}
+  southbound: {database}
+  controller: {agent}
+  ovs: {agent}
+"
+        );
+        self.0.kubectl(&["apply", "-f", "-"], &object).map(drop)
+    }
+
+    fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        self.0.kubectl(&[&["-n", NAMESPACE], arguments].concat(), "")
+    }
+
+    fn field(&self, object: &str, path: &str) -> anyhow::Result<String> {
+        self.kubectl(&["get", object, "-o", &format!("jsonpath={{{path}}}")])
+    }
+
+    fn ready(&self, seconds: u64) -> anyhow::Result<()> {
+        let limit = format!("--timeout={seconds}s");
+        let waited = self.kubectl(&["wait", "--for=condition=Ready", "ovncluster/ovn", &limit]);
+        waited.map(drop).or_else(|error| {
+            let state = self.kubectl(&["get", "ovncluster", "ovn", "-o", "yaml"])?;
+            let pods = self.kubectl(&["get", "pods", "-o", "wide"])?;
+            Err(error.context(format!("{state}\n{pods}")))
+        })
+    }
+
+    fn shell(&self, pod: &str, script: &str) -> anyhow::Result<String> {
+        self.kubectl(&["exec", pod, "--", "timeout", "15", "sh", "-c", script])
+    }
+
+    /// The tool of the northbound database, at whichever member leads.
+    fn northbound(&self, pod: &str, arguments: &str) -> anyhow::Result<String> {
+        let at = self.field("ovncluster/ovn", ".status.endpoints.northbound")?;
+        self.shell(pod, &format!("ovn-nbctl --timeout=10 --db={at} {arguments}"))
+    }
+
+    fn switches(&self, pod: &str) -> anyhow::Result<Vec<String>> {
+        let rows = self.northbound(pod, "--bare --columns=name list logical_switch")?;
+        Ok(rows.split_whitespace().map(str::to_owned).collect())
+    }
+
+    /// Ids of the servers in the raft cluster, as the first of these members that answers knows them.
+    fn servers(&self, pod: &str) -> anyhow::Result<Vec<String>> {
+        let status = self.shell(pod, "ovs-appctl -t /run/ovn/db.ctl cluster/status OVN_Northbound")?;
+        let id = |line: &str| {
+            line.contains(" at tcp:")
+                .then(|| line.split_whitespace().next().map(str::to_owned))?
+        };
+        Ok(status.lines().filter_map(id).collect())
+    }
+
+    fn roles(&self) -> anyhow::Result<Vec<String>> {
+        let roles = self.field("ovncluster/ovn", ".status.northboundMembers[*].role")?;
+        let mut roles: Vec<String> = roles.split_whitespace().map(str::to_owned).collect();
+        roles.sort();
+        Ok(roles)
+    }
+
+    fn label_hypervisors(&self) -> anyhow::Result<()> {
+        for n in [2, 3] {
+            let (node, address) = (
+                format!("node-{n}"),
+                format!("ovn.c5c3.io/tunnel-address=10.193.0.{n}"),
+            );
+            let label = [
+                "label",
+                "--overwrite",
+                "node",
+                &node,
+                "ovn.c5c3.io/uplink=eth1",
+                &address,
+            ];
+            self.0.kubectl(&label, "")?;
+        }
+        Ok(())
+    }
+
+    /// A port of this machine that leads to a port of a pod, until it is dropped.
+    fn forward(&self, pod: &str, port: u16) -> anyhow::Result<Forward> {
+        let mut child = Command::new(tools::tool("kubectl")?)
+            .args(["-n", NAMESPACE, "port-forward", pod, &format!(":{port}")])
+            .env("KUBECONFIG", self.0.state().join("api/kubeconfig"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut said = String::new();
+        let mut output = BufReader::new(child.stdout.take().context("a pipe")?);
+        output.read_line(&mut said)?;
+        let mut forward = Forward {
+            child,
+            _output: output,
+            port: 0,
+        };
+        // Forwarding from 127.0.0.1:40123 -> 6641
+        let port = said
+            .split(" -> ")
+            .next()
+            .and_then(|front| front.rsplit(':').next());
+        let port = port.and_then(|port| port.parse().ok());
+        forward.port = port.with_context(|| format!("no port: {said}"))?;
+        Ok(forward)
+    }
+}
+
+struct Forward {
+    child: Child,
+    /// It tells of every connection, and ends when nobody listens.
+    _output: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Drop for Forward {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
+    let ovn = Ovn::up()?;
+    ovn.label_hypervisors()?;
+    ovn.apply(1)?;
+    ovn.ready(180)?;
+    until(60, "both chassis are counted", || {
+        let counts = ovn.field("ovncluster/ovn", ".status['chassisCount','activeControllers']")?;
+        ensure!(counts == "2 2", "{counts}");
+        Ok(())
+    })?;
+    for node in ["node-2", "node-3"] {
+        let wait = [
+            "wait",
+            "--for=condition=Ready",
+            &format!("ovnchassis/{node}"),
+            "--timeout=60s",
+        ];
+        ovn.kubectl(&wait)?;
+        until(60, "its answer", || {
+            let heard = ovn.field(&format!("ovnchassis/{node}"), ".status.lastHeartbeat")?;
+            ensure!(!heard.is_empty(), "{node} has not answered");
+            Ok(())
+        })?;
+    }
+    assert_eq!(ovn.roles()?, ["Leader"]);
+    assert!(
+        ovn.field("ovncluster/ovn", ".status.endpoints.southbound")?
+            .starts_with("tcp:10.")
+    );
+
+    // The tunnel network carries packets from bridge to bridge: nobody listens there, which is said.
+    let on = [
+        "get",
+        "pods",
+        "-l",
+        "app.kubernetes.io/component=ovs",
+        "-o",
+        "name",
+        "--field-selector",
+        "spec.nodeName=node-2",
+    ];
+    let switch = ovn.kubectl(&on)?;
+    until(30, "the other end of the tunnel network", || {
+        let script = "ovs-vsctl show; ovsdb-client --timeout=5 list-dbs tcp:10.193.0.3:9 2>&1 || true";
+        let said = ovn.kubectl(&["exec", switch.trim(), "-c", "vswitchd", "--", "sh", "-c", script])?;
+        ensure!(
+            said.contains("remote_ip=\"10.193.0.3\"") && said.contains("refused"),
+            "{said}"
+        );
+        Ok(())
+    })?;
+
+    our_own_client_reads_and_writes(&ovn)?;
+
+    // The data is on the volume, not in the pod.
+    ovn.northbound("ovn-nb-0", "ls-add kept")?;
+    ovn.kubectl(&["delete", "pod", "ovn-nb-0"])?;
+    until(60, "the member is back", || {
+        let names = ovn.switches("ovn-nb-0")?;
+        ensure!(names.contains(&"kept".to_owned()), "{names:?}");
+        Ok(())
+    })?;
+
+    // A pod of the controller that is made anew does not leave OVN meanwhile.
+    ovn.kubectl(&["delete", "pod", "-l", "app.kubernetes.io/component=controller"])?;
+    ovn.ready(60)?;
+
+    // A node that is no hypervisor any more leaves both the cluster and the database.
+    ovn.0
+        .kubectl(&["label", "node", "node-3", &format!("{LABEL}-")], "")?;
+    until(90, "the chassis is gone", || {
+        let there = ovn.kubectl(&["get", "ovnchassis", "-o", "name"])?;
+        ensure!(!there.contains("node-3"), "{there}");
+        let show = ovn.shell(
+            "ovn-sb-0",
+            "ovn-sbctl --timeout=5 --db=unix:/run/ovn/db.sock show",
+        )?;
+        ensure!(
+            show.contains("node-2") && !show.contains("Chassis node-3"),
+            "{show}"
+        );
+        Ok(())
+    })?;
+
+    ovn.kubectl(&["delete", "ovncluster", "ovn"])?;
+    until(60, "the pods go", || {
+        let pods = ovn.kubectl(&["get", "pods", "-o", "name"])?;
+        ensure!(pods.is_empty(), "{pods}");
+        Ok(())
+    })?;
+    let claims = ovn.kubectl(&["get", "pvc", "-o", "name"])?;
+    ensure!(claims.lines().count() == 2, "the data stays: {claims}");
+    Ok(())
+}
+
+fn our_own_client_reads_and_writes(ovn: &Ovn) -> anyhow::Result<()> {
+    let forward = ovn.forward("ovn-nb-0", 6641)?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(async {
+        let follow = Follow {
+            remotes: remotes(&format!("tcp:127.0.0.1:{}", forward.port))?,
+            database: "OVN_Northbound".into(),
+            tables: vec![(
+                "Logical_Switch".into(),
+                vec!["name".into(), "other_config".into()],
+            )],
+            leader: true,
+        };
+        let session = Session::start(follow, Way::default());
+        let mut watch = session.watch();
+        let limit = Duration::from_secs(30);
+        tokio::time::timeout(limit, watch.wait_for(|state| state.remote.is_some())).await??;
+        let made = session
+            .transact(vec![Operation::insert("Logical_Switch").set("name", "ours")])
+            .await?;
+        ensure!(made[0].uuid().is_some(), "no id");
+        let has = |state: &ovsdb_client::State| {
+            let rows = state.tables.get("Logical_Switch").into_iter().flatten();
+            rows.filter(|(_, row)| row.get("name").and_then(Value::as_str) == Some("ours"))
+                .count()
+        };
+        tokio::time::timeout(limit, watch.wait_for(|state| has(state) == 1)).await??;
+        let refused = session.transact(vec![Operation::insert("No_Such_Table")]).await;
+        ensure!(refused.is_err(), "took a table that is not there");
+        let gone = Operation::delete("Logical_Switch").only(Condition::equal("name", "ours"));
+        ensure!(
+            session.transact(vec![gone]).await?[0].count() == 1,
+            "deleted another number"
+        );
+        tokio::time::timeout(limit, watch.wait_for(|state| has(state) == 0)).await??;
+        Ok(())
+    })
+}
+
+#[test]
+fn three_members_bear_the_loss_of_one_and_of_its_volume() -> anyhow::Result<()> {
+    let ovn = Ovn::up()?;
+    ovn.label_hypervisors()?;
+    ovn.apply(3)?;
+    until(240, "three members", || {
+        let roles = ovn.roles()?;
+        ensure!(roles == ["Follower", "Follower", "Leader"], "{roles:?}");
+        Ok(())
+    })?;
+    ovn.ready(120)?;
+    until(30, "the first write", || {
+        ovn.northbound("ovn-nb-0", "--may-exist ls-add first")
+    })?;
+
+    // One is killed: the others go on, and it comes back with all that it missed.
+    ovn.0.kill_containers(NAMESPACE, &["ovn-nb-1"], "ovsdb-server")?;
+    until(30, "a write without it", || {
+        ovn.northbound("ovn-nb-0", "--may-exist ls-add second")
+    })?;
+    until(60, "it is back", || {
+        let local = "ovn-nbctl --timeout=5 --no-leader-only --db=unix:/run/ovn/db.sock --bare --columns=name list logical_switch";
+        let names = ovn.shell("ovn-nb-1", local)?;
+        ensure!(names.contains("first") && names.contains("second"), "{names}");
+        Ok(())
+    })?;
+    ensure!(
+        ovn.servers("ovn-nb-0")?.len() == 3,
+        "the members are the same three"
+    );
+
+    // The volume of the very first is lost: it joins anew, and who it was before counts no more.
+    let before = ovn.servers("ovn-nb-1")?;
+    ovn.kubectl(&["delete", "pvc", "data-ovn-nb-0", "--wait=false"])?;
+    ovn.kubectl(&["delete", "pod", "ovn-nb-0"])?;
+    until(120, "another member in its place", || {
+        let servers = ovn.servers("ovn-nb-1")?;
+        let new = servers.iter().filter(|id| !before.contains(id)).count();
+        ensure!(servers.len() == 3 && new == 1, "{before:?} became {servers:?}");
+        Ok(())
+    })?;
+    until(60, "all data in it", || {
+        let names = ovn.switches("ovn-nb-0")?;
+        ensure!(names.len() == 2, "{names:?}");
+        Ok(())
+    })?;
+
+    // A full stop: all come back from their volumes.
+    ovn.kubectl(&[
+        "delete",
+        "pod",
+        "--force",
+        "--grace-period=0",
+        "ovn-nb-0",
+        "ovn-nb-1",
+        "ovn-nb-2",
+    ])?;
+    until(120, "the data is back", || {
+        let names = ovn.switches("ovn-nb-0")?;
+        ensure!(names.len() == 2, "{names:?}");
+        Ok(())
+    })?;
+    ovn.ready(120)
+}
