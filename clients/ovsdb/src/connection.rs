@@ -256,7 +256,7 @@ impl Reading {
                 Ok(count) => self.framer.push(&chunk[..count]),
             }
             probed = false;
-            while let Some(message) = self.framer.next()? {
+            while let Some(message) = self.framer.message()? {
                 self.take(Message::of(message)?).await?;
             }
         }

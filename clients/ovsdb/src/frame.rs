@@ -45,7 +45,7 @@ impl Framer {
     }
 
     /// The next whole message. After an error the stream cannot be trusted any more.
-    pub fn next(&mut self) -> Result<Option<Value>, Error> {
+    pub fn message(&mut self) -> Result<Option<Value>, Error> {
         while let Some(&byte) = self.buffer.get(self.seen) {
             self.seen += 1;
             if self.depth == 0 {
@@ -120,7 +120,7 @@ mod tests {
 
     fn all(framer: &mut Framer) -> Result<Vec<Value>, Error> {
         let mut found = Vec::new();
-        while let Some(message) = framer.next()? {
+        while let Some(message) = framer.message()? {
             found.push(message);
         }
         Ok(found)
@@ -154,11 +154,11 @@ mod tests {
         let mut framer = Framer::new(64);
         framer.push(b"{\"a\":\"");
         framer.push(&[b'x'; 100]);
-        assert!(matches!(framer.next(), Err(Error::TooLong { limit: 64 })));
+        assert!(matches!(framer.message(), Err(Error::TooLong { limit: 64 })));
         let mut deep = Framer::default();
         deep.push(b"{\"a\":");
         deep.push(&[b'['; 200]);
-        assert!(matches!(deep.next(), Err(Error::Malformed(_))));
+        assert!(matches!(deep.message(), Err(Error::Malformed(_))));
     }
 
     fn message() -> impl Strategy<Value = Value> {
@@ -202,7 +202,7 @@ mod tests {
             let mut framer = Framer::new(128);
             framer.push(&bytes);
             for _ in 0..=bytes.len() {
-                match framer.next() {
+                match framer.message() {
                     Ok(Some(_)) => {}
                     Ok(None) | Err(_) => break,
                 }
@@ -215,7 +215,7 @@ mod tests {
             framer.push(b"{");
             framer.push(text.as_bytes());
             for _ in 0..100 {
-                if !matches!(framer.next(), Ok(Some(_))) {
+                if !matches!(framer.message(), Ok(Some(_))) {
                     break;
                 }
             }

@@ -83,7 +83,7 @@ mod tests {
                 &schema(),
                 &json!({"T": updates}),
                 Telling::Difference,
-            )
+            );
         };
         // Columns with their default are left out of a new row.
         told(

@@ -114,7 +114,7 @@ async fn run(follow: Follow, way: Way, state: watch::Sender<State>, mut orders: 
         });
         // The next remote may lead: a pause comes after every one was tried.
         let all = u32::try_from(follow.remotes.len()).unwrap_or(u32::MAX).max(1);
-        if failures % all == 0 {
+        if failures.is_multiple_of(all) {
             tokio::time::sleep(pause(failures / all, rand::random())).await;
         }
     }

@@ -31,7 +31,7 @@ impl Peer {
     async fn heard(&mut self) -> Value {
         let mut chunk = [0; 4096];
         loop {
-            if let Some(message) = self.framer.next().expect("a message") {
+            if let Some(message) = self.framer.message().expect("a message") {
                 return message;
             }
             let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut chunk)).await;

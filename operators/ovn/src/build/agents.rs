@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod::{self, Agent, asks, field, mount, of_node, privileged, scratch, script, text};
+use super::pod::{Tls, asks, field, mount, of_node, privileged, scratch, script, text};
 use crate::names::Names;
 
 pub const SWITCH: &str = "ovs";
@@ -110,7 +110,7 @@ pub fn switch(cluster: &OvnCluster) -> DaemonSet {
             }),
             ..Lifecycle::default()
         }),
-        resources: pod::resources(agent.resources.as_ref()),
+        resources: agent.resources.clone(),
         ..container("vswitchd", VSWITCHD, Some(modules_mount))
     };
     let pod = PodSpec {
@@ -121,7 +121,7 @@ pub fn switch(cluster: &OvnCluster) -> DaemonSet {
     daemon_set(&names, SWITCH, agent, 15, pod)
 }
 
-pub fn controller(cluster: &OvnCluster, tls: &Agent) -> DaemonSet {
+pub fn controller(cluster: &OvnCluster, tls: &Tls) -> DaemonSet {
     let names = Names::of(cluster);
     let agent = &cluster.spec.controller;
     let (run, run_mount) = of_node("run-openvswitch", "/run/openvswitch");
@@ -148,7 +148,7 @@ pub fn controller(cluster: &OvnCluster, tls: &Agent) -> DaemonSet {
             text("PROTOCOL", tls.protocol),
         ]),
         readiness_probe: Some(asks(script(&connected), 5, 3)),
-        resources: pod::resources(agent.resources.as_ref()),
+        resources: agent.resources.clone(),
         volume_mounts: Some(mounts),
         ..Container::default()
     });

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod::{self, Agent, asks, field, mount, plain, scratch, script, text};
+use super::pod::{self, Tls, asks, field, mount, plain, scratch, script, text};
 use crate::names::{Names, Side};
 
 const START: &str = include_str!("../scripts/database.sh");
@@ -134,7 +134,7 @@ pub fn budget(cluster: &OvnCluster, side: Side) -> Option<PodDisruptionBudget> {
     })
 }
 
-pub fn members(cluster: &OvnCluster, side: Side, tls: &Agent) -> StatefulSet {
+pub fn members(cluster: &OvnCluster, side: Side, tls: &Tls) -> StatefulSet {
     let names = Names::of(cluster);
     let spec = side.spec(cluster);
     let component = side.short();
@@ -201,7 +201,7 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Agent) -> StatefulSet {
             }),
             ..Lifecycle::default()
         }),
-        resources: pod::resources(spec.resources.as_ref()),
+        resources: spec.resources.clone(),
         volume_mounts: Some(mounts),
         ..Container::default()
     });

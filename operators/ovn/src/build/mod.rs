@@ -5,7 +5,7 @@ pub mod database;
 pub mod northd;
 mod pod;
 
-pub use pod::{Agent, NODE_TLS};
+pub use pod::{NODE_TLS, Tls};
 
 /// `tcp:10.0.0.1:6641`, several separated by commas: what programs of OVS take as a database.
 pub fn remotes<'a>(protocol: &str, addresses: impl IntoIterator<Item = (&'a String, u16)>) -> String {

@@ -4,7 +4,7 @@ use c5c3_api::ovn::OvnCluster;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
-use super::pod::{self, Agent, asks, mount, plain, scratch, script, text};
+use super::pod::{self, Tls, asks, mount, plain, scratch, script, text};
 use crate::names::Names;
 
 pub const COMPONENT: &str = "northd";
@@ -19,7 +19,7 @@ pub fn replicas(cluster: &OvnCluster) -> i32 {
     if members > 1 { 2 } else { 1 }
 }
 
-pub fn deployment(cluster: &OvnCluster, northbound: &str, southbound: &str, tls: &Agent) -> Deployment {
+pub fn deployment(cluster: &OvnCluster, northbound: &str, southbound: &str, tls: &Tls) -> Deployment {
     let names = Names::of(cluster);
     let mut volumes = vec![scratch("run"), scratch("tmp")];
     volumes.extend(tls.volume());

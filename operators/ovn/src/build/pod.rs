@@ -2,27 +2,27 @@
 
 use k8s_openapi::api::core::v1::{
     Capabilities, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, ExecAction, HostPathVolumeSource,
-    ObjectFieldSelector, PodSecurityContext, PodSpec, Probe, ResourceRequirements, SeccompProfile,
-    SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+    ObjectFieldSelector, PodSecurityContext, PodSpec, Probe, SeccompProfile, SecretVolumeSource,
+    SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
 };
 
 use crate::names::{Names, UID};
 
 /// Where certificates are in every pod.
-const TLS: &str = "/tls";
+const PLACE: &str = "/tls";
 /// Name of the copy of the certificates on the side of the hypervisors.
 pub const NODE_TLS: &str = "tls";
 
-/// What a pod needs to know of TLS.
+/// How the parts talk to each other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Agent {
+pub struct Tls {
     /// `tcp` or `ssl`.
     pub protocol: &'static str,
     /// The Secret with the certificates.
     pub secret: Option<String>,
 }
 
-impl Agent {
+impl Tls {
     pub fn volume(&self) -> Option<Volume> {
         let name = self.secret.clone()?;
         Some(Volume {
@@ -39,7 +39,7 @@ impl Agent {
     pub fn mount(&self) -> Option<VolumeMount> {
         self.secret.as_ref().map(|_| VolumeMount {
             read_only: Some(true),
-            ..mount("tls", TLS)
+            ..mount("tls", PLACE)
         })
     }
 }
@@ -139,10 +139,6 @@ pub fn privileged(container: Container) -> Container {
         }),
         ..container
     }
-}
-
-pub fn resources(wished: Option<&ResourceRequirements>) -> Option<ResourceRequirements> {
-    wished.cloned()
 }
 
 /// The pod of a server in the control plane.

@@ -13,7 +13,7 @@ use kube::ResourceExt;
 use super::{Action, Facts};
 use crate::authority::Data;
 use crate::build::database::{self, Reach};
-use crate::build::{Agent, NODE_TLS, agents, northd, remotes};
+use crate::build::{NODE_TLS, Tls, agents, northd, remotes};
 use crate::chassis::{self, Chassis, Unfit};
 use crate::error::Error;
 use crate::names::{Names, Side};
@@ -140,10 +140,10 @@ pub fn hypervisors(facts: &Facts) -> (BTreeMap<String, Chassis>, Vec<Unfit>) {
     (fit, unfit)
 }
 
-fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Agent, Error> {
+fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Tls, Error> {
     let spec = &cluster.spec.tls;
     if !spec.enabled {
-        return Ok(Agent {
+        return Ok(Tls {
             protocol: protocol(cluster),
             secret: None,
         });
@@ -161,7 +161,7 @@ fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Agent, Error> {
             });
         }
     }
-    Ok(Agent {
+    Ok(Tls {
         protocol: protocol(cluster),
         secret: Some(name),
     })
@@ -201,7 +201,7 @@ fn shrinks(cluster: &OvnCluster, facts: &Facts, side: Side) -> Result<(), Error>
 }
 
 /// What a StatefulSet says of its volumes cannot change later.
-fn members(cluster: &OvnCluster, facts: &Facts, side: Side, tls: &Agent) -> StatefulSet {
+fn members(cluster: &OvnCluster, facts: &Facts, side: Side, tls: &Tls) -> StatefulSet {
     let mut set = database::members(cluster, side, tls);
     let live = facts.sets.get(&Names::of(cluster).set(side));
     let size = |set: &StatefulSet| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
 use c5c3_api::ovn::{OvnCluster, OvnClusterStatus, RaftRole};
-use c5c3_kit::{HOME, Kind, Report};
+use c5c3_kit::{HOME, Kind, Report, Wanted};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
@@ -114,7 +114,7 @@ fn names(decision: &Decision<Action>) -> Vec<String> {
 fn one_member_and_two_hypervisors_as_rendered() {
     let cluster = cluster(1);
     let decision = decide(&cluster, &running(&cluster, 1)).expect("decides");
-    let objects: Vec<&Value> = decision.wanted().iter().map(|wanted| wanted.object()).collect();
+    let objects: Vec<&Value> = decision.wanted().iter().map(Wanted::object).collect();
     insta::assert_yaml_snapshot!("one-member", objects);
 }
 
@@ -187,7 +187,7 @@ fn a_larger_size_leaves_the_volumes_of_a_set_as_they_are() {
     let mut cluster = cluster(1);
     let mut facts = running(&cluster, 1);
     for side in Side::BOTH {
-        let set = crate::build::database::members(&cluster, side, &crate::build::Agent::default());
+        let set = crate::build::database::members(&cluster, side, &crate::build::Tls::default());
         facts.sets.insert(set.name_any(), set);
     }
     cluster.spec.northbound.storage.as_mut().expect("storage").size = "5Gi".into();
@@ -249,14 +249,8 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     data.insert("ca.crt".to_owned(), pem("c"));
     facts.certificates = Some(data);
     let decision = decide(&secured, &facts).expect("decides");
-    let text = serde_json::to_string(
-        &decision
-            .wanted()
-            .iter()
-            .map(|one| one.object())
-            .collect::<Vec<_>>(),
-    )
-    .expect("JSON");
+    let text = serde_json::to_string(&decision.wanted().iter().map(Wanted::object).collect::<Vec<_>>())
+        .expect("JSON");
     assert!(text.contains("remote=ssl:10.192.2.1:6642") && text.contains("\"secretName\":\"certs\""));
 }
 
@@ -324,10 +318,10 @@ fn a_chassis_without_node_goes_from_the_database_before_its_object() {
         .to_string();
 
     // Not reached: it is not known whether it is there.
-    assert_eq!(kept(&decide(&cluster, &facts).expect("decides")), [nine.clone()]);
+    assert_eq!(kept(&decide(&cluster, &facts).expect("decides")), [nine.as_str()]);
     facts.view = seen(&["node-2", "node-3", "node-9"]);
     let decision = decide(&cluster, &facts).expect("decides");
-    assert_eq!(kept(&decision), [nine.clone()]);
+    assert_eq!(kept(&decision), [nine.as_str()]);
     let remove = Action::Remove {
         cluster: c5c3_kit::Key::new(Some("ovn-system"), "ovn"),
         chassis: "node-9".into(),
@@ -402,7 +396,7 @@ fn without_a_secret_certificates_are_our_own() {
     let pods = decision
         .wanted()
         .iter()
-        .map(|one| one.object())
+        .map(Wanted::object)
         .filter(|one| one["kind"] != "Secret");
     let text = serde_json::to_string(&pods.collect::<Vec<_>>()).expect("JSON");
     assert!(
@@ -433,13 +427,7 @@ fn agents_in_another_cluster_take_their_certificates_along() {
     let decision = plan::decide(&cluster, &facts, now(), Reach::Outside, &HYPERVISORS).expect("decides");
     let names = names(&decision);
     assert!(names.contains(&"Secret ovn-tls".to_owned()), "{names:?}");
-    let text = serde_json::to_string(
-        &decision
-            .wanted()
-            .iter()
-            .map(|one| one.object())
-            .collect::<Vec<_>>(),
-    )
-    .expect("JSON");
+    let text = serde_json::to_string(&decision.wanted().iter().map(Wanted::object).collect::<Vec<_>>())
+        .expect("JSON");
     assert!(text.contains("remote=ssl:192.0.2.7:6642") && text.contains("\"type\":\"LoadBalancer\""));
 }
