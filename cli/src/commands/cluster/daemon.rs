@@ -33,6 +33,12 @@ const LAST_PASSES: Duration = Duration::from_secs(5);
 const AGAIN: Duration = Duration::from_secs(5);
 const LOG: &str = "info,hickory_server=warn";
 
+/// By these OVN knows that the second link of a hypervisor is its uplink, and what its tunnels use.
+const DATA_LABELS: [(&str, &str); 2] = [
+    ("ovn.c5c3.io/uplink", "eth1"),
+    ("ovn.c5c3.io/tunnel-address", "10.193.0.{index}"),
+];
+
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -54,6 +60,9 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
         state: arguments.place.path().to_owned(),
         image_stores: vec![arguments.image_store.clone()],
         init: own(&["node-init"])?,
+        data_labels: DATA_LABELS
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
     };
     let mut say = say;
     let mut running = Running::start(&options, &mut say).await?;

@@ -81,6 +81,7 @@ async fn run(args: &[String]) -> Result<()> {
                 state: PathBuf::from(state),
                 image_stores: stores.iter().map(PathBuf::from).collect(),
                 init: own(&["init"])?,
+                data_labels: Vec::new(),
             };
             daemon::run(&options).await
         }

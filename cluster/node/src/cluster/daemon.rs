@@ -34,6 +34,8 @@ pub struct Options {
     pub image_stores: Vec<PathBuf>,
     /// Program and arguments that run [`crate::init::main`].
     pub init: Vec<String>,
+    /// Labels of nodes with a data link; `{index}` stands for the node's number.
+    pub data_labels: Vec<(String, String)>,
 }
 
 /// The last line of a start.
@@ -106,6 +108,7 @@ impl Running {
                 Registries::new(settings.registries.clone()),
             ),
             init: options.init.clone(),
+            data_labels: options.data_labels.clone(),
             settings,
             up: watch::Sender::new(std::collections::BTreeMap::new()),
             routes: Mutex::new(()),

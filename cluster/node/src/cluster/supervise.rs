@@ -39,10 +39,25 @@ pub struct Ground {
     pub images: Images,
     pub machine: Machine,
     pub init: Vec<String>,
+    /// Labels of nodes with a data link, as [`super::daemon::Options`] has them.
+    pub data_labels: Vec<(String, String)>,
     /// Nodes that are up.
     pub up: watch::Sender<BTreeMap<String, Node>>,
     /// Routes change one after the other.
     pub routes: Mutex<()>,
+}
+
+impl Ground {
+    /// Labels of a Node beside those that every node has.
+    fn labels(&self, entry: &NodeEntry) -> BTreeMap<String, String> {
+        let mut labels = entry.traits.labels();
+        let linked = self.data_labels.iter().filter(|_| entry.traits.has_data_link());
+        for (key, value) in linked {
+            let value = value.replace("{index}", &entry.index.to_string());
+            labels.entry(key.clone()).or_insert(value);
+        }
+        labels
+    }
 }
 
 /// What the nodes of a logical cluster share.
@@ -189,7 +204,12 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
     let addresses = &site.addresses;
     let version = runtime.version().await?;
     let setup = Setup {
-        client: site.accounts.kubelets.get(&entry.name).unwrap_or(&site.client).clone(),
+        client: site
+            .accounts
+            .kubelets
+            .get(&entry.name)
+            .unwrap_or(&site.client)
+            .clone(),
         node: node.clone(),
         address: addresses.node(entry.index).to_string(),
         cri: runtime.clone(),
@@ -205,7 +225,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
             pods: 250,
             pod_network: addresses.pod_network(entry.index).to_string(),
             runtime: format!("containerd://{}", version.runtime_version),
-            labels: entry.traits.labels(),
+            labels: ground.labels(entry),
             taints: entry.traits.taints.clone(),
         },
     };
