@@ -5,7 +5,8 @@ use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new("..").canonicalize()?;
+    // Relative to the package: a tree that is moved or copied with what was built of it stays true to itself.
+    let root = Path::new("..").to_path_buf();
     let mut table = String::from("&[\n");
     for folder in ["files", "overrides", "patches", "recipes", "releases"] {
         let path = root.join(folder);
@@ -33,7 +34,10 @@ fn embed(table: &mut String, root: &Path, directory: &Path) -> io::Result<()> {
             println!("cargo::rerun-if-changed={}", path.display());
             let (name, path) = (name.display().to_string(), path.display().to_string());
             // Writing to a String cannot fail.
-            let _ = writeln!(table, "({name:?}, include_str!({path:?})),");
+            let _ = writeln!(
+                table,
+                "({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/\", {path:?}))),"
+            );
         }
     }
     Ok(())

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let releases = Path::new("../releases").canonicalize()?;
+    // Relative to the package: a tree that is moved or copied with what was built of it stays true to itself.
+    let releases = Path::new("../releases").to_path_buf();
     println!("cargo::rerun-if-changed={}", releases.display());
     let mut table = String::from("&[\n");
     for release in sorted(&releases)? {
@@ -26,13 +27,12 @@ fn main() -> io::Result<()> {
 }
 
 fn entry(table: &mut String, root: &Path, name: &str) {
-    let path = root.join(name);
-    println!("cargo::rerun-if-changed={}", path.display());
+    let path = root.join(name).display().to_string();
+    println!("cargo::rerun-if-changed={path}");
     // Writing to a String cannot fail.
     let _ = writeln!(
         table,
-        "({name:?}, include_str!({:?})),",
-        path.display().to_string()
+        "({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/\", {path:?}))),"
     );
 }
 

@@ -327,8 +327,8 @@ fn a_quorum_queue_outlives_a_node() -> anyhow::Result<()> {
     assert_eq!(infra.evaluate(first, declare)?, "new");
     let kind = r#"begin {ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<"nova">>, queue, <<"q">>)), amqqueue:get_type(Q) end."#;
     assert_eq!(infra.evaluate(second, kind)?, "rabbit_quorum_queue");
-    let publish =
-        r#"rabbit_basic:publish(rabbit_misc:r(<<"nova">>, exchange, <<>>), <<"q">>, [], <<"hello">>)."#;
+    // A message without properties, into the queue of its key by the exchange without a name.
+    let publish = r#"begin X = rabbit_misc:r(<<"nova">>, exchange, <<>>), P = erlang:make_tuple(15, undefined, [{1, 'P_basic'}]), {ok, M} = mc_amqpl:message(X, <<"q">>, rabbit_basic:build_content(P, [<<"hello">>])), rabbit_queue_type:publish_at_most_once(X, M) end."#;
     let published = infra.evaluate(first, publish)?;
     assert_eq!(published, "ok");
 
