@@ -1,5 +1,5 @@
 use crate::common::{ExtraConfig, Image, PolicyOverrides, ResourceRequirements, default, is_default};
-use crate::openstack::{CinderBackend, GlanceStorage, VirtType};
+use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, VirtType};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,10 @@ pub struct Services {
     /// Resource tracking.
     #[serde(default, skip_serializing_if = "is_default")]
     pub placement: PlainService,
+    // Its rule about changes is only asked where both sides have the field.
     /// Compute.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = {}))]
     pub nova: NovaService,
     /// Networks.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -150,6 +152,11 @@ pub struct Fernet {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+// Cells that are left out are one, cell1.
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "has(oldSelf.cells) ? oldSelf.cells.all(c, has(self.cells) && c in self.cells) : (!has(self.cells) || 'cell1' in self.cells)",
+    "services.nova.cells: a cell cannot be taken away, its servers would be lost; move them and make a new ControlPlane",
+)])))]
 pub struct NovaService {
     /// Replicas of each process.
     pub replicas: Option<NovaReplicas>,
@@ -160,16 +167,10 @@ pub struct NovaService {
     #[schemars(
         length(max = 16),
         inner(length(max = 20), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$")),
-        extend("x-kubernetes-list-type" = "set", "x-kubernetes-validations" = rules(&[
-            (
-                "self.all(c, c != 'cell0')",
-                "services.nova.cells: cell0 is Nova's own; name cells cell1, cell2 …",
-            ),
-            (
-                "oldSelf.all(c, c in self)",
-                "services.nova.cells: a cell cannot be taken away, its servers would be lost; move them and make a new ControlPlane",
-            ),
-        ]))
+        extend("x-kubernetes-list-type" = "set", "x-kubernetes-validations" = rules(&[(
+            "self.all(c, c != 'cell0')",
+            "services.nova.cells: cell0 is Nova's own; name cells cell1, cell2 …",
+        )]))
     )]
     pub cells: Vec<String>,
     #[serde(flatten)]
@@ -186,6 +187,8 @@ pub struct ComputeNodes {
     pub virt_type: VirtType,
     /// Who brings libvirtd.
     pub libvirt: LibvirtFrom,
+    /// Whether libvirtd of our pods lets guests move between hypervisors.
+    pub live_migration: LiveMigration,
 }
 
 impl Default for ComputeNodes {
@@ -194,6 +197,7 @@ impl Default for ComputeNodes {
             enabled: true,
             virt_type: VirtType::default(),
             libvirt: LibvirtFrom::default(),
+            live_migration: LiveMigration::default(),
         }
     }
 }

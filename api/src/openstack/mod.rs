@@ -16,8 +16,8 @@ pub use glance::{
 pub use keystone::{Bootstrap, Federation, Keystone, KeystoneSpec, KeystoneStatus, RotatedKeys};
 pub use neutron::{Ml2, Neutron, NeutronMetadata, NeutronOvn, NeutronSpec, NeutronStatus};
 pub use nova::{
-    CellStatus, ExternalScheduler, Nova, NovaCell, NovaCompute, NovaDatabase, NovaMetadata, NovaScheduler,
-    NovaSpec, NovaStatus, ServiceAuth, VirtType,
+    CellStatus, ExternalScheduler, LiveMigration, Nova, NovaCell, NovaCompute, NovaDatabase, NovaMetadata,
+    NovaScheduler, NovaSpec, NovaStatus, ServiceAuth, VirtType,
 };
 pub use placement::{Placement, PlacementSpec, PlacementStatus};
 pub use rbd::Rbd;

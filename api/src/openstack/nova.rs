@@ -26,10 +26,16 @@ use serde_with::skip_serializing_none;
     printcolumn(name = "Cells", type_ = "string", json_path = ".status.cells[*].name")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "!has(self.cells) || self.cells.filter(c, !has(c.messaging)).size() <= 1",
-    "cells: all but one need messaging of their own; two cells cannot share the message bus of the API",
-)])))]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.cells) || self.cells.filter(c, !has(c.messaging)).size() <= 1",
+        "cells: all but one need messaging of their own; two cells cannot share the message bus of the API",
+    ),
+    (
+        "has(oldSelf.cells) ? oldSelf.cells.all(c, has(self.cells) && self.cells.exists(d, d.name == c.name)) : (!has(self.cells) || self.cells.exists(d, d.name == 'cell1'))",
+        "cells: a cell cannot be taken away, its servers would be lost; move them and make a new Nova",
+    ),
+])))]
 pub struct NovaSpec {
     #[serde(flatten)]
     pub common: ServiceCommon,
@@ -166,14 +172,20 @@ pub struct ServiceAuth {
 #[serde(rename_all = "camelCase")]
 pub struct NovaCell {
     /// Name of the cell.
-    #[schemars(schema_with = "schema::label", extend("x-kubernetes-validations" = rules(&[(
-        "self != 'cell0'",
-        "cells.name: cell0 is Nova's own; name cells cell1, cell2 …",
-    )])))]
+    #[schemars(schema_with = "schema::label", extend("x-kubernetes-validations" = rules(&[
+        (
+            "self != 'cell0'",
+            "cells.name: cell0 is Nova's own; name cells cell1, cell2 …",
+        ),
+        (
+            "size(self) <= 20",
+            "cells.name: use at most 20 characters; names of pods are made of it",
+        ),
+    ])))]
     pub name: String,
     /// The hypervisor cluster that it holds.
     pub compute_ref: Option<LocalRef>,
-    /// Its database, where that of the others does not serve it.
+    /// Its database; one on the server of the API when left out.
     pub database: Option<Database>,
     /// Its message bus; that of the API when left out.
     pub messaging: Option<Messaging>,
@@ -198,6 +210,19 @@ pub struct NovaCompute {
     pub virt_type: VirtType,
     /// Image of libvirtd; without one that of the operating system is used.
     pub libvirt_image: Option<Image>,
+    /// Whether libvirtd of our pods lets guests move between hypervisors.
+    pub live_migration: LiveMigration,
+}
+
+/// Whether guests move between hypervisors while they run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum LiveMigration {
+    /// libvirtd listens to nobody outside its hypervisor.
+    #[default]
+    Off,
+    /// Without TLS: whoever reaches the hypervisors' network can command them.
+    Plaintext,
 }
 
 /// How guests run.
@@ -231,7 +256,7 @@ pub struct CellStatus {
     pub name: String,
     /// Ready, or what it waits for.
     pub status: String,
-    /// Hypervisors that are mapped.
+    /// Hypervisors whose nova-compute is up.
     #[serde(default)]
     pub compute_nodes: i32,
 }

@@ -37,6 +37,17 @@ pub enum Error {
     OvnMissing(String),
     #[error("OVNCluster {0} tells no addresses yet (status.endpoints)")]
     OvnUnknown(String),
+    #[error("OVNCluster {0} has TLS, which Neutron here cannot speak yet: set its tls.enabled to false")]
+    OvnTls(String),
+    #[error(
+        "{what} {name:?} makes the name {made}, which is longer than {longest} characters: use a shorter one"
+    )]
+    PartTooLong {
+        what: &'static str,
+        name: String,
+        made: String,
+        longest: usize,
+    },
     #[error(
         "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: go back to one, or move the data into a claim that is ReadWriteMany"
     )]
@@ -86,13 +97,14 @@ impl Fault for Error {
             | Error::ClaimOfOne { part, .. } => Some(part),
             Error::NoDatabase => Some(DATABASE_READY),
             Error::BrokerMissing(_) | Error::BrokerUnknown(_) => Some(MESSAGING_READY),
-            Error::OvnMissing(_) | Error::OvnUnknown(_) => Some(service::OVN_CONNECTED),
+            Error::OvnMissing(_) | Error::OvnUnknown(_) | Error::OvnTls(_) => Some(service::OVN_CONNECTED),
             Error::InvalidConfig(_)
             | Error::NotSupported { .. }
             | Error::PolicyMissing { .. }
             | Error::PolicyInvalid { .. }
             | Error::CacheMissing(_) => Some(DEPLOYMENT_READY),
             Error::NameTooLong { .. }
+            | Error::PartTooLong { .. }
             | Error::NameNotUsable(_)
             | Error::SecretMissing(_)
             | Error::KeyMissing { .. }

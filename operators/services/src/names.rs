@@ -21,6 +21,9 @@ pub const SCHEMA: &str = "c5c3.io/schema";
 /// What the pod of a Job is made of.
 pub const POD: &str = "c5c3.io/pod";
 
+/// The nodes for which a Job was made.
+pub const NODES: &str = "c5c3.io/nodes";
+
 /// Suffix of the Secret whose key goes into names that follow from secrets.
 pub const NAMING: &str = "naming-key";
 

@@ -67,6 +67,10 @@ fn a_hypervisor_knows_its_cells_bus_and_no_database() {
     let mut seen = seen();
     take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
     take_deployments(&mut seen);
+    assert!(
+        variables(&seen, "nova-conductor-cell2-connections-") == ["OS_DATABASE__CONNECTION"],
+        "a cell with a bus of its own knows no other database"
+    );
     let known = variables(&seen, "nova-compute-cell2-credentials-");
     assert!(
         known.contains(&"OS_DEFAULT__TRANSPORT_URL".to_owned()),
@@ -100,17 +104,22 @@ fn every_cell_has_its_database_and_its_bus() {
     let databases = [
         "nova-api-database",
         "nova-cell0-database",
-        "nova-cell1-database",
-        "nova-cell2-database",
+        "nova-cell1-cell-database",
+        "nova-cell2-cell-database",
     ];
     assert_eq!(names(&seen, "Database"), databases);
     assert_eq!(names(&seen, "Vhost"), ["nova", "nova-cell2"]);
     let known = variables(&seen, "nova-setup-connections-");
-    for variable in ["DATABASE", "API_DATABASE", "CELL1_DATABASE", "CELL2_DATABASE"] {
+    for variable in [
+        "DATABASE",
+        "API_DATABASE",
+        "CELL1_CELL_DATABASE",
+        "CELL2_CELL_DATABASE",
+    ] {
         assert!(known.contains(&format!("OS_{variable}__CONNECTION")), "{known:?}");
     }
     let known = variables(&seen, "nova-setup-credentials-");
-    for variable in ["OS_CELL1__TRANSPORT_URL", "OS_CELL2__TRANSPORT_URL"] {
+    for variable in ["OS_CELL1_CELL__TRANSPORT_URL", "OS_CELL2_CELL__TRANSPORT_URL"] {
         assert!(known.contains(&variable.to_owned()), "{known:?}");
     }
     let api = variables(&seen, "nova-connections-");

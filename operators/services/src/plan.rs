@@ -14,7 +14,7 @@ use crate::names::Names;
 use crate::recurring;
 use crate::rollout;
 use crate::rotation::{self, Planned};
-use crate::shape::{KeySet, Process, Service, Step};
+use crate::shape::{KeySet, Process, Service, Step, Workload};
 
 pub struct Plan {
     pub service: Service,
@@ -126,6 +126,9 @@ pub fn plan(
 fn whole(service: &Service, facts: &Facts, now: Timestamp) -> Result<Plan, Error> {
     let names = &service.names;
     names.check()?;
+    for process in &service.processes {
+        check_length(service, process)?;
+    }
     let configuration = build::configuration(service, facts)?;
     let prepare = |steps: Steps<'_>| Prepared {
         name: steps.name(names),
@@ -177,7 +180,10 @@ fn whole(service: &Service, facts: &Facts, now: Timestamp) -> Result<Plan, Error
         database: build::database_ready(service, facts),
         messaging: build::messaging_ready(service, facts),
         busy: busy(service, facts, [setup.as_ref(), contract.as_ref()]),
-        rolled_out: up.len() == service.processes.len() && left_over.is_none(),
+        rolled_out: left_over.is_none()
+            && (service.processes.iter())
+                .filter(|process| !process.is_on_nodes())
+                .all(|process| up.contains(&process.name)),
         up,
         left_over,
         upgrade,
@@ -191,6 +197,24 @@ fn whole(service: &Service, facts: &Facts, now: Timestamp) -> Result<Plan, Error
         setup,
         contract,
         service: service.clone(),
+    })
+}
+
+/// A pod bears the name of its process in a label, and that of a StatefulSet with a revision behind it.
+fn check_length(service: &Service, process: &Process) -> Result<(), Error> {
+    let made = build::workload_name(service, process);
+    let longest = match process.workload {
+        Workload::StatefulSet { .. } => 52,
+        _ => 63,
+    };
+    if made.len() <= longest {
+        return Ok(());
+    }
+    Err(Error::PartTooLong {
+        what: "process",
+        name: process.name.clone(),
+        made,
+        longest,
     })
 }
 
@@ -375,6 +399,8 @@ impl Plan {
         build::runs_now(facts, job)
             || (made_by == Some(&job.name_any()) && !self.is_set_up())
             || (self.upgrade && of_setup && build::is_complete(job))
+            // Without a Secret for a moment it is not known by which name the Job would go.
+            || (self.configuration.lacks().is_some() && of_setup && build::is_complete(job))
             || (self.stopped.is_some() && (of_setup || (of_contract && build::is_complete(job))))
     }
 

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::build::{self, Outcome};
 use crate::error::Error;
-use crate::facts::{self, Abilities, Facts, dependencies};
+use crate::facts::{self, Facts, dependencies};
 use crate::keep::{earlier_accounts, earlier_configurations};
 use crate::plan::{Gate, Plan, Refused, plan};
 use crate::report;
@@ -92,6 +92,9 @@ impl<S: Subject> Controller for Services<S> {
         if S::CEPH {
             kinds.push(Kind::of::<CephClient>().everywhere());
         }
+        if S::OVN {
+            kinds.push(Kind::of::<OvnCluster>().everywhere());
+        }
         kinds
     }
 
@@ -139,11 +142,7 @@ impl<S: Subject> Controller for Services<S> {
     }
 
     async fn observe(&self, object: &S, reader: &Reader) -> Result<Facts, Error> {
-        let able = Abilities {
-            recurring: S::RECURRING,
-            on_nodes: S::ON_NODES,
-        };
-        Ok(facts::observe(&object.shape(), able, reader).await?)
+        Ok(facts::observe(&object.shape(), S::ON_NODES, reader).await?)
     }
 
     fn plan(observed: &Observed<Self>) -> Self::Plan {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::build::{self, Configuration, Outcome, Steps};
 use crate::facts::Facts;
+use crate::names::NODES;
 use crate::plan::{Gate, has_title};
 use crate::rollout;
 use crate::shape::{Recurring, Service};
@@ -52,64 +53,84 @@ fn one(
     recurring: &Recurring,
 ) -> Option<Planned> {
     let names = &service.names;
-    let steps = steps(service, facts, configuration, recurring)?;
+    let nodes = rollout::nodes_of(facts, &recurring.nodes_of);
+    if nodes.is_empty() && !recurring.nodes_of.is_empty() {
+        return None;
+    }
+    let steps = steps(service, configuration, recurring, &nodes)?;
     let namespace = Some(names.namespace.as_str());
-    let (wanted, kept) = match &recurring.schedule {
-        Some(schedule) => {
-            let cron_job = cron_job(&steps, service, configuration, recurring, schedule);
-            let live = Kind::of::<CronJob>().named(namespace, &names.suffixed(&steps.title));
-            (Some(cron_job), live)
-        }
-        None => {
-            let name = steps.name(names);
-            let live = facts.jobs.contains_key(&name);
-            let job = job(&steps, service, configuration, recurring);
-            ((!live).then_some(job), Kind::of::<Job>().named(namespace, &name))
-        }
-    };
     let ours = facts.jobs.values().filter(|job| has_title(job, &steps.title));
     let began = |job: &Job| job.status.as_ref()?.start_time.as_ref().map(|time| time.0);
     let newest = ours.clone().filter_map(began).max();
     let ended = ours.filter(|job| build::is_complete(job) || build::has_failed(job));
-    let last = ended
-        .max_by_key(|job| (began(job), job.name_any()))
-        .map(|job| Run {
-            began: began(job),
-            ended: end(job),
-            failed: match steps.outcome_of(job, facts, &configuration.hidden) {
-                Outcome::Failed { step, words, .. } => {
-                    let step = steps.steps.get(step).map_or(&steps.title, |step| &step.name);
-                    Some((step.clone(), words))
-                }
-                _ => None,
-            },
-        });
+    let ended = ended.max_by_key(|job| (began(job), job.name_any()));
+    let named = |job: &str| Kind::of::<Job>().named(namespace, job);
+    let (wanted, mut kept) = match &recurring.schedule {
+        Some(schedule) => {
+            let cron_job = cron_job(&steps, service, configuration, recurring, schedule);
+            let live = Kind::of::<CronJob>().named(namespace, &names.suffixed(&steps.title));
+            (Some(cron_job), vec![live])
+        }
+        // It was done for all of these nodes before one of them went.
+        None if ended.is_some_and(|job| build::is_complete(job) && covers(job, &nodes)) => (None, Vec::new()),
+        None => {
+            let name = steps.name(names);
+            let live = facts.jobs.contains_key(&name);
+            let job = job(&steps, service, configuration, recurring, &nodes);
+            ((!live).then_some(job), vec![named(&name)])
+        }
+    };
+    let last = ended.map(|job| Run {
+        began: began(job),
+        ended: end(job),
+        failed: failure(&steps, &steps.outcome_of(job, facts, &configuration.hidden)),
+    });
+    if recurring.schedule.is_none() && !recurring.nodes_of.is_empty() {
+        // What was done stays until the next run is done.
+        kept.extend(ended.map(|job| named(&job.name_any())));
+    }
+    let current = facts.jobs.get(&steps.name(names));
+    let trying =
+        current.and_then(|job| failure(&steps, &steps.outcome_of(job, facts, &configuration.hidden)));
     Some(Planned {
         wanted,
-        kept: vec![kept],
+        kept,
         title: steps.title,
         part: recurring.part,
         told: recurring.told,
-        last,
+        // One that is tried again has not ended, and says why.
+        last: trying.filter(|_| recurring.again).map(Run::that_failed).or(last),
         began: newest,
         schedule: recurring.schedule.clone(),
     })
 }
 
+/// The step that failed, and its words.
+fn failure(steps: &Steps<'_>, outcome: &Outcome) -> Option<(String, String)> {
+    let Outcome::Failed { step, words, .. } = outcome else {
+        return None;
+    };
+    let step = steps.steps.get(*step).map_or(&steps.title, |step| &step.name);
+    Some((step.clone(), words.clone()))
+}
+
+/// Whether a run was made for these nodes, and perhaps for others.
+fn covers(job: &Job, nodes: &[String]) -> bool {
+    let Some(done) = job.annotations().get(NODES) else {
+        return false;
+    };
+    let done: Vec<&str> = done.split(',').collect();
+    nodes.iter().all(|node| done.contains(&node.as_str()))
+}
+
 fn steps(
     service: &Service,
-    facts: &Facts,
     configuration: &Configuration,
     recurring: &Recurring,
+    nodes: &[String],
 ) -> Option<Steps<'static>> {
     let mut steps = recurring.steps.clone();
-    if !recurring.nodes_of.is_empty() {
-        let nodes = rollout::nodes_of(facts, &recurring.nodes_of);
-        if nodes.is_empty() {
-            return None;
-        }
-        steps.last_mut()?.command.extend(nodes);
-    }
+    steps.last_mut()?.command.extend(nodes.iter().cloned());
     Some(Steps {
         title: steps.last()?.name.clone(),
         settings: service.schema.settings.clone(),
@@ -139,10 +160,20 @@ fn run(steps: &Steps<'_>, service: &Service, configuration: &Configuration, recu
     json!({"backoffLimit": limit, "template": {"metadata": metadata, "spec": spec}})
 }
 
-fn job(steps: &Steps<'_>, service: &Service, configuration: &Configuration, recurring: &Recurring) -> Value {
+fn job(
+    steps: &Steps<'_>,
+    service: &Service,
+    configuration: &Configuration,
+    recurring: &Recurring,
+    nodes: &[String],
+) -> Value {
     let names = &service.names;
+    let mut metadata = names.metadata(&steps.name(names));
+    if !nodes.is_empty() {
+        metadata["annotations"] = json!({NODES: nodes.join(",")});
+    }
     json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": names.metadata(&steps.name(names)),
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
         "spec": run(steps, service, configuration, recurring),
     })
 }
@@ -178,6 +209,16 @@ fn end(job: &Job) -> Option<Timestamp> {
         .as_ref()
         .or_else(|| failed?.last_transition_time.as_ref())?;
     Some(at.0)
+}
+
+impl Run {
+    fn that_failed(failed: (String, String)) -> Self {
+        Run {
+            began: None,
+            ended: None,
+            failed: Some(failed),
+        }
+    }
 }
 
 impl Planned {

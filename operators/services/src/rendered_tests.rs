@@ -219,6 +219,15 @@ fn processes_and_steps_read_settings_that_are_there() {
                 assert!(service.bus(bus).is_some(), "{bus}");
             }
         }
+        let unique = |mut names: Vec<&String>| {
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            names.len() == all
+        };
+        assert!(unique(service.settings.iter().map(|one| &one.name).collect()));
+        assert!(unique(service.processes.iter().map(|one| &one.name).collect()));
+        assert!(unique(service.databases.iter().map(|one| &one.name).collect()));
         let parts: Vec<&str> = S::PARTS.iter().map(|part| part.name).collect();
         for process in &service.processes {
             assert!(
@@ -233,6 +242,20 @@ fn processes_and_steps_read_settings_that_are_there() {
     check(&glance(json!({"backend": "rbd"})));
     check(&placement());
     check(&nova(json!({})));
+    // Names of cells that look like something else.
+    for name in [
+        "setup",
+        "libvirt",
+        "api",
+        "default",
+        "compute-cell1",
+        "connections",
+    ] {
+        let bus = json!({"clusterRef": {"name": "rabbitmq"}, "secretRef": {"name": "cell2-bus"}});
+        check(&nova(
+            json!({"cells": [{"name": "cell1"}, {"name": name, "messaging": bus}]}),
+        ));
+    }
     check(&neutron());
     check(&cinder());
 }

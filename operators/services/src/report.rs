@@ -380,17 +380,25 @@ fn process<C: Controller>(
     } else {
         String::new()
     };
-    if done {
-        let text = match process.workload {
-            Workload::DaemonSet { .. } if wanted == 0 => {
-                format!("{whose}no node has its labels yet{unchecked}")
-            }
-            Workload::DaemonSet { .. } => format!("{whose}up on {up} of {wanted} nodes{unchecked}"),
-            _ => format!("{whose}{up} of {wanted} replicas up{unchecked}"),
-        };
+    if done && !process.is_on_nodes() {
+        let text = format!("{whose}{up} of {wanted} replicas up{unchecked}");
         return states.met(process.part, reason::READY, text);
     }
     let why = blocked_pod(facts, process, &plan.configuration.hidden, plan.now);
+    if process.is_on_nodes() {
+        let text = match wanted {
+            0 => format!("{whose}no node has its labels yet{unchecked}"),
+            _ if done => format!("{whose}up on {up} of {wanted} nodes{unchecked}"),
+            _ => format!(
+                "{whose}up on {up} of {wanted} nodes, {updated} with the current configuration{why}{unchecked}"
+            ),
+        };
+        // A node that is away or new is named; the others serve.
+        return match done || up > 0 {
+            true => states.met(process.part, reason::READY, text),
+            false => states.unmet(process.part, reason::PROGRESSING, text),
+        };
+    }
     let text = format!(
         "{whose}{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}"
     );

@@ -57,7 +57,7 @@ pub fn is_up(service: &Service, facts: &Facts, configuration: &Configuration, pr
 /// A pod that may still do something with another image.
 pub fn left_over<'a>(service: &Service, facts: &'a Facts) -> Option<&'a Pod> {
     let another = |pod: &&Pod| {
-        let mut processes = service.processes.iter();
+        let mut processes = service.processes.iter().filter(|process| !process.is_on_nodes());
         let process = processes.find(|process| is_of(pod, process));
         process.is_some_and(|process| {
             let image = build::image(service, process);

@@ -38,6 +38,8 @@ pub struct Service {
     pub own: Option<fn(&Ground<'_>) -> Value>,
     /// Steps that must be done before it can run, beside those of all services.
     pub needs: &'static [&'static str],
+    /// Images that come with it.
+    pub images: &'static [&'static str],
 }
 
 impl Service {
@@ -88,6 +90,7 @@ const NONE: Service = Service {
     toggle: |_| None,
     own: None,
     needs: &[],
+    images: &[],
 };
 
 /// In the order of dependence. A new service is one more entry.
@@ -130,6 +133,7 @@ pub static SERVICES: &[Service] = &[
         tier: 2,
         own: Some(nova_fields),
         needs: &["messaging"],
+        images: &["libvirt"],
         ..plain!(nova)
     },
     Service {
@@ -141,6 +145,7 @@ pub static SERVICES: &[Service] = &[
         tier: 3,
         own: Some(neutron_fields),
         needs: &["messaging", "ovn"],
+        images: &["ovn", "ovs"],
         ..plain!(neutron)
     },
     Service {
@@ -240,12 +245,20 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
     let service = &spec.services.nova;
     let replicas = service.replicas.clone().unwrap_or_default();
     let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(3)});
+    // Brokers of others have one virtual host: the one cell that there may be then shares it.
+    let managed = spec.infrastructure.messaging.hosts.is_empty();
     let cell = |name: &String| {
         let messaging = infrastructure::messaging(spec, &secrets::cell_messaging(name));
-        json!({"name": name, "messaging": messaging})
+        if managed {
+            json!({"name": name, "messaging": messaging})
+        } else {
+            json!({"name": name})
+        }
     };
     let compute = service.compute.clone().unwrap_or_default();
-    let mut hypervisors = json!({"enabled": compute.enabled, "virtType": compute.virt_type});
+    let mut hypervisors = json!({
+        "enabled": compute.enabled, "virtType": compute.virt_type, "liveMigration": compute.live_migration,
+    });
     if compute.libvirt == LibvirtFrom::Pod {
         let image = ground
             .release

@@ -46,6 +46,9 @@ impl Rollout {
             .collect();
         for service in &running {
             release::image(&to, service.name)?;
+            for image in service.images {
+                release::image(&to, image)?;
+            }
         }
         let schemas: Vec<(&str, String)> = running
             .iter()

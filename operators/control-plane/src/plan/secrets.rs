@@ -110,16 +110,16 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
                 keys: vec![("secret", Fill::Random)],
                 given: None,
             });
-            all.extend(catalogue::cells(spec).iter().map(|cell| Need {
+            // With brokers of others a cell shares the account of the API.
+            let managed = spec.infrastructure.messaging.hosts.is_empty();
+            let cells = catalogue::cells(spec);
+            all.extend(cells.iter().filter(|_| managed).map(|cell| Need {
                 name: cell_messaging(cell),
                 keys: vec![
                     ("username", Fill::Text(format!("nova-{cell}"))),
                     ("password", Fill::Random),
                 ],
-                given: outside(
-                    !spec.infrastructure.messaging.hosts.is_empty(),
-                    "the brokers of infrastructure.messaging.hosts know the user, not we",
-                ),
+                given: None,
             }));
         }
         if service.name == KEYSTONE {

@@ -7,7 +7,7 @@ use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KEYSTONE_READY, SER
 use c5c3_api::conditions::reason;
 use serde_json::{Map, Value, json};
 
-use super::catalogue::{Ground, SERVICES, Service, keystone};
+use super::catalogue::{self, Ground, SERVICES, Service, keystone};
 use super::rollout::Rollout;
 use super::{Draft, Object, Start, State, Step, infrastructure, projection, reference, secrets};
 
@@ -69,14 +69,16 @@ pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
                 );
             }
             if let Some(text) = lacks(draft, service) {
-                let state = State::failed(reason::INVALID, text);
+                let bare = object(draft, service, Map::new());
+                // What runs stays as it is.
+                let stays = draft.child(&bare).map(|_| Object::Keep(reference(&bare)));
                 draft.push(Step {
                     name: service.name.to_owned(),
                     title: service.title.to_owned(),
                     part: SERVICES_READY,
                     needs: Vec::new(),
-                    state,
-                    objects: Vec::new(),
+                    state: State::failed(reason::INVALID, text),
+                    objects: stays.into_iter().collect(),
                 });
                 continue;
             }
@@ -106,11 +108,19 @@ pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
 
 /// What a service cannot do without and nobody can choose for the user.
 fn lacks(draft: &Draft<'_>, service: &Service) -> Option<String> {
-    let none = service.name == "cinder" && draft.spec.services.cinder.backends.is_empty();
-    none.then(|| {
-        "services.cinder.backends: Cinder has no place for volumes: name one, or set services.cinder.enabled: false"
-            .to_owned()
-    })
+    let spec = draft.spec;
+    let several = catalogue::cells(spec).len() > 1;
+    let text = match service.name {
+        "cinder" if spec.services.cinder.backends.is_empty() => {
+            "services.cinder.backends: Cinder has no place for volumes: name one, or set services.cinder.enabled: false"
+        }
+        "nova" if several && !spec.infrastructure.messaging.hosts.is_empty() => {
+            "services.nova.cells: several cells need message buses of their own, and infrastructure.messaging.hosts \
+             is one: leave hosts out, or have one cell"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 /// What is asked for and not there yet is told: a cloud without the TLS that it should have is not Ready.

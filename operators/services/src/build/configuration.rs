@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::kinds;
 use crate::names::{NAMING, Names};
-use crate::shape::{Fact, Format, Service, Settings};
+use crate::shape::{Fact, Format, Process, Runs, Service, Settings};
 
 /// Everything that the pods read. Values of the Secrets appear nowhere else, so there is no Debug.
 pub struct Configuration {
@@ -135,7 +135,13 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
     if let Some(authority) = keystone.and_then(|keystone| keystone.ca_secret_ref.as_ref()) {
         files.insert(kinds::CA_FILE.to_owned(), certificates(authority, facts)?);
     }
-    if let Some(overrides) = &common.policy_overrides {
+    let serves = |process: &&Process| matches!(process.runs, Runs::Wsgi { .. });
+    let mut readers = service
+        .processes
+        .iter()
+        .filter(|process| process.settings == settings.name);
+    let overrides = common.policy_overrides.as_ref();
+    if let Some(overrides) = overrides.filter(|_| readers.any(|process| serves(&process))) {
         files.insert("policy.yaml".to_owned(), policy(overrides, facts)?);
     }
 
@@ -272,7 +278,11 @@ fn ovn(service: &Service, facts: &Facts) -> Result<(String, String), Error> {
         .and_then(|status| status.endpoints.as_ref());
     let known =
         endpoints.and_then(|endpoints| endpoints.northbound.clone().zip(endpoints.southbound.clone()));
-    known.ok_or(Error::OvnUnknown(name))
+    let known = known.ok_or_else(|| Error::OvnUnknown(name.clone()))?;
+    if known.0.starts_with("ssl:") {
+        return Err(Error::OvnTls(name));
+    }
+    Ok(known)
 }
 
 /// Made once: another key would give other names to all that follows from secrets.

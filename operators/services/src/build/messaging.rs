@@ -9,7 +9,7 @@ use crate::facts::{BROKERS_READY, Facts, readiness};
 use crate::names::Names;
 use crate::shape::{NamedBus, Service};
 
-const PORT: u16 = 5672;
+pub const PORT: u16 = 5672;
 
 /// None for brokers that somebody else runs.
 pub fn messaging_objects(service: &Service) -> Vec<Value> {

@@ -25,7 +25,7 @@ pub use job::{
     Outcome, Steps, has_failed, is_complete, last_words, not_starting, orphan_at_work, runs_now, statuses,
     unplaced,
 };
-pub use messaging::{messaging_objects, messaging_ready};
+pub use messaging::{PORT as BUS_PORT, messaging_objects, messaging_ready};
 pub use network::network_objects;
 pub use schema::setup_title;
 pub use secrets::{hidden, mask};

@@ -90,6 +90,7 @@ pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container
         pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
         // What runs beside guests stays while its node is under pressure or being drained.
         pod["tolerations"] = json!([{"operator": "Exists"}]);
+        pod["priorityClassName"] = "system-node-critical".into();
     }
     if let Rights::Privileged { host_pid: true } = shape.rights {
         pod["hostPID"] = true.into();

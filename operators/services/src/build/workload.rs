@@ -7,7 +7,7 @@ use super::claims::is_shared;
 use super::{Configuration, pod};
 use crate::facts::{Facts, Live};
 use crate::names::{CONFIG, IMAGE};
-use crate::shape::{Process, Runs, Service, Update, VolumeSource, Worker, Workload};
+use crate::shape::{Process, Rights, Runs, Service, Update, VolumeSource, Worker, Workload};
 
 /// The API carries the name of the service: it is what people look for.
 pub fn workload_name(service: &Service, process: &Process) -> String {
@@ -49,8 +49,18 @@ pub fn workload(
             spec["podManagementPolicy"] = "Parallel".into();
             "StatefulSet"
         }
-        Workload::DaemonSet { nodes } => {
-            spec["template"]["spec"]["nodeSelector"] = json!(nodes);
+        Workload::DaemonSet { nodes, unless } => {
+            let pod = &mut spec["template"]["spec"];
+            pod["nodeSelector"] = json!(nodes);
+            if let Some((label, value)) = unless {
+                let absent = json!({"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]});
+                let same = json!({"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]});
+                pod["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                    {"nodeSelectorTerms": [absent, same]}}});
+            }
+            // One node that is away does not hold up the others.
+            spec["updateStrategy"] =
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}});
             "DaemonSet"
         }
     };
@@ -88,10 +98,14 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
     probes(process, &mut spec["containers"][0]);
     spec["terminationGracePeriodSeconds"] = process.grace.into();
     if process.wanted().is_some() {
+        let revision = match process.workload {
+            Workload::StatefulSet { .. } => "controller-revision-hash",
+            _ => "pod-template-hash",
+        };
         spec["topologySpreadConstraints"] = json!([{
             "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
             // Pods of the version before do not count: they go.
-            "labelSelector": {"matchLabels": labels}, "matchLabelKeys": ["pod-template-hash"],
+            "labelSelector": {"matchLabels": labels}, "matchLabelKeys": [revision],
         }]);
     }
     spec
@@ -114,17 +128,32 @@ fn probes(process: &Process, container: &mut Value) {
     }
     if let Runs::Worker { well, .. } = &process.runs {
         let command = match well {
-            // The kernel's table has addresses in hexadecimal; state 01 is established.
-            Worker::Connected(port) => {
-                let line = format!("^ *[0-9]+: [^ ]+ [^ ]+:{port:04X} 01 ");
-                json!(["grep", "-qE", line, "/proc/net/tcp", "/proc/net/tcp6"])
-            }
+            Worker::Connected(ports) => json!(connected(ports, process.rights != Rights::None)),
             Worker::Answers(command) => json!(command),
         };
         let asks = json!({"exec": {"command": command}});
-        container["startupProbe"] = probe(&asks, 1, 180);
+        // Asked often until it is well, and never ended for waiting: it goes on trying by itself.
+        container["startupProbe"] = probe(&asks, 1, 1_000_000);
         container["readinessProbe"] = probe(&asks, 15, 4);
     }
+}
+
+/// Looks for an established connection (state 01) in the kernel's table, which is in hexadecimal. In
+/// the network of a node only sockets that the container itself has open count.
+fn connected(ports: &[u16], in_network_of_node: bool) -> Vec<String> {
+    let ports: Vec<String> = ports.iter().map(|port| format!("{port:04X}")).collect();
+    let line = format!("^ *[0-9]+: [^ ]+ [^ ]+:({}) 01 ", ports.join("|"));
+    let table = ["/proc/net/tcp", "/proc/net/tcp6"];
+    if !in_network_of_node {
+        let command = ["grep", "-qE", &line, table[0], table[1]];
+        return command.map(str::to_owned).into();
+    }
+    let script = format!(
+        "set -- $(grep -hE '{line}' {} {} | tr -s ' ' | sed 's/^ //' | cut -d ' ' -f 10); \
+         for inode; do ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q \"socket:.$inode.$\" && exit 0; done; exit 1",
+        table[0], table[1]
+    );
+    vec!["sh".to_owned(), "-c".to_owned(), script]
 }
 
 fn probe(ask: &Value, period: u32, failures: u32) -> Value {
@@ -204,7 +233,7 @@ fn strategy(service: &Service, process: &Process, update: Update, facts: &Facts)
     let (unavailable, surge) = match update {
         Update::Recreate => return json!({"type": "Recreate"}),
         Update::Surge if !bound => (0, 1),
-        Update::Surge | Update::OneAtATime => (1, 0),
+        Update::Surge => (1, 0),
     };
     json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
 }

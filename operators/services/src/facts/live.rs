@@ -77,7 +77,6 @@ impl From<StatefulSet> for Live {
             replicas: spec.replicas,
             observed_generation: status.observed_generation,
             total: status.replicas,
-            // Once all are of one revision, their number is no longer told.
             updated: status.updated_replicas.unwrap_or(0),
             available: status.available_replicas.unwrap_or(0),
         }

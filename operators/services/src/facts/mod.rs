@@ -20,7 +20,7 @@ use c5c3_kit::owned::Owned;
 use c5c3_kit::{ReadError, Reader, Reference};
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::ResourceExt;
 
@@ -63,7 +63,6 @@ pub struct Facts {
     /// The OVNCluster that the spec names.
     pub ovn: Option<OvnCluster>,
     pub jobs: BTreeMap<String, Job>,
-    pub cron_jobs: BTreeMap<String, CronJob>,
     pub pods: Vec<Pod>,
     pub deployments: BTreeMap<String, Deployment>,
     pub stateful_sets: BTreeMap<String, StatefulSet>,
@@ -72,13 +71,6 @@ pub struct Facts {
     pub owned: Vec<(Reference, Owned)>,
     /// For keys that may have to be made: fresh in every pass, so that deciding stays pure.
     pub random: [[u8; 32]; 4],
-}
-
-/// What a service may have beside what all have: kinds that are only read where they can be there.
-#[derive(Debug, Clone, Copy)]
-pub struct Abilities {
-    pub recurring: bool,
-    pub on_nodes: bool,
 }
 
 /// Secrets that the spec names.
@@ -111,7 +103,7 @@ pub fn secret_names(service: &Service) -> BTreeSet<String> {
         .collect()
 }
 
-pub async fn observe(service: &Service, able: Abilities, reader: &Reader) -> Result<Facts, ReadError> {
+pub async fn observe(service: &Service, on_nodes: bool, reader: &Reader) -> Result<Facts, ReadError> {
     let names = &service.names;
     let namespace = names.namespace.as_str();
     let mut facts = Facts {
@@ -165,13 +157,10 @@ pub async fn observe(service: &Service, able: Abilities, reader: &Reader) -> Res
 
     let labels = names.selector();
     facts.jobs = named(reader.list(namespace, &labels).await?);
-    if able.recurring {
-        facts.cron_jobs = named(reader.list(namespace, &labels).await?);
-    }
     facts.pods = reader.list(namespace, &labels).await?;
     facts.deployments = named(reader.list(namespace, &labels).await?);
     facts.stateful_sets = named(reader.list(namespace, &labels).await?);
-    if able.on_nodes {
+    if on_nodes {
         facts.daemon_sets = named(reader.list(namespace, &labels).await?);
     }
     facts.claims = named(reader.list(namespace, &labels).await?);

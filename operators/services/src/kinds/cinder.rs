@@ -1,9 +1,10 @@
 //! Cinder: volumes, with a process for each backend.
 
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, service};
-use c5c3_api::openstack::{Cinder, CinderBackend, port};
+use c5c3_api::openstack::{Cinder, CinderBackend, Rbd, port};
 use c5c3_kit::Part;
 
+use crate::error::Error;
 use crate::shape::{
     Group, Groups, Process, Runs, Schema, Service, Settings, Step, Subject, Update, Volume, VolumeSource,
     Worker, Workload,
@@ -20,6 +21,21 @@ impl Subject for Cinder {
     ];
     const MESSAGING: bool = true;
     const CEPH: bool = true;
+
+    fn check(&self) -> Result<(), Error> {
+        // A backend's name is a group of options.
+        let taken = shared(self, Settings::new("cinder.conf"));
+        let taken: Vec<&String> = taken.options.iter().map(|(group, _)| group).collect();
+        let names = self.spec.backends.iter().map(|backend| &backend.name);
+        match names.filter(|name| taken.contains(name)).next() {
+            Some(_) => Err(Error::NotSupported {
+                field: "backends.name",
+                value: "the name of a group of Cinder's own options",
+                way_out: "name the backend after what it is, such as fast or archive",
+            }),
+            None => Ok(()),
+        }
+    }
 
     fn shape(&self) -> Service {
         let spec = &self.spec;
@@ -94,7 +110,6 @@ fn shared(cinder: &Cinder, settings: Settings) -> Settings {
             ("DEFAULT", "host", "cinder"),
             ("oslo_concurrency", "lock_path", "/tmp"),
             ("oslo_middleware", "enable_proxy_headers_parsing", "true"),
-            ("coordination", "backend_url", "file:///tmp/coordination"),
             // Without capabilities it needs no root.
             ("privsep_osbrick", "helper_command", helper),
             ("privsep_osbrick", "capabilities", ""),
@@ -134,13 +149,9 @@ fn backend_settings(backend: &CinderBackend) -> Settings {
         (name, "backend_host", name),
     ]);
     if let Some(rbd) = &backend.rbd {
-        let user = rbd
-            .ceph_client_ref
-            .as_ref()
-            .map_or("cinder", |client| client.name.as_str());
         settings = settings.with(&[
             (name, "rbd_pool", &rbd.pool),
-            (name, "rbd_user", user),
+            (name, "rbd_user", ceph_user(rbd)),
             (name, "rbd_ceph_conf", "/etc/ceph/ceph.conf"),
             (name, "rbd_flatten_volume_from_snapshot", "false"),
         ]);
@@ -151,12 +162,14 @@ fn backend_settings(backend: &CinderBackend) -> Settings {
     }
 }
 
+/// Rook names the user after its CephClient.
+fn ceph_user(rbd: &Rbd) -> &str {
+    let client = rbd.ceph_client_ref.as_ref();
+    client.map_or("cinder", |client| client.name.as_str())
+}
+
 fn keyring(backend: &CinderBackend) -> Option<Volume> {
     let rbd = backend.rbd.as_ref()?;
-    let user = rbd
-        .ceph_client_ref
-        .as_ref()
-        .map_or("cinder", |client| client.name.as_str());
     Some(Volume {
         name: format!("ceph-{}", backend.name),
         path: "/etc/ceph".to_owned(),
@@ -165,7 +178,7 @@ fn keyring(backend: &CinderBackend) -> Option<Volume> {
             name: rbd.ceph_secret_ref.name.clone(),
             files: vec![
                 ("ceph.conf", "ceph.conf".to_owned()),
-                ("keyring", format!("ceph.client.{user}.keyring")),
+                ("keyring", format!("ceph.client.{}.keyring", ceph_user(rbd))),
             ],
             ceph_client: rbd.ceph_client_ref.clone(),
         },
@@ -174,7 +187,7 @@ fn keyring(backend: &CinderBackend) -> Option<Volume> {
 
 fn processes(cinder: &Cinder) -> Vec<Process> {
     let spec = &cinder.spec;
-    let on_bus = Worker::Connected(5672);
+    let on_bus = Worker::Connected(super::bus_ports(&spec.messaging));
     let config = ["--config-file", "/etc/cinder/cinder.conf"];
     let scheduler = Runs::worker(&[&["cinder-scheduler"], &config[..]].concat(), on_bus.clone());
     let api = Runs::wsgi("cinder.wsgi.api:application", port::CINDER, "/");

@@ -27,6 +27,17 @@ fn bus(name: &str, bus: &Messaging) -> NamedBus {
     }
 }
 
+/// The ports of a message bus.
+fn bus_ports(bus: &Messaging) -> Vec<u16> {
+    let port = |host: &String| host.rsplit_once(':')?.1.parse().ok();
+    let ports: Vec<u16> = bus.hosts.iter().filter_map(port).collect();
+    if ports.is_empty() {
+        vec![crate::build::BUS_PORT]
+    } else {
+        ports
+    }
+}
+
 /// Pools that fit a server which many services share, and connections that are no older than what a
 /// balancer before it bears.
 pub(crate) fn pool(options: &mut Ini, group: &str) {

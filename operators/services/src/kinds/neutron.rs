@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, service};
-use c5c3_api::openstack::{Neutron, NeutronMetadata, port};
+use c5c3_api::openstack::{Neutron, NeutronMetadata, NeutronSpec, port};
 use c5c3_kit::Part;
 
 use crate::error::Error;
@@ -41,6 +41,14 @@ impl Subject for Neutron {
                 way_out: "set it to true; no other way to make networks is there",
             });
         }
+        let given = [&self.spec.ovn.nb_connection, &self.spec.ovn.sb_connection];
+        if given.into_iter().flatten().any(|text| text.contains("ssl:")) {
+            return Err(Error::NotSupported {
+                field: "ovn.nbConnection",
+                value: "ssl:",
+                way_out: "use tcp: in a network of its own; certificates of OVN cannot be given yet",
+            });
+        }
         Ok(())
     }
 
@@ -50,7 +58,7 @@ impl Subject for Neutron {
         let mut processes = control_plane(self);
         if let Some(metadata) = &spec.metadata {
             settings.push(agent_settings(self, metadata));
-            processes.push(agent());
+            processes.push(agent(self));
         }
         let named = spec.ovn.cluster_ref.is_none();
         let not_required = named.then(|| {
@@ -162,26 +170,53 @@ fn control_plane(neutron: &Neutron) -> Vec<Process> {
         // time of the start they find each other.
         extra: vec![("start-time", "%t"), ("lazy-apps", "true")],
     };
-    let worker = |name: &str, command: &str, port: u16| {
-        let runs = Runs::worker(&[command, "--config-file", CONFIG], Worker::Connected(port));
+    let spec = &neutron.spec;
+    let worker = |name: &str, command: &str, ports: Vec<u16>| {
+        let runs = Runs::worker(&[command, "--config-file", CONFIG], Worker::Connected(ports));
         Process::new(name, runs, DEPLOYMENT_READY)
     };
     vec![
         Process::new("api", api, DEPLOYMENT_READY).replicas(neutron.spec.api.replicas),
-        worker("periodic-workers", "neutron-periodic-workers", DATABASE),
-        worker("ovn-maintenance", "neutron-ovn-maintenance-worker", NORTHBOUND),
+        worker(
+            "periodic-workers",
+            "neutron-periodic-workers",
+            database_ports(spec),
+        ),
+        worker(
+            "ovn-maintenance",
+            "neutron-ovn-maintenance-worker",
+            ports(spec.ovn.nb_connection.as_deref(), NORTHBOUND),
+        ),
     ]
 }
 
+fn database_ports(spec: &NeutronSpec) -> Vec<u16> {
+    let given = spec.database.port.and_then(|port| u16::try_from(port).ok());
+    vec![given.unwrap_or(DATABASE)]
+}
+
+/// The ports of databases such as tcp:192.0.2.1:6641,tcp:192.0.2.2:6641.
+fn ports(connection: Option<&str>, usual: u16) -> Vec<u16> {
+    let given = connection.unwrap_or_default().split(',');
+    let given: Vec<u16> = given
+        .filter_map(|one| one.rsplit_once(':')?.1.parse().ok())
+        .collect();
+    if given.is_empty() { vec![usual] } else { given }
+}
+
 /// Answers the metadata requests of the guests on its hypervisor.
-fn agent() -> Process {
+fn agent(neutron: &Neutron) -> Process {
+    let southbound = ports(neutron.spec.ovn.sb_connection.as_deref(), SOUTHBOUND);
     let runs = Runs::worker(
         &["neutron-ovn-agent", "--config-file", CONFIG],
-        Worker::Connected(SOUTHBOUND),
+        Worker::Connected(southbound),
     );
     let hypervisors = BTreeMap::from([("node-role.kubernetes.io/hypervisor".to_owned(), String::new())]);
     Process {
-        workload: Workload::DaemonSet { nodes: hypervisors },
+        workload: Workload::DaemonSet {
+            nodes: hypervisors,
+            unless: None,
+        },
         settings: AGENT.to_owned(),
         grace: 10,
         volumes: vec![

@@ -194,11 +194,7 @@ impl Service {
 
     /// CephClients whose keyrings are used.
     pub fn ceph_clients(&self) -> Vec<&ObjectRef> {
-        let client = |volume: &'_ Volume| match &volume.source {
-            VolumeSource::Secret { ceph_client, .. } => ceph_client.is_some(),
-            _ => false,
-        };
-        let volumes = self.volumes().into_iter().filter(|volume| client(volume));
+        let volumes = self.volumes().into_iter();
         volumes
             .filter_map(|volume| match &volume.source {
                 VolumeSource::Secret { ceph_client, .. } => ceph_client.as_ref(),

@@ -47,8 +47,8 @@ pub enum Runs {
 /// How a program without a port shows that it is well.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Worker {
-    /// It has a connection to this port of another: its message bus, its database.
-    Connected(u16),
+    /// It has a connection to one of these ports of others: its message bus, its database.
+    Connected(Vec<u16>),
     /// This command succeeds.
     Answers(Vec<String>),
 }
@@ -72,9 +72,10 @@ pub enum Workload {
     StatefulSet {
         replicas: i32,
     },
-    /// One on each node with these labels.
+    /// One on each node with these labels, unless the node has that label with another value.
     DaemonSet {
         nodes: BTreeMap<String, String>,
+        unless: Option<(&'static str, String)>,
     },
 }
 
@@ -83,8 +84,6 @@ pub enum Workload {
 pub enum Update {
     /// A new pod is up before an old one goes.
     Surge,
-    /// An old pod goes before its successor comes.
-    OneAtATime,
     /// All old pods go first: two versions must not run beside each other.
     Recreate,
 }
@@ -158,6 +157,11 @@ impl Process {
             Runs::Program { port, .. } => *port,
             Runs::Worker { .. } => None,
         }
+    }
+
+    /// It runs beside guests. Nodes come, go and fail: nothing of the control plane waits for all of them.
+    pub fn is_on_nodes(&self) -> bool {
+        matches!(self.workload, Workload::DaemonSet { .. })
     }
 
     /// How many there should be; none where the nodes decide.

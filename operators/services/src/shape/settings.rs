@@ -91,7 +91,7 @@ impl Settings {
         self
     }
 
-    /// A suffix of names: nothing for the main settings.
+    /// What stands before the kind in names of its objects: nothing for the main settings.
     pub fn prefix(&self) -> String {
         if self.name.is_empty() {
             String::new()

@@ -2,8 +2,8 @@
 
     cells.py CELL...
 
-The addresses come from the environment: OS_<CELL>_DATABASE__CONNECTION and
-OS_<CELL>__TRANSPORT_URL of each cell, OS_DATABASE__CONNECTION of cell0. A cell whose address has
+The addresses come from the environment: OS_<CELL>_CELL_DATABASE__CONNECTION and
+OS_<CELL>_CELL__TRANSPORT_URL of each cell, OS_DATABASE__CONNECTION of cell0. A cell whose address has
 changed, with a new password say, is updated; a cell that is gone stays until a person removes it,
 because servers may be in it.
 """
@@ -37,7 +37,8 @@ def main():
     keep(ctxt, None, objects.CellMapping.CELL0_UUID, os.environ["OS_DATABASE__CONNECTION"], "none:///")
     for name in sys.argv[1:]:
         group = name.replace("-", "_").upper()
-        keep(ctxt, name, None, os.environ[f"OS_{group}_DATABASE__CONNECTION"], os.environ[f"OS_{group}__TRANSPORT_URL"])
+        keep(ctxt, name, None, os.environ[f"OS_{group}_CELL_DATABASE__CONNECTION"],
+             os.environ[f"OS_{group}_CELL__TRANSPORT_URL"])
 
 
 main()

@@ -50,7 +50,17 @@ impl Cell {
 
     /// The name by which settings refer to its database, which is a group of options too.
     pub fn database_name(&self) -> String {
-        format!("{}_database", self.name.replace('-', "_"))
+        format!("{}_database", self.bus_group())
+    }
+
+    /// The group of options that tells the steps of its bus.
+    pub fn bus_group(&self) -> String {
+        format!("{}_cell", self.name.replace('-', "_"))
+    }
+
+    /// The bus that it uses.
+    pub fn bus<'a>(&'a self, nova: &'a Nova) -> &'a Messaging {
+        self.bus.as_ref().unwrap_or(&nova.spec.messaging)
     }
 
     pub fn bus_name(&self) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::conditions::service;
-use c5c3_api::openstack::{Nova, VirtType};
+use c5c3_api::openstack::{LiveMigration, Nova, VirtType};
 
 use super::cells::Cell;
 use crate::shape::{
@@ -27,14 +27,15 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         });
         to.processes.push(libvirt(nova));
     }
-    for cell in cells {
-        let process = compute(nova, cell, cells.len() > 1);
+    let first = cells.iter().position(|cell| cell.name == "cell1").unwrap_or(0);
+    for (index, cell) in cells.iter().enumerate() {
+        let process = compute(nova, cell, index == first);
         to.settings.push(settings(nova, cell, &process.name));
         to.processes.push(process);
     }
     let computes: Vec<String> = cells.iter().map(|cell| name(cell)).collect();
     to.recurring.push(Recurring {
-        steps: vec![Step::new("discover-hosts", &["/etc/nova/hosts.py", "60"]).with_credentials()],
+        steps: vec![Step::new("discover-hosts", &["/etc/nova/hosts.py", "60"])],
         schedule: None,
         nodes_of: computes,
         again: true,
@@ -55,17 +56,25 @@ fn name(cell: &Cell) -> String {
 fn group(cell: &Cell) -> Group {
     Group {
         name: cell.name.clone(),
-        processes: vec![format!("conductor-{}", cell.name), name(cell)],
+        processes: vec![super::conductor_name(cell), name(cell)],
         counted: Some(name(cell)),
     }
 }
 
-fn nodes(cell: Option<&Cell>) -> BTreeMap<String, String> {
-    let cell = cell.map(|cell| (CELL.to_owned(), cell.name.clone()));
-    [(HYPERVISOR.to_owned(), String::new())]
-        .into_iter()
-        .chain(cell)
-        .collect()
+fn hypervisors() -> BTreeMap<String, String> {
+    BTreeMap::from([(HYPERVISOR.to_owned(), String::new())])
+}
+
+/// Hypervisors that name no cell are the first one's, so that a second cell takes none away.
+fn nodes_of(cell: &Cell, first: bool) -> Workload {
+    let mut nodes = hypervisors();
+    if !first {
+        nodes.insert(CELL.to_owned(), cell.name.clone());
+    }
+    Workload::DaemonSet {
+        nodes,
+        unless: first.then(|| (CELL, cell.name.clone())),
+    }
 }
 
 fn libvirt(nova: &Nova) -> Process {
@@ -78,12 +87,19 @@ fn libvirt(nova: &Nova) -> Process {
         ),
     );
     let image = nova.spec.compute.libvirt_image.as_ref();
+    let listens = nova.spec.compute.live_migration == LiveMigration::Plaintext;
     Process {
         image: image.map(c5c3_api::common::Image::reference),
-        workload: Workload::DaemonSet { nodes: nodes(None) },
+        workload: Workload::DaemonSet {
+            nodes: hypervisors(),
+            unless: None,
+        },
         settings: LIBVIRT.to_owned(),
         grace: 10,
-        environment: vec![("NODE_ADDRESS".to_owned(), Variable::Field("status.hostIP"))],
+        environment: vec![
+            ("NODE_ADDRESS".to_owned(), Variable::Field("status.hostIP")),
+            ("LISTEN".to_owned(), Variable::Text(u8::from(listens).to_string())),
+        ],
         volumes: vec![
             Volume::host("/run/libvirt"),
             Volume::host("/var/lib/libvirt"),
@@ -99,20 +115,18 @@ fn libvirt(nova: &Nova) -> Process {
     }
 }
 
-fn compute(nova: &Nova, cell: &Cell, several: bool) -> Process {
+fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
     // libvirtd makes its socket when it is ready; Nova gives up at once without it.
-    let start = "until [ -S /run/libvirt/libvirt-sock ]; do sleep 0.5; done; \
+    let start = "trap 'exit 143' TERM; \
+                 until [ -S /run/libvirt/libvirt-sock ] || [ -S /run/libvirt/virtqemud-sock ]; do \
+                 echo waits for libvirtd; sleep 1; done; \
                  mkdir -p /var/lib/nova/instances; exec nova-compute";
-    let runs = Runs::worker(&["sh", "-ec", start], Worker::Connected(5672));
-    let conductor = format!("conductor-{}", cell.name);
-    let libvirt = nova.spec.compute.libvirt_image.as_ref().map(|_| LIBVIRT);
-    let before: Vec<&str> = [conductor.as_str()].into_iter().chain(libvirt).collect();
+    let ports = super::super::bus_ports(cell.bus(nova));
+    let runs = Runs::worker(&["sh", "-ec", start], Worker::Connected(ports));
     let name = name(cell);
     let field = |name: &str, path| (name.to_owned(), Variable::Field(path));
     Process {
-        workload: Workload::DaemonSet {
-            nodes: nodes(several.then_some(cell)),
-        },
+        workload: nodes_of(cell, first),
         settings: name.clone(),
         grace: 30,
         environment: vec![
@@ -130,7 +144,7 @@ fn compute(nova: &Nova, cell: &Cell, several: bool) -> Process {
         rights: Rights::Host {
             capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "NET_ADMIN"],
         },
-        ..Process::new(&name, runs, service::CELLS_READY).after(&before)
+        ..Process::new(&name, runs, service::CELLS_READY).after(&[&super::conductor_name(cell)])
     }
 }
 
@@ -161,6 +175,8 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         ("privsep_osbrick", "helper_command", helper),
         ("privsep_osbrick", "capabilities", ""),
         ("os_vif_ovs", "ovsdb_connection", "tcp:127.0.0.1:6640"),
+        // Its conductors need not know the database of the API.
+        ("workarounds", "disable_group_policy_check_upcall", "true"),
     ]);
     if nova.spec.compute.virt_type == VirtType::Qemu {
         settings = settings.with(&[
@@ -170,8 +186,6 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         ]);
     }
     super::shared_options(nova, &mut settings);
-    // The metadata agents' secret is none of its business.
-    settings.secret_options.clear();
     Settings {
         name: name.to_owned(),
         ..settings.bus("DEFAULT", &cell.bus_name())

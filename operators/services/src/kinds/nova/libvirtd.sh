@@ -3,6 +3,8 @@ etc=/etc/libvirt
 mkdir -p $etc/qemu /var/log/libvirt/qemu
 # Two hosts with one identity refuse to migrate guests to each other.
 [ -s $etc/c5c3-host-uuid ] || cat /proc/sys/kernel/random/uuid > $etc/c5c3-host-uuid
+# Guests run as this user; its group is the one that may use the processor's virtualization.
+[ ! -c /dev/kvm ] || chgrp 42424 /dev/kvm
 
 cat > $etc/qemu.conf <<END
 user = "+42424"
@@ -20,21 +22,30 @@ auth_unix_ro = "none"
 auth_unix_rw = "none"
 unix_sock_rw_perms = "0777"
 listen_tls = 0
-listen_tcp = 1
+listen_tcp = $LISTEN
 auth_tcp = "none"
 listen_addr = "$NODE_ADDRESS"
 host_uuid = "$(cat $etc/c5c3-host-uuid)"
 log_outputs = "3:stderr"
 END
 
-# The runtime ends whatever is left in the container's cgroups: guests must not be there.
-for hierarchy in /sys/fs/cgroup/*/ /sys/fs/cgroup/; do
-    [ -w "$hierarchy/cgroup.procs" ] || continue
-    mkdir -p "$hierarchy/libvirt" || continue
-    if [ -e "$hierarchy/cpuset.cpus" ]; then
-        cat "$hierarchy/cpuset.cpus" > "$hierarchy/libvirt/cpuset.cpus"
-        cat "$hierarchy/cpuset.mems" > "$hierarchy/libvirt/cpuset.mems"
+# The runtime ends whatever is left in the container's cgroups: guests must not be there. The first
+# version of cgroups has a tree for each controller, the second has one.
+if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
+    trees=/sys/fs/cgroup
+else
+    trees=$(echo /sys/fs/cgroup/*)
+fi
+for tree in $trees; do
+    [ -w "$tree/cgroup.procs" ] || continue
+    mkdir -p "$tree/libvirt"
+    if [ -s "$tree/cpuset.cpus" ] && [ -e "$tree/libvirt/cpuset.cpus" ]; then
+        cat "$tree/cpuset.cpus" > "$tree/libvirt/cpuset.cpus"
+        cat "$tree/cpuset.mems" > "$tree/libvirt/cpuset.mems"
     fi
-    echo 0 > "$hierarchy/libvirt/cgroup.procs" || true
+    echo 0 > "$tree/libvirt/cgroup.procs"
 done
-exec libvirtd --listen
+case $LISTEN in
+1) exec libvirtd --listen ;;
+*) exec libvirtd ;;
+esac

@@ -4,6 +4,7 @@
 mod cells;
 mod compute;
 
+use c5c3_api::common::Messaging;
 use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{Nova, port};
 use c5c3_kit::Part;
@@ -30,7 +31,6 @@ impl Subject for Nova {
     ];
     const MESSAGING: bool = true;
     const ON_NODES: bool = true;
-    const RECURRING: bool = true;
 
     fn check(&self) -> Result<(), Error> {
         let external = self.spec.scheduler.external_scheduler.as_ref();
@@ -62,7 +62,7 @@ impl Subject for Nova {
         let spec = &self.spec;
         let cells = Cell::all(self);
         let mut settings = vec![main_settings(self)];
-        settings.push(setup_settings(self, &cells));
+        settings.push(setup_settings(&cells));
         settings.extend(cells.iter().map(|cell| conductor_settings(self, cell)));
         let mut buses = vec![super::bus("", &spec.messaging)];
         buses.extend(cells.iter().filter_map(Cell::own_bus));
@@ -111,11 +111,10 @@ fn databases(nova: &Nova, cells: &[Cell]) -> Vec<crate::shape::NamedDatabase> {
     fixed.into_iter().chain(cells).collect()
 }
 
-/// What all processes of the control plane are told.
+/// What all processes are told, on hypervisors too.
 fn shared_options(nova: &Nova, settings: &mut Settings) {
     let spec = &nova.spec;
     let keystone = &spec.keystone;
-    super::authtoken(settings, "nova", keystone, spec.cache.is_some());
     // Glance is called with the token of the user and that of the service.
     for group in ["placement", "neutron", "cinder", "service_user"] {
         super::login(settings, "nova", keystone, group);
@@ -131,14 +130,6 @@ fn shared_options(nova: &Nova, settings: &mut Settings) {
         // Computes of two versions may run for as long as a fleet takes.
         .set("upgrade_levels", "compute", "auto")
         .set("vnc", "enabled", "false");
-    if let Some(metadata) = &spec.metadata {
-        settings.secret_options.push(SecretOption {
-            group: "neutron",
-            option: "metadata_proxy_shared_secret",
-            secret: metadata.secret_ref.name.clone(),
-            key: "secret",
-        });
-    }
     if spec.cache.is_some() {
         settings
             .options
@@ -150,10 +141,19 @@ fn shared_options(nova: &Nova, settings: &mut Settings) {
     }
 }
 
-fn control_plane(nova: &Nova) -> Settings {
+fn ground() -> Settings {
     let mut settings = Settings::new("nova.conf").with(&[
         ("DEFAULT", "state_path", "/tmp"),
         ("oslo_concurrency", "lock_path", "/tmp"),
+    ]);
+    for group in ["database", "api_database"] {
+        super::pool(&mut settings.options, group);
+    }
+    settings
+}
+
+fn control_plane(nova: &Nova) -> Settings {
+    let mut settings = ground().with(&[
         (
             "wsgi",
             "api_paste_config",
@@ -165,33 +165,45 @@ fn control_plane(nova: &Nova) -> Settings {
         // A host is found when it appears; this is for those that were missed.
         ("scheduler", "discover_hosts_in_cells_interval", "300"),
     ]);
-    for group in ["database", "api_database"] {
-        super::pool(&mut settings.options, group);
-    }
+    super::authtoken(
+        &mut settings,
+        "nova",
+        &nova.spec.keystone,
+        nova.spec.cache.is_some(),
+    );
     shared_options(nova, &mut settings);
     settings
 }
 
 /// Of what belongs to no cell.
 fn main_settings(nova: &Nova) -> Settings {
+    let settings = control_plane(nova)
+        .database(API_DATABASE, API_DATABASE)
+        .database("database", CELL0_DATABASE)
+        .bus("DEFAULT", "");
+    let metadata = nova.spec.metadata.iter().map(|metadata| SecretOption {
+        group: "neutron",
+        option: "metadata_proxy_shared_secret",
+        secret: metadata.secret_ref.name.clone(),
+        key: "secret",
+    });
     Settings {
         follows: Some(SETUP.to_owned()),
-        ..control_plane(nova)
-            .database(API_DATABASE, API_DATABASE)
-            .database("database", CELL0_DATABASE)
-            .bus("DEFAULT", "")
+        secret_options: metadata.collect(),
+        ..settings
     }
 }
 
-fn setup_settings(nova: &Nova, cells: &[Cell]) -> Settings {
-    let mut settings = control_plane(nova)
+/// Databases and buses, and nothing else: a new credential of a service is no reason to begin anew.
+fn setup_settings(cells: &[Cell]) -> Settings {
+    let mut settings = ground()
         .database(API_DATABASE, API_DATABASE)
         .database("database", CELL0_DATABASE)
         .bus("DEFAULT", "");
     for cell in cells {
         settings = settings
             .database(&cell.database_name(), &cell.database_name())
-            .bus(&cell.name.replace('-', "_"), &cell.bus_name());
+            .bus(&cell.bus_group(), &cell.bus_name());
     }
     Settings {
         name: SETUP.to_owned(),
@@ -204,12 +216,20 @@ fn setup_settings(nova: &Nova, cells: &[Cell]) -> Settings {
 }
 
 fn conductor_settings(nova: &Nova, cell: &Cell) -> Settings {
-    Settings {
-        name: cell.name.clone(),
-        ..control_plane(nova)
-            .database(API_DATABASE, API_DATABASE)
-            .database("database", &cell.database_name())
-            .bus("DEFAULT", &cell.bus_name())
+    let settings = control_plane(nova)
+        .database("database", &cell.database_name())
+        .bus("DEFAULT", &cell.bus_name());
+    let own = Settings {
+        name: conductor_name(cell),
+        ..settings
+    };
+    // Those that serve the API too know its database, and with it the other cells.
+    match cell.own_bus() {
+        Some(_) => own,
+        None => Settings {
+            follows: Some(SETUP.to_owned()),
+            ..own.database(API_DATABASE, API_DATABASE)
+        },
     }
 }
 
@@ -241,23 +261,33 @@ fn schema(cells: &[Cell]) -> Schema {
     }
 }
 
+fn conductor_name(cell: &Cell) -> String {
+    format!("conductor-{}", cell.name)
+}
+
 fn processes(nova: &Nova, cells: &[Cell]) -> Vec<Process> {
     let spec = &nova.spec;
-    let conductor = |name: &str| {
-        let runs = Runs::worker(&["nova-conductor"], Worker::Connected(5672));
+    let conductor = |name: &str, bus: &Messaging| {
+        let runs = Runs::worker(&["nova-conductor"], Worker::Connected(super::bus_ports(bus)));
         Process::new(name, runs, service::CONDUCTOR_READY).with_lasting_names(spec.conductor.replicas)
     };
     let mut processes: Vec<Process> = cells
         .iter()
-        .map(|cell| conductor(&format!("conductor-{}", cell.name)).with_settings(&cell.name))
+        .map(|cell| {
+            let name = conductor_name(cell);
+            conductor(&name, cell.bus(nova)).with_settings(&name)
+        })
         .collect();
     // Where a cell shares the bus of the API, its conductors serve both.
-    if cells.iter().all(|cell| cell.own_bus().is_some()) {
-        processes.push(conductor("conductor"));
+    let shares = cells.iter().find(|cell| cell.own_bus().is_none());
+    if shares.is_none() {
+        processes.push(conductor("conductor", &spec.messaging));
     }
-    let conductors: Vec<String> = processes.iter().map(|process| process.name.clone()).collect();
-    let conductors: Vec<&str> = conductors.iter().map(String::as_str).collect();
-    let scheduler = Runs::worker(&["nova-scheduler"], Worker::Connected(5672));
+    // A cell whose bus or database is away does not hold up the others.
+    let of_api = shares.map_or_else(|| "conductor".to_owned(), conductor_name);
+    let conductors = [of_api.as_str()];
+    let ports = super::bus_ports(&spec.messaging);
+    let scheduler = Runs::worker(&["nova-scheduler"], Worker::Connected(ports));
     let api = Runs::wsgi("nova.wsgi.osapi_compute:application", port::NOVA, "/");
     let metadata = Runs::wsgi("nova.wsgi.metadata:application", port::NOVA_METADATA, "/");
     processes.extend([
