@@ -39,7 +39,7 @@ fi
 for tree in $trees; do
     [ -w "$tree/cgroup.procs" ] || continue
     mkdir -p "$tree/libvirt"
-    if [ -s "$tree/cpuset.cpus" ] && [ -e "$tree/libvirt/cpuset.cpus" ]; then
+    if [ -e "$tree/cpuset.cpus" ] && [ -e "$tree/libvirt/cpuset.cpus" ]; then
         cat "$tree/cpuset.cpus" > "$tree/libvirt/cpuset.cpus"
         cat "$tree/cpuset.mems" > "$tree/libvirt/cpuset.mems"
     fi
