@@ -20,7 +20,7 @@ use crate::cloud::{apply, explain, images, progress, snapshot};
 use crate::commands::block_on;
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
-use crate::output::{print, say};
+use crate::output::{print, say_when};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -169,10 +169,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&farewell(&arguments.place, &up, &bundle, start.elapsed()))
 }
 
-fn tell(start: Instant, line: &str) {
-    say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f32()));
-}
-
 type Building = std::thread::JoinHandle<Result<(), c5c3_image_builder::Error>>;
 
 /// Builds what is missing, beside whatever else happens.
@@ -184,7 +180,7 @@ fn build(store: &Path, bundle: &Bundle, start: Instant) -> Option<Building> {
     let store = Images::at(store);
     Some(std::thread::spawn(move || {
         for (release, names) in wanted {
-            store.build(&release, &names, move |line| tell(start, line.trim_start()))?;
+            store.build(&release, &names, move |line| say_when(start, line.trim_start()))?;
         }
         Ok(())
     }))
@@ -208,7 +204,7 @@ fn cluster(arguments: &Arguments, mut plan: Plan, start: Instant) -> Result<up::
         registries: arguments.registries.clone(),
         daemon: own(&command)?,
     };
-    let mut say = |line: &str| tell(start, line);
+    let mut say = |line: &str| say_when(start, line);
     block_on(async { up::up(&options, &mut say).await.map_err(failed) })
 }
 
@@ -245,7 +241,7 @@ async fn bring(arguments: &Arguments, bundle: &Bundle, start: Instant) -> Result
     let began = Instant::now();
     for plane in &bundle.planes {
         let patience = Duration::from_secs(arguments.wait).saturating_sub(began.elapsed());
-        let mut say = |line: &str| tell(start, line);
+        let mut say = |line: &str| say_when(start, line);
         if !progress::follow(&client, &place(plane), &plane.name_any(), patience, &mut say).await? {
             return Err(late(&client, plane, arguments.wait).await?);
         }
