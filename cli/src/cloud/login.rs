@@ -42,7 +42,11 @@ impl Login {
                 },
             },
             region: None,
-            interface: if public { Interface::Public } else { Interface::Internal },
+            interface: if public {
+                Interface::Public
+            } else {
+                Interface::Internal
+            },
             ca: None,
         };
         Ok(Session::new(cloud)?)

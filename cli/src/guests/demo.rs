@@ -109,10 +109,7 @@ async fn read(disk: &std::path::Path) -> Result<Content, Failure> {
     })))
 }
 
-async fn flavour(
-    cloud: &(impl Compute + ?Sized),
-    say: &(dyn Fn(&str) + Sync),
-) -> Result<String, Failure> {
+async fn flavour(cloud: &(impl Compute + ?Sized), say: &(dyn Fn(&str) + Sync)) -> Result<String, Failure> {
     let there = cloud.flavours().await.map_err(failed)?;
     if let Some(found) = there.into_iter().find(|flavour| flavour.name == FLAVOUR) {
         say(&format!("flavour {FLAVOUR} is there"));
@@ -210,7 +207,8 @@ async fn active(
 ) -> Result<Server, Failure> {
     loop {
         let seen = cloud.server(id).await.map_err(failed)?;
-        let server = seen.ok_or_else(|| Failure::NotFound(format!("server {SERVER} was deleted meanwhile")))?;
+        let server =
+            seen.ok_or_else(|| Failure::NotFound(format!("server {SERVER} was deleted meanwhile")))?;
         match server.status.as_str() {
             "ACTIVE" => {
                 say(&format!("server {SERVER} is ACTIVE"));
@@ -281,7 +279,8 @@ mod tests {
                 gateway: Ipv4Addr::new(10, 194, 0, 1),
             },
             public_key: "ssh-ed25519 AAAA us".into(),
-            wait: Duration::from_secs(5),
+            // Nothing that this cloud does takes time.
+            wait: Duration::ZERO,
         }
     }
 
@@ -292,14 +291,17 @@ mod tests {
         (outcome, lines.into_inner().expect("lines"))
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_second_run_finds_everything_and_makes_nothing() {
         let directory = tempfile::tempdir().expect("a directory");
         let (cloud, wish) = (Fake::default(), wish(&directory));
         let (first, said) = ran(&cloud, &wish).await;
         let first = first.expect("made");
         assert_eq!(first.address, Ipv4Addr::new(10, 194, 0, 120));
-        assert!(said.iter().any(|line| line == "server demo is ACTIVE"), "{said:?}");
+        assert!(
+            said.iter().any(|line| line == "server demo is ACTIVE"),
+            "{said:?}"
+        );
         assert_eq!(cloud.uploaded(), CHUNK + 10);
         let before = cloud.changes();
         let (second, said) = ran(&cloud, &wish).await;
@@ -308,7 +310,7 @@ mod tests {
         assert!(said.contains(&"networks public and demo are there".to_owned()));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_new_server_gets_the_address_of_the_one_before() {
         let directory = tempfile::tempdir().expect("a directory");
         let (cloud, wish) = (Fake::default(), wish(&directory));
@@ -319,11 +321,15 @@ mod tests {
         assert_eq!(cloud.count("FloatingIp"), 1);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn what_fails_is_told_with_a_way_out() {
         let directory = tempfile::tempdir().expect("a directory");
         let wish = wish(&directory);
-        for (status, said) in [("ERROR", "server delete demo"), ("SHUTOFF", "server start demo"), ("BUILD", "status BUILD")] {
+        for (status, said) in [
+            ("ERROR", "server delete demo"),
+            ("SHUTOFF", "server start demo"),
+            ("BUILD", "status BUILD"),
+        ] {
             let cloud = Fake::default();
             cloud.add_server(SERVER, status);
             let error = ran(&cloud, &wish).await.0.expect_err(status);
@@ -333,7 +339,10 @@ mod tests {
         let error = ran(&nobody, &wish).await.0.expect_err("nobody takes it");
         assert!(error.to_string().contains("--hypervisors 1"), "{error}");
         let other = Fake::default();
-        let pair = KeyPair { name: KEY.into(), public_key: "ssh-ed25519 BBBB".into() };
+        let pair = KeyPair {
+            name: KEY.into(),
+            public_key: "ssh-ed25519 BBBB".into(),
+        };
         other.create_key_pair(&pair).await.expect("made");
         let error = ran(&other, &wish).await.0.expect_err("another key");
         assert!(error.to_string().contains("keypair delete c5c3-demo"), "{error}");

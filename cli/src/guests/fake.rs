@@ -59,7 +59,8 @@ impl Fake {
         kept.servers
             .push(serde_json::from_value(server).expect("a server"));
         let port = Fields::new().with("device_id", id.as_str());
-        kept.things.push((NetworkKind::Port, entity(&format!("p-{id}"), &port)));
+        kept.things
+            .push((NetworkKind::Port, entity(&format!("p-{id}"), &port)));
         id
     }
 
@@ -86,14 +87,19 @@ fn entity(id: &str, fields: &Fields) -> Entity {
 impl Networking for Fake {
     async fn found(&self, kind: NetworkKind, filter: &[(&str, &str)]) -> Result<Vec<Entity>> {
         let fits = |thing: &Entity| {
-            filter.iter().all(|(name, wanted)| match thing.fields.0.get(*name) {
-                Some(Value::String(text)) => text == wanted,
-                Some(other) => other.to_string() == *wanted,
-                None => false,
-            })
+            filter
+                .iter()
+                .all(|(name, wanted)| match thing.fields.0.get(*name) {
+                    Some(Value::String(text)) => text == wanted,
+                    Some(other) => other.to_string() == *wanted,
+                    None => false,
+                })
         };
         let kept = self.kept();
-        let all = kept.things.iter().filter(|(own, thing)| *own == kind && fits(thing));
+        let all = kept
+            .things
+            .iter()
+            .filter(|(own, thing)| *own == kind && fits(thing));
         Ok(all.map(|(_, thing)| thing.clone()).collect())
     }
 
@@ -183,7 +189,10 @@ impl Compute for Fake {
 impl Images for Fake {
     async fn images(&self, name: Option<&str>) -> Result<Vec<Image>> {
         let kept = self.kept();
-        let named = kept.images.iter().filter(|image| name.is_none() || image.name.as_deref() == name);
+        let named = kept
+            .images
+            .iter()
+            .filter(|image| name.is_none() || image.name.as_deref() == name);
         Ok(named.cloned().collect())
     }
 

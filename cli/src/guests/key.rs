@@ -103,7 +103,12 @@ fn field(bytes: &[u8]) -> Vec<u8> {
 
 /// Whether two public keys are the same, whatever their comments say.
 pub fn same(one: &str, other: &str) -> bool {
-    let words = |text: &str| text.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>();
+    let words = |text: &str| {
+        text.split_whitespace()
+            .take(2)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     words(one) == words(other)
 }
 

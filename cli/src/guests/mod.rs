@@ -99,7 +99,10 @@ mod tests {
         assert_eq!(find(&cloud, "one").await.expect("found").id, first);
         assert_eq!(find(&cloud, &first).await.expect("found").name, "one");
         let missing = find(&cloud, "two").await.expect_err("none");
-        assert!(missing.to_string().contains("there is no server two"), "{missing}");
+        assert!(
+            missing.to_string().contains("there is no server two"),
+            "{missing}"
+        );
         let second = cloud.add_server("one", "ACTIVE");
         let several = find(&cloud, "one").await.expect_err("two");
         assert!(

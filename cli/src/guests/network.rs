@@ -85,15 +85,10 @@ pub async fn networks(
     let router = Fields::new()
         .with("name", NAME)
         .with("external_gateway_info", json!({"network_id": external.id}));
-    let router = one(
-        cloud,
-        NetworkKind::Router,
-        &[("name", NAME)],
-        router,
-        &mut made,
-    )
-    .await?;
-    let ports = cloud.found(NetworkKind::Port, &[("device_id", &router.id)]).await?;
+    let router = one(cloud, NetworkKind::Router, &[("name", NAME)], router, &mut made).await?;
+    let ports = cloud
+        .found(NetworkKind::Port, &[("device_id", &router.id)])
+        .await?;
     if !ports.iter().any(|port| is_on(port, &subnet.id)) {
         cloud.add_router_interface(&router.id, &subnet.id).await?;
     }
@@ -150,14 +145,7 @@ fn is_on(port: &Entity, subnet: &str) -> bool {
 /// Lets in pings and ssh.
 async fn group(cloud: &(impl Networking + ?Sized), made: &mut Vec<String>) -> Result<Entity> {
     let wanted = Fields::new().with("name", NAME);
-    let group = one(
-        cloud,
-        NetworkKind::SecurityGroup,
-        &[("name", NAME)],
-        wanted,
-        made,
-    )
-    .await?;
+    let group = one(cloud, NetworkKind::SecurityGroup, &[("name", NAME)], wanted, made).await?;
     for (protocol, port) in [("icmp", None), ("tcp", Some(22))] {
         let filter = [
             ("security_group_id", group.id.as_str()),
@@ -200,9 +188,7 @@ pub async fn floating(
     let ours = cloud
         .found(NetworkKind::FloatingIp, &[("description", MARK)])
         .await?;
-    let free = ours
-        .into_iter()
-        .find(|address| address.text("port_id").is_none());
+    let free = ours.into_iter().find(|address| address.text("port_id").is_none());
     let given = match free {
         Some(free) => {
             let change = Fields::new().with("port_id", port.id.as_str());

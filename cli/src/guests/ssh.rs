@@ -26,11 +26,7 @@ fn quoted(text: &str) -> String {
 /// The program that joins ssh with the data network; ssh gives it to a shell, and reads `%`.
 fn proxy(program: &Path, state: &Path) -> String {
     let word = |path: &Path| quoted(&path.to_string_lossy()).replace('%', "%%");
-    format!(
-        "{} node connect --state-dir {} %h %p",
-        word(program),
-        word(state)
-    )
+    format!("{} node connect --state-dir {} %h %p", word(program), word(state))
 }
 
 pub struct Call<'a> {

@@ -229,10 +229,7 @@ impl Compute for Session {
     }
 
     async fn console(&self, id: &str) -> Result<String> {
-        let (doing, path) = (
-            format!("read the console of {id}"),
-            format!("{}/action", one(id)),
-        );
+        let (doing, path) = (format!("read the console of {id}"), format!("{}/action", one(id)));
         let body = json!({"os-getConsoleOutput": {}});
         let asked = Asked::new(&doing, Method::POST, &path).body(&body);
         let answer: Console = self.read(NOVA, asked).await?;

@@ -62,7 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let error = Command::new("ssh").args(words).exec();
     Err(match error.kind() {
         ErrorKind::NotFound => Failure::NotFound(
-            "there is no ssh on this machine: install it, on Debian with `apt-get install openssh-client`".into(),
+            "there is no ssh on this machine: install it, on Debian with `apt-get install openssh-client`"
+                .into(),
         ),
         _ => error.into(),
     })
