@@ -88,10 +88,7 @@ impl Accounts {
             kubelets: nodes
                 .map(|node| {
                     let user = format!("system:node:{}", node.name);
-                    (
-                        node.name.clone(),
-                        server.client_as(cluster, &user, &["system:nodes"]),
-                    )
+                    (node.name.clone(), server.client_as(cluster, &user, &["system:nodes"]))
                 })
                 .collect(),
         }

@@ -189,12 +189,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
     let addresses = &site.addresses;
     let version = runtime.version().await?;
     let setup = Setup {
-        client: site
-            .accounts
-            .kubelets
-            .get(&entry.name)
-            .unwrap_or(&site.client)
-            .clone(),
+        client: site.accounts.kubelets.get(&entry.name).unwrap_or(&site.client).clone(),
         node: node.clone(),
         address: addresses.node(entry.index).to_string(),
         cri: runtime.clone(),
