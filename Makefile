@@ -34,7 +34,7 @@ test: packages tools ## All tests, those with the real programs too (root).
 
 soak: packages tools ## A cloud that is left alone for ten minutes writes nothing (root).
 	cargo build --locked -p c5c3
-	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- small
+	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- core_services
 
 check: build-packages ## Format, lints and docs, warnings are errors.
 	cargo fmt --all --check

@@ -8,6 +8,7 @@ mod cloud;
 mod command_tests;
 mod commands;
 mod failure;
+mod guests;
 mod output;
 mod roles;
 
@@ -21,6 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   c5c3 up                                             a cloud on this machine
   c5c3 status                                         is it well, and if not, why
+  c5c3 demo                                           a server on it, with an address
+  c5c3 ssh demo                                       log in to that server
   c5c3 openstack token issue                          use it
   c5c3 crds | kubectl apply --server-side -f -        install every kind
   c5c3 crds -o table                                  list the kinds
@@ -53,6 +56,9 @@ enum Command {
     Status(commands::cloud::status::Arguments),
     Explain(commands::cloud::explain::Arguments),
     Logs(commands::cloud::logs::Arguments),
+    Demo(commands::cloud::demo::Arguments),
+    Ssh(commands::cloud::ssh::Arguments),
+    Console(commands::cloud::console::Arguments),
     Openstack(commands::cloud::openstack::Openstack),
     Env(commands::cloud::openstack::Env),
     Node(commands::cluster::node::Arguments),
@@ -85,6 +91,9 @@ impl Cli {
             Command::Status(arguments) => commands::cloud::status::run(&arguments),
             Command::Explain(arguments) => commands::cloud::explain::run(&arguments),
             Command::Logs(arguments) => commands::cloud::logs::run(&arguments),
+            Command::Demo(arguments) => commands::cloud::demo::run(&arguments),
+            Command::Ssh(arguments) => commands::cloud::ssh::run(&arguments),
+            Command::Console(arguments) => commands::cloud::console::run(&arguments),
             Command::Openstack(arguments) => commands::cloud::openstack::run(&arguments),
             Command::Env(arguments) => commands::cloud::openstack::env(&arguments),
             Command::Node(arguments) => commands::cluster::node::run(&arguments),

@@ -1,6 +1,7 @@
 //! What commands print: a table for people, JSON and YAML for programs.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Instant;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
@@ -72,7 +73,12 @@ pub fn say(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// The same beside the output proper.
+/// Says what happened, and how long after the start.
+pub fn say_when(start: Instant, line: &str) {
+    say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f32()));
+}
+
+/// The same as [`say`] beside the output proper.
 pub fn say_aside(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -213,8 +213,15 @@ fn a_place_without_a_cluster_is_named_and_not_replaced_by_another() {
     let directory = tempfile::tempdir().expect("a directory");
     let state = directory.path().join("typo");
     let state = state.to_str().expect("UTF-8");
-    for command in ["status", "explain", "env"] {
-        let (code, _, err) = c5c3(&[command, "--state-dir", state]);
+    for words in ["status", "explain", "env", "demo", "ssh demo", "console demo"] {
+        let (command, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let rest = rest.split_whitespace();
+        let (code, _, err) = c5c3(
+            &[command, "--state-dir", state]
+                .into_iter()
+                .chain(rest)
+                .collect::<Vec<_>>(),
+        );
         assert_eq!(code, 3, "{command}: {err}");
         assert!(
             err.contains(&format!("c5c3 up --state-dir {state}")),

@@ -3,6 +3,7 @@
 use c5c3_api::c5c3::ControlPlane;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
+use openstack_client::{Auth, Cloud, DomainName, Interface, Scope, Session, UserName};
 
 use crate::commands::cloud::status::no_cloud;
 use crate::failure::Failure;
@@ -14,6 +15,42 @@ const ADMIN: &str = "keystone-admin-credentials";
 pub struct Login {
     pub release: String,
     pub variables: Vec<(&'static str, String)>,
+}
+
+impl Login {
+    fn value(&self, wanted: &str) -> &str {
+        let mut all = self.variables.iter();
+        all.find(|(name, _)| *name == wanted)
+            .map_or("", |(_, value)| value)
+    }
+
+    /// A session of our own client.
+    pub fn session(&self) -> Result<Session, Failure> {
+        let domain = |name: &str| DomainName::Name(self.value(name).to_owned());
+        let public = self.value("OS_INTERFACE") == "public";
+        let cloud = Cloud {
+            auth_url: self.value("OS_AUTH_URL").to_owned(),
+            auth: Auth::Password {
+                user: UserName::Name {
+                    name: self.value("OS_USERNAME").to_owned(),
+                    domain: domain("OS_USER_DOMAIN_NAME"),
+                },
+                password: openstack_client::Secret::new(self.value("OS_PASSWORD")),
+                scope: Scope::Project {
+                    name: self.value("OS_PROJECT_NAME").to_owned(),
+                    domain: domain("OS_PROJECT_DOMAIN_NAME"),
+                },
+            },
+            region: None,
+            interface: if public {
+                Interface::Public
+            } else {
+                Interface::Internal
+            },
+            ca: None,
+        };
+        Ok(Session::new(cloud)?)
+    }
 }
 
 /// Reads the one cloud of a namespace.

@@ -15,6 +15,8 @@ use crate::error::{Result, optional};
 use crate::identity::{piece, query};
 use crate::session::{Asked, Place, Session};
 
+/// uWSGI, in front of Glance, refuses a chunk of a mebibyte.
+const PIECE: usize = 64 << 10;
 const GLANCE: Place = Place::Service("image");
 
 /// An image as Glance shows it.
@@ -76,6 +78,21 @@ impl Content {
 
     pub fn into_stream(self) -> BoxStream<'static, io::Result<Bytes>> {
         self.0
+    }
+
+    /// The same bytes in pieces of at most so many.
+    fn in_pieces(self, most: usize) -> Self {
+        let pieces = self.0.flat_map(move |chunk| {
+            let pieces: Vec<io::Result<Bytes>> = match chunk {
+                Ok(whole) => (0..whole.len())
+                    .step_by(most)
+                    .map(|at| Ok(whole.slice(at..whole.len().min(at + most))))
+                    .collect(),
+                Err(error) => vec![Err(error)],
+            };
+            futures::stream::iter(pieces)
+        });
+        Self::new(pieces)
     }
 
     /// All of it; an error beyond `most` bytes.
@@ -155,7 +172,8 @@ impl Images for Session {
         let (doing, path) = (format!("upload image {id}"), format!("{}/file", one(id)));
         let headers = [(header::CONTENT_TYPE, "application/octet-stream")];
         let asked = Asked::new(&doing, Method::PUT, &path).headers(&headers);
-        self.upload(GLANCE, asked, content.into_stream()).await
+        self.upload(GLANCE, asked, content.in_pieces(PIECE).into_stream())
+            .await
     }
 
     async fn download_image(&self, id: &str) -> Result<Content> {
@@ -174,4 +192,22 @@ impl Images for Session {
 
 fn one(id: &str) -> String {
     format!("/v2/images/{}", piece(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_large_chunk_goes_out_in_small_pieces() {
+        let content = Content::bytes((0..=255u8).collect::<Vec<_>>()).in_pieces(100);
+        let pieces: Vec<Bytes> = content
+            .into_stream()
+            .map(|piece| piece.expect("bytes"))
+            .collect()
+            .await;
+        let sizes: Vec<usize> = pieces.iter().map(Bytes::len).collect();
+        assert_eq!(sizes, [100, 100, 56]);
+        assert_eq!(pieces.concat(), (0..=255u8).collect::<Vec<_>>());
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! - [`Cloud`] is what `clouds.yaml` says about one cloud: where, who, with which secret.
 //! - [`Session`] logs in, keeps the token and carries out calls. It implements the traits
-//!   [`Identity`], [`Images`] and [`Placement`].
-//! - [`Simulator`] implements the same traits in memory, with faults on demand, for tests of scale
+//!   [`Identity`], [`Images`], [`Placement`], [`Compute`] and [`Networking`].
+//! - [`Simulator`] implements the first three in memory, with faults on demand, for tests of scale
 //!   and of errors.
 //! - [`Dial`] decides how a host is reached: plain TCP by default, the network of an embedded
 //!   cluster in `c5c3 up`.
@@ -12,9 +12,11 @@
 
 mod catalogue;
 mod clouds;
+mod compute;
 mod error;
 mod identity;
 mod images;
+mod network;
 mod placement;
 mod secret;
 mod session;
@@ -29,10 +31,14 @@ mod test_server;
 
 pub use catalogue::{Catalogue, Interface};
 pub use clouds::{Auth, Cloud, CloudsError, DomainName, Scope, UserName};
+pub use compute::{
+    Address, Compute, ComputeService, Fault as ServerFault, Flavour, KeyPair, Server, ServerDraft,
+};
 pub use dial::{Dial, Stream, Tcp};
 pub use error::{Cause, Class, Error, Result};
 pub use identity::{Assignment, Connect, Entity, Fields, Identified, Identity, Kind};
 pub use images::{Content, Image, ImageDraft, Images};
+pub use network::{NetworkKind, Networking};
 pub use placement::{Allocation, Inventories, Inventory, Placement, ResourceProvider, Usages};
 pub use secret::Secret;
 pub use session::{Connector, Session};

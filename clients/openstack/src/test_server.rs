@@ -23,6 +23,8 @@ use dial::Stream;
 pub struct Question {
     pub method: Method,
     pub path: String,
+    /// As the caller names the server.
+    pub host: String,
     pub token: Option<String>,
     pub body: Bytes,
 }
@@ -44,12 +46,22 @@ pub fn answer(status: u16, body: &Value) -> Reply {
 pub fn token(name: &str, seconds: i64, at: &str) -> Reply {
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
     let endpoint = json!([{"interface": "public", "url": at, "region_id": "RegionOne"}]);
-    let catalogue =
-        json!([{"type": "image", "endpoints": endpoint}, {"type": "placement", "endpoints": endpoint}]);
+    let services = ["image", "placement", "compute", "network"];
+    let catalogue = services.map(|service| json!({"type": service, "endpoints": endpoint}));
     let body = json!({"token": {"expires_at": expires.to_string(), "user": {"id": "u1"},
         "project": {"id": "p1"}, "catalog": catalogue}});
     let (status, _, body) = answer(201, &body);
     (status, vec![("X-Subject-Token", name.to_owned())], body)
+}
+
+/// A login first, then these answers; each service is at the server itself.
+pub fn logged_in(
+    reply: impl Fn(&Question) -> Reply + Send + Sync + 'static,
+) -> impl Fn(usize, &Question) -> Reply + Send + Sync + 'static {
+    move |_, question| match question.path.as_str() {
+        "/v3/auth/tokens" => token("t", 3600, &format!("http://{}", question.host)),
+        _ => reply(question),
+    }
 }
 
 pub struct Server {
@@ -134,6 +146,12 @@ async fn serve(
     let question = Question {
         method: parts.method,
         path: parts.uri.to_string(),
+        host: parts
+            .headers
+            .get("host")
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+            .to_owned(),
         token: parts
             .headers
             .get("x-auth-token")

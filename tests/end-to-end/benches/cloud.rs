@@ -1,4 +1,4 @@
-//! From nothing to a token and to Ready: warm images, an empty state directory, the small profile.
+//! From nothing to a token and to Ready: warm images, an empty state directory, the profile core.
 //!
 //! The baseline is what the steps take one after the other: the lifetimes of all pods up to ready
 //! or done, added up. Needs root.
@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<()> {
     let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
 
     let start = Instant::now();
-    let mut up = cloud.command("up", &["--port-offset", &offset.to_string()]);
+    let mut up = cloud.command("up", &["--profile", "core", "--port-offset", &offset.to_string()]);
     let mut up = up.stdout(Stdio::null()).stdin(Stdio::null()).spawn()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -41,6 +41,16 @@ pub fn farewell(place: &Place, up: &Up, bundle: &Bundle, took: Duration) -> Stri
                 "the login for any other client",
             ),
         ];
+        let services = &plane.spec.services;
+        if services.nova.common.enabled && services.neutron.common.enabled {
+            commands.insert(
+                0,
+                (
+                    format!("c5c3 demo{options}"),
+                    "a server with a floating address, to try it",
+                ),
+            );
+        }
         // The login to a Keystone of somebody else is theirs.
         if !plane.spec.services.keystone.common.enabled {
             commands.retain(|(command, _)| command.starts_with("c5c3 status"));
@@ -99,6 +109,13 @@ mod tests {
             text.contains("c5c3 status -n edge") && !text.contains("c5c3 openstack"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_server_is_offered_where_servers_can_be() {
+        assert!(said(None, &cloud("openstack")).contains("\n  c5c3 demo "));
+        let core = include_str!("../../../../deploy/profiles/core.yaml");
+        assert!(!said(None, core).contains("c5c3 demo"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use c5c3_api::c5c3::ControlPlane;
 use c5c3_image_builder::Images;
 use clap::{Args, ValueEnum};
 use embedded_node::cluster::plan::ClusterPlan;
-use embedded_node::cluster::{Plan, up};
+use embedded_node::cluster::{Plan, Settings, up};
 use kube::{Api, Client, ResourceExt};
 
 use super::farewell::farewell;
@@ -20,11 +20,12 @@ use crate::cloud::{apply, explain, images, progress, snapshot};
 use crate::commands::block_on;
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
-use crate::output::{print, say};
+use crate::output::{print, say_when};
 
 const EXAMPLES: &str = "\
 Examples:
-  c5c3 up                          a small cloud, or go on where it was
+  c5c3 up                          a whole small cloud, or go on where it was
+  c5c3 up --profile core           Keystone, Glance and Placement only, on one node
   c5c3 up --profile ha             three replicas of everything on three nodes
   c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
   c5c3 up --profile none           the cluster and all operators, without a cloud
@@ -33,16 +34,19 @@ Examples:
   c5c3 up --cluster-only           a plain Kubernetes, without kinds and operators of CobaltCore
 
 Without --profile and --file it waits for the clouds that are there, and makes a small one when
-there is none. What names no namespace in a file belongs to `openstack`. It can be stopped at any
-time: what runs goes on, and `c5c3 up` again waits for the rest.
+there is none (its core when no node of the cluster runs guests). What names no namespace in a
+file belongs to `openstack`. It can be stopped at any time: what runs goes on, and `c5c3 up` again
+waits for the rest.
 
 Exit codes: 2 when a file or a directory is refused, 4 when the cloud is not ready in time.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// One replica of everything.
+    /// One replica of everything, on two nodes of which one runs guests.
     Small,
-    /// Three replicas on three nodes.
+    /// Keystone, Glance and Placement, one replica of each.
+    Core,
+    /// Keystone, Glance and Placement, three replicas on three nodes.
     Ha,
     /// No cloud.
     None,
@@ -52,8 +56,19 @@ impl Profile {
     fn text(self) -> Option<&'static str> {
         match self {
             Profile::Small => Some(include_str!("../../../../deploy/profiles/small.yaml")),
+            Profile::Core => Some(include_str!("../../../../deploy/profiles/core.yaml")),
             Profile::Ha => Some(include_str!("../../../../deploy/profiles/ha.yaml")),
             Profile::None => None,
+        }
+    }
+
+    /// Nodes of a new machine, and how many of them run guests. One hypervisor or three: as
+    /// gateways two would give up when either dies.
+    fn machine(self) -> (Option<u8>, u8) {
+        match self {
+            Profile::Small => (Some(2), 1),
+            Profile::Ha => (Some(3), 0),
+            Profile::Core | Profile::None => (None, 0),
         }
     }
 }
@@ -70,12 +85,12 @@ pub struct Arguments {
     /// A ControlPlane of your own and what belongs to it; - reads standard input.
     #[arg(long, short, conflicts_with = "cluster_only")]
     file: Option<PathBuf>,
-    /// Number of nodes of a new cluster [default: 1, for the profile ha 3]
+    /// Number of nodes of a new cluster [default: 1, for the profile small 2, for ha 3]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: Option<u8>,
-    /// So many of the nodes run guests, the last ones.
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=32))]
-    hypervisors: u8,
+    /// So many of the nodes run guests, the last ones [default: 0, for the profile small 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..=32))]
+    hypervisors: Option<u8>,
     /// A cluster with nodes of its own, the first for what names none [default: one for everything]
     #[arg(long = "cluster", value_name = "NAME=NODES", conflicts_with_all = ["nodes", "hypervisors"])]
     clusters: Vec<ClusterPlan>,
@@ -103,9 +118,33 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    fn known(&self) -> bool {
+        self.place.path().join("api").exists()
+    }
+
+    /// What is made, as far as it is clear before the cluster runs.
+    fn profile(&self) -> Profile {
+        match self.profile {
+            Some(profile) => profile,
+            None if self.file.is_some() || self.cluster_only || self.known() => Profile::None,
+            None => Profile::Small,
+        }
+    }
+
+    /// At least so many nodes, and so many that run guests. Clusters say theirs themselves.
+    fn machine(&self, clusters: bool) -> (Option<u8>, u8) {
+        let (nodes, hypervisors) = match clusters {
+            true => (None, 0),
+            false => self.profile().machine(),
+        };
+        let hypervisors = self.hypervisors.unwrap_or(hypervisors);
+        // Somebody has to run beside the guests.
+        let usual = nodes.map(|nodes| nodes.max(hypervisors.saturating_add(1)));
+        (self.nodes.or(usual), hypervisors)
+    }
+
     /// What is asked for; `None` when the clouds that are there already decide.
     fn asked(&self) -> Result<Option<Bundle>, Failure> {
-        let known = self.place.path().join("api").exists();
         match (&self.file, self.profile) {
             _ if self.cluster_only => Ok(Some(Bundle::default())),
             (Some(file), _) => {
@@ -115,14 +154,14 @@ impl Arguments {
                 }
                 Ok(Some(bundle))
             }
-            (None, Some(profile)) => self.parse(profile.text().unwrap_or_default()).map(Some),
-            (None, None) if known => Ok(None),
-            (None, None) => self.small().map(Some),
+            (None, Some(profile)) => self.of(profile).map(Some),
+            (None, None) if self.known() => Ok(None),
+            (None, None) => self.of(Profile::Small).map(Some),
         }
     }
 
-    fn small(&self) -> Result<Bundle, Failure> {
-        self.parse(Profile::Small.text().unwrap_or_default())
+    fn of(&self, profile: Profile) -> Result<Bundle, Failure> {
+        self.parse(profile.text().unwrap_or_default())
     }
 
     fn parse(&self, text: &str) -> Result<Bundle, Failure> {
@@ -169,10 +208,6 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     print(&farewell(&arguments.place, &up, &bundle, start.elapsed()))
 }
 
-fn tell(start: Instant, line: &str) {
-    say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f32()));
-}
-
 type Building = std::thread::JoinHandle<Result<(), c5c3_image_builder::Error>>;
 
 /// Builds what is missing, beside whatever else happens.
@@ -184,7 +219,7 @@ fn build(store: &Path, bundle: &Bundle, start: Instant) -> Option<Building> {
     let store = Images::at(store);
     Some(std::thread::spawn(move || {
         for (release, names) in wanted {
-            store.build(&release, &names, move |line| tell(start, line.trim_start()))?;
+            store.build(&release, &names, move |line| say_when(start, line.trim_start()))?;
         }
         Ok(())
     }))
@@ -198,21 +233,20 @@ fn cluster(arguments: &Arguments, mut plan: Plan, start: Instant) -> Result<up::
     if arguments.cluster_only {
         command.push("--cluster-only");
     }
-    // Clusters say their nodes themselves.
-    let ha = arguments.profile == Some(Profile::Ha) && plan.clusters.is_empty();
+    let (nodes, hypervisors) = arguments.machine(!plan.clusters.is_empty());
     let options = up::Options {
         state: arguments.place.path().to_owned(),
         plan,
-        nodes: arguments.nodes.or(ha.then_some(3)),
-        hypervisors: arguments.hypervisors,
+        nodes,
+        hypervisors,
         registries: arguments.registries.clone(),
         daemon: own(&command)?,
     };
-    let mut say = |line: &str| tell(start, line);
+    let mut say = |line: &str| say_when(start, line);
     block_on(async { up::up(&options, &mut say).await.map_err(failed) })
 }
 
-/// The clouds that are there, else a small one.
+/// The clouds that are there, else a small one, or its core where no node runs guests.
 async fn present(arguments: &Arguments) -> Result<Bundle, Failure> {
     let client = Target::embedded(&arguments.place).client().await?;
     let planes = match Api::<ControlPlane>::all(client).list(&Default::default()).await {
@@ -224,7 +258,9 @@ async fn present(arguments: &Arguments) -> Result<Bundle, Failure> {
     let staying = |plane: &ControlPlane| plane.metadata.deletion_timestamp.is_none();
     let planes: Vec<ControlPlane> = planes.into_iter().filter(staying).collect();
     if planes.is_empty() {
-        return arguments.small();
+        let (_, settings) = Settings::existing(arguments.place.path())?;
+        let guests = settings.nodes.iter().any(|node| node.traits.hypervisor);
+        return arguments.of(if guests { Profile::Small } else { Profile::Core });
     }
     Ok(Bundle::of(planes))
 }
@@ -245,7 +281,7 @@ async fn bring(arguments: &Arguments, bundle: &Bundle, start: Instant) -> Result
     let began = Instant::now();
     for plane in &bundle.planes {
         let patience = Duration::from_secs(arguments.wait).saturating_sub(began.elapsed());
-        let mut say = |line: &str| tell(start, line);
+        let mut say = |line: &str| say_when(start, line);
         if !progress::follow(&client, &place(plane), &plane.name_any(), patience, &mut say).await? {
             return Err(late(&client, plane, arguments.wait).await?);
         }
@@ -268,4 +304,47 @@ async fn late(client: &Client, plane: &ControlPlane, wait: u64) -> Result<Failur
     Ok(Failure::NotReady(format!(
         "the cloud is not ready after {wait} s; it goes on, `c5c3 up` waits again\n\n{blocked}"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    fn machine(words: &str, clusters: bool) -> (Option<u8>, u8) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let state = directory.path().join("new").to_string_lossy().into_owned();
+        let words = ["up", "--state-dir", &state]
+            .into_iter()
+            .chain(words.split_whitespace());
+        let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+        line.arguments.machine(clusters)
+    }
+
+    #[test]
+    fn a_profile_brings_its_nodes_unless_told_otherwise() {
+        for (words, expected) in [
+            ("", (Some(2), 1)),
+            ("--profile small", (Some(2), 1)),
+            ("--nodes 4", (Some(4), 1)),
+            ("--hypervisors 3", (Some(4), 3)),
+            ("--nodes 1 --hypervisors 0", (Some(1), 0)),
+            ("--profile core", (None, 0)),
+            ("--profile ha", (Some(3), 0)),
+            ("--profile none", (None, 0)),
+            ("--cluster-only", (None, 0)),
+            ("-f x.yaml", (None, 0)),
+            ("-f x.yaml --nodes 2 --hypervisors 1", (Some(2), 1)),
+        ] {
+            assert_eq!(machine(words, false), expected, "{words}");
+        }
+        assert_eq!(machine("", true), (None, 0), "clusters say theirs themselves");
+    }
 }

@@ -49,14 +49,24 @@ fn entity(doing: &str, fields: Map<String, Value>) -> Result<Entity> {
     })
 }
 
-fn unwrap(doing: &str, kind: &Kind, mut body: Map<String, Value>) -> Result<Entity> {
-    match body.remove(kind.singular()) {
+/// The one thing of an answer, below this name.
+pub(crate) fn unwrap(doing: &str, name: &str, mut body: Map<String, Value>) -> Result<Entity> {
+    match body.remove(name) {
         Some(Value::Object(fields)) => entity(doing, fields),
-        _ => {
-            let why = format!("no {}", kind.singular());
-            Err(Error::new(doing, Cause::Garbled(why)))
-        }
+        _ => Err(Error::new(doing, Cause::Garbled(format!("no {name}")))),
     }
+}
+
+/// The things of an answer, in a list below this name.
+pub(crate) fn unwrap_all(doing: &str, name: &str, mut body: Map<String, Value>) -> Result<Vec<Entity>> {
+    let Some(Value::Array(list)) = body.remove(name) else {
+        return Err(Error::new(doing, Cause::Garbled(format!("no {name}"))));
+    };
+    let things = list.into_iter().filter_map(|thing| match thing {
+        Value::Object(fields) => Some(entity(doing, fields)),
+        _ => None,
+    });
+    things.collect()
 }
 
 fn said(kind: &Kind, fields: &Fields) -> String {
@@ -84,18 +94,10 @@ impl Identity for Session {
     async fn list(&self, kind: &Kind, filter: &[(&str, &str)]) -> Result<Vec<Entity>> {
         let doing = format!("list {}s", kind.thing());
         let path = query(&path(kind), filter);
-        let mut body: Map<String, Value> = self
+        let body = self
             .read(Place::Identity, Asked::new(&doing, Method::GET, &path))
             .await?;
-        let Some(Value::Array(list)) = body.remove(&kind.plural()) else {
-            let why = format!("no {}", kind.plural());
-            return Err(Error::new(doing, Cause::Garbled(why)));
-        };
-        let things = list.into_iter().filter_map(|thing| match thing {
-            Value::Object(fields) => Some(entity(&doing, fields)),
-            _ => None,
-        });
-        things.collect()
+        unwrap_all(&doing, &kind.plural(), body)
     }
 
     async fn get(&self, kind: &Kind, id: &str) -> Result<Option<Entity>> {
@@ -103,7 +105,7 @@ impl Identity for Session {
         let path = one(kind, id);
         let asked = Asked::new(&doing, Method::GET, &path);
         let body = optional(self.read(Place::Identity, asked).await)?;
-        body.map(|body| unwrap(&doing, kind, body)).transpose()
+        body.map(|body| unwrap(&doing, kind.singular(), body)).transpose()
     }
 
     async fn create(&self, kind: &Kind, fields: &Fields) -> Result<Entity> {
@@ -111,7 +113,7 @@ impl Identity for Session {
         let path = path(kind);
         let body = json!({kind.singular(): fields.0});
         let asked = Asked::new(&doing, Method::POST, &path).body(&body);
-        unwrap(&doing, kind, self.read(Place::Identity, asked).await?)
+        unwrap(&doing, kind.singular(), self.read(Place::Identity, asked).await?)
     }
 
     async fn update(&self, kind: &Kind, id: &str, changes: &Fields) -> Result<Entity> {
@@ -119,7 +121,7 @@ impl Identity for Session {
         let path = one(kind, id);
         let body = json!({kind.singular(): changes.0});
         let asked = Asked::new(&doing, Method::PATCH, &path).body(&body);
-        unwrap(&doing, kind, self.read(Place::Identity, asked).await?)
+        unwrap(&doing, kind.singular(), self.read(Place::Identity, asked).await?)
     }
 
     async fn delete(&self, kind: &Kind, id: &str) -> Result<()> {

@@ -2,7 +2,7 @@
 
 mod keystone;
 
-pub(crate) use keystone::{piece, query};
+pub(crate) use keystone::{piece, query, unwrap, unwrap_all};
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 /// What a cluster makes in its state directory. The marks are names that nobody else gives.
 const MARKS: [&str; 4] = ["c5c3.log", "c5c3.log.1", "daemon.json", ".packages"];
-const PLAIN: [&str; 6] = ["api", "builtin", "lock", "nodes", "pulled", "volumes"];
+const PLAIN: [&str; 7] = ["api", "builtin", "demo", "lock", "nodes", "pulled", "volumes"];
 
 fn is_mark(name: &str) -> bool {
     let part = name.starts_with("cluster.") && name.ends_with(".part");

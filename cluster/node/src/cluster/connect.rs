@@ -6,11 +6,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::settings::Settings;
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, Network};
 use crate::error::{Error, Result};
 use crate::netns;
 
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The network where floating addresses are, and the fabric's own address on it.
+pub fn data_network(state: &Path) -> Result<(Network, Ipv4Addr)> {
+    let (_, settings) = Settings::existing(state)?;
+    let addresses = settings.addresses;
+    Ok((addresses.data_network(), addresses.data_gateway()))
+}
 
 /// Made inside the fabric: nothing of the machine's own network has a part in it.
 pub fn connect(state: &Path, address: Ipv4Addr, port: u16) -> Result<TcpStream> {

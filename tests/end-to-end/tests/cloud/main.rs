@@ -2,12 +2,12 @@
 //!
 //! The images are built first; that takes minutes once, then nothing.
 
+mod core_services;
 mod ha;
 mod leaks;
 mod lifecycle;
 mod objects;
 mod others;
-mod small;
 mod upgrade;
 
 use end_to_end::cloud::Cloud;

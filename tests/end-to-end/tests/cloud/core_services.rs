@@ -1,4 +1,4 @@
-//! One replica of everything: use it, crash it, leave it alone, delete it.
+//! Keystone, Glance and Placement, one replica of each: use them, crash them, leave them alone, delete them.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn openstack(cloud: &Cloud, words: &str) -> anyhow::Result<Value> {
 
 #[test]
 fn one_object_becomes_a_cloud_that_people_use() -> anyhow::Result<()> {
-    let cloud = crate::up("small")?;
+    let cloud = crate::up("core")?;
     people_use_it(&cloud)?;
     it_says_how_it_is(&cloud)?;
     nothing_secret_is_open(&cloud)?;

@@ -1,0 +1,46 @@
+//! `c5c3 console`.
+
+use std::time::Duration;
+
+use clap::Args;
+use openstack_client::Compute;
+
+use crate::commands::block_on;
+use crate::failure::Failure;
+use crate::guests::console::news;
+use crate::guests::{self, Here, failed};
+use crate::output::print;
+
+const POLL: Duration = Duration::from_secs(1);
+
+/// Print what a server has said on its console.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  c5c3 console demo
+  c5c3 console --follow demo     go on until Ctrl-C")]
+pub struct Arguments {
+    #[command(flatten)]
+    here: Here,
+    /// Go on with what it says from now on.
+    #[arg(long, short)]
+    follow: bool,
+    /// Name or id of the server.
+    server: String,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    block_on(async {
+        let session = arguments.here.session().await?;
+        let server = guests::find(&session, &arguments.server).await?;
+        let mut before = String::new();
+        loop {
+            let now = session.console(&server.id).await.map_err(failed)?;
+            print(news(&before, &now))?;
+            if !arguments.follow {
+                return Ok(());
+            }
+            before = now;
+            tokio::time::sleep(POLL).await;
+        }
+    })
+}
