@@ -8,6 +8,7 @@ mod leaks;
 mod lifecycle;
 mod objects;
 mod others;
+mod servers;
 mod upgrade;
 
 use end_to_end::cloud::Cloud;
@@ -16,7 +17,7 @@ use end_to_end::process::free_offset;
 /// `c5c3 up` with a profile, on ports of its own.
 fn up(profile: &str) -> anyhow::Result<Cloud> {
     let cloud = Cloud::new()?;
-    let offset = free_offset(&[5000, 8778, 9292])?.to_string();
+    let offset = free_offset(&[5000, 8774, 8778, 9292, 9696])?.to_string();
     let arguments = ["--profile", profile, "--port-offset", &offset, "--wait", "900"];
     let said = cloud.c5c3_here("up", &arguments)?;
     println!("{said}");
