@@ -91,7 +91,7 @@ impl Networking for Fake {
                 .iter()
                 .all(|(name, wanted)| match thing.fields.0.get(*name) {
                     Some(Value::String(text)) => text == wanted,
-                    Some(other) => other.to_string() == *wanted,
+                    Some(other) => *other == json!(*wanted == "true"),
                     None => false,
                 })
         };
