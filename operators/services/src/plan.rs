@@ -70,7 +70,6 @@ pub struct Prepared {
 /// there go on being rotated.
 pub struct Refused {
     pub error: Error,
-    pub service: Service,
     /// None where keys are missing too, or wrong.
     pub keys: Option<Vec<Planned>>,
 }
@@ -107,18 +106,17 @@ pub fn plan(
     checked: Result<(), Error>,
     facts: &Facts,
     now: Timestamp,
-) -> Result<Plan, Refused> {
+) -> Result<Box<Plan>, Box<Refused>> {
     match checked.and_then(|()| whole(&service, facts, now)) {
-        Ok(plan) => Ok(plan),
+        Ok(plan) => Ok(Box::new(plan)),
         Err(error) => {
             let stored = |set: &KeySet| facts.key_secrets.contains_key(set.name);
             let all = !service.key_sets.is_empty() && service.key_sets.iter().all(stored);
             let keys = keyring(&service, facts, now).ok().filter(|_| all);
-            Err(Refused {
+            Err(Box::new(Refused {
                 keys: keys.map(|keys| keys.into_iter().map(|(keys, _)| keys).collect()),
                 error,
-                service,
-            })
+            }))
         }
     }
 }

@@ -148,8 +148,6 @@ impl<S: Subject> Controller for Services<S> {
     fn plan(observed: &Observed<Self>) -> Self::Plan {
         let object = &observed.object;
         plan(object.shape(), object.check(), &observed.facts, observed.now)
-            .map(Box::new)
-            .map_err(Box::new)
     }
 
     fn refusal(plan: &Self::Plan) -> Option<&Error> {

@@ -21,7 +21,13 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
         "{}",
         cloud.c5c3_here("up", &["--port-offset", &offset, "--wait", "900"])?
     );
-    println!("{}", cloud.c5c3_here("demo", &["--wait", "600"])?);
+    let said = cloud.c5c3_here("demo", &["--wait", "600"])?;
+    ensure!(said.contains("server demo is being made"), "{said}");
+    let again = cloud.c5c3_here("demo", &["--wait", "600"])?;
+    ensure!(
+        again.contains("server demo is there") && !again.contains(" made"),
+        "{again}"
+    );
     its_name_and_its_key_came_from_the_metadata(&cloud)?;
     everything_that_serves_it_is_up(&cloud)?;
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
@@ -45,6 +51,13 @@ fn openstack(cloud: &Cloud, words: &str) -> anyhow::Result<Value> {
 fn its_name_and_its_key_came_from_the_metadata(cloud: &Cloud) -> anyhow::Result<()> {
     // Logged in with the key, over the floating address.
     ensure!(inside(cloud, "hostname")? == "demo");
+    let (code, ..) = cloud.tried("ssh", &["demo", "--", "exit", "7"])?;
+    ensure!(code == 7, "the command's exit code became {code}");
+    let (code, _, said) = cloud.tried("ssh", &["nobody"])?;
+    ensure!(
+        code == 3 && said.contains("there is no server nobody"),
+        "{code}: {said}"
+    );
     let console = cloud.c5c3_here("console", &["demo"])?;
     ensure!(console.contains("hostname=demo.novalocal keys=1"), "{console}");
     Ok(())

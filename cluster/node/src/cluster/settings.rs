@@ -235,7 +235,8 @@ mod tests {
         let way = NodeEntry {
             name: "../../x".into(),
             index: 1,
-            hypervisor: false,
+            cluster: SINGLE.into(),
+            traits: Traits::default(),
         };
         let mut bad = settings.clone();
         bad.nodes.push(way);

@@ -26,15 +26,19 @@ impl Subject for Cinder {
         // A backend's name is a group of options.
         let taken = shared(self, Settings::new("cinder.conf"));
         let taken: Vec<&String> = taken.options.iter().map(|(group, _)| group).collect();
-        let names = self.spec.backends.iter().map(|backend| &backend.name);
-        match names.filter(|name| taken.contains(name)).next() {
-            Some(_) => Err(Error::NotSupported {
+        if self
+            .spec
+            .backends
+            .iter()
+            .any(|backend| taken.contains(&&backend.name))
+        {
+            return Err(Error::NotSupported {
                 field: "backends.name",
                 value: "the name of a group of Cinder's own options",
                 way_out: "name the backend after what it is, such as fast or archive",
-            }),
-            None => Ok(()),
+            });
         }
+        Ok(())
     }
 
     fn shape(&self) -> Service {

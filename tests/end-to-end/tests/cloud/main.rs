@@ -8,7 +8,6 @@ mod leaks;
 mod lifecycle;
 mod objects;
 mod others;
-mod servers;
 mod upgrade;
 
 use end_to_end::cloud::Cloud;

@@ -33,7 +33,7 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         to.settings.push(settings(nova, cell, &process.name));
         to.processes.push(process);
     }
-    let computes: Vec<String> = cells.iter().map(|cell| name(cell)).collect();
+    let computes: Vec<String> = cells.iter().map(name).collect();
     to.recurring.push(Recurring {
         steps: vec![Step::new("discover-hosts", &["/etc/nova/hosts.py", "60"])],
         schedule: None,
@@ -45,7 +45,7 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
     to.groups = Some(Groups {
         field: "cells",
         count: Some("computeNodes"),
-        all: cells.iter().map(|cell| group(cell)).collect(),
+        all: cells.iter().map(group).collect(),
     });
 }
 
