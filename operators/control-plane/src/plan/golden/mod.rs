@@ -164,10 +164,62 @@ fn without_korc_the_credentials_are_given() {
 
 #[test]
 fn what_is_not_supported_yet_says_how_to_leave_it_out() {
-    let object = small(&json!({
-        "services": {"nova": {"enabled": true}}, "cortex": {"enabled": true}, "tempest": {"enabled": true},
-    }));
+    let object = small(&json!({"cortex": {"enabled": true}, "tempest": {"enabled": true}}));
     snapshot("not-supported", &object, &running(&object));
+}
+
+#[test]
+fn servers_and_networks_come_with_their_bus_and_ovn() {
+    let on = json!({"enabled": true});
+    let object = small(&json!({"services": {"nova": on, "neutron": on}}));
+    snapshot("servers-1-fresh", &object, &empty(&object));
+    snapshot("servers-2-ready", &object, &running(&object));
+    // Brokers of others are one bus: a second cell would share it.
+    let hosts = json!({"messaging": {"hosts": ["mq:5672"]}});
+    let two = json!({"enabled": true, "cells": ["cell1", "cell2"]});
+    let object = small(&json!({"infrastructure": hosts, "services": {"nova": two}}));
+    let plan = plan(&object, &running(&object));
+    let nova = plan
+        .steps
+        .iter()
+        .find(|step| step.name == "nova")
+        .expect("a step");
+    assert!(
+        nova.text().starts_with("services.nova.cells: several cells need"),
+        "{}",
+        nova.text()
+    );
+}
+
+#[test]
+fn a_cinder_without_a_place_for_volumes_is_told_and_stays() {
+    let backend = json!([{"name": "fast", "driver": "x.y.Z"}]);
+    let object = small(&json!({"services": {"cinder": {"enabled": true, "backends": backend}}}));
+    let seen = running(&object);
+    let emptied = small(&json!({"services": {"cinder": {"enabled": true}}}));
+    let plan = plan(&emptied, &seen);
+    let cinder = plan
+        .steps
+        .iter()
+        .find(|step| step.name == "cinder")
+        .expect("a step");
+    assert!(
+        cinder
+            .text()
+            .starts_with("services.cinder.backends: Cinder has no place"),
+        "{}",
+        cinder.text()
+    );
+    assert!(
+        matches!(cinder.objects.as_slice(), [Object::Keep(_)]),
+        "{cinder:?}"
+    );
+    assert!(
+        plan.removal
+            .now
+            .iter()
+            .all(|gone| !gone.kind.starts_with("Cinder."))
+    );
 }
 
 #[test]

@@ -308,14 +308,11 @@ async fn bad_input_is_told_and_what_runs_is_left_alone() {
     })
     .await;
     world
-        .apply(
-            "cloud",
-            &json!({"spec": {"services": {"nova": {"enabled": true}}}}),
-        )
+        .apply("cloud", &json!({"spec": {"tempest": {"enabled": true}}}))
         .await;
     let services = world.until("ServicesReady", "False", "NotSupported").await;
     assert!(
-        services.message.contains("services.nova.enabled: false"),
+        services.message.contains("tempest.enabled: false"),
         "{}",
         services.message
     );
