@@ -107,6 +107,7 @@ max_connections=400
 character-set-server=utf8mb3
 performance_schema=OFF
 innodb_buffer_pool_size=128M
+loose_innodb_snapshot_isolation=OFF
 innodb_log_file_size=32M
 innodb_flush_log_at_trx_commit=2
 ";

@@ -169,6 +169,10 @@ fn object(draft: &Draft<'_>, version: &str, kind: &str, name: &str, spec: &Value
     json!({"apiVersion": version, "kind": kind, "metadata": {"namespace": draft.namespace, "name": name}, "spec": spec})
 }
 
+/// Servers from 11.6 on refuse to change a row that another transaction changed meanwhile (error
+/// 1020). OpenStack's services do not try again: a login beside a change of password would fail it.
+const MY_CNF: &str = "[mariadb]\nloose_innodb_snapshot_isolation=OFF\n";
+
 fn mariadb(draft: &Draft<'_>) -> Value {
     let database = &draft.spec.infrastructure.database;
     let replicas = database.replicas.unwrap_or(REPLICAS);
@@ -177,6 +181,7 @@ fn mariadb(draft: &Draft<'_>) -> Value {
         "replicas": replicas,
         "rootPasswordSecretKeyRef": {"name": "mariadb-root", "key": "password", "generate": true},
         "storage": {"size": size},
+        "myCnf": MY_CNF,
     });
     if replicas > 1 {
         spec["galera"] = json!({"enabled": true});
