@@ -217,7 +217,8 @@ impl Store {
         let before = self.index()?;
         let mut after = before.clone();
         change(&mut after);
-        after.manifests.sort_by(|a, b| a.reference().cmp(b.reference()));
+        // What is about an image has no name of its own: the order must not tell which was made first.
+        (after.manifests).sort_by(|a, b| (a.reference(), &a.digest).cmp(&(b.reference(), &b.digest)));
         if after == before {
             Ok(())
         } else {
