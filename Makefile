@@ -30,7 +30,7 @@ quick: build-packages ## Unit and in-process tests: no root, nothing installed b
 
 test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
-	cargo test --locked --workspace --test pipeline --test guest -- --ignored
+	cargo test --locked --workspace --test pipeline --test guest --test libvirt -- --ignored
 
 soak: packages tools ## A cloud that is left alone for ten minutes writes nothing (root).
 	cargo build --locked -p c5c3

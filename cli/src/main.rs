@@ -76,6 +76,8 @@ enum Command {
     Rbac(commands::rbac::Arguments),
     /// Run an operator against a cluster.
     Operator(commands::operator::Arguments),
+    /// Run an agent of a hypervisor node.
+    Agent(commands::agent::Arguments),
     Image(c5c3_image_builder::ImageCommand),
     /// Print the version.
     Version(commands::version::Arguments),
@@ -103,6 +105,7 @@ impl Cli {
             Command::Crds(arguments) => commands::crds::run(&arguments),
             Command::Rbac(arguments) => commands::rbac::run(&arguments),
             Command::Operator(arguments) => commands::operator::run(arguments),
+            Command::Agent(arguments) => commands::agent::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
             Command::Version(arguments) => commands::version::run(&arguments),
             Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),

@@ -76,6 +76,15 @@ impl Role {
     }
 }
 
+/// Account, roles and bindings of the agent of one node.
+pub fn of_node(node: &str, namespace: &str) -> Vec<Value> {
+    let rights = c5c3_node_agent::rights(node, namespace);
+    let mut objects = vec![json!(rights.account), json!(rights.role), json!(rights.binding)];
+    objects.extend(rights.roles.iter().map(|role| json!(role)));
+    objects.extend(rights.bindings.iter().map(|binding| json!(binding)));
+    objects
+}
+
 /// The namespace and what is in it.
 pub fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
     let home = json!({"apiVersion": "v1", "kind": "Namespace",

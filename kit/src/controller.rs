@@ -56,6 +56,9 @@ pub trait Controller: Send + Sync + Sized + 'static {
     const PARTS: &'static [Part];
     /// `false`: no `Ready` is written, for kinds of others whose conditions have another shape.
     const READY: bool = true;
+    /// `false`: `observedGeneration` is left to the controller that acts on the spec; this one only
+    /// adds to the same status.
+    const GENERATION: bool = true;
     const FINALIZER: Option<Finalizer> = None;
 
     /// The kinds that it makes. No other is applied, and of these what is no longer wanted is pruned.

@@ -1,8 +1,9 @@
 //! Prometheus metrics of every controller.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -46,6 +47,9 @@ struct Watches {
 /// Buckets from a millisecond to half a minute.
 const BUCKETS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
+/// Brings figures up to date that somebody else keeps.
+pub type Refresh = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// Cheap to clone; every clone counts into the same numbers.
 #[derive(Clone)]
 pub struct Metrics {
@@ -56,6 +60,7 @@ pub struct Metrics {
     queue: Family<ByController, Gauge>,
     writes: Family<Writes, Counter>,
     watch_errors: Family<Watches, Counter>,
+    refresh: Arc<OnceLock<Refresh>>,
 }
 
 impl Default for Metrics {
@@ -69,6 +74,7 @@ impl Default for Metrics {
             queue: Family::default(),
             writes: Family::default(),
             watch_errors: Family::default(),
+            refresh: Arc::default(),
         };
         registry.register("reconcile", "Passes over an object", metrics.passes.clone());
         registry.register(
@@ -101,6 +107,18 @@ impl Metrics {
     /// Adds metrics of a program's own.
     pub fn extend(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut lock(&self.registry));
+    }
+
+    /// Called before every scrape: figures are fetched when somebody reads them, and only then. The
+    /// first one stays.
+    pub fn refresh_with(&self, refresh: Refresh) {
+        let _ = self.refresh.set(refresh);
+    }
+
+    pub(crate) async fn refreshed(&self) {
+        if let Some(refresh) = self.refresh.get() {
+            refresh().await;
+        }
     }
 
     pub fn passed(&self, controller: &'static str, took: Duration, failure: Option<&str>) {

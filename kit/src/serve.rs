@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::stop::Stop;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const METRICS: &str = "/metrics";
 const SLOWEST_HEADER: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A bound endpoint; [`serve`](Self::serve) answers on it.
@@ -54,8 +55,14 @@ impl Endpoint {
             let metrics = self.metrics.clone();
             connections.spawn(async move {
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let answer = answer(request.method(), request.uri().path(), &metrics);
-                    async move { Ok::<_, Infallible>(answer) }
+                    let metrics = metrics.clone();
+                    async move {
+                        let path = request.uri().path();
+                        if path == METRICS {
+                            metrics.refreshed().await;
+                        }
+                        Ok::<_, Infallible>(answer(request.method(), path, &metrics))
+                    }
                 });
                 let served = hyper::server::conn::http1::Builder::new()
                     .timer(TokioTimer::new())
@@ -72,7 +79,7 @@ impl Endpoint {
 
 fn answer(method: &Method, path: &str, metrics: &Metrics) -> Response<Full<Bytes>> {
     let (status, kind, body) = match (method, path) {
-        (&Method::GET, "/metrics") => (StatusCode::OK, OPEN_METRICS, metrics.render()),
+        (&Method::GET, METRICS) => (StatusCode::OK, OPEN_METRICS, metrics.render()),
         (&Method::GET, "/healthz") => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
         (&Method::GET, _) => {
             let text = "see /metrics and /healthz\n".to_owned();
@@ -109,12 +116,22 @@ mod tests {
     async fn serves_metrics_and_health_until_the_stop() {
         let metrics = Metrics::default();
         metrics.queue("a", 1);
+        let told = metrics.clone();
+        metrics.refresh_with(Box::new(move || {
+            let told = told.clone();
+            Box::pin(async move { told.queue("fresh", 1) })
+        }));
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let endpoint = Endpoint::bind(address, metrics).await.expect("binds");
         let address = endpoint.address().expect("has an address");
         let (stopper, stop) = Stop::channel();
         let task = tokio::spawn(endpoint.serve(stop));
-        assert!(get(address, "/metrics").await.contains("c5c3_queue_depth"));
+        assert!(!get(address, "/healthz").await.contains("fresh"));
+        let scraped = get(address, "/metrics").await;
+        assert!(
+            scraped.contains("c5c3_queue_depth") && scraped.contains("fresh"),
+            "{scraped}"
+        );
         assert!(get(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(get(address, "/other").await.starts_with("HTTP/1.1 404"));
         stopper.stop();

@@ -19,7 +19,7 @@ pub(crate) fn body(
     held: &Value,
     reported: Option<&Value>,
     conditions: &[Condition],
-    generation: i64,
+    generation: Option<i64>,
 ) -> Value {
     let fields = match reported {
         Some(fields) => fields.as_object().cloned(),
@@ -28,7 +28,9 @@ pub(crate) fn body(
     let mut status: Map<String, Value> = fields.unwrap_or_default();
     status.retain(|_, value| !value.is_null());
     status.insert("conditions".to_owned(), json!(conditions));
-    status.insert("observedGeneration".to_owned(), json!(generation));
+    if let Some(generation) = generation {
+        status.insert("observedGeneration".to_owned(), json!(generation));
+    }
     let meta = live.get("metadata");
     let mut metadata = Map::new();
     for key in ["name", "namespace"] {
@@ -52,16 +54,18 @@ mod tests {
     fn an_error_keeps_the_other_fields_and_a_report_replaces_them() {
         let live = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a", "uid": "u"}});
         let held = json!({"status": {"lastAggregated": "then", "conditions": [], "observedGeneration": 1}});
-        let failed = body(&live, &held, None, &[], 2);
+        let failed = body(&live, &held, None, &[], Some(2));
         assert_eq!(failed["status"]["lastAggregated"], "then");
         assert_eq!(failed["status"]["observedGeneration"], 2);
         assert_eq!(failed["metadata"], json!({"name": "a"}));
         let reported = json!({"phase": "Idle", "nothing": null, "conditions": ["by hand"]});
-        let told = body(&live, &held, Some(&reported), &[], 2);
+        let told = body(&live, &held, Some(&reported), &[], Some(2));
         assert_eq!(
             told["status"],
             json!({"phase": "Idle", "conditions": [], "observedGeneration": 2})
         );
+        let added = body(&live, &Value::Null, Some(&reported), &[], None);
+        assert_eq!(added["status"], json!({"phase": "Idle", "conditions": []}));
     }
 
     #[test]

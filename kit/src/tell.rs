@@ -49,7 +49,8 @@ pub(crate) async fn tell<C: Controller>(
     let mut after = settle(C::PARTS, ending, &before, generation, ended.now);
     after.retain(|condition| C::READY || condition.type_ != conditions::READY);
     let held = fields::held(live, C::NAME, Some("status"));
-    let body = status::body(live, &held, report.map(|r| &r.status), &after, generation);
+    let processed = C::GENERATION.then_some(generation);
+    let body = status::body(live, &held, report.map(|r| &r.status), &after, processed);
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
     if !going
         && is_due(&ctx.settled, C::NAME, &reference, &body, live)

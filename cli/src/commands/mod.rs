@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 
+pub mod agent;
 pub mod cloud;
 pub mod cluster;
 pub mod completions;

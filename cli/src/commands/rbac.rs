@@ -10,7 +10,8 @@ const EXAMPLES: &str = "\
 Examples:
   c5c3 rbac | kubectl apply --server-side -f -
   c5c3 rbac -o table                     who may do what
-  c5c3 rbac --operator services          one operator's account";
+  c5c3 rbac --operator services          one operator's account
+  c5c3 rbac --node node-1                the account of one node's agent";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -18,6 +19,9 @@ pub struct Arguments {
     /// Only this operator: control-plane or services.
     #[arg(long)]
     operator: Option<String>,
+    /// The agent of this node instead: it may write the status of its own Hypervisor alone.
+    #[arg(long, conflicts_with = "operator")]
+    node: Option<String>,
     /// Namespace of the accounts.
     #[arg(long, default_value = roles::NAMESPACE)]
     namespace: String,
@@ -26,6 +30,9 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(node) = &arguments.node {
+        return of_node(node, arguments);
+    }
     let wanted = |role: &Role| {
         let short = role.name.trim_start_matches("c5c3-");
         arguments
@@ -55,6 +62,34 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
                 rule.api_groups.unwrap_or_default().join(","),
                 rule.resources.unwrap_or_default().join(","),
                 rule.verbs.join(","),
+            ]);
+        }
+    }
+    print_table(&table)
+}
+
+fn of_node(node: &str, arguments: &Arguments) -> Result<(), Failure> {
+    let rights = roles::of_node(node, &arguments.namespace);
+    if arguments.output != Format::Table {
+        return print_values(&rights, arguments.output);
+    }
+    let mut table = Table::new(&["NODE", "NAMESPACE", "API GROUP", "RESOURCES", "NAMES", "VERBS"]);
+    for role in rights.iter().filter(|object| object["rules"].is_array()) {
+        let text = |value: &serde_json::Value| {
+            let words = value.as_array().into_iter().flatten();
+            words
+                .filter_map(|word| word.as_str())
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        for rule in role["rules"].as_array().into_iter().flatten() {
+            table.row([
+                node.to_owned(),
+                role["metadata"]["namespace"].as_str().unwrap_or("*").to_owned(),
+                text(&rule["apiGroups"]),
+                text(&rule["resources"]),
+                text(&rule["resourceNames"]),
+                text(&rule["verbs"]),
             ]);
         }
     }

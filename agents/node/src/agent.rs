@@ -1,0 +1,81 @@
+//! The controller of one Hypervisor's status: that of the host on which it runs.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use c5c3_api::conditions::hypervisor::LIBVIRT_CONNECTION;
+use c5c3_api::hypervisor::{Hypervisor, OperatingSystem};
+use c5c3_kit::{Applied, Controller, Decision, Fault, Observed, Part, Reader, Report, States};
+use tokio::sync::watch;
+
+use crate::status::desired;
+use crate::view::{Link, View};
+
+/// Files of the system change without a word; the look costs no write when nothing did.
+const SYSTEM: Duration = Duration::from_secs(3600);
+
+pub struct NodeAgent {
+    pub view: watch::Receiver<Arc<View>>,
+    /// Where the host's root is.
+    pub root: PathBuf,
+}
+
+pub struct Facts {
+    pub view: Arc<View>,
+    pub system: OperatingSystem,
+}
+
+/// Trouble with libvirt is a fact to tell, no error of the agent.
+#[derive(Debug, thiserror::Error)]
+pub enum NoFault {}
+
+impl Fault for NoFault {
+    fn part(&self) -> Option<&'static str> {
+        match *self {}
+    }
+}
+
+impl Controller for NodeAgent {
+    type Kind = Hypervisor;
+    type Facts = Facts;
+    type Plan = ();
+    type Action = Infallible;
+    type Error = NoFault;
+
+    const NAME: &'static str = "c5c3-node-agent";
+    const PARTS: &'static [Part] = &[Part::informative(LIBVIRT_CONNECTION)];
+    /// Both are the operator's.
+    const READY: bool = false;
+    const GENERATION: bool = false;
+
+    async fn observe(&self, _: &Hypervisor, _: &Reader) -> Result<Facts, NoFault> {
+        Ok(Facts {
+            view: self.view.borrow().clone(),
+            system: crate::system::read(&self.root),
+        })
+    }
+
+    fn plan(_: &Observed<Self>) {}
+
+    fn decide(_: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, NoFault> {
+        Ok(Decision::hold())
+    }
+
+    async fn act(&self, action: &Infallible) -> Result<(), NoFault> {
+        match *action {}
+    }
+
+    fn report(observed: &Observed<Self>, (): &(), _: &Applied<Self>) -> Report {
+        let live = observed.object.status.clone().unwrap_or_default();
+        let Facts { view, system } = &observed.facts;
+        let states = match &view.link {
+            Link::Up => States::default().met(LIBVIRT_CONNECTION, "Connected", ""),
+            Link::Starting => States::default().unknown(LIBVIRT_CONNECTION, "Connecting", "no answer yet"),
+            Link::Down(why) => States::default().unmet(LIBVIRT_CONNECTION, "Disconnected", why),
+        };
+        let status = desired(view, system.clone(), &observed.object.spec, &live);
+        Report::new(states).status(&status).again_in(SYSTEM)
+    }
+}
