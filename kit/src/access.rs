@@ -10,8 +10,8 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Resource;
 
-use crate::controller::Controller;
 use crate::kinds::Kind;
+use crate::reconcile::controller::Controller;
 
 const READ: &[&str] = &["get", "list", "watch"];
 /// Server-side apply needs `create` too.

@@ -10,12 +10,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Objec
 use kube::Client;
 use kube::core::ApiResource;
 
-use crate::conditions::READY;
 use crate::fault::plain;
 use crate::kinds::Key;
 use crate::lock;
-use crate::metrics::Metrics;
-use crate::raw::Store;
+use crate::process::metrics::Metrics;
+use crate::report::conditions::READY;
+use crate::write::store::Store;
 
 /// Something worth telling about an object. It must not hold secret values.
 #[derive(Clone, Debug, PartialEq, Eq)]

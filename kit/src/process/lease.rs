@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
 use kube::{Client, Resource};
 
-use crate::events::instance;
 use crate::fault::{plain, spread};
-use crate::metrics::Metrics;
-use crate::stop::Stop;
+use crate::process::metrics::Metrics;
+use crate::process::stop::Stop;
+use crate::report::events::instance;
 
 const CONTROLLER: &str = "leader";
 

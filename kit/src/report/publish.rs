@@ -1,18 +1,18 @@
-//! What a pass tells of its object: the status, where it changed, and events.
+//! Publishes what a pass found: the status where it changed, and events.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
-use crate::conditions::{self, Ending, Failure, settle};
-use crate::controller::{Controller, Report};
-use crate::events::{Note, on_change};
-use crate::fields;
 use crate::kinds::{Key, Reference};
-use crate::pass::Context;
-use crate::raw::{Store, TRIES, is_conflict};
-use crate::settled::Settled;
-use crate::status;
+use crate::reconcile::controller::{Controller, Report};
+use crate::reconcile::pass::Context;
+use crate::report::conditions::{self, Ending, Failure, settle};
+use crate::report::events::{Note, on_change};
+use crate::report::status;
+use crate::write::fields;
+use crate::write::rewritten::Rewritten;
+use crate::write::store::{Store, TRIES, is_conflict};
 
 /// How a pass ended.
 pub(crate) struct Ended<'a> {
@@ -27,7 +27,7 @@ pub(crate) struct Ended<'a> {
 }
 
 /// Writes the conditions where they changed.
-pub(crate) async fn tell<C: Controller>(
+pub(crate) async fn publish_status<C: Controller>(
     ctx: &Context<C>,
     store: &Store<'_>,
     key: &Key,
@@ -52,12 +52,12 @@ pub(crate) async fn tell<C: Controller>(
     let body = status::body(live, &held, report.map(|r| &r.status), &after, generation);
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
     if !going
-        && is_due(&ctx.settled, C::NAME, &reference, &body, live)
+        && is_due(&ctx.rewritten, C::NAME, &reference, &body, live)
         && let Some((rested_on, written)) = write(store, key, live, &body).await?
     {
-        ctx.echoes.expect(&reference, Some(&rested_on), &written);
+        ctx.own_writes.expect(&reference, Some(&rested_on), &written);
         if fields::differs(&body, &written, C::NAME, Some("status")) {
-            ctx.settled.remember(key, &reference, &body, &written["status"]);
+            ctx.rewritten.remember(key, &reference, &body, &written["status"]);
         }
     }
     let change = on_change(&before, &after).filter(|_| !going);
@@ -69,14 +69,14 @@ pub(crate) async fn tell<C: Controller>(
     let said = said.filter(|note| ctx.events.is_news(key, note)).cloned();
     let notes: Vec<Note> = change.into_iter().chain(said).collect();
     for note in &notes {
-        publish(ctx, live, note).await;
+        publish_event(ctx, live, note).await;
     }
     Ok(())
 }
 
 /// Whether sending the status would change anything.
-fn is_due(settled: &Settled, manager: &str, object: &Reference, body: &Value, live: &Value) -> bool {
-    fields::differs(body, live, manager, Some("status")) && !settled.holds(object, body, &live["status"])
+fn is_due(rewritten: &Rewritten, manager: &str, object: &Reference, body: &Value, live: &Value) -> bool {
+    fields::differs(body, live, manager, Some("status")) && !rewritten.holds(object, body, &live["status"])
 }
 
 /// Writes the status of this very object; the answer is it before and after. `None`: it is gone,
@@ -105,7 +105,7 @@ async fn write(
     }
 }
 
-pub(crate) async fn publish<C: Controller>(ctx: &Context<C>, live: &Value, note: &Note) {
+pub(crate) async fn publish_event<C: Controller>(ctx: &Context<C>, live: &Value, note: &Note) {
     let text = |path: &str| live.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let about = ObjectReference {
         api_version: text("/apiVersion"),
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_status_that_the_server_rewrites_is_sent_once() {
-        let (settled, object) = (Settled::default(), Kind::of::<Secret>().named(None, "a"));
+        let (rewritten, object) = (Rewritten::default(), Kind::of::<Secret>().named(None, "a"));
         let sent = |size: &str| json!({"apiVersion": "g/v1", "kind": "K", "status": {"size": size}});
         let live = |size: &str, version: &str| {
             json!({"apiVersion": "g/v1", "kind": "K", "status": {"size": size}, "metadata": {
@@ -138,11 +138,11 @@ mod tests {
                 "managedFields": [{"manager": "us", "operation": "Apply", "subresource": "status",
                     "apiVersion": "g/v1", "fieldsV1": {"f:status": {"f:size": {}}}}]}})
         };
-        let due = |sent: &Value, live: &Value| is_due(&settled, "us", &object, sent, live);
+        let due = |sent: &Value, live: &Value| is_due(&rewritten, "us", &object, sent, live);
         assert!(!due(&sent("1"), &live("1", "4")));
         assert!(due(&sent("1000m"), &live("1", "4")));
         let written = live("1", "5");
-        settled.remember(&Key::new(None, "a"), &object, &sent("1000m"), &written["status"]);
+        rewritten.remember(&Key::new(None, "a"), &object, &sent("1000m"), &written["status"]);
         assert!(!due(&sent("1000m"), &live("1", "6")), "idle is silent");
         assert!(due(&sent("2000m"), &live("1", "6")));
         assert!(due(&sent("1000m"), &live("3", "7")), "somebody changed it");

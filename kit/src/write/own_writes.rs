@@ -9,9 +9,9 @@ use crate::kinds::Reference;
 use crate::lock;
 
 #[derive(Default)]
-pub(crate) struct Echoes(Mutex<HashMap<Reference, String>>);
+pub(crate) struct OwnWrites(Mutex<HashMap<Reference, String>>);
 
-impl Echoes {
+impl OwnWrites {
     /// `before` is the object on which the write rested, `after` the answer to it. A write that
     /// changed nothing is answered with the version of somebody else's, whose event is news.
     pub fn expect(&self, object: &Reference, before: Option<&Value>, after: &Value) {
@@ -21,7 +21,7 @@ impl Echoes {
         }
     }
 
-    pub fn is_echo(&self, object: &Reference, version: Option<&str>) -> bool {
+    pub fn is_own(&self, object: &Reference, version: Option<&str>) -> bool {
         version.is_some() && lock(&self.0).get(object).map(String::as_str) == version
     }
 
@@ -49,23 +49,23 @@ mod tests {
 
     #[test]
     fn own_writes_are_echoes_until_the_next_change() {
-        let echoes = Echoes::default();
+        let own_writes = OwnWrites::default();
         let object = Kind::of::<Secret>().named(None, "a");
-        echoes.expect(&object, Some(&at("4")), &at("5"));
-        assert!(echoes.is_echo(&object, Some("5")));
-        assert!(!echoes.is_echo(&object, Some("6")));
-        assert!(!echoes.is_echo(&object, None));
-        echoes.forget(&object);
-        assert!(!echoes.is_echo(&object, Some("5")));
-        echoes.expect(&object, None, &at("7"));
-        assert!(echoes.is_echo(&object, Some("7")), "we made it");
+        own_writes.expect(&object, Some(&at("4")), &at("5"));
+        assert!(own_writes.is_own(&object, Some("5")));
+        assert!(!own_writes.is_own(&object, Some("6")));
+        assert!(!own_writes.is_own(&object, None));
+        own_writes.forget(&object);
+        assert!(!own_writes.is_own(&object, Some("5")));
+        own_writes.expect(&object, None, &at("7"));
+        assert!(own_writes.is_own(&object, Some("7")), "we made it");
     }
 
     #[test]
     fn a_write_that_changed_nothing_has_no_echo() {
-        let echoes = Echoes::default();
+        let own_writes = OwnWrites::default();
         let object = Kind::of::<Secret>().named(None, "a");
-        echoes.expect(&object, Some(&at("5")), &at("5"));
-        assert!(!echoes.is_echo(&object, Some("5")), "somebody else wrote it");
+        own_writes.expect(&object, Some(&at("5")), &at("5"));
+        assert!(!own_writes.is_own(&object, Some("5")), "somebody else wrote it");
     }
 }

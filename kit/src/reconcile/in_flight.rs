@@ -1,4 +1,4 @@
-//! How many passes are under way: a stop waits for them.
+//! Counts passes in flight: a stop waits until there are none.
 
 use std::sync::Arc;
 
@@ -6,24 +6,24 @@ use tokio::sync::watch;
 
 /// Clones count together.
 #[derive(Clone, Default)]
-pub(crate) struct UnderWay(Arc<watch::Sender<usize>>);
+pub(crate) struct InFlight(Arc<watch::Sender<usize>>);
 
-impl UnderWay {
-    pub fn one(&self) -> One {
+impl InFlight {
+    pub fn begin(&self) -> PassInFlight {
         self.0.send_modify(|count| *count += 1);
-        One(self.clone())
+        PassInFlight(self.clone())
     }
 
-    pub async fn none(&self) {
+    pub async fn drained(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
     }
 }
 
-/// A pass under way, until dropped.
-pub(crate) struct One(UnderWay);
+/// Counts as one pass until it is dropped.
+pub(crate) struct PassInFlight(InFlight);
 
-impl Drop for One {
+impl Drop for PassInFlight {
     fn drop(&mut self) {
         self.0.0.send_modify(|count| *count -= 1);
     }

@@ -9,10 +9,10 @@ use kube::runtime::watcher::Event;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::follow::Metadata;
 use crate::kinds::{Key, Kind, Reference};
 use crate::lock;
-use crate::ownership::{OWNER, owner_of};
+use crate::reconcile::follow::Metadata;
+use crate::write::ownership::{OWNER, owner_of};
 
 /// The little that is kept of an owned object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,7 +221,7 @@ fn name(meta: &ObjectMeta) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ownership::OWNER_UID;
+    use crate::write::ownership::OWNER_UID;
     use k8s_openapi::api::core::v1::Secret;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
     use kube::core::PartialObjectMetaExt;

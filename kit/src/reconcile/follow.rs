@@ -11,11 +11,11 @@ use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event, watcher};
 
-use crate::controller::Controller;
 use crate::kinds::{self, Key, Kind, Reference};
 use crate::lock;
-use crate::owned::maker;
-use crate::pass::Context;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::pass::Context;
+use crate::write::owned::maker;
 
 /// All that a watch of a dependency or of an owned object asks for.
 pub(crate) type Metadata = PartialObjectMeta<DynamicObject>;
@@ -101,7 +101,7 @@ impl<C: Controller> Queue<C> {
                     let key = self.refer(&object);
                     let reference = kind.named(key.namespace.as_deref(), &key.name);
                     let version = object.metadata.resource_version.as_deref();
-                    if !self.ctx.echoes.is_echo(&reference, version) {
+                    if !self.ctx.own_writes.is_own(&reference, version) {
                         self.push(key);
                     }
                 }
@@ -144,14 +144,14 @@ impl<C: Controller> Queue<C> {
                 Ok(event) => {
                     let news = self.ctx.owned.take_in(position, &event);
                     for reference in &news.gone {
-                        self.ctx.echoes.forget(reference);
-                        self.ctx.settled.forget(reference);
+                        self.ctx.own_writes.forget(reference);
+                        self.ctx.rewritten.forget(reference);
                     }
                     let seen = match &event {
                         Event::Apply(object) | Event::InitApply(object) => Some(&object.metadata),
                         _ => None,
                     };
-                    if !seen.is_some_and(|meta| self.is_echo(&kind, meta)) {
+                    if !seen.is_some_and(|meta| self.is_own(&kind, meta)) {
                         news.owners.into_iter().for_each(|owner| self.push(owner));
                     }
                 }
@@ -178,7 +178,7 @@ impl<C: Controller> Queue<C> {
             match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => {
                     // What we wrote for one object is no news to that one, but to others it is.
-                    let echo = self.is_echo(&kind, &object.metadata);
+                    let echo = self.is_own(&kind, &object.metadata);
                     let writer = echo.then(|| maker(&object.metadata)).flatten();
                     self.push_dependents(&kind, &object.metadata, writer.as_ref());
                 }
@@ -213,10 +213,10 @@ impl<C: Controller> Queue<C> {
         keys.into_iter().for_each(|key| self.push(key));
     }
 
-    fn is_echo(&self, kind: &Kind, meta: &ObjectMeta) -> bool {
+    fn is_own(&self, kind: &Kind, meta: &ObjectMeta) -> bool {
         let reference = reference(kind, meta);
         let version = meta.resource_version.as_deref();
-        self.ctx.echoes.is_echo(&reference, version)
+        self.ctx.own_writes.is_own(&reference, version)
     }
 }
 

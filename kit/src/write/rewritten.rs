@@ -11,7 +11,7 @@ use crate::kinds::{Key, Reference};
 use crate::lock;
 
 #[derive(Default)]
-pub(crate) struct Settled(Mutex<HashMap<Reference, Entry>>);
+pub(crate) struct Rewritten(Mutex<HashMap<Reference, Entry>>);
 
 struct Entry {
     owner: Key,
@@ -19,7 +19,7 @@ struct Entry {
     digests: (u64, u64),
 }
 
-impl Settled {
+impl Rewritten {
     pub fn forget(&self, object: &Reference) {
         lock(&self.0).remove(object);
     }
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_the_server_rewrites_is_sent_once() {
-        let settled = Settled::default();
+        let rewritten = Rewritten::default();
         let (owner, object) = (Key::new(None, "a"), Kind::of::<Secret>().named(None, "b"));
         let wanted = json!({"spec": {"cpu": "1000m"}});
         let live = |cpu: &str, version: &str, ready: i64| {
@@ -80,32 +80,32 @@ mod tests {
                 &json!({"metadata": {"resourceVersion": version}, "spec": {"cpu": cpu}, "status": {"ready": ready}}),
             )
         };
-        assert!(!settled.holds(&object, &wanted, &live("1", "5", 0)));
-        settled.remember(&owner, &object, &wanted, &live("1", "5", 0));
+        assert!(!rewritten.holds(&object, &wanted, &live("1", "5", 0)));
+        rewritten.remember(&owner, &object, &wanted, &live("1", "5", 0));
         assert!(
-            settled.holds(&object, &wanted, &live("1", "6", 1)),
+            rewritten.holds(&object, &wanted, &live("1", "6", 1)),
             "only the status moved"
         );
         assert!(
-            !settled.holds(&object, &wanted, &live("2", "7", 1)),
+            !rewritten.holds(&object, &wanted, &live("2", "7", 1)),
             "somebody changed it"
         );
-        assert!(!settled.holds(&object, &json!({"spec": {"cpu": "2"}}), &live("1", "6", 1)));
-        settled.forget_all_of(&owner);
-        assert!(!settled.holds(&object, &wanted, &live("1", "5", 0)));
+        assert!(!rewritten.holds(&object, &json!({"spec": {"cpu": "2"}}), &live("1", "6", 1)));
+        rewritten.forget_all_of(&owner);
+        assert!(!rewritten.holds(&object, &wanted, &live("1", "5", 0)));
     }
 
     #[test]
     fn an_object_that_went_is_forgotten_though_its_owner_stays() {
-        let settled = Settled::default();
+        let rewritten = Rewritten::default();
         let owner = Key::new(None, "a");
         let [one, two] = ["one", "two"].map(|name| Kind::of::<Secret>().named(None, name));
         for object in [&one, &two] {
-            settled.remember(&owner, object, &json!(1), &json!(2));
+            rewritten.remember(&owner, object, &json!(1), &json!(2));
         }
-        settled.forget(&one);
-        assert!(!settled.holds(&one, &json!(1), &json!(2)));
-        assert!(settled.holds(&two, &json!(1), &json!(2)));
-        assert_eq!(lock(&settled.0).len(), 1);
+        rewritten.forget(&one);
+        assert!(!rewritten.holds(&one, &json!(1), &json!(2)));
+        assert!(rewritten.holds(&two, &json!(1), &json!(2)));
+        assert_eq!(lock(&rewritten.0).len(), 1);
     }
 }

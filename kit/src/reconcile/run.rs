@@ -17,17 +17,17 @@ use kube::runtime::reflector::{ObjectRef, store::Writer};
 use tokio::task::JoinSet;
 
 use crate::clusters::{ClusterError, Clusters};
-use crate::controller::Controller;
-use crate::echoes::Echoes;
-use crate::follow::{Metadata, Queue};
 use crate::kinds::{Key, Kind};
-use crate::metrics::Metrics;
-use crate::owned::OwnedObjects;
-use crate::ownership::CONTROLLER;
-use crate::pass::{self, Context};
-use crate::settled::Settled;
-use crate::stop::Stop;
-use crate::under_way::UnderWay;
+use crate::process::metrics::Metrics;
+use crate::process::stop::Stop;
+use crate::reconcile::controller::Controller;
+use crate::reconcile::follow::{Metadata, Queue};
+use crate::reconcile::in_flight::InFlight;
+use crate::reconcile::pass::{self, Context};
+use crate::write::own_writes::OwnWrites;
+use crate::write::owned::OwnedObjects;
+use crate::write::ownership::CONTROLLER;
+use crate::write::rewritten::Rewritten;
 
 /// Longest that a pass may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -105,9 +105,9 @@ impl<C: Controller> Loop<C> {
             owned,
             kind: self.kind.clone(),
             timeout: self.timeout,
-            settled: Settled::default(),
-            echoes: Echoes::default(),
-            events: crate::events::Events::default(),
+            rewritten: Rewritten::default(),
+            own_writes: OwnWrites::default(),
+            events: crate::report::events::Events::default(),
             failures: Mutex::default(),
             index: Mutex::default(),
         });
@@ -156,12 +156,12 @@ impl<C: Controller> Loop<C> {
             .map(|key| Ok::<_, Infallible>(request::<C>(&key)))
             .take_until(async move { halted.requested().await });
         let starter = queue.clone();
-        let under_way = UnderWay::default();
-        let counter = under_way.clone();
+        let in_flight = InFlight::default();
+        let counter = in_flight.clone();
         let reconcile = move |object: Arc<PartialObjectMeta<C::Kind>>, ctx: Arc<Context<C>>| {
             let key = Key::of(&*object);
             starter.start(&key);
-            let one = counter.one();
+            let one = counter.begin();
             Box::pin(async move {
                 let action = spawned(ctx, key).await;
                 drop(one);
@@ -185,7 +185,7 @@ impl<C: Controller> Loop<C> {
                 () = broken(&mut watches) => Err(ClusterError::Watch { controller: C::NAME }),
             };
             halt.stop();
-            under_way.none().await;
+            in_flight.drained().await;
             ended
         };
         // Before the first list of its objects the applier never ends by itself.

@@ -217,7 +217,7 @@ fn bounded(message: String) -> String {
     if message.len() <= LONGEST {
         return message;
     }
-    format!("{} …", crate::events::shortened(&message, LONGEST - 4))
+    format!("{} …", crate::report::events::shortened(&message, LONGEST - 4))
 }
 
 fn state_of(part: &Part, ending: Ending<'_>) -> Option<State> {

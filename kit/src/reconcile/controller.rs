@@ -16,11 +16,11 @@ use serde_json::Value;
 
 use crate::access::Touch;
 use crate::clusters::{ClusterName, HOME};
-use crate::conditions::{Part, States};
-use crate::events::Note;
 use crate::fault::Fault;
 use crate::kinds::{Key, Kind, Reference};
 use crate::read::Reader;
+use crate::report::conditions::{Part, States};
+use crate::report::events::Note;
 
 /// A kind that a controller can look after.
 pub trait Object:

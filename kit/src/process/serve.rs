@@ -12,8 +12,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use crate::metrics::Metrics;
-use crate::stop::Stop;
+use crate::process::metrics::Metrics;
+use crate::process::stop::Stop;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const SLOWEST_HEADER: std::time::Duration = std::time::Duration::from_secs(10);

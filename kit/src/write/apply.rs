@@ -6,14 +6,14 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use crate::clusters::ClusterError;
-use crate::controller::{Applied, AppliedObject, Controller, Decision, Outcome};
 use crate::fault::{Fault, plain};
-use crate::fields;
 use crate::kinds::{Kind, Reference, resource_of};
-use crate::ownership::Owner;
-use crate::pass::Context;
-use crate::raw::{Store, TRIES, is_conflict};
-use crate::settled::still;
+use crate::reconcile::controller::{Applied, AppliedObject, Controller, Decision, Outcome};
+use crate::reconcile::pass::Context;
+use crate::write::fields;
+use crate::write::ownership::Owner;
+use crate::write::rewritten::still;
+use crate::write::store::{Store, TRIES, is_conflict};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
@@ -147,7 +147,7 @@ async fn write<C: Controller>(
     let mut tries = 0;
     let after = loop {
         if let Some(live) = live.take_if(|live| {
-            !fields::differs(body, live, C::NAME, None) || ctx.settled.holds(reference, body, &still(live))
+            !fields::differs(body, live, C::NAME, None) || ctx.rewritten.holds(reference, body, &still(live))
         }) {
             return Ok(AppliedObject {
                 cluster,
@@ -166,10 +166,11 @@ async fn write<C: Controller>(
             applied => break applied.map_err(|source| failed("apply", reference, source))?,
         }
     };
-    ctx.echoes.expect(reference, live.as_ref(), &after);
+    ctx.own_writes.expect(reference, live.as_ref(), &after);
     ctx.owned.wrote(kind, &after);
     if fields::differs(body, &after, C::NAME, None) {
-        ctx.settled.remember(&owner.key, reference, body, &still(&after));
+        ctx.rewritten
+            .remember(&owner.key, reference, body, &still(&after));
     }
     tracing::debug!(object = %reference, "applied");
     Ok(AppliedObject {

@@ -10,24 +10,24 @@ use jiff::Timestamp;
 use kube::core::ApiResource;
 use serde_json::Value;
 
-use crate::apply::carry_out;
 use crate::clusters::Clusters;
-use crate::conditions::Failure;
-use crate::controller::{Controller, Observed, Report};
-use crate::echoes::Echoes;
-use crate::events::{Events, Note};
 use crate::fault::{Fault, Retry, due, pause, plain};
-use crate::finalizers::{has_finalizer, overdue, with_finalizers};
-use crate::index::Index;
 use crate::kinds::{Key, Kind};
 use crate::lock;
-use crate::metrics::Metrics;
-use crate::owned::OwnedObjects;
-use crate::ownership::Owner;
-use crate::raw::{Store, is_outrun};
+use crate::process::metrics::Metrics;
 use crate::read::Reader;
-use crate::settled::Settled;
-use crate::tell::{Ended, publish, tell};
+use crate::reconcile::controller::{Controller, Observed, Report};
+use crate::reconcile::finalizers::{has_finalizer, overdue, with_finalizers};
+use crate::reconcile::index::Index;
+use crate::report::conditions::Failure;
+use crate::report::events::{Events, Note};
+use crate::report::publish::{Ended, publish_event, publish_status};
+use crate::write::apply::carry_out;
+use crate::write::own_writes::OwnWrites;
+use crate::write::owned::OwnedObjects;
+use crate::write::ownership::Owner;
+use crate::write::rewritten::Rewritten;
+use crate::write::store::{Store, is_outrun};
 
 /// How long the first lists of owned kinds are waited for.
 const LISTS: Duration = Duration::from_secs(15);
@@ -42,8 +42,8 @@ pub(crate) struct Context<C> {
     pub owned: Arc<OwnedObjects>,
     pub kind: Kind,
     pub timeout: Duration,
-    pub settled: Settled,
-    pub echoes: Echoes,
+    pub rewritten: Rewritten,
+    pub own_writes: OwnWrites,
     pub events: Events,
     pub failures: Mutex<HashMap<Key, u32>>,
     pub index: Mutex<Index>,
@@ -51,9 +51,9 @@ pub(crate) struct Context<C> {
 
 impl<C: Controller> Context<C> {
     pub fn forget(&self, key: &Key) {
-        self.settled.forget_all_of(key);
+        self.rewritten.forget_all_of(key);
         self.events.forget(key);
-        self.echoes
+        self.own_writes
             .forget(&self.kind.named(key.namespace.as_deref(), &key.name));
         lock(&self.failures).remove(key);
     }
@@ -222,8 +222,8 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
         going: deletion.as_ref().is_some_and(|(_, _, going)| *going),
         now,
     };
-    let told = tell(ctx, &store, key, ended).await;
-    told.map_err(|e| PassError::Unwritable(Box::new(e)))?;
+    let published = publish_status(ctx, &store, key, ended).await;
+    published.map_err(|e| PassError::Unwritable(Box::new(e)))?;
 
     let again = report.as_ref().and_then(|report| report.again);
     match deletion {
@@ -236,7 +236,7 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
             }
             if !left.is_empty() {
                 let note = Note::warning("LeftBehind", format!("gone after {:?}; {left}", finalizer.within));
-                publish(ctx, &live, &note).await;
+                publish_event(ctx, &live, &note).await;
             }
             Ok((failed, None))
         }
@@ -271,7 +271,7 @@ async fn stuck<C: Controller>(
         going: false,
         now: Timestamp::now(),
     };
-    if let Err(second) = tell(ctx, store, key, ended).await {
+    if let Err(second) = publish_status(ctx, store, key, ended).await {
         tracing::warn!(controller = C::NAME, object = %key, "status not written: {}", plain(&second));
     }
     error
@@ -355,8 +355,8 @@ mod tests {
             owned: Arc::new(OwnedObjects::new(Vec::new())),
             kind: Kind::of::<ConfigMap>(),
             timeout: Duration::from_secs(1),
-            settled: Settled::default(),
-            echoes: Echoes::default(),
+            rewritten: Rewritten::default(),
+            own_writes: OwnWrites::default(),
             events: Events::default(),
             failures: Mutex::default(),
             index: Mutex::default(),

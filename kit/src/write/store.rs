@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::kinds::Key;
-use crate::metrics::Metrics;
+use crate::process::metrics::Metrics;
 
-/// So often is tried to be faster than other writers of an object.
+/// Attempts when other writers keep changing the object.
 pub(crate) const TRIES: u32 = 5;
 
 /// One kind in one cluster, written to by one controller.
