@@ -77,6 +77,7 @@ enum Command {
     /// Run an operator against a cluster.
     Operator(commands::operator::Arguments),
     Image(c5c3_image_builder::ImageCommand),
+    Prysm(c5c3_prysm::PrysmCommand),
     /// Print the version.
     Version(commands::version::Arguments),
     /// Print the completion script for a shell.
@@ -104,6 +105,7 @@ impl Cli {
             Command::Rbac(arguments) => commands::rbac::run(&arguments),
             Command::Operator(arguments) => commands::operator::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
+            Command::Prysm(arguments) => commands::prysm::run(arguments),
             Command::Version(arguments) => commands::version::run(&arguments),
             Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),
         }

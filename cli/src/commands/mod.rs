@@ -8,6 +8,7 @@ pub mod completions;
 pub mod crds;
 pub mod image;
 pub mod operator;
+pub mod prysm;
 pub mod rbac;
 pub mod version;
 

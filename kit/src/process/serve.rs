@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -18,16 +19,31 @@ use crate::process::stop::Stop;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const SLOWEST_HEADER: std::time::Duration = std::time::Duration::from_secs(10);
 
+type Render = dyn Fn() -> String + Send + Sync;
+
 /// A bound endpoint; [`serve`](Self::serve) answers on it.
 pub struct Endpoint {
     listener: TcpListener,
-    metrics: Metrics,
+    content_type: &'static str,
+    render: Arc<Render>,
 }
 
 impl Endpoint {
     pub async fn bind(address: SocketAddr, metrics: Metrics) -> std::io::Result<Self> {
-        let listener = TcpListener::bind(address).await?;
-        Ok(Endpoint { listener, metrics })
+        Self::rendering(address, OPEN_METRICS, move || metrics.render()).await
+    }
+
+    /// For metrics that are not those of controllers: `render` makes the page.
+    pub async fn rendering(
+        address: SocketAddr,
+        content_type: &'static str,
+        render: impl Fn() -> String + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        Ok(Endpoint {
+            listener: TcpListener::bind(address).await?,
+            content_type,
+            render: Arc::new(render),
+        })
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
@@ -51,10 +67,10 @@ impl Endpoint {
                     }
                 },
             };
-            let metrics = self.metrics.clone();
+            let (content_type, render) = (self.content_type, self.render.clone());
             connections.spawn(async move {
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let answer = answer(request.method(), request.uri().path(), &metrics);
+                    let answer = answer(request.method(), request.uri().path(), content_type, &*render);
                     async move { Ok::<_, Infallible>(answer) }
                 });
                 let served = hyper::server::conn::http1::Builder::new()
@@ -70,9 +86,9 @@ impl Endpoint {
     }
 }
 
-fn answer(method: &Method, path: &str, metrics: &Metrics) -> Response<Full<Bytes>> {
+fn answer(method: &Method, path: &str, content_type: &'static str, render: &Render) -> Response<Full<Bytes>> {
     let (status, kind, body) = match (method, path) {
-        (&Method::GET, "/metrics") => (StatusCode::OK, OPEN_METRICS, metrics.render()),
+        (&Method::GET, "/metrics") => (StatusCode::OK, content_type, render()),
         (&Method::GET, "/healthz") => (StatusCode::OK, "text/plain", "ok\n".to_owned()),
         (&Method::GET, _) => {
             let text = "see /metrics and /healthz\n".to_owned();
