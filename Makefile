@@ -32,9 +32,10 @@ test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
 	cargo test --locked --workspace --test pipeline --test guest -- --ignored
 
-soak: packages tools ## A cloud that is left alone for ten minutes writes nothing (root).
+soak: packages tools ## A cloud left alone for ten minutes writes nothing; programs die while servers are made (root).
 	cargo build --locked -p c5c3
 	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- core_services
+	C5C3_DRILLS=3 cargo test --locked -p end-to-end --test compute
 
 check: build-packages ## Format, lints and docs, warnings are errors.
 	cargo fmt --all --check

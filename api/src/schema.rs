@@ -170,6 +170,15 @@ pub fn labels(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// HTTP addresses by name.
+pub fn urls(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": { "type": "string", "maxLength": 1024, "pattern": URL },
+    })
+}
+
 /// Free text for people, one or more characters.
 pub fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "minLength": 1, "maxLength": 1024 })

@@ -156,6 +156,9 @@ pub struct Fernet {
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
     "has(oldSelf.cells) ? oldSelf.cells.all(c, has(self.cells) && c in self.cells) : (!has(self.cells) || 'cell1' in self.cells)",
     "services.nova.cells: a cell cannot be taken away, its servers would be lost; move them and make a new ControlPlane",
+), (
+    "!has(self.consoles) || self.consoles.all(c, has(self.cells) ? c in self.cells : c == 'cell1')",
+    "services.nova.consoles: name a cell of services.nova.cells, which is cell1 when left out",
 )])))]
 pub struct NovaService {
     /// Replicas of each process.
@@ -173,6 +176,10 @@ pub struct NovaService {
         )]))
     )]
     pub cells: Vec<String>,
+    /// Public address of the consoles (noVNC) of each cell's servers, by cell; a cell without one has none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::urls")]
+    pub consoles: BTreeMap<String, String>,
     #[serde(flatten)]
     pub common: ServiceToggle,
 }

@@ -34,6 +34,7 @@ pub mod port {
     pub const PLACEMENT: u16 = 8778;
     pub const NOVA: u16 = 8774;
     pub const NOVA_METADATA: u16 = 8775;
+    pub const NOVA_CONSOLE: u16 = 6080;
     pub const NEUTRON: u16 = 9696;
     pub const CINDER: u16 = 8776;
     pub const CORTEX: u16 = 8080;

@@ -189,6 +189,10 @@ pub struct NovaCell {
     pub database: Option<Database>,
     /// Its message bus; that of the API when left out.
     pub messaging: Option<Messaging>,
+    /// Public address of its servers' consoles (noVNC), which has its own proxy; without one there are none.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::url")]
+    pub console_endpoint: Option<String>,
 }
 
 /// What guests are told about themselves.
@@ -212,6 +216,8 @@ pub struct NovaCompute {
     pub libvirt_image: Option<Image>,
     /// Whether libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
+    /// Secret with the key secret, by which hypervisors copy disks of servers that are resized or migrated.
+    pub migration_secret_ref: Option<LocalRef>,
 }
 
 /// Whether guests move between hypervisors while they run.

@@ -80,14 +80,18 @@ impl Bundle {
                 .pointer_mut("/spec/services")
                 .and_then(Value::as_object_mut);
             for service in services.into_iter().flat_map(serde_json::Map::values_mut) {
-                let Some(url) = service["publicEndpoint"].as_str().map(str::to_owned) else {
-                    continue;
-                };
-                let Some(port) = loopback_port(&url) else { continue };
-                let moved = port
-                    .checked_add(offset)
-                    .ok_or_else(|| format!("--port-offset {offset}: port {port} would go beyond 65535"))?;
-                service["publicEndpoint"] = url.replacen(&format!(":{port}"), &format!(":{moved}"), 1).into();
+                let (mut own, mut consoles) = (None, None);
+                for (field, value) in service.as_object_mut().into_iter().flatten() {
+                    match field.as_str() {
+                        "publicEndpoint" => own = Some(value),
+                        "consoles" => consoles = value.as_object_mut(),
+                        _ => {}
+                    }
+                }
+                let consoles = consoles.into_iter().flat_map(serde_json::Map::values_mut);
+                for url in own.into_iter().chain(consoles) {
+                    shift(url, offset)?;
+                }
             }
         }
         let text = objects
@@ -134,33 +138,55 @@ fn loopback_port(url: &str) -> Option<u16> {
     uri.port_u16().filter(|_| loopback)
 }
 
+/// Moves the port of a URL on loopback.
+fn shift(url: &mut Value, offset: u16) -> Result<(), String> {
+    let Some(text) = url.as_str() else { return Ok(()) };
+    let Some(port) = loopback_port(text) else {
+        return Ok(());
+    };
+    let moved = port
+        .checked_add(offset)
+        .ok_or_else(|| format!("--port-offset {offset}: port {port} would go beyond 65535"))?;
+    *url = text.replacen(&format!(":{port}"), &format!(":{moved}"), 1).into();
+    Ok(())
+}
+
 /// Services that bring a cloud's public endpoints on loopback to the machine; they go with it.
 pub fn exposures(plane: &ControlPlane) -> Vec<Value> {
     let namespace = plane.namespace().unwrap_or_default();
     let owners: Vec<_> = plane.owner_ref(&()).into_iter().collect();
-    let exposed = |(name, toggle): (&str, &ServiceToggle)| {
-        let port = loopback_port(toggle.public_endpoint.as_deref()?).filter(|_| toggle.enabled)?;
+    let exposed = |service: &str, component: &str, name: String, url: Option<&str>| {
+        let port = loopback_port(url?)?;
         Some(json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {
-                "namespace": namespace, "name": format!("{name}-public"),
+                "namespace": namespace, "name": name,
                 "annotations": {"c5c3.io/expose": port.to_string()},
                 "ownerReferences": owners,
             },
             "spec": {
                 "selector": {
-                    "app.kubernetes.io/name": name,
-                    "app.kubernetes.io/instance": name,
-                    "app.kubernetes.io/component": "api",
+                    "app.kubernetes.io/name": service,
+                    "app.kubernetes.io/instance": service,
+                    "app.kubernetes.io/component": component,
                 },
                 "ports": [{"name": "api", "port": port, "targetPort": "api"}],
             },
         }))
     };
-    each(&plane.spec.services)
-        .into_iter()
-        .filter_map(exposed)
-        .collect()
+    let services = &plane.spec.services;
+    let apis = each(services).into_iter().filter(|(_, toggle)| toggle.enabled);
+    let apis = apis.filter_map(|(service, toggle)| {
+        let name = format!("{service}-public");
+        exposed(service, "api", name, toggle.public_endpoint.as_deref())
+    });
+    let nova = &services.nova;
+    let consoles = nova.consoles.iter().filter(|_| nova.common.enabled);
+    let consoles = consoles.filter_map(|(cell, url)| {
+        let component = format!("novncproxy-{cell}");
+        exposed("nova", &component, format!("nova-{component}-public"), Some(url))
+    });
+    apis.chain(consoles).collect()
 }
 
 #[cfg(test)]
@@ -181,7 +207,7 @@ mod tests {
                     .unwrap_or_default()
             })
             .collect();
-        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696"]);
+        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696", "6080"]);
     }
 
     #[test]
@@ -194,7 +220,14 @@ mod tests {
             keystone.public_endpoint.as_deref(),
             Some("http://127.0.0.1:15000/v3")
         );
-        assert_eq!(exposures(&moved.planes[0])[1]["spec"]["ports"][0]["port"], 19292);
+        let exposed = exposures(&moved.planes[0]);
+        assert_eq!(exposed[1]["spec"]["ports"][0]["port"], 19292);
+        let consoles = exposed.last().expect("those of cell1");
+        assert_eq!(consoles["spec"]["ports"][0]["port"], 16080);
+        assert_eq!(
+            consoles["spec"]["selector"]["app.kubernetes.io/component"],
+            "novncproxy-cell1"
+        );
         let error = Bundle::parse(SMALL)
             .and_then(|bundle| bundle.shifted(60_000))
             .expect_err("too far");

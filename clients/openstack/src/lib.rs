@@ -2,7 +2,7 @@
 //!
 //! - [`Cloud`] is what `clouds.yaml` says about one cloud: where, who, with which secret.
 //! - [`Session`] logs in, keeps the token and carries out calls. It implements the traits
-//!   [`Identity`], [`Images`], [`Placement`], [`Compute`] and [`Networking`].
+//!   [`Identity`], [`Images`], [`Placement`], [`Compute`], [`Operating`] and [`Networking`].
 //! - [`Simulator`] implements the first three in memory, with faults on demand, for tests of scale
 //!   and of errors.
 //! - [`Dial`] decides how a host is reached: plain TCP by default, the network of an embedded
@@ -17,6 +17,7 @@ mod error;
 mod identity;
 mod images;
 mod network;
+mod operating;
 mod placement;
 mod secret;
 mod session;
@@ -39,6 +40,7 @@ pub use error::{Cause, Class, Error, Result};
 pub use identity::{Assignment, Connect, Entity, Fields, Identified, Identity, Kind};
 pub use images::{Content, Image, ImageDraft, Images};
 pub use network::{NetworkKind, Networking};
+pub use operating::{Action, Hypervisor, Operating, PlacedServer};
 pub use placement::{Allocation, Inventories, Inventory, Placement, ResourceProvider, Usages};
 pub use secret::Secret;
 pub use session::{Connector, Session};

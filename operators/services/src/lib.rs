@@ -32,6 +32,8 @@ mod jobs_tests;
 #[cfg(test)]
 mod lifecycle_tests;
 #[cfg(test)]
+mod nova_guests_tests;
+#[cfg(test)]
 mod nova_tests;
 #[cfg(test)]
 mod rendered_tests;

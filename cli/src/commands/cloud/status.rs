@@ -1,14 +1,21 @@
 //! `c5c3 status`: one screen.
 
+use std::time::Duration;
+
 use clap::Args;
+use kube::Client;
+use openstack_client::Operating;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cloud::access::Target;
 use crate::cloud::health::{group, health, kind, name, text};
+use crate::cloud::login;
 use crate::cloud::snapshot::{self, Snapshot};
 use crate::commands::block_on;
 use crate::failure::Failure;
+use crate::guests::failed;
+use crate::guests::tally::{self, Tally};
 use crate::output::{Format, Table, print, print_table, print_values};
 
 const EXAMPLES: &str = "\
@@ -51,13 +58,35 @@ struct Screen {
     catalogue: (usize, usize),
     /// Pods that are not well, with the reason.
     pods: Vec<String>,
+    /// What Nova tells, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compute: Option<Compute>,
 }
+
+#[derive(Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+enum Compute {
+    Told(Tally),
+    /// Why it does not tell.
+    Silent(String),
+}
+
+/// One screen is not worth more waiting.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
-        let seen = snapshot::read(&target.client().await?, &target.namespace).await?;
-        let screen = screen(&seen);
+        let client = target.client().await?;
+        let seen = snapshot::read(&client, &target.namespace).await?;
+        let mut screen = screen(&seen);
+        if screen
+            .parts
+            .iter()
+            .any(|part| part.kind == "Nova" && !part.version.is_empty())
+        {
+            screen.compute = Some(compute(&client, &target.namespace).await);
+        }
         if arguments.output != Format::Table {
             print_values(&[json!(screen)], arguments.output)?;
         } else if screen.exists() {
@@ -69,6 +98,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             (true, true) => Ok(()),
         }
     })
+}
+
+/// A Nova that does not answer is no reason to hide the rest.
+async fn compute(client: &Client, namespace: &str) -> Compute {
+    let asked = async {
+        let session = login::read(client, namespace).await?.session()?;
+        let all = tokio::try_join!(session.hypervisors(), session.all_servers());
+        let (hypervisors, servers) = all.map_err(failed)?;
+        Ok::<_, Failure>(tally::tally(&hypervisors, &servers))
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(tally)) => Compute::Told(tally),
+        Ok(Err(why)) => Compute::Silent(why.to_string()),
+        Err(_) => Compute::Silent(format!("no answer in {} s", PATIENCE.as_secs())),
+    }
 }
 
 impl Screen {
@@ -125,6 +169,11 @@ fn show(screen: &Screen) -> Result<(), Failure> {
             "\n{available} of {all} objects of the catalogue are in Keystone.\n"
         ))?;
     }
+    match &screen.compute {
+        Some(Compute::Told(tally)) => print(&format!("\n{}\n", tally::lines(tally).join("\n")))?,
+        Some(Compute::Silent(why)) => print(&format!("\nNova does not tell of its servers: {why}\n"))?,
+        None => {}
+    }
     if !screen.pods.is_empty() {
         print("\nPods that are not well:\n")?;
         for pod in &screen.pods {
@@ -154,6 +203,7 @@ fn screen(seen: &Snapshot) -> Screen {
         parts: parts.map(|object| row(seen, object)).collect(),
         catalogue: (catalogue.iter().filter(|well| **well).count(), catalogue.len()),
         pods: pods.collect(),
+        compute: None,
     }
 }
 

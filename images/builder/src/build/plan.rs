@@ -57,6 +57,9 @@ pub struct Inputs {
 pub struct DebianInputs {
     pub suite: String,
     pub packages: Vec<String>,
+    /// Packages without what they depend on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alone: Vec<String>,
     pub backports: bool,
     /// Package and the series that its version must belong to.
     pub main: Option<(String, String)>,
@@ -353,9 +356,11 @@ impl Request<'_> {
             return None;
         }
         let main = recipe.debian.as_ref().and_then(|debian| debian.main.as_ref());
+        let alone = recipe.debian.iter().flat_map(|debian| &debian.alone);
         Some(DebianInputs {
             suite: suite.to_owned(),
             packages,
+            alone: alone.map(|package| package.value.clone()).collect(),
             backports: recipe.debian.as_ref().is_some_and(|debian| debian.backports),
             main: main.and_then(|main| Some((main.value.clone(), self.version(recipe)?.to_owned()))),
             locked,

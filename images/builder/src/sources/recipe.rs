@@ -62,6 +62,9 @@ pub struct User {
 #[serde(deny_unknown_fields)]
 pub struct Debian {
     pub packages: Vec<Spanned<String>>,
+    /// Packages of which only the files are wanted: what they depend on is left out, and none of their scripts runs.
+    #[serde(default)]
+    pub alone: Vec<Spanned<String>>,
     /// The package whose version must belong to the series that the release names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub main: Option<Spanned<String>>,
@@ -244,7 +247,11 @@ impl Recipe {
                 );
             }
         }
-        for package in self.debian.iter().flat_map(|debian| &debian.packages) {
+        for package in self
+            .debian
+            .iter()
+            .flat_map(|debian| debian.packages.iter().chain(&debian.alone))
+        {
             if !is_debian_name(&package.value) {
                 return bad(
                     package.referenced.line(),

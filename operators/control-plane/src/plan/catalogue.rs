@@ -249,15 +249,19 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
     let managed = spec.infrastructure.messaging.hosts.is_empty();
     let cell = |name: &String| {
         let messaging = infrastructure::messaging(spec, &secrets::cell_messaging(name));
+        let mut cell = json!({"name": name});
         if managed {
-            json!({"name": name, "messaging": messaging})
-        } else {
-            json!({"name": name})
+            cell["messaging"] = messaging;
         }
+        if let Some(url) = service.consoles.get(name) {
+            cell["consoleEndpoint"] = json!(url);
+        }
+        cell
     };
     let compute = service.compute.clone().unwrap_or_default();
     let mut hypervisors = json!({
         "enabled": compute.enabled, "virtType": compute.virt_type, "liveMigration": compute.live_migration,
+        "migrationSecretRef": {"name": secrets::MIGRATION},
     });
     if compute.libvirt == LibvirtFrom::Pod {
         let image = ground

@@ -20,6 +20,8 @@ pub const PASSWORD_BYTES: usize = 24;
 pub const ADMIN: &str = "keystone-admin-credentials";
 /// What metadata agents prove themselves with to Nova.
 pub const METADATA: &str = "nova-metadata-secret";
+/// What hypervisors copy disks with.
+pub const MIGRATION: &str = "nova-migration-secret";
 const CLOUDS: &str = "k-orc-clouds-yaml";
 const APP_CREDENTIAL_KEYS: [&str; 2] = ["application_credential_id", "application_credential_secret"];
 
@@ -105,11 +107,11 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
             });
         }
         if service.name == "nova" {
-            all.push(Need {
-                name: METADATA.to_owned(),
+            all.extend([METADATA, MIGRATION].map(|name| Need {
+                name: name.to_owned(),
                 keys: vec![("secret", Fill::Random)],
                 given: None,
-            });
+            }));
             // With brokers of others a cell shares the account of the API.
             let managed = spec.infrastructure.messaging.hosts.is_empty();
             let cells = catalogue::cells(spec);

@@ -139,10 +139,19 @@ impl Debian<'_> {
             .iter()
             .map(|name| quote(&format!("{name}{suffix}")))
             .collect();
-        let script = format!(
+        let mut script = format!(
             "apt-get -q install -y --no-install-recommends {}",
             packages.join(" ")
         );
+        let alone: Vec<String> = self.inputs.alone.iter().map(|name| quote(name)).collect();
+        if !alone.is_empty() {
+            // dpkg knows them afterwards, and so does the list of what is in the image.
+            let _ = write!(
+                script,
+                " && mkdir {INSIDE}/alone && cd {INSIDE}/alone && apt-get -q download {} && dpkg --unpack --force-depends *.deb",
+                alone.join(" ")
+            );
+        }
         let result = inside.run("apt-get install", &script, &variables);
         fs::remove_file(&policy).context("removing", &policy)?;
         if result.is_err() {
@@ -246,7 +255,7 @@ pub fn installed(status: &str) -> BTreeMap<String, String> {
         };
         if let (Some(package), Some(version), Some(state)) =
             (field("Package"), field("Version"), field("Status"))
-            && state.ends_with(" installed")
+            && [" installed", " unpacked"].iter().any(|end| state.ends_with(end))
         {
             packages.insert(package.to_owned(), version.to_owned());
         }
@@ -293,11 +302,10 @@ mod tests {
     #[test]
     fn a_status_file_is_read() {
         let status = "Package: a\nStatus: install ok installed\nVersion: 1:2-3\n\n\
-            Package: b\nStatus: deinstall ok config-files\nVersion: 1\n";
-        assert_eq!(
-            installed(status),
-            BTreeMap::from([("a".to_owned(), "1:2-3".to_owned())])
-        );
+            Package: b\nStatus: deinstall ok config-files\nVersion: 1\n\n\
+            Package: c\nStatus: install ok unpacked\nVersion: 4\n";
+        let found = [("a", "1:2-3"), ("c", "4")].map(|(name, version)| (name.to_owned(), version.to_owned()));
+        assert_eq!(installed(status), BTreeMap::from(found));
     }
 
     #[test]
@@ -319,6 +327,7 @@ mod tests {
         let inputs = DebianInputs {
             suite: "s".into(),
             packages: vec![],
+            alone: vec![],
             backports: false,
             main: Some(("db".into(), "1.2".into())),
             locked: BTreeMap::from([("db".into(), "1.2.1".into()), ("lib".into(), "5".into())]),

@@ -14,6 +14,8 @@ pub struct Cell {
     pub database: Database,
     /// None: it shares the one of the API.
     bus: Option<Messaging>,
+    /// Where people find its consoles; none: it has none.
+    pub console_endpoint: Option<String>,
 }
 
 impl Cell {
@@ -45,6 +47,7 @@ impl Cell {
             name: cell.name.clone(),
             database: cell.database.clone().unwrap_or_else(named),
             bus: cell.messaging.clone(),
+            console_endpoint: cell.console_endpoint.clone(),
         }
     }
 

@@ -6,6 +6,7 @@ use c5c3_api::conditions::service;
 use c5c3_api::openstack::{LiveMigration, Nova, VirtType};
 
 use super::cells::Cell;
+use super::{consoles, disks};
 use crate::shape::{
     Group, Groups, Process, Recurring, Rights, Runs, Service, Settings, Step, Variable, Volume, Worker,
     Workload,
@@ -27,11 +28,19 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         });
         to.processes.push(libvirt(nova));
     }
+    if let Some((server, settings)) = disks::server(nova) {
+        to.settings.push(settings);
+        to.processes.push(server);
+    }
     let first = cells.iter().position(|cell| cell.name == "cell1").unwrap_or(0);
     for (index, cell) in cells.iter().enumerate() {
         let process = compute(nova, cell, index == first);
         to.settings.push(settings(nova, cell, &process.name));
         to.processes.push(process);
+        if let Some((proxy, settings)) = consoles::proxy(nova, cell) {
+            to.settings.push(settings);
+            to.processes.push(proxy);
+        }
     }
     let computes: Vec<String> = cells.iter().map(name).collect();
     to.recurring.push(Recurring {
@@ -54,15 +63,26 @@ fn name(cell: &Cell) -> String {
 }
 
 fn group(cell: &Cell) -> Group {
+    let proxy = cell.console_endpoint.iter().map(|_| consoles::name(cell));
     Group {
         name: cell.name.clone(),
-        processes: vec![super::conductor_name(cell), name(cell)],
+        processes: [super::conductor_name(cell), name(cell)]
+            .into_iter()
+            .chain(proxy)
+            .collect(),
         counted: Some(name(cell)),
     }
 }
 
 fn hypervisors() -> BTreeMap<String, String> {
     BTreeMap::from([(HYPERVISOR.to_owned(), String::new())])
+}
+
+pub fn on_all_hypervisors() -> Workload {
+    Workload::DaemonSet {
+        nodes: hypervisors(),
+        unless: None,
+    }
 }
 
 /// Hypervisors that name no cell are the first one's, so that a second cell takes none away.
@@ -90,10 +110,7 @@ fn libvirt(nova: &Nova) -> Process {
     let listens = nova.spec.compute.live_migration == LiveMigration::Plaintext;
     Process {
         image: image.map(c5c3_api::common::Image::reference),
-        workload: Workload::DaemonSet {
-            nodes: hypervisors(),
-            unless: None,
-        },
+        workload: on_all_hypervisors(),
         settings: LIBVIRT.to_owned(),
         grace: 10,
         environment: vec![
@@ -117,23 +134,29 @@ fn libvirt(nova: &Nova) -> Process {
 
 fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
     // libvirtd makes its socket when it is ready; Nova gives up at once without it.
-    let start = "trap 'exit 143' TERM; \
-                 until [ -S /run/libvirt/libvirt-sock ] || [ -S /run/libvirt/virtqemud-sock ]; do \
-                 echo waits for libvirtd; sleep 1; done; \
-                 mkdir -p /var/lib/nova/instances; exec nova-compute";
+    let start = format!(
+        "trap 'exit 143' TERM; \
+         until [ -S /run/libvirt/libvirt-sock ] || [ -S /run/libvirt/virtqemud-sock ]; do \
+         echo waits for libvirtd; sleep 1; done; \
+         mkdir -p /var/lib/nova/instances; exec {}",
+        disks::command(nova)
+    );
     let ports = super::super::bus_ports(cell.bus(nova));
-    let runs = Runs::worker(&["sh", "-ec", start], Worker::Connected(ports));
+    let runs = Runs::worker(&["sh", "-ec", &start], Worker::Connected(ports));
     let name = name(cell);
     let field = |name: &str, path| (name.to_owned(), Variable::Field(path));
     Process {
         workload: nodes_of(cell, first),
         settings: name.clone(),
         grace: 30,
-        environment: vec![
+        environment: [
             field("OS_DEFAULT__HOST", "spec.nodeName"),
             field("OS_DEFAULT__MY_IP", "status.hostIP"),
             field("OS_LIBVIRT__LIVE_MIGRATION_INBOUND_ADDR", "status.hostIP"),
-        ],
+        ]
+        .into_iter()
+        .chain(consoles::addresses(cell))
+        .collect(),
         volumes: vec![
             Volume::host("/run/libvirt"),
             Volume::host("/run/openvswitch"),
@@ -159,6 +182,10 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         ("DEFAULT", "state_path", "/var/lib/nova"),
         ("DEFAULT", "compute_driver", "libvirt.LibvirtDriver"),
         ("DEFAULT", "force_raw_images", "false"),
+        // A server whose making came to nothing without a word ends in ERROR, not in BUILD for ever.
+        ("DEFAULT", "instance_build_timeout", "1800"),
+        // A resize finds room where the server is, too.
+        ("DEFAULT", "allow_resize_to_same_host", "true"),
         ("DEFAULT", "resume_guests_state_on_host_boot", "true"),
         ("oslo_concurrency", "lock_path", "/var/lib/nova/lock"),
         ("libvirt", "virt_type", virt_type),
@@ -186,6 +213,8 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         ]);
     }
     super::shared_options(nova, &mut settings);
+    consoles::on_hypervisors(cell, &mut settings);
+    disks::client(nova, &mut settings);
     Settings {
         name: name.to_owned(),
         ..settings.bus("DEFAULT", &cell.bus_name())

@@ -3,6 +3,8 @@
 
 mod cells;
 mod compute;
+mod consoles;
+mod disks;
 
 use c5c3_api::common::Messaging;
 use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
@@ -160,6 +162,7 @@ fn control_plane(nova: &Nova) -> Settings {
             "/var/lib/openstack/etc/nova/api-paste.ini",
         ),
         ("oslo_middleware", "enable_proxy_headers_parsing", "true"),
+        ("DEFAULT", "allow_resize_to_same_host", "true"),
         ("conductor", "workers", "1"),
         ("scheduler", "workers", "1"),
         // A host is found when it appears; this is for those that were missed.
@@ -197,6 +200,8 @@ fn main_settings(nova: &Nova) -> Settings {
 /// Databases and buses, and nothing else: a new credential of a service is no reason to begin anew.
 fn setup_settings(cells: &[Cell]) -> Settings {
     let mut settings = ground()
+        // As all its processes have it: the checks before an upgrade ask.
+        .with(&[("service_user", "send_service_user_token", "true")])
         .database(API_DATABASE, API_DATABASE)
         .database("database", CELL0_DATABASE)
         .bus("DEFAULT", "");
@@ -210,6 +215,7 @@ fn setup_settings(cells: &[Cell]) -> Settings {
         files: vec![
             ("cells.py".to_owned(), include_str!("cells.py").to_owned()),
             ("hosts.py".to_owned(), include_str!("hosts.py").to_owned()),
+            ("checks.py".to_owned(), include_str!("checks.py").to_owned()),
         ],
         ..settings
     }
@@ -253,8 +259,10 @@ fn schema(cells: &[Cell]) -> Schema {
     }
     let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
     steps.push(Step::new("cells", &[&["/etc/nova/cells.py"], names.as_slice()].concat()).with_credentials());
+    let check = Step::new("upgrade-check", &["/etc/nova/checks.py"]);
     Schema {
         settings: SETUP.to_owned(),
+        expand: std::iter::once(check).chain(steps.clone()).collect(),
         steps,
         contract,
         ..Schema::default()

@@ -1,5 +1,12 @@
-//! A server on the network, with the real programs: OVN, libvirt and QEMU on an embedded hypervisor.
+//! Servers on the network, with the real programs: OVN, libvirt and QEMU on two embedded hypervisors.
 //! Needs root.
+
+mod consoles;
+mod drills;
+mod pings;
+mod servers;
+mod traces;
+mod world;
 
 use std::time::Duration;
 
@@ -8,6 +15,7 @@ use end_to_end::cloud::Cloud;
 use end_to_end::patience::{until, until_ok};
 use end_to_end::process::free_offset;
 use serde_json::Value;
+use world::World;
 
 const NAMESPACE: &str = "openstack";
 /// A guest has no processor of its own here: it is emulated, beside everything else.
@@ -16,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(180);
 #[test]
 fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<()> {
     let cloud = Cloud::new()?;
-    let offset = free_offset(&[5000, 8774, 8778, 9292, 9696])?.to_string();
-    println!(
-        "{}",
-        cloud.c5c3_here("up", &["--port-offset", &offset, "--wait", "900"])?
-    );
+    let offset = free_offset(&[5000, 6080, 8774, 8778, 9292, 9696])?;
+    let ports = offset.to_string();
+    let machine = ["--nodes", "3", "--hypervisors", "2"];
+    let up = [&["--port-offset", &ports, "--wait", "900"], &machine[..]].concat();
+    println!("{}", cloud.c5c3_here("up", &up)?);
     let said = cloud.c5c3_here("demo", &["--wait", "600"])?;
     ensure!(said.contains("server demo is being made"), "{said}");
     let again = cloud.c5c3_here("demo", &["--wait", "600"])?;
@@ -30,6 +38,18 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     );
     its_name_and_its_key_came_from_the_metadata(&cloud)?;
     everything_that_serves_it_is_up(&cloud)?;
+    consoles::a_screen_is_shown(&cloud)?;
+    let world = World::of(&cloud, offset)?;
+    let second = servers::two_servers_on_two_hosts_reach_each_other(&world)?;
+    servers::a_security_group_blocks_what_it_does_not_let_in(&world, &second)?;
+    servers::a_guest_moves_while_it_is_pinged(&world, &second)?;
+    servers::it_is_migrated_and_resized(&world, &second)?;
+    servers::it_is_kept_as_an_image_and_made_anew(&world, &second)?;
+    servers::deleted_it_is_gone(&world, &second)?;
+    match std::env::var("C5C3_DRILLS") {
+        Ok(rounds) => drills::long(&world, rounds.parse()?)?,
+        Err(_) => drills::short(&world)?,
+    }
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
     hypervisors_have_no_password_of_a_database(&cloud)?;
     deleted_it_leaves_nothing(&cloud)
@@ -67,8 +87,8 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
     let services = openstack(cloud, "compute service list")?;
     let services = services.as_array().context("a list")?;
     ensure!(
-        services.len() == 4,
-        "two conductors, a scheduler, a hypervisor: {services:?}"
+        services.len() == 5,
+        "two conductors, a scheduler, two hypervisors: {services:?}"
     );
     ensure!(
         services.iter().all(|service| service["State"] == "up"),
@@ -77,16 +97,20 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
     let agents = openstack(cloud, "network agent list")?;
     let agents = agents.as_array().context("a list")?;
     ensure!(
-        agents.len() == 2 && agents.iter().all(|agent| agent["Alive"] == true),
+        agents.len() == 4 && agents.iter().all(|agent| agent["Alive"] == true),
         "{agents:?}"
     );
     let nova = cloud.kubectl(&["-n", NAMESPACE, "get", "nova", "nova", "-o", "json"], "")?;
     let nova: Value = serde_json::from_str(&nova)?;
     let cells = &nova["status"]["cells"];
     ensure!(
-        cells[0]["name"] == "cell1" && cells[0]["computeNodes"] == 1,
+        cells[0]["name"] == "cell1" && cells[0]["computeNodes"] == 2,
         "{cells}"
     );
+    let status = cloud.c5c3_here("status", &[])?;
+    for line in ["node-2 up", "node-3 up", "Servers: 1 ACTIVE"] {
+        ensure!(status.contains(line), "{status}");
+    }
     Ok(())
 }
 
@@ -103,9 +127,9 @@ fn it_lives_on_below_pods_that_are_replaced(cloud: &Cloud) -> anyhow::Result<()>
     for set in sets {
         let pods = cloud.kubectl(&["-n", NAMESPACE, "get", "pods", "-o", "name"], "")?;
         let prefix = format!("pod/{set}-");
-        let pod = pods.lines().find(|pod| pod.starts_with(&prefix));
-        let pod = pod.with_context(|| format!("no pod of {set} in {pods}"))?;
-        cloud.kubectl(&["-n", NAMESPACE, "delete", pod], "")?;
+        let found: Vec<&str> = pods.lines().filter(|pod| pod.starts_with(&prefix)).collect();
+        ensure!(found.len() == 2, "pods of {set} in {pods}");
+        cloud.kubectl(&[&["-n", NAMESPACE, "delete"], found.as_slice()].concat(), "")?;
     }
     for set in sets {
         let set = format!("daemonset/{set}");
