@@ -44,7 +44,7 @@ mod testing;
 mod under_way;
 
 pub use access::{Access, Touch};
-pub use clusters::{ClusterError, Clusters, HOME};
+pub use clusters::{ClusterError, Clusters, HOME, OTHERS};
 pub use conditions::{Part, States};
 pub use controller::{Applied, Controller, Decision, Finalizer, Observed, Report, Wanted};
 pub use events::Note;

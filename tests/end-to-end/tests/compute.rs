@@ -1,5 +1,5 @@
-//! A server on the network, with the real programs: OVN, libvirt and QEMU on an embedded hypervisor.
-//! Needs root.
+//! A server on the network, with the real programs: OVN, libvirt and QEMU on embedded hypervisors that
+//! are a cluster of their own. Needs root.
 
 use std::time::Duration;
 
@@ -35,6 +35,12 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     deleted_it_leaves_nothing(&cloud)
 }
 
+/// What kubectl says of the hypervisors' cluster.
+fn there(cloud: &Cloud, arguments: &[&str]) -> anyhow::Result<String> {
+    let place = ["--context", "hypervisor", "-n", NAMESPACE];
+    cloud.kubectl(&[&place, arguments].concat(), "")
+}
+
 /// What a command in the guest prints.
 fn inside(cloud: &Cloud, command: &str) -> anyhow::Result<String> {
     let mut words = vec!["demo", "--"];
@@ -67,8 +73,8 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
     let services = openstack(cloud, "compute service list")?;
     let services = services.as_array().context("a list")?;
     ensure!(
-        services.len() == 4,
-        "two conductors, a scheduler, a hypervisor: {services:?}"
+        services.len() == 5,
+        "two conductors, a scheduler, two hypervisors: {services:?}"
     );
     ensure!(
         services.iter().all(|service| service["State"] == "up"),
@@ -77,16 +83,38 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
     let agents = openstack(cloud, "network agent list")?;
     let agents = agents.as_array().context("a list")?;
     ensure!(
-        agents.len() == 2 && agents.iter().all(|agent| agent["Alive"] == true),
+        agents.len() == 4 && agents.iter().all(|agent| agent["Alive"] == true),
         "{agents:?}"
     );
     let nova = cloud.kubectl(&["-n", NAMESPACE, "get", "nova", "nova", "-o", "json"], "")?;
     let nova: Value = serde_json::from_str(&nova)?;
     let cells = &nova["status"]["cells"];
     ensure!(
-        cells[0]["name"] == "cell1" && cells[0]["computeNodes"] == 1,
+        cells[0]["name"] == "cell1" && cells[0]["computeNodes"] == 2,
         "{cells}"
     );
+    let status: Value = serde_json::from_str(&cloud.c5c3_here("status", &["-o", "json"])?)?;
+    let nodes = status["nodes"].as_array().context("nodes")?;
+    let connected = |node: &&Value| {
+        node["cluster"] == "hypervisor" && node["compute"] == true && node["chassis"] == true
+    };
+    ensure!(
+        nodes.len() == 3 && nodes.iter().filter(connected).count() == 2,
+        "{nodes:?}"
+    );
+    everything_is_where_it_belongs(cloud)
+}
+
+fn everything_is_where_it_belongs(cloud: &Cloud) -> anyhow::Result<()> {
+    let here = cloud.kubectl(&["-n", NAMESPACE, "get", "daemonsets", "-o", "name"], "")?;
+    ensure!(here.trim().is_empty(), "agents beside the control plane: {here}");
+    let pods = there(cloud, &["get", "pods", "-o", "name"])?;
+    ensure!(pods.lines().count() == 10, "five on each hypervisor: {pods}");
+    let routers = cloud.kubectl(&["-n", NAMESPACE, "get", "ovncluster", "ovn", "-o", "json"], "")?;
+    let said = "ovn-controller runs on 2 nodes, routers on hypervisor-1";
+    ensure!(routers.contains(said), "{routers}");
+    let plane = cloud.kubectl(&["-n", NAMESPACE, "get", "controlplane", "cloud", "-o", "json"], "")?;
+    ensure!(plane.contains("known in cluster hypervisor: keystone"), "{plane}");
     Ok(())
 }
 
@@ -101,24 +129,22 @@ fn it_lives_on_below_pods_that_are_replaced(cloud: &Cloud) -> anyhow::Result<()>
         "ovn-ovs",
     ];
     for set in sets {
-        let pods = cloud.kubectl(&["-n", NAMESPACE, "get", "pods", "-o", "name"], "")?;
+        let pods = there(cloud, &["get", "pods", "-o", "name"])?;
         let prefix = format!("pod/{set}-");
-        let pod = pods.lines().find(|pod| pod.starts_with(&prefix));
-        let pod = pod.with_context(|| format!("no pod of {set} in {pods}"))?;
-        cloud.kubectl(&["-n", NAMESPACE, "delete", pod], "")?;
+        let pods: Vec<&str> = pods.lines().filter(|pod| pod.starts_with(&prefix)).collect();
+        ensure!(pods.len() == 2, "{set}: {pods:?}");
+        there(cloud, &[&["delete"], pods.as_slice()].concat())?;
     }
     for set in sets {
         let set = format!("daemonset/{set}");
-        cloud.kubectl(
-            &["-n", NAMESPACE, "rollout", "status", &set, "--timeout=180s"],
-            "",
-        )?;
+        there(cloud, &["rollout", "status", &set, "--timeout=180s"])?;
     }
     let after = until_ok("the guest answers again", PATIENCE, || inside(cloud, boot))?;
     ensure!(before == after, "it was started anew");
-    until("the hypervisor is up again", PATIENCE, || {
+    until("the hypervisors are up again", PATIENCE, || {
         let list = openstack(cloud, "hypervisor list")?;
-        Ok(if list[0]["State"] == "up" {
+        let up = |one: &Value| one["State"] == "up";
+        Ok(if list.as_array().is_some_and(|all| all.iter().all(up)) {
             Ok(())
         } else {
             Err(list.to_string())
@@ -127,20 +153,16 @@ fn it_lives_on_below_pods_that_are_replaced(cloud: &Cloud) -> anyhow::Result<()>
 }
 
 fn hypervisors_have_no_password_of_a_database(cloud: &Cloud) -> anyhow::Result<()> {
-    for set in ["nova-compute-cell1", "nova-libvirt", "neutron-ovn-agent"] {
-        let set = cloud.kubectl(&["-n", NAMESPACE, "get", "daemonset", set, "-o", "json"], "")?;
-        let set: Value = serde_json::from_str(&set)?;
-        let container = &set["spec"]["template"]["spec"]["containers"][0];
-        for source in container["envFrom"].as_array().into_iter().flatten() {
-            let name = source["secretRef"]["name"].as_str().context("a Secret")?;
-            let secret = cloud.kubectl(&["-n", NAMESPACE, "get", "secret", name, "-o", "json"], "")?;
-            let secret: Value = serde_json::from_str(&secret)?;
-            let keys: Vec<&String> = secret["data"].as_object().context("data")?.keys().collect();
-            ensure!(
-                keys.iter().all(|key| !key.contains("CONNECTION")),
-                "{name}: {keys:?}"
-            );
-        }
+    let secrets: Value = serde_json::from_str(&there(cloud, &["get", "secrets", "-o", "json"])?)?;
+    let secrets = secrets["items"].as_array().context("a list")?;
+    ensure!(secrets.len() == 2, "one of Nova, one of Neutron: {}", secrets.len());
+    for secret in secrets {
+        let keys: Vec<&String> = secret["data"].as_object().context("data")?.keys().collect();
+        let name = &secret["metadata"]["name"];
+        ensure!(
+            keys.iter().all(|key| !key.contains("CONNECTION")),
+            "{name}: {keys:?}"
+        );
     }
     Ok(())
 }
@@ -158,18 +180,10 @@ fn deleted_it_leaves_nothing(cloud: &Cloud) -> anyhow::Result<()> {
             other => Err(format!("{other:?}")),
         })
     })?;
-    let disks = cloud.kubectl(
-        &[
-            "-n",
-            NAMESPACE,
-            "exec",
-            "daemonset/nova-libvirt",
-            "--",
-            "ls",
-            "/var/lib/nova/instances",
-        ],
-        "",
-    )?;
-    ensure!(!disks.contains(&id), "{disks}");
+    let pods = there(cloud, &["get", "pods", "-o", "name"])?;
+    for pod in pods.lines().filter(|pod| pod.contains("nova-libvirt")) {
+        let disks = there(cloud, &["exec", pod, "--", "ls", "/var/lib/nova/instances"])?;
+        ensure!(!disks.contains(&id), "{disks}");
+    }
     Ok(())
 }
