@@ -314,17 +314,36 @@ mod tests {
     fn the_way_down_leads_into_another_cluster() {
         let nova = "nova.openstack.c5c3.io/v1alpha1";
         let said = "CellsReady: compute-cell1: up on 0 of 2 nodes; pod nova-compute-cell1-x: ErrImagePull";
-        let mut set = object("apps/v1", "DaemonSet", "nova-compute-cell1", "", json!({"desiredNumberScheduled": 2}));
+        let mut set = object(
+            "apps/v1",
+            "DaemonSet",
+            "nova-compute-cell1",
+            "",
+            json!({"desiredNumberScheduled": 2}),
+        );
         set["metadata"]["labels"] = json!({"c5c3.io/owner-uid": "Nova-nova"});
         let waiting = json!({"waiting": {"reason": "ErrImagePull", "message": "no image"}});
-        let status = json!({"phase": "Pending", "containerStatuses": [{"name": "compute", "state": waiting}]});
-        let mut pod = object("v1", "Pod", "nova-compute-cell1-x", "DaemonSet-nova-compute-cell1", status);
+        let status =
+            json!({"phase": "Pending", "containerStatuses": [{"name": "compute", "state": waiting}]});
+        let mut pod = object(
+            "v1",
+            "Pod",
+            "nova-compute-cell1-x",
+            "DaemonSet-nova-compute-cell1",
+            status,
+        );
         for object in [&mut set, &mut pod] {
             object[CLUSTER] = json!("hypervisor");
         }
         let mut seen = Snapshot {
             objects: vec![
-                object("c5c3.io/v1alpha1", "ControlPlane", "cloud", "", not_ready("Nova: CellsReady")),
+                object(
+                    "c5c3.io/v1alpha1",
+                    "ControlPlane",
+                    "cloud",
+                    "",
+                    not_ready("Nova: CellsReady"),
+                ),
                 object(nova, "Nova", "nova", "ControlPlane-cloud", not_ready(said)),
                 set,
                 pod,

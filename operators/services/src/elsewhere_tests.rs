@@ -57,7 +57,9 @@ fn only_what_runs_on_hypervisors_and_what_it_reads_goes_there() {
         ]
     );
     // The other cell has all of its own here.
-    let sets = objects(&seen).into_iter().filter(|one| one["kind"] == "DaemonSet");
+    let sets = objects(&seen)
+        .into_iter()
+        .filter(|one| one["kind"] == "DaemonSet");
     let sets: Vec<Value> = sets.map(|one| one["metadata"]["name"].clone()).collect();
     assert_eq!(
         sets,
@@ -85,16 +87,30 @@ fn nothing_over_there_knows_a_database_or_another_cells_bus() {
         }
     }
     let whole = format!("{values:?}");
-    assert!(values.contains_key("OS_DEFAULT__TRANSPORT_URL"), "{:?}", values.keys());
-    assert!(!whole.contains("mysql") && !whole.contains("mariadb"), "a database");
-    assert!(values.keys().all(|key| !key.contains("CONNECTION")), "{:?}", values.keys());
+    assert!(
+        values.contains_key("OS_DEFAULT__TRANSPORT_URL"),
+        "{:?}",
+        values.keys()
+    );
+    assert!(
+        !whole.contains("mysql") && !whole.contains("mariadb"),
+        "a database"
+    );
+    assert!(
+        values.keys().all(|key| !key.contains("CONNECTION")),
+        "{:?}",
+        values.keys()
+    );
     let secrets = &seen.facts.secrets;
     let password = |name: &str| {
         let bytes = secrets[name].get("password").expect("a password");
         String::from_utf8(bytes.clone()).expect("text")
     };
     assert!(!whole.contains(&password("cell2-bus")), "another cell's bus");
-    assert!(!whole.contains("memcached"), "a cache that is not reached from there");
+    assert!(
+        !whole.contains("memcached"),
+        "a cache that is not reached from there"
+    );
 }
 
 #[test]
@@ -119,7 +135,12 @@ fn a_cluster_that_is_away_holds_up_nothing_else_and_stays_as_it_is() {
     seen.facts.elsewhere.insert("far".to_owned(), Err(why.clone()));
     let decision = seen.decide().expect("decides");
     assert!(decision.wanted().iter().all(|one| one.cluster() == HOME));
-    assert!(decision.wanted().iter().any(|one| format!("{one:?}") == "Deployment nova"));
+    assert!(
+        decision
+            .wanted()
+            .iter()
+            .any(|one| format!("{one:?}") == "Deployment nova")
+    );
     assert!(owned.iter().all(|one| decision.kept().contains(one)));
     assert_eq!(
         state(&seen, service::CELLS_READY),
@@ -131,7 +152,10 @@ fn a_cluster_that_is_away_holds_up_nothing_else_and_stays_as_it_is() {
 fn before_the_object_goes_what_is_over_there_does() {
     let mut seen = seen();
     assert!(Services::<Nova>::is_held(&seen.object));
-    assert!(!Services::<Nova>::is_held(&nova(json!({}))), "in one cluster it may go at once");
+    assert!(
+        !Services::<Nova>::is_held(&nova(json!({}))),
+        "in one cluster it may go at once"
+    );
     let set = |kind: Kind| kind.named(Some("openstack"), "nova-libvirt");
     let (near, far) = (
         set(Kind::of::<DaemonSet>()),

@@ -95,9 +95,8 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
     );
     let status: Value = serde_json::from_str(&cloud.c5c3_here("status", &["-o", "json"])?)?;
     let nodes = status["nodes"].as_array().context("nodes")?;
-    let connected = |node: &&Value| {
-        node["cluster"] == "hypervisor" && node["compute"] == true && node["chassis"] == true
-    };
+    let connected =
+        |node: &&Value| node["cluster"] == "hypervisor" && node["compute"] == true && node["chassis"] == true;
     ensure!(
         nodes.len() == 3 && nodes.iter().filter(connected).count() == 2,
         "{nodes:?}"
@@ -113,7 +112,10 @@ fn everything_is_where_it_belongs(cloud: &Cloud) -> anyhow::Result<()> {
     let routers = cloud.kubectl(&["-n", NAMESPACE, "get", "ovncluster", "ovn", "-o", "json"], "")?;
     let said = "ovn-controller runs on 2 nodes, routers on hypervisor-1";
     ensure!(routers.contains(said), "{routers}");
-    let plane = cloud.kubectl(&["-n", NAMESPACE, "get", "controlplane", "cloud", "-o", "json"], "")?;
+    let plane = cloud.kubectl(
+        &["-n", NAMESPACE, "get", "controlplane", "cloud", "-o", "json"],
+        "",
+    )?;
     ensure!(plane.contains("known in cluster hypervisor: keystone"), "{plane}");
     Ok(())
 }
@@ -155,7 +157,11 @@ fn it_lives_on_below_pods_that_are_replaced(cloud: &Cloud) -> anyhow::Result<()>
 fn hypervisors_have_no_password_of_a_database(cloud: &Cloud) -> anyhow::Result<()> {
     let secrets: Value = serde_json::from_str(&there(cloud, &["get", "secrets", "-o", "json"])?)?;
     let secrets = secrets["items"].as_array().context("a list")?;
-    ensure!(secrets.len() == 2, "one of Nova, one of Neutron: {}", secrets.len());
+    ensure!(
+        secrets.len() == 2,
+        "one of Nova, one of Neutron: {}",
+        secrets.len()
+    );
     for secret in secrets {
         let keys: Vec<&String> = secret["data"].as_object().context("data")?.keys().collect();
         let name = &secret["metadata"]["name"];

@@ -286,6 +286,12 @@ pub(crate) mod tests {
             (good[0].listen, good[0].to.to_string()),
             (5000, "10.192.0.20:80".into())
         );
+        // One that is not to be brought to the machine, though its type would do so.
+        let mut inner = Service::clone(&snapshot.services[0]);
+        inner.metadata.annotations = Some([("c5c3.io/expose".into(), "none".into())].into());
+        inner.spec.as_mut().unwrap().type_ = Some("LoadBalancer".into());
+        snapshot.services = vec![Arc::new(inner)];
+        assert_eq!(exposures(&snapshot), (vec![], vec![]));
         let mut broken = Service::clone(&snapshot.services[0]);
         broken.metadata.annotations = Some([("c5c3.io/expose".into(), "many".into())].into());
         snapshot.services = vec![Arc::new(broken)];
