@@ -52,6 +52,24 @@ impl Role {
         format!("system:serviceaccount:{NAMESPACE}:{}", self.name)
     }
 
+    /// In another cluster that it works in: what it makes there, and no more.
+    pub fn objects_elsewhere(&self, namespace: &str) -> Vec<Value> {
+        let rules = self.access.rules_elsewhere();
+        if rules.is_empty() {
+            return Vec::new();
+        }
+        let mut objects = self.objects(namespace);
+        objects
+            .retain(|object| !["Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap_or_default()));
+        for role in objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "ClusterRole")
+        {
+            role["rules"] = json!(rules);
+        }
+        objects
+    }
+
     /// Account, roles and bindings.
     pub fn objects(&self, namespace: &str) -> Vec<Value> {
         let labels = json!({"app.kubernetes.io/part-of": "c5c3"});
@@ -78,15 +96,46 @@ impl Role {
 
 /// The namespace and what is in it.
 pub fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
-    let home = json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}}});
     let owned = roles.iter().flat_map(|role| role.objects(namespace));
-    [home].into_iter().chain(owned).collect()
+    [home(namespace)].into_iter().chain(owned).collect()
+}
+
+/// The same for the cluster of the hypervisors.
+pub fn objects_elsewhere(roles: &[Role], namespace: &str) -> Vec<Value> {
+    let owned = roles.iter().flat_map(|role| role.objects_elsewhere(namespace));
+    [home(namespace)].into_iter().chain(owned).collect()
+}
+
+fn home(namespace: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}}})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elsewhere_an_operator_makes_only_what_crosses() {
+        let objects = objects_elsewhere(&all(), "home");
+        let mut resources = std::collections::BTreeSet::new();
+        for object in objects.iter().filter(|object| object["kind"] == "ClusterRole") {
+            for rule in object["rules"].as_array().into_iter().flatten() {
+                let named = rule["resources"].as_array().into_iter().flatten();
+                resources.extend(named.filter_map(Value::as_str));
+            }
+        }
+        let expected = [
+            "configmaps",
+            "daemonsets",
+            "endpointslices",
+            "nodes",
+            "pods",
+            "secrets",
+            "services",
+        ];
+        assert_eq!(resources.into_iter().collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn leases_are_a_matter_of_the_own_namespace() {

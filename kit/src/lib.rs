@@ -24,7 +24,7 @@ mod testing;
 pub mod write;
 
 pub use access::{Access, Touch};
-pub use clusters::{ClusterError, Clusters, HOME};
+pub use clusters::{ClusterError, Clusters, HOME, OTHERS};
 pub use process::{lease, metrics, serve, stop, telemetry};
 pub use reconcile::controller;
 pub use report::{conditions, events};

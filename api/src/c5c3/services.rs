@@ -1,4 +1,6 @@
-use crate::common::{ExtraConfig, Image, PolicyOverrides, ResourceRequirements, default, is_default};
+use crate::common::{
+    ExtraConfig, Image, LocalRef, PolicyOverrides, ResourceRequirements, default, is_default,
+};
 use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, VirtType};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
@@ -196,6 +198,9 @@ pub struct ComputeNodes {
     pub libvirt: LibvirtFrom,
     /// Whether libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
+    /// The cluster whose nodes they are, by the name that the operators know; this one when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<LocalRef>,
 }
 
 impl Default for ComputeNodes {
@@ -205,6 +210,7 @@ impl Default for ComputeNodes {
             virt_type: VirtType::default(),
             libvirt: LibvirtFrom::default(),
             live_migration: LiveMigration::default(),
+            cluster_ref: None,
         }
     }
 }

@@ -183,7 +183,7 @@ pub struct NovaCell {
         ),
     ])))]
     pub name: String,
-    /// The hypervisor cluster that it holds.
+    /// The cluster of its hypervisors, by the name that the operators know; this one when left out.
     pub compute_ref: Option<LocalRef>,
     /// Its database; one on the server of the API when left out.
     pub database: Option<Database>,

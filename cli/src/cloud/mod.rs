@@ -7,9 +7,11 @@ pub mod explain;
 pub mod health;
 pub mod images;
 pub mod login;
+pub mod nodes;
 pub mod pods;
 pub mod profile;
 pub mod progress;
+pub mod sight;
 pub mod snapshot;
 
 /// Where a cloud is when nobody says otherwise.

@@ -105,6 +105,34 @@ impl Bundle {
         })
     }
 
+    /// On a machine whose clusters are given: hypervisors in a cluster that is not among them are nodes
+    /// of the first.
+    pub fn on(mut self, clusters: &[String]) -> Self {
+        self.machine = Plan::default();
+        let there = |name: &str| clusters.iter().any(|cluster| cluster == name);
+        for plane in &mut self.planes {
+            if let Some(compute) = &mut plane.spec.services.nova.compute {
+                compute.cluster_ref.take_if(|cluster| !there(&cluster.name));
+            }
+        }
+        for object in self
+            .objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "ControlPlane")
+        {
+            let compute = object.pointer_mut("/spec/services/nova/compute");
+            if let Some(compute) = compute.and_then(Value::as_object_mut) {
+                let named = compute
+                    .get("clusterRef")
+                    .and_then(|cluster| cluster["name"].as_str());
+                if named.is_some_and(|name| !there(name)) {
+                    compute.remove("clusterRef");
+                }
+            }
+        }
+        self
+    }
+
     /// Clouds that are there already: nothing of theirs is applied.
     pub fn of(planes: Vec<ControlPlane>) -> Self {
         Bundle {
@@ -279,6 +307,41 @@ mod tests {
         assert!(
             wrong.starts_with("document 1, a Machine: unknown field `zones`"),
             "{wrong}"
+        );
+    }
+
+    #[test]
+    fn the_small_profile_has_hypervisors_of_their_own_unless_the_machine_has_none() {
+        let small = || Bundle::parse(SMALL).expect("parses");
+        let nodes = |bundle: &Bundle| -> Vec<(String, u8)> {
+            let clusters = bundle.machine.clusters.iter();
+            clusters
+                .map(|one| (one.name.clone(), one.nodes.iter().map(|group| group.count).sum()))
+                .collect()
+        };
+        let cluster = |bundle: &Bundle| {
+            let compute = bundle.planes[0].spec.services.nova.compute.clone();
+            let applied = bundle.objects[0]
+                .pointer("/spec/services/nova/compute/clusterRef/name")
+                .cloned();
+            let read = compute
+                .and_then(|compute| compute.cluster_ref)
+                .map(|cluster| cluster.name);
+            assert_eq!(applied, read.clone().map(Value::from));
+            read
+        };
+        let whole = small();
+        assert_eq!(
+            nodes(&whole),
+            [("control-plane".to_owned(), 1), ("hypervisor".to_owned(), 2)]
+        );
+        assert_eq!(cluster(&whole).as_deref(), Some("hypervisor"));
+        let one = small().on(&["default".to_owned()]);
+        assert_eq!((nodes(&one), cluster(&one)), (vec![], None));
+        let other = small().on(&["cp".to_owned(), "hypervisor".to_owned()]);
+        assert_eq!(
+            (nodes(&other), cluster(&other).as_deref()),
+            (vec![], Some("hypervisor"))
         );
     }
 

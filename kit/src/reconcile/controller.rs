@@ -58,6 +58,11 @@ pub trait Controller: Send + Sync + Sized + 'static {
     const READY: bool = true;
     const FINALIZER: Option<Finalizer> = None;
 
+    /// Whether this object needs the finalizer: one that makes nothing elsewhere may go at once.
+    fn is_held(_object: &Self::Kind) -> bool {
+        true
+    }
+
     /// The kinds that it makes. No other is applied, and of these what is no longer wanted is pruned.
     fn owns() -> Vec<Kind> {
         Vec::new()
@@ -190,6 +195,11 @@ impl Wanted {
 
     pub fn object(&self) -> &Value {
         &self.object
+    }
+
+    /// Where it is to be.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
     }
 
     pub(crate) fn key(&self) -> Key {

@@ -95,8 +95,8 @@ impl<C: Controller> Loop<C> {
 
     /// Runs until the stop; passes under way are finished.
     pub async fn run(self, stop: Stop) -> Result<(), ClusterError> {
-        let owned_kinds = C::owns();
-        let watched = C::watches();
+        let owned_kinds = self.clusters.spread(C::owns());
+        let watched = self.clusters.spread(C::watches());
         let owned = Arc::new(OwnedObjects::new(owned_kinds.clone()));
         let ctx = Arc::new(Context {
             controller: self.controller,

@@ -122,10 +122,13 @@ impl OwnedObjects {
         &self.kinds
     }
 
-    /// Waits until every owned kind was listed once: before that, pruning would be guessing.
-    pub(crate) async fn known(&self) {
+    /// Waits until every owned kind was listed once, of the home or of all clusters: before that,
+    /// pruning would be guessing.
+    pub(crate) async fn known(&self, everywhere: bool) {
+        let counts = |place: &usize| everywhere || self.kinds[*place].cluster == crate::HOME;
+        let mut missing = self.missing.subscribe();
         // The sender lives as long as `self`, so the wait cannot fail.
-        let _ = self.missing.subscribe().wait_for(BTreeSet::is_empty).await;
+        let _ = missing.wait_for(|missing| !missing.iter().any(counts)).await;
     }
 
     /// Kinds that have not been listed yet, each with its cluster.
@@ -269,6 +272,20 @@ mod tests {
         feed(Event::Delete(object("b", "u2")));
         assert_eq!(names(&owned, "u2"), Vec::<String>::new());
         assert!(lock(&owned.inner).by_owner.is_empty());
+    }
+
+    #[tokio::test]
+    async fn another_cluster_that_is_away_is_waited_for_only_at_the_end() {
+        let secrets = Kind::of::<Secret>();
+        let owned = OwnedObjects::new(vec![secrets.clone(), secrets.in_cluster("far")]);
+        let moment = std::time::Duration::from_millis(10);
+        let knows = async |all| tokio::time::timeout(moment, owned.known(all)).await.is_ok();
+        assert!(!knows(false).await);
+        owned.settle(0);
+        assert!(knows(false).await && !knows(true).await);
+        assert_eq!(owned.unlisted(), ["Secret in cluster far"]);
+        owned.settle(1);
+        assert!(knows(true).await);
     }
 
     #[test]

@@ -346,6 +346,13 @@ fn process<C: Controller>(
             return waiting(states, &text);
         }
     }
+    if let Some(Err(why)) = process
+        .cluster
+        .as_ref()
+        .and_then(|cluster| facts.elsewhere.get(cluster))
+    {
+        return states.unmet(process.part, reason::UNREACHABLE, why.clone());
+    }
     if let Some(before) = plan.waits_for(process) {
         return waiting(states, &format!("waits until {before} is up"));
     }

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cloud::access::Target;
-use crate::cloud::health::{group, health, kind, name, text};
+use crate::cloud::health::{counts, group, health, is_owned, kind, name, text};
 use crate::cloud::login;
+use crate::cloud::nodes;
 use crate::cloud::snapshot::{self, Snapshot};
 use crate::commands::block_on;
 use crate::failure::Failure;
@@ -58,6 +59,9 @@ struct Screen {
     catalogue: (usize, usize),
     /// Pods that are not well, with the reason.
     pods: Vec<String>,
+    nodes: Vec<nodes::Row>,
+    /// Clusters of hypervisors that are not reached, and why.
+    unseen: Vec<(String, String)>,
     /// What Nova tells, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     compute: Option<Compute>,
@@ -77,16 +81,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
-        let client = target.client().await?;
-        let seen = snapshot::read(&client, &target.namespace).await?;
+        let sight = target.sight().await?;
+        let seen = snapshot::read(&sight, &target.namespace).await?;
         let mut screen = screen(&seen);
+        screen.nodes = nodes::rows(&snapshot::nodes(&sight).await?, &seen);
         if screen
             .parts
             .iter()
             .any(|part| part.kind == "Nova" && !part.version.is_empty())
         {
-            screen.compute = Some(compute(&client, &target.namespace).await);
+            screen.compute = Some(compute(&sight.home.client, &target.namespace).await);
         }
+        screen.unseen = sight.blind;
         if arguments.output != Format::Table {
             print_values(&[json!(screen)], arguments.output)?;
         } else if screen.exists() {
@@ -121,7 +127,7 @@ impl Screen {
     }
 
     fn is_well(&self) -> bool {
-        self.clouds.iter().chain(&self.parts).all(|row| row.ready)
+        self.unseen.is_empty() && self.clouds.iter().chain(&self.parts).all(|row| row.ready)
     }
 }
 
@@ -169,6 +175,13 @@ fn show(screen: &Screen) -> Result<(), Failure> {
             "\n{available} of {all} objects of the catalogue are in Keystone.\n"
         ))?;
     }
+    if !screen.nodes.is_empty() {
+        print("\n")?;
+        print_table(&nodes::table(&screen.nodes))?;
+    }
+    for (cluster, why) in &screen.unseen {
+        print(&format!("\nCluster {cluster} is not reached: {why}\n"))?;
+    }
     match &screen.compute {
         Some(Compute::Told(tally)) => print(&format!("\n{}\n", tally::lines(tally).join("\n")))?,
         Some(Compute::Silent(why)) => print(&format!("\nNova does not tell of its servers: {why}\n"))?,
@@ -203,7 +216,7 @@ fn screen(seen: &Snapshot) -> Screen {
         parts: parts.map(|object| row(seen, object)).collect(),
         catalogue: (catalogue.iter().filter(|well| **well).count(), catalogue.len()),
         pods: pods.collect(),
-        compute: None,
+        ..Screen::default()
     }
 }
 
@@ -252,21 +265,13 @@ fn row(seen: &Snapshot, object: &Value) -> Row {
 /// Ready and wanted pods of what the object owns.
 fn pods(seen: &Snapshot, object: &Value) -> String {
     let uid = text(object, "/metadata/uid");
-    let owned = seen.objects.iter().filter(|other| {
-        let owners = other
-            .pointer("/metadata/ownerReferences")
-            .and_then(Value::as_array);
-        group(other) == "apps"
-            && kind(other) != "ReplicaSet"
-            && owners.is_some_and(|owners| owners.iter().any(|owner| text(owner, "/uid") == uid))
-    });
-    let count =
-        |object: &Value, path: &str, other| object.pointer(path).and_then(Value::as_i64).unwrap_or(other);
+    let owned = seen
+        .objects
+        .iter()
+        .filter(|other| group(other) == "apps" && kind(other) != "ReplicaSet" && is_owned(other, uid));
     let (ready, wanted) = owned.fold((0, 0), |(ready, wanted), workload| {
-        (
-            ready + count(workload, "/status/readyReplicas", 0),
-            wanted + count(workload, "/spec/replicas", 1),
-        )
+        let (up, all) = counts(workload);
+        (ready + up, wanted + all)
     });
     if wanted == 0 {
         String::new()

@@ -95,7 +95,7 @@ impl Controller for ControlPlanes {
         Part::required(part::KORC_READY),
         Part::required(part::CREDENTIALS_READY),
         Part::required(part::SERVICES_READY),
-        Part::required(part::CROSS_CLUSTER_SYNC_READY),
+        Part::elsewhere(part::CROSS_CLUSTER_SYNC_READY),
     ];
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
         name: "c5c3.io/control-plane",

@@ -1,6 +1,7 @@
 //! The services of a cloud: each is one entry of a table.
 
 use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom, ServiceToggle};
+use c5c3_api::common::LocalRef;
 use c5c3_api::openstack::port;
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
@@ -247,6 +248,7 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
     let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(3)});
     // Brokers of others have one virtual host: the one cell that there may be then shares it.
     let managed = spec.infrastructure.messaging.hosts.is_empty();
+    let compute = service.compute.clone().unwrap_or_default();
     let cell = |name: &String| {
         let messaging = infrastructure::messaging(spec, &secrets::cell_messaging(name));
         let mut cell = json!({"name": name});
@@ -256,9 +258,11 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
         if let Some(url) = service.consoles.get(name) {
             cell["consoleEndpoint"] = json!(url);
         }
+        if let Some(cluster) = &compute.cluster_ref {
+            cell["computeRef"] = json!(cluster);
+        }
         cell
     };
-    let compute = service.compute.clone().unwrap_or_default();
     let mut hypervisors = json!({
         "enabled": compute.enabled, "virtType": compute.virt_type, "liveMigration": compute.live_migration,
         "migrationSecretRef": {"name": secrets::MIGRATION},
@@ -279,6 +283,13 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
     })
 }
 
+/// The cluster of the hypervisors, where it is another one.
+pub fn hypervisors(spec: &ControlPlaneSpec) -> Option<&LocalRef> {
+    let nova = &spec.services.nova;
+    let compute = nova.compute.as_ref().filter(|_| nova.common.enabled)?;
+    compute.cluster_ref.as_ref().filter(|_| compute.enabled)
+}
+
 fn neutron_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
     let ovn = &spec.infrastructure.ovn;
@@ -297,6 +308,9 @@ fn neutron_fields(ground: &Ground<'_>) -> Value {
             "host": format!("nova-metadata.{}.svc", ground.namespace),
             "secretRef": {"name": secrets::METADATA},
         });
+        if let Some(cluster) = hypervisors(spec) {
+            fields["metadata"]["computeRef"] = json!(cluster);
+        }
     }
     fields
 }

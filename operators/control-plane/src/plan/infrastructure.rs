@@ -6,7 +6,7 @@ use c5c3_api::c5c3::{
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use serde_json::{Value, json};
 
-use super::catalogue::SERVICES;
+use super::catalogue::{self, SERVICES};
 use super::rollout::Rollout;
 use super::{Draft, Object, Start, State, Step, projection, reference, release};
 
@@ -142,10 +142,13 @@ fn ovn(draft: &Draft<'_>, rollout: &Rollout) -> Option<Value> {
     }
     let database = json!({"replicas": wanted.replicas.unwrap_or(REPLICAS), "storage": storage});
     let nodes = json!({"nodeSelector": {"node-role.kubernetes.io/hypervisor": ""}});
-    let spec = json!({
+    let mut spec = json!({
         "ovnImage": image("ovn")?, "ovsImage": image("ovs")?,
         "northbound": database, "southbound": database, "controller": nodes, "ovs": nodes,
     });
+    if let Some(cluster) = catalogue::hypervisors(draft.spec) {
+        spec["computeRef"] = json!(cluster);
+    }
     Some(ovn_object(draft, &spec))
 }
 

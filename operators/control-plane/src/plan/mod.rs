@@ -28,8 +28,9 @@ use c5c3_kit::Reference;
 use kube::ResourceExt;
 use serde_json::Value;
 
-pub use catalogue::{SERVICES, Service};
+pub use catalogue::{SERVICES, Service, hypervisors};
 pub use child::{Child, Health, reference};
+pub use infrastructure::MESSAGING;
 pub use korc::{ROLES, assignment};
 pub use release::Refusal;
 pub use removal::{DELETE_VOLUMES, Removal, Volume, volumes_go};

@@ -61,20 +61,22 @@ impl Configuration {
     }
 
     pub fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.all.iter().flat_map(|configured| {
-            let credentials = configured.credentials.as_ref().ok();
-            [
-                Some(&configured.config_map),
-                configured.connections.as_ref(),
-                credentials.and_then(Option::as_ref),
-            ]
-            .into_iter()
-            .flatten()
-        })
+        self.all.iter().flat_map(Configured::objects)
     }
 }
 
 impl Configured {
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        let credentials = self.credentials.as_ref().ok();
+        [
+            Some(&self.config_map),
+            self.connections.as_ref(),
+            credentials.and_then(Option::as_ref),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
     pub fn config_map_name(&self) -> &str {
         name_of(&self.config_map)
     }

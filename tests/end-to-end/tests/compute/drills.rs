@@ -9,7 +9,7 @@ use openstack_client::{Compute, Operating};
 
 use super::traces::{nothing_leaks, traces};
 use super::world::World;
-use super::{NAMESPACE, PATIENCE};
+use super::PATIENCE;
 
 /// Set and program.
 type Victim = (&'static str, &'static str);
@@ -79,9 +79,11 @@ fn drill(title: &str, world: &World<'_>, victims: &[Victim], servers: usize) -> 
 /// Ends a program on all its pods as a crash would.
 fn fell(world: &World<'_>, (set, program): Victim) -> anyhow::Result<()> {
     let pods = world.pods(set)?;
-    let names: Vec<&str> = pods.iter().map(|(name, _)| name.as_str()).collect();
-    ensure!(!names.is_empty(), "no pod of {set}");
-    world.cloud.kill_containers(NAMESPACE, &names, program)
+    ensure!(!pods.is_empty(), "no pod of {set}");
+    for pod in &pods {
+        world.cloud.kill_programs(&pod.place(), &[&pod.name], program)?;
+    }
+    Ok(())
 }
 
 /// The status in which a server ends, and why where it is an error.

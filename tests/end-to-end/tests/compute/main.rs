@@ -1,5 +1,5 @@
-//! Servers on the network, with the real programs: OVN, libvirt and QEMU on two embedded hypervisors.
-//! Needs root.
+//! Servers on the network, with the real programs: OVN, libvirt and QEMU on two embedded hypervisors that
+//! are a cluster of their own. Needs root.
 
 mod consoles;
 mod drills;
@@ -26,9 +26,7 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     let cloud = Cloud::new()?;
     let offset = free_offset(&[5000, 6080, 8774, 8778, 9292, 9696])?;
     let ports = offset.to_string();
-    let machine = ["--nodes", "3", "--hypervisors", "2"];
-    let up = [&["--port-offset", &ports, "--wait", "900"], &machine[..]].concat();
-    println!("{}", cloud.c5c3_here("up", &up)?);
+    println!("{}", cloud.c5c3_here("up", &["--port-offset", &ports, "--wait", "900"])?);
     let said = cloud.c5c3_here("demo", &["--wait", "600"])?;
     ensure!(said.contains("server demo is being made"), "{said}");
     let again = cloud.c5c3_here("demo", &["--wait", "600"])?;
@@ -53,6 +51,12 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
     hypervisors_have_no_password_of_a_database(&cloud)?;
     deleted_it_leaves_nothing(&cloud)
+}
+
+/// What kubectl says of the hypervisors' cluster.
+fn there(cloud: &Cloud, arguments: &[&str]) -> anyhow::Result<String> {
+    let place = ["--context", "hypervisor", "-n", NAMESPACE];
+    cloud.kubectl(&[&place, arguments].concat(), "")
 }
 
 /// What a command in the guest prints.
@@ -108,9 +112,33 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
         "{cells}"
     );
     let status = cloud.c5c3_here("status", &[])?;
-    for line in ["node-2 up", "node-3 up", "Servers: 1 ACTIVE"] {
+    for line in ["hypervisor-1 up", "hypervisor-2 up", "Servers: 1 ACTIVE"] {
         ensure!(status.contains(line), "{status}");
     }
+    let status: Value = serde_json::from_str(&cloud.c5c3_here("status", &["-o", "json"])?)?;
+    let nodes = status["nodes"].as_array().context("nodes")?;
+    let connected =
+        |node: &&Value| node["cluster"] == "hypervisor" && node["compute"] == true && node["chassis"] == true;
+    ensure!(
+        nodes.len() == 3 && nodes.iter().filter(connected).count() == 2,
+        "{nodes:?}"
+    );
+    everything_is_where_it_belongs(cloud)
+}
+
+fn everything_is_where_it_belongs(cloud: &Cloud) -> anyhow::Result<()> {
+    let here = cloud.kubectl(&["-n", NAMESPACE, "get", "daemonsets", "-o", "name"], "")?;
+    ensure!(here.trim().is_empty(), "agents beside the control plane: {here}");
+    let pods = there(cloud, &["get", "pods", "-o", "name"])?;
+    ensure!(pods.lines().count() == 12, "six on each hypervisor: {pods}");
+    let routers = cloud.kubectl(&["-n", NAMESPACE, "get", "ovncluster", "ovn", "-o", "json"], "")?;
+    let said = "ovn-controller runs on 2 nodes, routers on hypervisor-1";
+    ensure!(routers.contains(said), "{routers}");
+    let plane = cloud.kubectl(
+        &["-n", NAMESPACE, "get", "controlplane", "cloud", "-o", "json"],
+        "",
+    )?;
+    ensure!(plane.contains("known in cluster hypervisor: keystone"), "{plane}");
     Ok(())
 }
 
@@ -125,24 +153,22 @@ fn it_lives_on_below_pods_that_are_replaced(cloud: &Cloud) -> anyhow::Result<()>
         "ovn-ovs",
     ];
     for set in sets {
-        let pods = cloud.kubectl(&["-n", NAMESPACE, "get", "pods", "-o", "name"], "")?;
+        let pods = there(cloud, &["get", "pods", "-o", "name"])?;
         let prefix = format!("pod/{set}-");
-        let found: Vec<&str> = pods.lines().filter(|pod| pod.starts_with(&prefix)).collect();
-        ensure!(found.len() == 2, "pods of {set} in {pods}");
-        cloud.kubectl(&[&["-n", NAMESPACE, "delete"], found.as_slice()].concat(), "")?;
+        let pods: Vec<&str> = pods.lines().filter(|pod| pod.starts_with(&prefix)).collect();
+        ensure!(pods.len() == 2, "{set}: {pods:?}");
+        there(cloud, &[&["delete"], pods.as_slice()].concat())?;
     }
     for set in sets {
         let set = format!("daemonset/{set}");
-        cloud.kubectl(
-            &["-n", NAMESPACE, "rollout", "status", &set, "--timeout=180s"],
-            "",
-        )?;
+        there(cloud, &["rollout", "status", &set, "--timeout=180s"])?;
     }
     let after = until_ok("the guest answers again", PATIENCE, || inside(cloud, boot))?;
     ensure!(before == after, "it was started anew");
-    until("the hypervisor is up again", PATIENCE, || {
+    until("the hypervisors are up again", PATIENCE, || {
         let list = openstack(cloud, "hypervisor list")?;
-        Ok(if list[0]["State"] == "up" {
+        let up = |one: &Value| one["State"] == "up";
+        Ok(if list.as_array().is_some_and(|all| all.iter().all(up)) {
             Ok(())
         } else {
             Err(list.to_string())
@@ -151,20 +177,20 @@ fn it_lives_on_below_pods_that_are_replaced(cloud: &Cloud) -> anyhow::Result<()>
 }
 
 fn hypervisors_have_no_password_of_a_database(cloud: &Cloud) -> anyhow::Result<()> {
-    for set in ["nova-compute-cell1", "nova-libvirt", "neutron-ovn-agent"] {
-        let set = cloud.kubectl(&["-n", NAMESPACE, "get", "daemonset", set, "-o", "json"], "")?;
-        let set: Value = serde_json::from_str(&set)?;
-        let container = &set["spec"]["template"]["spec"]["containers"][0];
-        for source in container["envFrom"].as_array().into_iter().flatten() {
-            let name = source["secretRef"]["name"].as_str().context("a Secret")?;
-            let secret = cloud.kubectl(&["-n", NAMESPACE, "get", "secret", name, "-o", "json"], "")?;
-            let secret: Value = serde_json::from_str(&secret)?;
-            let keys: Vec<&String> = secret["data"].as_object().context("data")?.keys().collect();
-            ensure!(
-                keys.iter().all(|key| !key.contains("CONNECTION")),
-                "{name}: {keys:?}"
-            );
-        }
+    let secrets: Value = serde_json::from_str(&there(cloud, &["get", "secrets", "-o", "json"])?)?;
+    let secrets = secrets["items"].as_array().context("a list")?;
+    ensure!(
+        secrets.len() == 2,
+        "one of Nova, one of Neutron: {}",
+        secrets.len()
+    );
+    for secret in secrets {
+        let keys: Vec<&String> = secret["data"].as_object().context("data")?.keys().collect();
+        let name = &secret["metadata"]["name"];
+        ensure!(
+            keys.iter().all(|key| !key.contains("CONNECTION")),
+            "{name}: {keys:?}"
+        );
     }
     Ok(())
 }
@@ -182,18 +208,10 @@ fn deleted_it_leaves_nothing(cloud: &Cloud) -> anyhow::Result<()> {
             other => Err(format!("{other:?}")),
         })
     })?;
-    let disks = cloud.kubectl(
-        &[
-            "-n",
-            NAMESPACE,
-            "exec",
-            "daemonset/nova-libvirt",
-            "--",
-            "ls",
-            "/var/lib/nova/instances",
-        ],
-        "",
-    )?;
-    ensure!(!disks.contains(&id), "{disks}");
+    let pods = there(cloud, &["get", "pods", "-o", "name"])?;
+    for pod in pods.lines().filter(|pod| pod.contains("nova-libvirt")) {
+        let disks = there(cloud, &["exec", pod, "--", "ls", "/var/lib/nova/instances"])?;
+        ensure!(!disks.contains(&id), "{disks}");
+    }
     Ok(())
 }

@@ -24,7 +24,7 @@ pub fn traces(world: &World<'_>) -> anyhow::Result<BTreeSet<String>> {
     for port in world.run(world.session.found(NetworkKind::Port, &[]))? {
         found.insert(format!("Neutron: port {}", port.id));
     }
-    for (pod, _) in world.pods("ovn-nb")? {
+    for pod in world.pods("ovn-nb")? {
         let list = [
             "ovn-nbctl",
             "--bare",
@@ -35,18 +35,18 @@ pub fn traces(world: &World<'_>) -> anyhow::Result<BTreeSet<String>> {
         let names = world.exec(&pod, &list)?;
         found.extend(words(&names).map(|name| format!("OVN: logical port {name}")));
     }
-    for (pod, node) in world.pods("nova-libvirt")? {
+    for pod in world.pods("nova-libvirt")? {
         let domains = world.exec(&pod, &["virsh", "list", "--all", "--uuid"])?;
-        found.extend(words(&domains).map(|id| format!("{node}: domain {id}")));
+        found.extend(words(&domains).map(|id| format!("{}: domain {id}", pod.node)));
         let disks = world.exec(&pod, &["ls", "/var/lib/nova/instances"])?;
         // Beside them are caches and notes of Nova's own.
         let disks = words(&disks).filter(|name| name.len() == 36);
-        found.extend(disks.map(|id| format!("{node}: disk of {id}")));
+        found.extend(disks.map(|id| format!("{}: disk of {id}", pod.node)));
     }
-    for (pod, node) in world.pods("ovn-ovs")? {
+    for pod in world.pods("ovn-ovs")? {
         let ports = world.exec(&pod, &["ovs-vsctl", "list-ports", "br-int"])?;
         let taps = words(&ports).filter(|name| name.starts_with("tap"));
-        found.extend(taps.map(|name| format!("{node}: interface {name}")));
+        found.extend(taps.map(|name| format!("{}: interface {name}", pod.node)));
     }
     Ok(found)
 }

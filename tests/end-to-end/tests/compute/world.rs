@@ -129,26 +129,47 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Pods of a set, each with its node.
-    pub fn pods(&self, set: &str) -> anyhow::Result<Vec<(String, String)>> {
-        let list = self
-            .cloud
-            .kubectl(&["-n", NAMESPACE, "get", "pods", "-o", "json"], "")?;
-        let list: Value = serde_json::from_str(&list)?;
+    /// Pods of a set, in whichever cluster it is.
+    pub fn pods(&self, set: &str) -> anyhow::Result<Vec<Pod>> {
         let prefix = format!("{set}-");
-        let named = list["items"].as_array().into_iter().flatten().filter_map(|pod| {
-            let name = pod["metadata"]["name"].as_str()?;
-            let node = pod["spec"]["nodeName"].as_str()?;
-            let stays = pod["metadata"]["deletionTimestamp"].is_null();
-            (stays && name.starts_with(&prefix)).then(|| (name.to_owned(), node.to_owned()))
-        });
-        Ok(named.collect())
+        let mut found = Vec::new();
+        for context in CONTEXTS {
+            let list = ["--context", context, "-n", NAMESPACE, "get", "pods", "-o", "json"];
+            let list: Value = serde_json::from_str(&self.cloud.kubectl(&list, "")?)?;
+            found.extend(list["items"].as_array().into_iter().flatten().filter_map(|pod| {
+                let name = pod["metadata"]["name"].as_str()?;
+                let node = pod["spec"]["nodeName"].as_str()?;
+                let stays = pod["metadata"]["deletionTimestamp"].is_null();
+                (stays && name.starts_with(&prefix)).then(|| Pod {
+                    context,
+                    name: name.to_owned(),
+                    node: node.to_owned(),
+                })
+            }));
+        }
+        Ok(found)
     }
 
     /// What a command in a pod prints.
-    pub fn exec(&self, pod: &str, command: &[&str]) -> anyhow::Result<String> {
-        let words = [&["-n", NAMESPACE, "exec", pod, "--"], command].concat();
+    pub fn exec(&self, pod: &Pod, command: &[&str]) -> anyhow::Result<String> {
+        let words = [&pod.place()[..], &["exec", &pod.name, "--"], command].concat();
         self.cloud.kubectl(&words, "")
+    }
+}
+
+/// The clusters of the small profile.
+const CONTEXTS: [&str; 2] = ["control-plane", "hypervisor"];
+
+pub struct Pod {
+    context: &'static str,
+    pub name: String,
+    pub node: String,
+}
+
+impl Pod {
+    /// kubectl's words for its cluster and namespace.
+    pub fn place(&self) -> [&'static str; 4] {
+        ["--context", self.context, "-n", NAMESPACE]
     }
 }
 

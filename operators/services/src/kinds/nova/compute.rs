@@ -26,15 +26,20 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
             files: vec![("libvirtd.sh".to_owned(), include_str!("libvirtd.sh").to_owned())],
             ..Settings::default()
         });
-        to.processes.push(libvirt(nova));
+        to.processes.extend(places(cells, LIBVIRT).map(|(name, cluster)| {
+            let process = libvirt(nova, &name);
+            process.in_cluster(cluster)
+        }));
     }
     if let Some((server, settings)) = disks::server(nova) {
         to.settings.push(settings);
-        to.processes.push(server);
+        to.processes.extend(places(cells, disks::NAME).map(|(name, cluster)| {
+            let process = Process { name, ..server.clone() };
+            process.in_cluster(cluster)
+        }));
     }
-    let first = cells.iter().position(|cell| cell.name == "cell1").unwrap_or(0);
-    for (index, cell) in cells.iter().enumerate() {
-        let process = compute(nova, cell, index == first);
+    for cell in cells {
+        let process = compute(nova, cell, is_first(cells, cell));
         to.settings.push(settings(nova, cell, &process.name));
         to.processes.push(process);
         if let Some((proxy, settings)) = consoles::proxy(nova, cell) {
@@ -56,6 +61,32 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         count: Some("computeNodes"),
         all: cells.iter().map(group).collect(),
     });
+}
+
+/// The clusters of the hypervisors, each with the name of its own set of these pods.
+fn places(cells: &[Cell], set: &str) -> impl Iterator<Item = (String, Option<String>)> {
+    let mut clusters: Vec<&Option<String>> = Vec::new();
+    for cell in cells {
+        if !clusters.contains(&&cell.cluster) {
+            clusters.push(&cell.cluster);
+        }
+    }
+    let named = |(index, cluster): (usize, &Option<String>)| match cluster {
+        Some(other) if index > 0 => (format!("{set}-{other}"), cluster.clone()),
+        _ if index > 0 => (format!("{set}-home"), None),
+        _ => (set.to_owned(), cluster.clone()),
+    };
+    let named: Vec<_> = clusters.into_iter().enumerate().map(named).collect();
+    named.into_iter()
+}
+
+/// Of the cells that share a cluster, cell1 or the first of the list.
+fn is_first(cells: &[Cell], cell: &Cell) -> bool {
+    let near = || cells.iter().filter(|other| other.cluster == cell.cluster);
+    let first = near()
+        .find(|other| other.name == "cell1")
+        .or_else(|| near().next());
+    first.is_some_and(|first| first.name == cell.name)
 }
 
 fn name(cell: &Cell) -> String {
@@ -97,7 +128,7 @@ fn nodes_of(cell: &Cell, first: bool) -> Workload {
     }
 }
 
-fn libvirt(nova: &Nova) -> Process {
+fn libvirt(nova: &Nova, name: &str) -> Process {
     let runs = Runs::worker(
         &["sh", "-e", "/etc/nova/libvirtd.sh"],
         Worker::Answers(
@@ -128,7 +159,7 @@ fn libvirt(nova: &Nova) -> Process {
             Volume::host("/sys/fs/cgroup"),
         ],
         rights: Rights::Privileged { host_pid: true },
-        ..Process::new(LIBVIRT, runs, service::CELLS_READY)
+        ..Process::new(name, runs, service::CELLS_READY)
     }
 }
 
@@ -147,6 +178,7 @@ fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
     let field = |name: &str, path| (name.to_owned(), Variable::Field(path));
     Process {
         workload: nodes_of(cell, first),
+        cluster: cell.cluster.clone(),
         settings: name.clone(),
         grace: 30,
         environment: [
@@ -212,7 +244,8 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
             ("workarounds", "skip_cpu_compare_on_dest", "true"),
         ]);
     }
-    super::shared_options(nova, &mut settings);
+    // The cache is not reached from another cluster, and saves a hypervisor next to nothing.
+    super::shared_options(nova, &mut settings, cell.cluster.is_none());
     consoles::on_hypervisors(cell, &mut settings);
     disks::client(nova, &mut settings);
     Settings {

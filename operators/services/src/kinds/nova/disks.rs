@@ -7,7 +7,7 @@ use c5c3_api::openstack::Nova;
 
 use crate::shape::{Process, Rights, Runs, SecretOption, Settings, Variable, Volume, Worker};
 
-const NAME: &str = "disks";
+pub const NAME: &str = "disks";
 /// A port of its own: the nodes have a server for people.
 const PORT: &str = "8022";
 const SCRIPT: &str = "/etc/nova/disks.py";

@@ -50,13 +50,6 @@ impl Subject for Nova {
                 way_out: "leave it out; Nova calls the others with its own application credential",
             });
         }
-        if self.spec.cells.iter().any(|cell| cell.compute_ref.is_some()) {
-            return Err(Error::NotSupported {
-                field: "cells.computeRef",
-                value: "another cluster",
-                way_out: "leave it out; hypervisors are nodes of this cluster with the label node-role.kubernetes.io/hypervisor",
-            });
-        }
         Ok(())
     }
 
@@ -114,7 +107,7 @@ fn databases(nova: &Nova, cells: &[Cell]) -> Vec<crate::shape::NamedDatabase> {
 }
 
 /// What all processes are told, on hypervisors too.
-fn shared_options(nova: &Nova, settings: &mut Settings) {
+fn shared_options(nova: &Nova, settings: &mut Settings, cached: bool) {
     let spec = &nova.spec;
     let keystone = &spec.keystone;
     // Glance is called with the token of the user and that of the service.
@@ -132,7 +125,7 @@ fn shared_options(nova: &Nova, settings: &mut Settings) {
         // Computes of two versions may run for as long as a fleet takes.
         .set("upgrade_levels", "compute", "auto")
         .set("vnc", "enabled", "false");
-    if spec.cache.is_some() {
+    if spec.cache.is_some() && cached {
         settings
             .options
             .set("cache", "enabled", "true")
@@ -174,7 +167,7 @@ fn control_plane(nova: &Nova) -> Settings {
         &nova.spec.keystone,
         nova.spec.cache.is_some(),
     );
-    shared_options(nova, &mut settings);
+    shared_options(nova, &mut settings, true);
     settings
 }
 
