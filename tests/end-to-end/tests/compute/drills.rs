@@ -81,6 +81,14 @@ fn fell(world: &World<'_>, (set, program): Victim) -> anyhow::Result<()> {
     let pods = world.pods(set)?;
     let names: Vec<&str> = pods.iter().map(|(name, _)| name.as_str()).collect();
     ensure!(!names.is_empty(), "no pod of {set}");
+    if program == "libvirtd" {
+        // It has left the cgroups of its pod, and the command must be gone before the container is.
+        let kill = "(sleep 1; kill -9 $(cat /run/libvirtd.pid)) >/dev/null 2>&1 &";
+        for name in names {
+            world.exec(name, &["sh", "-c", kill])?;
+        }
+        return Ok(());
+    }
     world.cloud.kill_containers(NAMESPACE, &names, program)
 }
 
