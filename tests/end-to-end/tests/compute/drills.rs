@@ -80,8 +80,13 @@ fn drill(title: &str, world: &World<'_>, victims: &[Victim], servers: usize) -> 
 fn fell(world: &World<'_>, (set, program): Victim) -> anyhow::Result<()> {
     let pods = world.pods(set)?;
     ensure!(!pods.is_empty(), "no pod of {set}");
+    // libvirtd has left the cgroups of its pod, and the command must be gone before the container is.
+    let kill = "(sleep 1; kill -9 $(cat /run/libvirtd.pid)) >/dev/null 2>&1 &";
     for pod in &pods {
-        world.cloud.kill_programs(&pod.place(), &[&pod.name], program)?;
+        match program {
+            "libvirtd" => world.exec(pod, &["sh", "-c", kill]).map(drop)?,
+            _ => world.cloud.kill_programs(&pod.place(), &[&pod.name], program)?,
+        }
     }
     Ok(())
 }

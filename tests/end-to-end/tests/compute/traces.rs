@@ -27,6 +27,8 @@ pub fn traces(world: &World<'_>) -> anyhow::Result<BTreeSet<String>> {
     for pod in world.pods("ovn-nb")? {
         let list = [
             "ovn-nbctl",
+            "--no-leader-only",
+            "--db=unix:/run/ovn/db.sock",
             "--bare",
             "--columns=name",
             "list",
