@@ -47,7 +47,9 @@ impl Access {
         if C::FINALIZER.is_some() {
             add(rights, &own, "", &["patch"]);
         }
-        add(rights, &own, "/status", &["get", "patch"]);
+        if C::STATUS {
+            add(rights, &own, "/status", &["get", "patch"]);
+        }
         // Owner references that block deletion.
         add(rights, &own, "/finalizers", &["update"]);
         for kind in C::owns() {
