@@ -83,7 +83,7 @@ pub struct OnboardingStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
-    /// Tries so far; the name of the test instance has it.
+    /// Tries so far.
     #[serde(default)]
     pub attempt: i32,
     /// UUID of the test instance.

@@ -122,7 +122,7 @@ pub trait Fleet: Debug + Send + Sync {
     async fn compute_hosts(&self) -> Result<Vec<Service>>;
     async fn hypervisors(&self) -> Result<Vec<HypervisorRecord>>;
     async fn aggregates(&self) -> Result<Vec<Aggregate>>;
-    /// Enables the service; one that was forced down is not any more.
+    /// Enables the service. One that was forced down stays so: whoever fenced the host has to say.
     async fn enable(&self, service: &str) -> Result<()>;
     async fn disable(&self, service: &str, reason: &str) -> Result<()>;
     /// One that is gone already is as good as deleted.

@@ -223,7 +223,7 @@ impl Fleet for Session {
 
     async fn enable(&self, service: &str) -> Result<()> {
         let path = format!("/os-services/{}", piece(service));
-        let body = json!({"status": "enabled", "forced_down": false});
+        let body = json!({"status": "enabled"});
         let doing = format!("enable compute service {service}");
         self.nova_quietly(&doing, Method::PUT, &path, Some(&body)).await
     }
@@ -308,7 +308,7 @@ impl Fleet for Session {
     }
 
     async fn cold_migrate(&self, server: &str) -> Result<()> {
-        let body = json!({"migrate": {"host": null}});
+        let body = json!({"migrate": null});
         self.server_action(&format!("move stopped server {server}"), server, &body)
             .await
     }

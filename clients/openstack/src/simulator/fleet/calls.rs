@@ -51,7 +51,6 @@ impl Fleet for SimulatedFleet {
             let service = world.service_by_id(service).ok_or_else(|| missing(service))?;
             service.status = "enabled".to_owned();
             service.disabled_reason = None;
-            service.forced_down = false;
             Ok(())
         })
     }
@@ -76,8 +75,7 @@ impl Fleet for SimulatedFleet {
                     "Unable to delete compute service that is hosting instances".to_owned(),
                 ));
             }
-            world.services.remove(&host);
-            world.hypervisors.retain(|_, one| one.service != service);
+            world.remove_service(&host);
             for aggregate in &mut world.aggregates {
                 aggregate.hosts.retain(|member| *member != host);
             }
@@ -119,8 +117,8 @@ impl Fleet for SimulatedFleet {
 
     async fn guests_named(&self, name: &str) -> Result<Vec<Guest>> {
         self.call("list servers", |world| {
-            let tests = world.tests.iter().filter_map(|id| world.guests.get(id));
-            Ok(tests.filter(|guest| guest.name == name).cloned().collect())
+            let ids = world.tests.get(name).into_iter().flatten();
+            Ok(ids.filter_map(|id| world.guests.get(id)).cloned().collect())
         })
     }
 
@@ -193,12 +191,15 @@ impl Fleet for SimulatedFleet {
                     format!("No valid host was found: {} is disabled", draft.host),
                 ));
             }
-            let named = world.tests.iter().filter_map(|id| world.guests.get(id));
-            if named.filter(|guest| guest.name == draft.name).count() > 0 {
+            if world.tests.get(&draft.name).is_some_and(|all| !all.is_empty()) {
                 world.violations.double_starts += 1;
             }
             let id = world.add_server(&draft.host, &draft.name, "BUILD", 128);
-            world.tests.insert(id.clone());
+            world
+                .tests
+                .entry(draft.name.clone())
+                .or_default()
+                .insert(id.clone());
             if let Some(guest) = world.guests.get_mut(&id) {
                 guest.task = Some("spawning".to_owned());
             }
@@ -219,7 +220,7 @@ impl Fleet for SimulatedFleet {
 
     async fn delete_server(&self, server: &str) -> Result<()> {
         self.call("delete server", |world| {
-            if world.guests.contains_key(server) && !world.tests.contains(server) {
+            if world.guests.contains_key(server) && !world.is_test(server) {
                 world.violations.lost += 1;
             }
             world.remove_server(server);

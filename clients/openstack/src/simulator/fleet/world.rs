@@ -30,10 +30,14 @@ pub(crate) struct World {
     /// By host.
     pub services: BTreeMap<String, Service>,
     pub hypervisors: BTreeMap<String, HypervisorRecord>,
+    /// Hosts by the id of their service, and providers by the same.
+    host_of: HashMap<String, String>,
+    provider_of: HashMap<String, String>,
     pub aggregates: Vec<Aggregate>,
     pub guests: BTreeMap<String, Guest>,
     pub on_host: HashMap<String, BTreeSet<String>>,
-    pub tests: BTreeSet<String>,
+    /// Test servers by name.
+    pub tests: BTreeMap<String, BTreeSet<String>>,
     pub moves: BTreeMap<i64, Move>,
     pub moves_from: HashMap<String, Vec<i64>>,
     pub providers: BTreeMap<String, Provider>,
@@ -61,10 +65,12 @@ impl Default for World {
             move_time: Duration::from_secs(30),
             services: BTreeMap::new(),
             hypervisors: BTreeMap::new(),
+            host_of: HashMap::new(),
+            provider_of: HashMap::new(),
             aggregates: Vec::new(),
             guests: BTreeMap::new(),
             on_host: HashMap::new(),
-            tests: BTreeSet::new(),
+            tests: BTreeMap::new(),
             moves: BTreeMap::new(),
             moves_from: HashMap::new(),
             providers: BTreeMap::new(),
@@ -100,11 +106,14 @@ impl World {
     }
 
     pub fn service_by_id(&mut self, id: &str) -> Option<&mut Service> {
-        self.services.values_mut().find(|service| service.id == id)
+        let host = self.host_of.get(id)?;
+        self.services.get_mut(host)
     }
 
     pub fn add_host(&mut self, name: &str, vcpus: i64, ram_mb: i64) {
         let (service, provider) = (id(), id());
+        self.host_of.insert(service.clone(), name.to_owned());
+        self.provider_of.insert(service.clone(), provider.clone());
         self.services.insert(
             name.to_owned(),
             Service {
@@ -149,8 +158,7 @@ impl World {
 
     pub fn provider_of(&self, host: &str) -> Option<&str> {
         let service = self.services.get(host)?;
-        let found = self.hypervisors.values().find(|one| one.service == service.id)?;
-        Some(&found.id)
+        self.provider_of.get(&service.id).map(String::as_str)
     }
 
     pub fn add_server(&mut self, host: &str, name: &str, status: &str, ram_mb: i64) -> String {
@@ -176,13 +184,33 @@ impl World {
     }
 
     pub fn remove_server(&mut self, server: &str) {
-        if let Some(guest) = self.guests.remove(server)
-            && let Some(all) = self.on_host.get_mut(&guest.host)
-        {
+        self.allocations.remove(server);
+        let Some(guest) = self.guests.remove(server) else {
+            return;
+        };
+        if let Some(all) = self.on_host.get_mut(&guest.host) {
             all.remove(server);
         }
-        self.allocations.remove(server);
-        self.tests.remove(server);
+        if let Some(all) = self.tests.get_mut(&guest.name) {
+            all.remove(server);
+        }
+    }
+
+    pub fn remove_service(&mut self, host: &str) {
+        if let Some(gone) = self.services.remove(host) {
+            self.host_of.remove(&gone.id);
+            if let Some(provider) = self.provider_of.remove(&gone.id) {
+                self.hypervisors.remove(&provider);
+            }
+        }
+    }
+
+    pub fn is_test(&self, server: &str) -> bool {
+        let named = self
+            .guests
+            .get(server)
+            .and_then(|guest| self.tests.get(&guest.name));
+        named.is_some_and(|all| all.contains(server))
     }
 
     pub fn knows(&self, host: &str) -> bool {
