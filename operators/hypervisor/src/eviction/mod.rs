@@ -3,6 +3,7 @@
 mod planner;
 #[cfg(test)]
 mod tests;
+mod told;
 mod view;
 
 use std::collections::{BTreeMap, HashMap};

@@ -1,8 +1,5 @@
 //! Pure: which server moves next, which is called back, and when the host is empty.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
 use c5c3_api::common::Time;
 use c5c3_api::conditions::eviction::{HYPERVISOR_RE_ENABLED, MIGRATING_INSTANCE, PREFLIGHT_CHECKS_SUCCEEDED};
 use c5c3_api::conditions::hypervisor::{EVICTING, HYPERVISOR_DISABLED};
@@ -10,8 +7,9 @@ use c5c3_api::conditions::reason;
 use c5c3_api::hypervisor::{EvictionStatus, InstanceEviction, InstanceState};
 use c5c3_kit::States;
 use jiff::SignedDuration;
-use openstack_client::{Guest, Service};
+use openstack_client::Guest;
 
+use super::told::{HELPLESS, tell};
 use super::view::{Action, HostView, Step, View};
 use crate::names;
 
@@ -27,13 +25,6 @@ const PAUSE: SignedDuration = SignedDuration::from_secs(10);
 const LATER: SignedDuration = SignedDuration::from_mins(10);
 /// An abort that did nothing is repeated after this long.
 const ABORT_AGAIN: SignedDuration = SignedDuration::from_secs(60);
-/// A host is empty when it has been for so long: a server that Nova had already sent is there by then.
-const EMPTY: SignedDuration = SignedDuration::from_secs(10);
-
-/// While migrations run; after all is done; while only a person can help.
-const BUSY: Duration = Duration::from_secs(5);
-const DONE: Duration = Duration::from_secs(300);
-const HELPLESS: Duration = Duration::from_secs(60);
 
 /// The next step of an eviction.
 pub fn plan(view: &View) -> Step {
@@ -50,11 +41,13 @@ pub fn plan(view: &View) -> Step {
         ..Step::default()
     };
     let closed = close(view, host, &mut step);
-    let instances = sort_out(view, host, closed, &mut step);
+    let mut instances = sort_out(view, host, closed, &mut step);
     for server in host.unconfirmed() {
+        instances.push(confirming(view, &server));
         step.actions.push(Action::Confirm { server });
     }
-    told(view, host, closed, instances, &mut step);
+    instances.sort_by(|a, b| a.server.cmp(&b.server));
+    tell(view, host, closed, instances, &mut step);
     step
 }
 
@@ -123,6 +116,20 @@ fn known(view: &View, guest: &Guest) -> InstanceEviction {
     let mut one = before.cloned().unwrap_or_default();
     one.server.clone_from(&guest.id);
     one.name.clone_from(&guest.name);
+    one
+}
+
+/// A stopped server that has arrived: the host it left holds its place until that is confirmed.
+fn confirming(view: &View, server: &str) -> InstanceEviction {
+    let before = view.before.instances.iter().find(|one| one.server == server);
+    let mut one = before.cloned().unwrap_or_default();
+    server.clone_into(&mut one.server);
+    if one.name.is_empty() {
+        server.clone_into(&mut one.name);
+    }
+    one.state = InstanceState::Confirming;
+    one.progress = None;
+    one.message = None;
     one
 }
 
@@ -215,7 +222,6 @@ fn sort_out(view: &View, host: &HostView, closed: bool, step: &mut Step) -> Vec<
             _ => Action::Live { server },
         });
     }
-    all.sort_by(|a, b| a.server.cmp(&b.server));
     all
 }
 
@@ -326,133 +332,4 @@ fn due(view: &View, one: &mut InstanceEviction) -> bool {
             waited.is_none_or(|waited| waited >= PAUSE * one.attempts)
         }
     }
-}
-
-fn told(view: &View, host: &HostView, closed: bool, instances: Vec<InstanceEviction>, step: &mut Step) {
-    let unconfirmed = host.unconfirmed();
-    let counts = instances
-        .iter()
-        .fold(BTreeMap::<_, usize>::new(), |mut counts, one| {
-            *counts.entry(one.state as u8).or_default() += 1;
-            counts
-        });
-    let count = |state: InstanceState| counts.get(&(state as u8)).copied().unwrap_or(0);
-    let moving = count(InstanceState::Migrating) + count(InstanceState::Aborting) + unconfirmed.len();
-    let stuck: Vec<&InstanceEviction> = instances
-        .iter()
-        .filter(|one| matches!(one.state, InstanceState::Failed | InstanceState::Unmovable))
-        .collect();
-    let waiting = instances.len() - stuck.len();
-    let here = |id: &String| host.guests.iter().any(|guest| guest.id == *id);
-    let went = view
-        .before
-        .outstanding_instances
-        .iter()
-        .filter(|id| !here(id))
-        .count();
-    let moved = view.before.moved.unwrap_or(0) + i32::try_from(went).unwrap_or(0);
-    let status = &mut step.status;
-    status.moved = Some(moved);
-    status.outstanding_ram_mb = Some(host.guests.iter().map(|guest| guest.ram_mb).sum());
-    status.outstanding_instances = host.guests.iter().map(|guest| guest.id.clone()).collect();
-    status.outstanding_instances.sort();
-
-    let empty = instances.is_empty() && unconfirmed.is_empty() && closed;
-    status.empty_since = empty.then(|| view.before.empty_since.clone().unwrap_or(Time(view.now)));
-    let since = status
-        .empty_since
-        .as_ref()
-        .map(|since| view.now.duration_since(since.0));
-    let succeeded = since.is_some_and(|since| since >= EMPTY);
-
-    let names: Vec<String> = stuck
-        .iter()
-        .map(|one| {
-            format!(
-                "{} ({}): {}",
-                one.name,
-                one.server,
-                one.message.as_deref().unwrap_or("")
-            )
-        })
-        .collect();
-    let named = names.join("; ");
-    let states = std::mem::take(&mut step.states);
-    let states = match &host.service {
-        Some(service) if service.enabled() => states.unmet(
-            HYPERVISOR_DISABLED,
-            reason::PROGRESSING,
-            "the compute service is disabled",
-        ),
-        Some(service) => states.met(HYPERVISOR_DISABLED, reason::SUCCEEDED, why_disabled(service)),
-        None => states.met(
-            HYPERVISOR_DISABLED,
-            reason::NOT_IN_NOVA,
-            "Nova has no compute service of the host",
-        ),
-    };
-    let states = match count(InstanceState::Unmovable) {
-        0 => states.met(PREFLIGHT_CHECKS_SUCCEEDED, reason::SUCCEEDED, ""),
-        _ => states.unmet(PREFLIGHT_CHECKS_SUCCEEDED, reason::UNMOVABLE, named.clone()),
-    };
-    let states = match moving {
-        0 => states.unmet(MIGRATING_INSTANCE, reason::NOT_REQUIRED, ""),
-        n => states.met(MIGRATING_INSTANCE, reason::RUNNING, format!("{n} under way")),
-    };
-    let progress = format!(
-        "{moved} moved, {moving} under way, {} wait, {} cannot move",
-        waiting.saturating_sub(moving),
-        stuck.len()
-    );
-    step.again = BUSY;
-    if view.deleting {
-        let under_way = instances
-            .iter()
-            .filter(|one| matches!(one.state, InstanceState::Migrating | InstanceState::Aborting));
-        step.left = under_way
-            .map(|one| format!("migration of {}", one.name))
-            .collect();
-        step.left
-            .extend(unconfirmed.iter().map(|id| format!("confirmation of {id}")));
-        if step
-            .actions
-            .iter()
-            .any(|action| matches!(action, Action::Enable { .. }))
-        {
-            step.left.push("the disabled compute service".to_owned());
-        }
-        step.states = states.unmet(EVICTING, reason::DELETING, progress);
-    } else if succeeded {
-        step.again = DONE;
-        step.states = states.unmet(
-            EVICTING,
-            reason::SUCCEEDED,
-            format!("the host is empty; {moved} moved"),
-        );
-    } else if view.spec.paused == Some(true) {
-        step.states = states
-            .met(EVICTING, reason::PAUSED, progress.clone())
-            .blocked_by(reason::PAUSED, progress);
-        step.again = if moving > 0 { BUSY } else { HELPLESS };
-    } else if !stuck.is_empty() && waiting == 0 && unconfirmed.is_empty() {
-        let said = format!("{moved} moved, {} cannot move: {named}", stuck.len());
-        step.again = HELPLESS;
-        step.states = states
-            .unmet(EVICTING, reason::FAILED, said.clone())
-            .blocked_by(reason::FAILED, said);
-    } else {
-        let said = if stuck.is_empty() {
-            progress
-        } else {
-            format!("{progress}: {named}")
-        };
-        step.states = states
-            .met(EVICTING, reason::RUNNING, said.clone())
-            .blocked_by(reason::RUNNING, said);
-    }
-    step.status.instances = instances;
-}
-
-fn why_disabled(service: &Service) -> String {
-    service.disabled_reason.clone().unwrap_or_default()
 }

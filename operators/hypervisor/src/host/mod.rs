@@ -27,7 +27,7 @@ use kube::ResourceExt;
 
 use crate::Error;
 use crate::login::Clouds;
-use crate::nova::Nova;
+use crate::nova::{Host, Nova};
 
 pub use observe::{Ground, eviction as eviction_view, look};
 pub use transition::transition;
@@ -90,21 +90,30 @@ impl Controller for Hosts {
         let name = object.name_any();
         let node: Option<Node> = reader.get_global(&name).await?;
         let eviction: Option<Eviction> = reader.get_global(&name).await?;
-        let nova = self.clouds.of(reader).await?;
         let ground = Ground {
             node: observe::node(node.as_ref()),
             eviction: eviction.as_ref().and_then(observe::eviction),
             now: Timestamp::now(),
+        };
+        let address = node.as_ref().and_then(observe::address);
+        let known = object
+            .status
+            .as_ref()
+            .and_then(|status| status.service_id.as_ref());
+        let nova = match self.clouds.of(reader).await {
+            // Without a cloud there is nothing that a host could leave behind in it.
+            Err(Error::NoLogin(_)) if object.metadata.deletion_timestamp.is_some() && known.is_none() => {
+                let view = observe::untold(object, Host::default(), ground);
+                return Ok(Facts { view, address });
+            }
+            found => found?,
         };
         let view = look(object, &nova, ground).await;
         // A login that is not taken any more is read anew.
         if let Err(error) = &view {
             self.clouds.failed(error);
         }
-        Ok(Facts {
-            view: view?,
-            address: node.as_ref().and_then(observe::address),
-        })
+        Ok(Facts { view: view?, address })
     }
 
     fn plan(observed: &Observed<Self>) -> Step {

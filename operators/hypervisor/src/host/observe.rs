@@ -12,7 +12,7 @@ use openstack_client::Guest;
 
 use super::view::{EvictionView, NodeView, PlacementView, View};
 use crate::names;
-use crate::nova::{Found, Nova};
+use crate::nova::{Found, Host, Nova};
 
 /// What Kubernetes says.
 #[derive(Clone, Debug, Default)]
@@ -57,17 +57,17 @@ pub fn eviction(eviction: &Eviction) -> Option<EvictionView> {
     })
 }
 
-/// Asks Nova and Placement.
-pub async fn look(object: &Hypervisor, nova: &Nova, ground: Ground) -> Result<View, openstack_client::Error> {
-    let name = object.name_any();
-    let before = object.status.clone().unwrap_or_default();
-    let host = nova.host(before.service_id.as_deref(), &name, ground.now).await?;
-    let mut view = View {
+/// Of a host of which nobody outside Kubernetes has said anything.
+pub fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
+    View {
+        name: object.name_any(),
         uid: object.uid().unwrap_or_default(),
         spec: object.spec.clone(),
+        before: object.status.clone().unwrap_or_default(),
         deleting: object.metadata.deletion_timestamp.is_some(),
         retry: object.annotations().get(names::RETRY).cloned(),
         node: ground.node,
+        nova,
         placement: PlacementView::default(),
         tests: Vec::new(),
         console: String::new(),
@@ -75,10 +75,17 @@ pub async fn look(object: &Hypervisor, nova: &Nova, ground: Ground) -> Result<Vi
         guests: None,
         eviction: ground.eviction,
         now: ground.now,
-        nova: host,
-        before,
-        name,
-    };
+    }
+}
+
+/// Asks Nova and Placement.
+pub async fn look(object: &Hypervisor, nova: &Nova, ground: Ground) -> Result<View, openstack_client::Error> {
+    let id = object
+        .status
+        .as_ref()
+        .and_then(|status| status.service_id.as_deref());
+    let host = nova.host(id, &object.name_any(), ground.now).await?;
+    let mut view = untold(object, host, ground);
     if !view.spec.lifecycle_enabled {
         return Ok(view);
     }
