@@ -62,6 +62,8 @@ enum Command {
     Openstack(commands::cloud::openstack::Openstack),
     Env(commands::cloud::openstack::Env),
     Node(commands::cluster::node::Arguments),
+    /// Look at the hosts of servers, empty them and take them back into service.
+    Hypervisor(commands::hypervisor::Arguments),
     /// The process behind `up`.
     #[command(hide = true)]
     Daemon(commands::cluster::daemon::Arguments),
@@ -98,6 +100,7 @@ impl Cli {
             Command::Openstack(arguments) => commands::cloud::openstack::run(&arguments),
             Command::Env(arguments) => commands::cloud::openstack::env(&arguments),
             Command::Node(arguments) => commands::cluster::node::run(&arguments),
+            Command::Hypervisor(arguments) => commands::hypervisor::run(&arguments),
             Command::Daemon(arguments) => commands::cluster::daemon::run(&arguments),
             // `main` has taken it: it must run before any thread.
             Command::NodeInit { .. } => Ok(()),

@@ -14,7 +14,7 @@ pub struct Role {
 
 /// Every operator.
 pub fn all() -> Vec<Role> {
-    vec![control_plane(), services(), ovn()]
+    vec![control_plane(), services(), ovn(), hypervisor()]
 }
 
 pub fn control_plane() -> Role {
@@ -35,6 +35,13 @@ pub fn ovn() -> Role {
     Role {
         name: "c5c3-ovn",
         access: c5c3_ovn::access(),
+    }
+}
+
+pub fn hypervisor() -> Role {
+    Role {
+        name: "c5c3-hypervisor",
+        access: c5c3_hypervisor::access(),
     }
 }
 

@@ -50,7 +50,9 @@ impl Access {
         if C::FINALIZER.is_some() {
             add(rights, &own, "", &["patch"]);
         }
-        add(rights, &own, "/status", &["get", "patch"]);
+        if C::STATUS {
+            add(rights, &own, "/status", &["get", "patch"]);
+        }
         // Owner references that block deletion.
         add(rights, &own, "/finalizers", &["update"]);
         let place = |kind: &Kind| kind.cluster == HOME;

@@ -56,6 +56,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
     const PARTS: &'static [Part];
     /// `false`: no `Ready` is written, for kinds of others whose conditions have another shape.
     const READY: bool = true;
+    /// `false`: no status is written at all, for kinds whose status belongs to others alone.
+    const STATUS: bool = true;
     const FINALIZER: Option<Finalizer> = None;
 
     /// Whether this object needs the finalizer: one that makes nothing elsewhere may go at once.

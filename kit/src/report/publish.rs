@@ -52,6 +52,7 @@ pub(crate) async fn publish_status<C: Controller>(
     let body = status::body(live, &held, report.map(|r| &r.status), &after, generation);
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
     if !going
+        && C::STATUS
         && is_due(&ctx.rewritten, C::NAME, &reference, &body, live)
         && let Some((rested_on, written)) = write(store, key, live, &body).await?
     {
@@ -60,7 +61,7 @@ pub(crate) async fn publish_status<C: Controller>(
             ctx.rewritten.remember(key, &reference, &body, &written["status"]);
         }
     }
-    let change = on_change(&before, &after).filter(|_| !going);
+    let change = on_change(&before, &after).filter(|_| !going && C::STATUS);
     if change.is_some() {
         // What was said before the change may be said again after it.
         ctx.events.forget(key);

@@ -127,6 +127,7 @@ struct Crew {
     control_plane: Clusters,
     services: Clusters,
     ovn: Clusters,
+    hypervisor: Clusters,
     stand_ins: Clusters,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
@@ -151,6 +152,7 @@ impl Crew {
             control_plane: account(&roles::control_plane())?,
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
+            hypervisor: account(&roles::hypervisor())?,
             stand_ins: account(&roles::stand_ins())?,
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
@@ -195,6 +197,17 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
+    let hypervisor = kept(&stop, || {
+        let connect = c5c3_hypervisor::Real {
+            dial: crew.dial.clone(),
+        };
+        c5c3_hypervisor::run(
+            crew.hypervisor.clone(),
+            crew.metrics.clone(),
+            Arc::new(connect),
+            stop.clone(),
+        )
+    });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
             crew.stand_ins.clone(),
@@ -203,5 +216,5 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
-    tokio::join!(control_plane, services, ovn, stand_ins);
+    tokio::join!(control_plane, services, ovn, hypervisor, stand_ins);
 }
