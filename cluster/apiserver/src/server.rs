@@ -20,7 +20,7 @@ use crate::{
     controllers, crds,
     identity::Identity,
     pods,
-    serve::{ApiService, Core, Home, InProcess, Limits, Metrics, listener},
+    serve::{ApiService, Connections, Core, Home, InProcess, Lanes, Limits, Metrics, listener},
     store::{Action, DiskError, Expect, History, ObjectKey, Redb, Store, Write, draft},
     strategy::ServiceNetwork,
 };
@@ -127,7 +127,8 @@ impl Server {
             store,
             clusters,
             default_cluster: config.clusters[0].as_str().into(),
-            requests: Arc::new(Semaphore::new(config.limits.requests)),
+            lanes: Lanes::new(config.limits.requests),
+            connections: Connections::new(config.limits.connections),
             watches: Arc::new(Semaphore::new(config.limits.watches)),
             limits: config.limits,
             metrics: Arc::new(Metrics::default()),

@@ -169,6 +169,11 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
 pub fn failed(error: &WriteError) -> ApiError {
     match error {
         WriteError::Stopped => ApiError::unavailable("the server is stopping"),
+        error @ WriteError::TooDeep => ApiError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            error.to_string(),
+        ),
         other => ApiError::internal(other),
     }
 }
