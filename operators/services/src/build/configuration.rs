@@ -59,10 +59,6 @@ impl Configuration {
             .iter()
             .find_map(|configured| configured.credentials.as_ref().err())
     }
-
-    pub fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.all.iter().flat_map(Configured::objects)
-    }
 }
 
 impl Configured {
