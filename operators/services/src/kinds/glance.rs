@@ -32,7 +32,12 @@ impl Subject for Glance {
             // A transfer holds its thread for as long as it takes.
             processes: 2,
             threads: 16,
-            extra: vec![("http-auto-chunked", "true"), ("http-chunked-input", "true")],
+            extra: vec![
+                ("http-auto-chunked", "true"),
+                ("http-chunked-input", "true"),
+                // Nova and the command line send chunks of a mebibyte, which is just above the usual limit.
+                ("chunked-input-limit", "16777216"),
+            ],
         };
         let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         Service {

@@ -96,7 +96,9 @@ fn ended(world: &World<'_>, id: &str, victims: &[Victim]) -> anyhow::Result<(Str
     let died = |program: &str| victims.iter().any(|victim| victim.1 == program);
     let start = Instant::now();
     until(&format!("server {id} is ACTIVE or ERROR"), 2 * PATIENCE, || {
-        let seen = world.run(world.session.placed_server(id))?.context("it is gone")?;
+        let seen = world
+            .run(world.session.placed_server(id))?
+            .context("it is gone")?;
         let status = seen.server.status.clone();
         let why = seen.server.fault.map(|fault| fault.message).unwrap_or_default();
         // A nova-compute that comes back and finds a server half made notes no reason.

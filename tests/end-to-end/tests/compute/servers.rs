@@ -58,8 +58,8 @@ pub fn a_security_group_blocks_what_it_does_not_let_in(
     };
     let ping = format!("ping -c 1 -W 2 {}", second.address);
     // Both a ping and a connection: the group lets out and nothing in.
-    let connect = format!("timeout 3 nc {} 22", second.address);
-    let greeted = inside(world.cloud, &connect).unwrap_or_default();
+    let connect = format!("timeout 3 nc {} 22 || true", second.address);
+    let greeted = inside(world.cloud, &connect)?;
     ensure!(greeted.contains("SSH-2.0"), "{greeted}");
     guarded_by(&closed.id)?;
     until("it is not reached any more", PATIENCE, || {
@@ -68,7 +68,7 @@ pub fn a_security_group_blocks_what_it_does_not_let_in(
             Ok(said) => Err(said),
         })
     })?;
-    let greeted = inside(world.cloud, &connect).unwrap_or_default();
+    let greeted = inside(world.cloud, &connect)?;
     ensure!(!greeted.contains("SSH-2.0"), "{greeted}");
     guarded_by(&world.draft.security_group)?;
     until_ok("it is reached again", PATIENCE, || inside(world.cloud, &ping))?;
