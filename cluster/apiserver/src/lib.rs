@@ -14,8 +14,6 @@ pub mod cluster;
 mod controllers;
 pub mod crds;
 pub mod discovery;
-#[doc(hidden)]
-pub mod fuzzing;
 pub mod identity;
 pub mod openapi;
 mod paths;

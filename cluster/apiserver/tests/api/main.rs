@@ -15,7 +15,6 @@ mod nodes;
 mod pod_security;
 mod pods;
 mod routes;
-mod seeds;
 mod support;
 mod watch;
 mod webhooks;

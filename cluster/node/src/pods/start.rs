@@ -207,8 +207,7 @@ pub(super) async fn config(
     };
     let found = find(host, pod, spec).await.map_err(|e| wrong(e.to_string()))?;
     let services = match spec.enable_service_links {
-        // The API's own are there all the same.
-        Some(false) => host.objects.services(""),
+        Some(false) => Vec::new(),
         _ => host.objects.services(view::namespace(pod)),
     };
     let place = host.place(Some(address));
