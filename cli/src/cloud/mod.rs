@@ -11,6 +11,7 @@ pub mod pods;
 pub mod profile;
 pub mod progress;
 pub mod snapshot;
+pub mod storage;
 
 /// Where a cloud is when nobody says otherwise.
 pub const NAMESPACE: &str = "openstack";

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::cloud::access::Target;
 use crate::cloud::health::{group, health, kind, name, text};
 use crate::cloud::snapshot::{self, Snapshot};
+use crate::cloud::storage::{self, Storage};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::{Format, Table, print, print_table, print_values};
@@ -51,13 +52,19 @@ struct Screen {
     catalogue: (usize, usize),
     /// Pods that are not well, with the reason.
     pods: Vec<String>,
+    /// Ceph clusters, of all namespaces.
+    storage: Vec<Storage>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
-        let seen = snapshot::read(&target.client().await?, &target.namespace).await?;
-        let screen = screen(&seen);
+        let client = target.client().await?;
+        let seen = snapshot::read(&client, &target.namespace).await?;
+        let screen = Screen {
+            storage: storage::read(&client).await?,
+            ..screen(&seen)
+        };
         if arguments.output != Format::Table {
             print_values(&[json!(screen)], arguments.output)?;
         } else if screen.exists() {
@@ -73,11 +80,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 impl Screen {
     fn exists(&self) -> bool {
-        !self.clouds.is_empty() || !self.parts.is_empty()
+        !self.clouds.is_empty() || !self.parts.is_empty() || !self.storage.is_empty()
     }
 
     fn is_well(&self) -> bool {
-        self.clouds.iter().chain(&self.parts).all(|row| row.ready)
+        let parts = self.clouds.iter().chain(&self.parts).all(|row| row.ready);
+        parts && self.storage.iter().all(|storage| storage.well)
     }
 }
 
@@ -118,7 +126,10 @@ fn show(screen: &Screen) -> Result<(), Failure> {
             }
         }));
     }
-    print_table(&table)?;
+    if !screen.parts.is_empty() {
+        print_table(&table)?;
+    }
+    show_storage(&screen.storage)?;
     let (available, all) = screen.catalogue;
     if all > 0 {
         print(&format!(
@@ -132,6 +143,28 @@ fn show(screen: &Screen) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn show_storage(all: &[Storage]) -> Result<(), Failure> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    print("\n")?;
+    let mut table = Table::new(&["STORAGE", "READY", "VERSION", "HEALTH", "USED", "MESSAGE"]);
+    for one in all {
+        let name = format!("{}/{}", one.namespace, one.name);
+        let ready = if one.well { "yes" } else { "no" };
+        let used = storage::used(one);
+        let cells = [&name, ready, &one.version, &one.health, &used, &one.message];
+        table.row(cells.map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                cell.to_owned()
+            }
+        }));
+    }
+    print_table(&table)
 }
 
 fn screen(seen: &Snapshot) -> Screen {
@@ -154,6 +187,7 @@ fn screen(seen: &Snapshot) -> Screen {
         parts: parts.map(|object| row(seen, object)).collect(),
         catalogue: (catalogue.iter().filter(|well| **well).count(), catalogue.len()),
         pods: pods.collect(),
+        storage: Vec::new(),
     }
 }
 
