@@ -13,6 +13,7 @@ pub mod profile;
 pub mod progress;
 pub mod sight;
 pub mod snapshot;
+pub mod storage;
 
 /// Where a cloud is when nobody says otherwise.
 pub const NAMESPACE: &str = "openstack";

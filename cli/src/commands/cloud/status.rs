@@ -13,6 +13,7 @@ use crate::cloud::health::{counts, group, health, is_owned, kind, name, text};
 use crate::cloud::login;
 use crate::cloud::nodes;
 use crate::cloud::snapshot::{self, Snapshot};
+use crate::cloud::storage::{self, Storage};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::guests::failed;
@@ -65,6 +66,8 @@ struct Screen {
     /// What Nova tells, where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     compute: Option<Compute>,
+    /// Ceph clusters, of all namespaces.
+    storage: Vec<Storage>,
 }
 
 #[derive(Debug, Serialize, PartialEq, Eq)]
@@ -92,6 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         {
             screen.compute = Some(compute(&sight.home.client, &target.namespace).await);
         }
+        screen.storage = storage::read(&sight.home.client).await?;
         screen.unseen = sight.blind;
         if arguments.output != Format::Table {
             print_values(&[json!(screen)], arguments.output)?;
@@ -123,11 +127,12 @@ async fn compute(client: &Client, namespace: &str) -> Compute {
 
 impl Screen {
     fn exists(&self) -> bool {
-        !self.clouds.is_empty() || !self.parts.is_empty()
+        !self.clouds.is_empty() || !self.parts.is_empty() || !self.storage.is_empty()
     }
 
     fn is_well(&self) -> bool {
-        self.unseen.is_empty() && self.clouds.iter().chain(&self.parts).all(|row| row.ready)
+        let parts = self.clouds.iter().chain(&self.parts).all(|row| row.ready);
+        parts && self.unseen.is_empty() && self.storage.iter().all(|storage| storage.well)
     }
 }
 
@@ -168,7 +173,10 @@ fn show(screen: &Screen) -> Result<(), Failure> {
             }
         }));
     }
-    print_table(&table)?;
+    if !screen.parts.is_empty() {
+        print_table(&table)?;
+    }
+    show_storage(&screen.storage)?;
     let (available, all) = screen.catalogue;
     if all > 0 {
         print(&format!(
@@ -194,6 +202,28 @@ fn show(screen: &Screen) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn show_storage(all: &[Storage]) -> Result<(), Failure> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    print("\n")?;
+    let mut table = Table::new(&["STORAGE", "READY", "VERSION", "HEALTH", "USED", "MESSAGE"]);
+    for one in all {
+        let name = format!("{}/{}", one.namespace, one.name);
+        let ready = if one.well { "yes" } else { "no" };
+        let used = storage::used(one);
+        let cells = [&name, ready, &one.version, &one.health, &used, &one.message];
+        table.row(cells.map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                cell.to_owned()
+            }
+        }));
+    }
+    print_table(&table)
 }
 
 fn screen(seen: &Snapshot) -> Screen {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::home::Home;
 use super::pool;
-use super::tell::{self, Command, Orders};
+use super::tell::{self, Answer, Command, Orders};
 use super::view::OsdMap;
 use crate::error::Error;
 use crate::exec::{self, Place};
@@ -75,11 +75,7 @@ impl Controller for CephBlockPools {
         let world = match home.ask(&self.client, vec![Command::ask("osd dump")]).await? {
             None => None,
             Some((place, answers)) => {
-                let map = answers
-                    .first()
-                    .map(|answer| answer.read::<OsdMap>())
-                    .transpose()?
-                    .flatten();
+                let map = answers.first().map(Answer::read::<OsdMap>).transpose()?.flatten();
                 Some((place, map.unwrap_or_default()))
             }
         };

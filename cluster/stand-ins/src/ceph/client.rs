@@ -14,7 +14,7 @@ use serde_json::json;
 use super::home::Home;
 use super::keyring::{Mint, entry};
 use super::names;
-use super::tell::{self, Command, Orders};
+use super::tell::{self, Answer, Command, Orders};
 use super::view::Account;
 use crate::error::Error;
 use crate::exec::{self, Place};
@@ -44,6 +44,13 @@ pub struct Facts {
     mint: Mint,
     /// Who was asked, and what he knows of this user.
     account: Option<(Place, Option<Account>)>,
+}
+
+/// Somebody asks for a newer key than it has.
+fn is_outdated(object: &CephClient) -> bool {
+    object
+        .wanted_generation()
+        .is_some_and(|wanted| wanted > object.key_generation())
 }
 
 fn entity(object: &CephClient) -> String {
@@ -93,7 +100,7 @@ impl Controller for CephClients {
             Some((place, answers)) => {
                 let found = answers
                     .first()
-                    .map(|answer| answer.read::<Vec<Account>>())
+                    .map(Answer::read::<Vec<Account>>)
                     .transpose()?
                     .flatten();
                 Some((place, found.and_then(|all| all.into_iter().next())))
@@ -131,13 +138,13 @@ impl Controller for CephClients {
             let remove = Command::new("auth rm").with("entity", name).or_nothing();
             return Ok(Decision::hold().act(account.is_some().then(|| orders(vec![remove], Vec::new()))));
         }
-        // A user that Ceph knows keeps its key when its Secret was never made, as a Secret keeps its own.
-        let kept = (object.spec.remove_secret == Some(true)).then(|| account.as_ref().map(|a| a.key.clone()));
-        let key = facts
-            .key
-            .clone()
-            .or(kept.flatten())
-            .unwrap_or_else(|| facts.mint.key(&name));
+        let kept = match (is_outdated(object), object.spec.remove_secret) {
+            (true, _) => None,
+            // Where no Secret is kept, Ceph alone knows the key.
+            (false, Some(true)) => account.as_ref().map(|account| account.key.clone()),
+            (false, _) => facts.key.clone(),
+        };
+        let key = kept.unwrap_or_else(|| facts.mint.key(&name));
         let same = account
             .as_ref()
             .is_some_and(|found| found.key == key && found.caps == object.spec.caps);
@@ -154,27 +161,31 @@ impl Controller for CephClients {
         let (object, facts) = (&observed.object, &observed.facts);
         let failed = applied.outcomes().iter().any(|outcome| outcome.result.is_err());
         let secret = (object.spec.remove_secret != Some(true)).then(|| object.secret());
-        let said = |phase: &str| json!({"phase": phase, "info": {"secretName": secret}});
+        let before = object.key_generation();
+        let said = |phase: &str, generation: u32| json!({"phase": phase, "info": {"secretName": secret}, "cephx": {"keyGeneration": generation}});
         let states = States::default();
         if observed.deleting() {
-            return Report::new(states).status(&said("Deleting"));
+            return Report::new(states).status(&said("Deleting", before));
         }
         if let Some(refused) = plan {
             let states = states.unmet(READY, "Invalid", refused.to_string());
-            return Report::new(states).status(&json!({"phase": "Failure"}));
+            return Report::new(states).status(&said("Failure", before));
         }
         if let Some(why) = facts.home.waits() {
             let states = states.unmet(READY, "Waiting", why);
             return Report::new(states)
-                .status(&json!({"phase": "Progressing"}))
+                .status(&said("Progressing", before))
                 .again_in(SOON);
         }
         if failed {
             let states = states.unmet(READY, "Refused", "Ceph did not take it");
-            return Report::new(states).status(&json!({"phase": "Failure"}));
+            return Report::new(states).status(&said("Failure", before));
         }
         let states = states.met(READY, "Authorized", format!("{} has its key", entity(object)));
-        Report::new(states).status(&said("Ready"))
+        Report::new(states).status(&said(
+            "Ready",
+            object.wanted_generation().unwrap_or(before).max(before),
+        ))
     }
 }
 
@@ -325,6 +336,27 @@ mod tests {
             decision.wanted()[0].object()["data"]["userKey"],
             crate::objects::encode("OLD")
         );
+    }
+
+    #[test]
+    fn a_new_generation_means_a_new_key_once() {
+        let mut spec = cinder();
+        spec["security"] = json!({"cephx": {"keyRotationPolicy": "KeyGeneration", "keyGeneration": 2}});
+        let mut seen = observed(spec.clone(), Some("KEY"), Some(account("KEY")));
+        let decision = seen.decide().expect("a decision");
+        assert_eq!(decision.actions().len(), 1);
+        assert_ne!(
+            decision.wanted()[0].object()["data"]["userKey"],
+            crate::objects::encode("KEY")
+        );
+        let status = seen.report(&Applied::rehearse(decision)).status_fields().clone();
+        assert_eq!(status["cephx"]["keyGeneration"], 2);
+        seen.object.status = serde_json::from_value(status).expect("a status");
+        assert_eq!(seen.decide().expect("a decision").actions().len(), 0);
+        // A policy that does not ask for it changes nothing.
+        spec["security"]["cephx"]["keyRotationPolicy"] = "Disabled".into();
+        let seen = observed(spec, Some("KEY"), Some(account("KEY")));
+        assert_eq!(seen.decide().expect("a decision").actions().len(), 0);
     }
 
     #[test]

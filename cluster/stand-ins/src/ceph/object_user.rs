@@ -78,7 +78,6 @@ impl std::fmt::Debug for User {
 
 #[derive(Debug)]
 pub struct Facts {
-    namespace: String,
     store: Option<CephObjectStore>,
     place: Option<Place>,
     user: Option<User>,
@@ -140,12 +139,7 @@ impl Controller for CephObjectStoreUsers {
             Some(place) => gateway::ask(&self.client, place, &["user", "info", "--uid", &name]).await?,
             None => None,
         };
-        Ok(Facts {
-            namespace: object.namespace().unwrap_or_default(),
-            store,
-            place,
-            user,
-        })
+        Ok(Facts { store, place, user })
     }
 
     fn plan(observed: &Observed<Self>) -> Option<Error> {

@@ -87,7 +87,7 @@ fn disk(namespace: &str, set: &DeviceSet, index: usize, found: &[PersistentVolum
         set: set.name.clone(),
         portable: set.portable == Some(true),
         resources: set.resources.clone(),
-        uuid: live.and_then(|claim| claim.uid()).map(|uid| keyring::uuid(&uid)),
+        uuid: live.and_then(ResourceExt::uid).map(|uid| keyring::uuid(&uid)),
         wanted: PersistentVolumeClaim {
             metadata: names::meta(namespace, &name, labels),
             spec: Some(spec),
