@@ -9,7 +9,7 @@ use c5c3_kit::Reader;
 use dial::Dial;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use openstack_client::{Class, Cloud, Fleet, Limits, Session};
+use openstack_client::{Cause, Class, Cloud, Fleet, Limits, Session};
 
 use crate::Error;
 use crate::nova::Nova;
@@ -106,7 +106,7 @@ impl Clouds {
         found.ok_or_else(|| Error::NoLogin(format!("{}/{}", OWN.0, OWN.1)))
     }
 
-    /// After an error: a login that is refused is read anew.
+    /// After an error: a login that is refused is read anew, and so is one without Nova.
     pub fn failed(&self, error: &(dyn std::error::Error + 'static)) {
         let cause =
             error
@@ -121,10 +121,15 @@ impl Clouds {
                     ) => Some(cause),
                     _ => None,
                 });
-        if cause.is_some_and(|cause| cause.class() == Class::Unauthorized)
-            && let Some(open) = self.lock().as_mut()
-        {
-            open.read = None;
+        match cause {
+            // The catalogue comes with the login: a service that was added since is in the next one.
+            Some(cause) if matches!(cause.cause, Cause::NoEndpoint { .. }) => *self.lock() = None,
+            Some(cause) if cause.class() == Class::Unauthorized => {
+                if let Some(open) = self.lock().as_mut() {
+                    open.read = None;
+                }
+            }
+            _ => {}
         }
     }
 }

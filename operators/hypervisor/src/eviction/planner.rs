@@ -158,6 +158,19 @@ fn unmovable(guest: &Guest) -> Option<String> {
     }
 }
 
+/// Of a live migration that failed the server may keep no more than the status ERROR.
+fn with_last_move(why: String, host: &HostView, guest: &Guest) -> String {
+    match host.last(&guest.id) {
+        Some(last) if guest.status == "ERROR" => {
+            format!(
+                "{why}; its last migration, {}, ended as {:?}",
+                last.id, last.status
+            )
+        }
+        _ => why,
+    }
+}
+
 /// Every server on the host with its state; starts and aborts go into the step.
 fn sort_out(view: &View, host: &HostView, closed: bool, step: &mut Step) -> Vec<InstanceEviction> {
     let deadline = view
@@ -182,7 +195,7 @@ fn sort_out(view: &View, host: &HostView, closed: bool, step: &mut Step) -> Vec<
                 if guest.status == "BUILD" {
                     wait(&mut one, "is being built");
                 } else if let Some(why) = unmovable(guest) {
-                    stays(&mut one, &why);
+                    stays(&mut one, &with_last_move(why, host, guest));
                 } else if down {
                     stays(
                         &mut one,
@@ -287,7 +300,7 @@ fn under_way(
             one.message = Some(format!(
                 "takes longer than {} s; Nova cannot call it back",
                 deadline.as_secs()
-            ))
+            ));
         }
     }
 }

@@ -193,11 +193,19 @@ fn a_late_one_is_called_back_and_tried_again_until_it_is_left_for_later() {
 fn what_cannot_move_is_named_and_is_no_success() {
     let mut view = view(vec![guest("a", "ERROR", None), guest("b", "ACTIVE", None)]);
     host(&mut view).no_room.insert("b".into(), "VCPU 64".into());
+    host(&mut view).moves = vec![Move {
+        id: 7,
+        server: "a".into(),
+        status: "error".into(),
+        ..Move::default()
+    }];
     let step = plan(&view);
     assert_eq!(evicting(&step), ("False", "Failed"));
     let said = &step.states.get("PreflightChecksSucceeded").expect("told").message;
     assert!(
-        said.contains("name-a (a): is in status ERROR") && said.contains("room for VCPU 64"),
+        said.contains("name-a (a): is in status ERROR")
+            && said.contains("7, ended as \"error\"")
+            && said.contains("room for VCPU 64"),
         "{said}"
     );
     assert_eq!(step.status.outstanding_ram_mb, Some(1024));

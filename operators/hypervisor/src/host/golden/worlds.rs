@@ -46,7 +46,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                 v.node = NodeView::There {
                     ready: false,
                     terminating: false,
-                }
+                };
             }),
         ),
         (
@@ -100,7 +100,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                 v.bed = Some(TestBed {
                     image: Some("i".into()),
                     ..TestBed::default()
-                })
+                });
             }),
         ),
         ("testing: boots", with(world(Testing), |v| v.tests = vec![test()])),
