@@ -1,5 +1,5 @@
 use crate::common::{ExtraConfig, Image, PolicyOverrides, ResourceRequirements, default, is_default};
-use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, VirtType};
+use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, Rbd, VirtType};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -189,6 +189,9 @@ pub struct ComputeNodes {
     pub libvirt: LibvirtFrom,
     /// Whether libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
+    /// A pool of Ceph for the disks of servers; on the hypervisor itself when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rbd: Option<Rbd>,
 }
 
 impl Default for ComputeNodes {
@@ -198,6 +201,7 @@ impl Default for ComputeNodes {
             virt_type: VirtType::default(),
             libvirt: LibvirtFrom::default(),
             live_migration: LiveMigration::default(),
+            rbd: None,
         }
     }
 }

@@ -1,4 +1,4 @@
-use super::Process;
+use super::{CephUser, Process, Rbd};
 use crate::common::{
     Cache, Database, Image, KeystoneAuth, LocalRef, Messaging, ServiceCommon, ServiceStatus, default,
     is_default,
@@ -212,6 +212,19 @@ pub struct NovaCompute {
     pub libvirt_image: Option<Image>,
     /// Whether libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
+    /// ReadWriteMany claims in which Cinder keeps volumes as files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub volume_claims: Vec<LocalRef>,
+    /// Users of Ceph whose volumes Cinder keeps there: libvirt on every hypervisor is given their keys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub volume_users: Vec<CephUser>,
+    /// A pool of Ceph for the disks of servers; on the hypervisor itself when left out.
+    pub rbd: Option<Rbd>,
 }
 
 /// Whether guests move between hypervisors while they run.

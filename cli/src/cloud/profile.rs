@@ -181,7 +181,7 @@ mod tests {
                     .unwrap_or_default()
             })
             .collect();
-        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696"]);
+        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696", "8776"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod cells;
 mod compute;
 
 use c5c3_api::common::Messaging;
-use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
+use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{Nova, port};
 use c5c3_kit::Part;
 
@@ -24,6 +24,7 @@ impl Subject for Nova {
     const PARTS: &'static [Part] = &[
         Part::required(DATABASE_READY),
         Part::required(MESSAGING_READY),
+        Part::required(CEPH_CONNECTED),
         Part::required(service::CONDUCTOR_READY),
         Part::required(service::SCHEDULER_READY),
         Part::required(service::API_READY),
@@ -31,6 +32,7 @@ impl Subject for Nova {
     ];
     const MESSAGING: bool = true;
     const ON_NODES: bool = true;
+    const CEPH: bool = true;
 
     fn check(&self) -> Result<(), Error> {
         let external = self.spec.scheduler.external_scheduler.as_ref();
@@ -85,6 +87,10 @@ impl Subject for Nova {
             processes: processes(self, &cells),
             ..Service::new(self, spec.common.clone())
         };
+        if !compute::is_in_ceph(self) {
+            let text = "no disk is in Ceph".to_owned();
+            service.not_required.push((CEPH_CONNECTED, text));
+        }
         if spec.compute.enabled {
             compute::add(self, &cells, &mut service);
         } else {
