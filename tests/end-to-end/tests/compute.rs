@@ -1,6 +1,9 @@
 //! A server on the network, with the real programs: OVN, libvirt and QEMU on an embedded hypervisor.
 //! Needs root.
 
+#[path = "compute/volumes.rs"]
+mod volumes;
+
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -16,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 #[test]
 fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<()> {
     let cloud = Cloud::new()?;
-    let offset = free_offset(&[5000, 8774, 8778, 9292, 9696])?.to_string();
+    let offset = free_offset(&[5000, 8774, 8776, 8778, 9292, 9696])?.to_string();
     println!(
         "{}",
         cloud.c5c3_here("up", &["--port-offset", &offset, "--wait", "900"])?
@@ -32,12 +35,17 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     everything_that_serves_it_is_up(&cloud)?;
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
     hypervisors_have_no_password_of_a_database(&cloud)?;
+    volumes::a_volume_keeps_its_data_from_one_server_to_the_next(&cloud)?;
     deleted_it_leaves_nothing(&cloud)
 }
 
 /// What a command in the guest prints.
 fn inside(cloud: &Cloud, command: &str) -> anyhow::Result<String> {
-    let mut words = vec!["demo", "--"];
+    inside_of(cloud, "demo", command)
+}
+
+fn inside_of(cloud: &Cloud, server: &str, command: &str) -> anyhow::Result<String> {
+    let mut words = vec![server, "--"];
     words.extend(command.split(' '));
     Ok(cloud.c5c3_here("ssh", &words)?.trim().to_owned())
 }
