@@ -36,6 +36,7 @@ pub mod service {
     pub const BOOTSTRAP_READY: &str = "BootstrapReady";
     pub const STORAGE_READY: &str = "StorageReady";
     pub const API_READY: &str = "APIReady";
+    pub const BACKENDS_READY: &str = "BackendsReady";
     pub const SCHEDULER_READY: &str = "SchedulerReady";
     pub const CONDUCTOR_READY: &str = "ConductorReady";
     pub const CELLS_READY: &str = "CellsReady";

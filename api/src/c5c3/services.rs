@@ -1,7 +1,7 @@
 use crate::common::{
     ExtraConfig, Image, LocalRef, PolicyOverrides, ResourceRequirements, default, is_default,
 };
-use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, VirtType};
+use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, Rbd, VirtType};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -201,6 +201,9 @@ pub struct ComputeNodes {
     /// The cluster whose nodes they are, by the name that the operators know; this one when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<LocalRef>,
+    /// A pool of Ceph for the disks of servers; on the hypervisor itself when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rbd: Option<Rbd>,
 }
 
 impl Default for ComputeNodes {
@@ -211,6 +214,7 @@ impl Default for ComputeNodes {
             libvirt: LibvirtFrom::default(),
             live_migration: LiveMigration::default(),
             cluster_ref: None,
+            rbd: None,
         }
     }
 }

@@ -9,7 +9,10 @@ mod placement;
 mod rbd;
 mod tempest;
 
-pub use cinder::{Cinder, CinderBackend, CinderBackendStatus, CinderSpec, CinderStatus};
+pub use cinder::{
+    CINDER_FILE_SIZE, Cinder, CinderBackend, CinderBackendStatus, CinderFile, CinderSpec, CinderStatus,
+    CinderVolume,
+};
 pub use glance::{
     GLANCE_FILE_SIZE, Glance, GlanceBackend, GlanceFile, GlanceS3, GlanceSpec, GlanceStatus, GlanceStorage,
 };
@@ -20,7 +23,7 @@ pub use nova::{
     NovaScheduler, NovaSpec, NovaStatus, ServiceAuth, VirtType,
 };
 pub use placement::{Placement, PlacementSpec, PlacementStatus};
-pub use rbd::Rbd;
+pub use rbd::{CephUser, Rbd};
 pub use tempest::{Tempest, TempestResults, TempestSpec, TempestStatus, TempestTests};
 
 use crate::common::default;

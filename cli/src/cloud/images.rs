@@ -100,7 +100,7 @@ mod tests {
     fn a_profile_says_its_images() {
         assert_eq!(images(CORE), IDENTITY);
         let small = images(SMALL);
-        let servers = ["nova", "neutron", "rabbitmq", "ovs", "ovn", "libvirt"];
+        let servers = ["nova", "neutron", "cinder", "rabbitmq", "ovs", "ovn", "libvirt"];
         for image in IDENTITY.iter().chain(&servers) {
             assert!(small.iter().any(|found| found == image), "{image}: {small:?}");
         }

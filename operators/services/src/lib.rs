@@ -20,6 +20,7 @@ mod report;
 mod rollout;
 mod rotation;
 pub mod shape;
+mod told;
 
 #[cfg(test)]
 mod bad_inputs_tests;

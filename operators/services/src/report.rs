@@ -16,6 +16,7 @@ use crate::facts::{Facts, Live};
 use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
+use crate::told;
 
 pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
@@ -65,10 +66,23 @@ pub fn groups(plan: &Plan, facts: &Facts) -> Value {
     let Some(groups) = &plan.service.groups else {
         return json!({});
     };
+    let answers = told::newest(&facts.pods, &groups.told_by);
     let one = |group: &Group| {
         let waits = group.processes.iter().find(|name| !plan.up.contains(name));
         let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waits for {name}"));
         let mut told = json!({"name": group.name, "status": status});
+        let mut more = match answers.get(&group.name) {
+            Some(Value::Object(answer)) => answer.clone(),
+            _ => group.known.clone(),
+        };
+        // Up it may be, and yet out of reach of what it looks after.
+        let down = more.remove("state").is_some_and(|state| state == "down");
+        if down && status == "Ready" {
+            told["status"] = "down".into();
+        }
+        if let Some(fields) = told.as_object_mut() {
+            fields.extend(more);
+        }
         if let (Some(field), Some(counted)) = (groups.count, &group.counted) {
             told[field] = rollout::nodes_of(facts, std::slice::from_ref(counted))
                 .len()
@@ -285,7 +299,7 @@ fn volume(states: States, plan: &Plan, facts: &Facts, extra: &Volume, part: &'st
             }
             ceph(states, &facts.ceph_clients, ceph_client.as_ref(), &mounted)
         }
-        VolumeSource::Scratch | VolumeSource::Host { .. } => states,
+        VolumeSource::Lent { .. } | VolumeSource::Scratch | VolumeSource::Host { .. } => states,
     }
 }
 

@@ -26,6 +26,7 @@ use crate::output::{print, say_when};
 const EXAMPLES: &str = "\
 Examples:
   c5c3 up                          a whole small cloud, or go on where it was
+  c5c3 up --profile volumes        the same in one cluster, with volumes
   c5c3 up --profile core           Keystone, Glance and Placement only, on one node
   c5c3 up --profile ha             three replicas of everything on three nodes
   c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
@@ -45,6 +46,8 @@ Exit codes: 2 when a file or a directory is refused, 4 when the cloud is not rea
 enum Profile {
     /// One replica of everything, and two hypervisors in a cluster of their own.
     Small,
+    /// One replica of everything with Cinder, in one cluster with one hypervisor.
+    Volumes,
     /// Keystone, Glance and Placement, one replica of each.
     Core,
     /// Keystone, Glance and Placement, three replicas on three nodes.
@@ -57,6 +60,7 @@ impl Profile {
     fn text(self) -> Option<&'static str> {
         match self {
             Profile::Small => Some(include_str!("../../../../deploy/profiles/small.yaml")),
+            Profile::Volumes => Some(include_str!("../../../../deploy/profiles/volumes.yaml")),
             Profile::Core => Some(include_str!("../../../../deploy/profiles/core.yaml")),
             Profile::Ha => Some(include_str!("../../../../deploy/profiles/ha.yaml")),
             Profile::None => None,
@@ -66,7 +70,7 @@ impl Profile {
     /// Nodes of a new machine with one cluster, and how many of them run guests.
     fn machine(self) -> (Option<u8>, u8) {
         match self {
-            Profile::Small => (Some(2), 1),
+            Profile::Small | Profile::Volumes => (Some(2), 1),
             Profile::Ha => (Some(3), 0),
             Profile::Core | Profile::None => (None, 0),
         }

@@ -2,7 +2,7 @@
 
 use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom, ServiceToggle};
 use c5c3_api::common::LocalRef;
-use c5c3_api::openstack::port;
+use c5c3_api::openstack::{CephUser, port};
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
@@ -273,6 +273,16 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
             .and_then(|release| release::image(release, "libvirt").ok());
         hypervisors["libvirtImage"] = image.unwrap_or_default();
     }
+    let (claims, users) = (volume_claims(spec), volume_users(spec));
+    if !claims.is_empty() {
+        hypervisors["volumeClaims"] = claims.into();
+    }
+    if !users.is_empty() {
+        hypervisors["volumeUsers"] = users.into();
+    }
+    if let Some(rbd) = &compute.rbd {
+        hypervisors["rbd"] = json!(rbd);
+    }
     json!({
         "api": three(replicas.api),
         "scheduler": three(replicas.scheduler),
@@ -288,6 +298,33 @@ pub fn hypervisors(spec: &ControlPlaneSpec) -> Option<&LocalRef> {
     let nova = &spec.services.nova;
     let compute = nova.compute.as_ref().filter(|_| nova.common.enabled)?;
     compute.cluster_ref.as_ref().filter(|_| compute.enabled)
+}
+
+/// Where Cinder keeps volumes as files: hypervisors mount it.
+fn volume_claims(spec: &ControlPlaneSpec) -> Vec<Value> {
+    let cinder = &spec.services.cinder;
+    let backends = cinder.backends.iter();
+    backends
+        .filter(|backend| cinder.common.enabled && backend.file.is_some())
+        .map(|backend| json!({"name": backend.claim("cinder")}))
+        .collect()
+}
+
+/// As whom Cinder keeps volumes in Ceph: guests open them with the same keys.
+fn volume_users(spec: &ControlPlaneSpec) -> Vec<Value> {
+    let cinder = &spec.services.cinder;
+    let pools = cinder.backends.iter().filter_map(|backend| backend.rbd.as_ref());
+    let mut users: Vec<Value> = Vec::new();
+    for rbd in pools.filter(|_| cinder.common.enabled) {
+        let user = json!(CephUser {
+            ceph_secret_ref: rbd.ceph_secret_ref.clone(),
+            ceph_client_ref: rbd.ceph_client_ref.clone(),
+        });
+        if !users.contains(&user) {
+            users.push(user);
+        }
+    }
+    users
 }
 
 fn neutron_fields(ground: &Ground<'_>) -> Value {

@@ -134,6 +134,9 @@ fn volume(names: &Names, extra: &Volume) -> (Value, Value) {
             let claim = json!({"claimName": names.suffixed(&extra.name)});
             json!({"name": extra.name, "persistentVolumeClaim": claim})
         }
+        VolumeSource::Lent { claim } => {
+            json!({"name": extra.name, "persistentVolumeClaim": {"claimName": claim}})
+        }
         VolumeSource::Secret { name, files, .. } => {
             let items: Vec<Value> = files
                 .iter()

@@ -1,11 +1,13 @@
 //! The services, one file each: how a spec becomes a shape.
 
+mod ceph;
 pub mod cinder;
 pub mod glance;
 pub mod keystone;
 pub mod neutron;
 pub mod nova;
 pub mod placement;
+mod shares;
 
 use c5c3_api::common::{Database, KeystoneAuth, LogFormat, LogLevel, Messaging, ServiceCommon};
 

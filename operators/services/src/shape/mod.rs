@@ -22,6 +22,7 @@ use c5c3_kit::{HOME, Part};
 use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::names::Names;
@@ -117,6 +118,8 @@ pub struct Groups {
     pub field: &'static str,
     /// The field of each that tells how many of its counted process are up.
     pub count: Option<&'static str>,
+    /// Steps whose last word tells of each: fields of the status by name of the group.
+    pub told_by: Vec<&'static str>,
     pub all: Vec<Group>,
 }
 
@@ -127,6 +130,8 @@ pub struct Group {
     pub processes: Vec<String>,
     /// The one that is counted.
     pub counted: Option<String>,
+    /// What steps told of it before.
+    pub known: Map<String, Value>,
 }
 
 impl Service {

@@ -6,6 +6,7 @@ mod drills;
 mod pings;
 mod servers;
 mod traces;
+mod volumes;
 mod world;
 
 use std::time::Duration;
@@ -53,6 +54,16 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     deleted_it_leaves_nothing(&cloud)
 }
 
+#[test]
+fn volumes_go_from_one_server_to_the_next() -> anyhow::Result<()> {
+    let cloud = Cloud::new()?;
+    let offset = free_offset(&[5000, 6080, 8774, 8776, 8778, 9292, 9696])?.to_string();
+    let up = ["--profile", "volumes", "--port-offset", &offset, "--wait", "900"];
+    println!("{}", cloud.c5c3_here("up", &up)?);
+    cloud.c5c3_here("demo", &["--wait", "600"])?;
+    volumes::a_volume_keeps_its_data_from_one_server_to_the_next(&cloud)
+}
+
 /// What kubectl says of the hypervisors' cluster.
 fn there(cloud: &Cloud, arguments: &[&str]) -> anyhow::Result<String> {
     let place = ["--context", "hypervisor", "-n", NAMESPACE];
@@ -61,7 +72,11 @@ fn there(cloud: &Cloud, arguments: &[&str]) -> anyhow::Result<String> {
 
 /// What a command in the guest prints.
 fn inside(cloud: &Cloud, command: &str) -> anyhow::Result<String> {
-    let mut words = vec!["demo", "--"];
+    inside_of(cloud, "demo", command)
+}
+
+fn inside_of(cloud: &Cloud, server: &str, command: &str) -> anyhow::Result<String> {
+    let mut words = vec![server, "--"];
     words.extend(command.split(' '));
     Ok(cloud.c5c3_here("ssh", &words)?.trim().to_owned())
 }

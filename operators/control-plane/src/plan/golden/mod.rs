@@ -192,6 +192,36 @@ fn servers_and_networks_come_with_their_bus_and_ovn() {
 }
 
 #[test]
+fn hypervisors_are_told_where_volumes_are() {
+    let ceph = json!({"pool": "volumes", "cephSecretRef": {"name": "ceph"}});
+    let backends = json!([
+        {"name": "files", "driver": "cinder.volume.drivers.nfs.NfsDriver", "file": {}},
+        {"name": "fast", "rbd": ceph}, {"name": "large", "rbd": ceph},
+    ]);
+    let compute = |enabled: bool| {
+        let cinder = json!({"enabled": enabled, "backends": backends});
+        let object = small(&json!({"services": {"nova": {"enabled": true}, "cinder": cinder}}));
+        let plan = plan(&object, &running(&object));
+        let nova = plan
+            .steps
+            .iter()
+            .find(|step| step.name == "nova")
+            .expect("a step");
+        let nova = nova.objects.iter().find_map(|object| match object {
+            Object::Apply(value) if value["kind"] == "Nova" => Some(value.clone()),
+            _ => None,
+        });
+        nova.expect("a Nova")["spec"]["compute"].clone()
+    };
+    let told = compute(true);
+    assert_eq!(told["volumeClaims"], json!([{"name": "cinder-volumes-files"}]));
+    // One key, though two backends use it.
+    assert_eq!(told["volumeUsers"], json!([{"cephSecretRef": {"name": "ceph"}}]));
+    let without = compute(false);
+    assert!(without["volumeClaims"].is_null() && without["volumeUsers"].is_null());
+}
+
+#[test]
 fn a_cinder_without_a_place_for_volumes_is_told_and_stays() {
     let backend = json!([{"name": "fast", "driver": "x.y.Z"}]);
     let object = small(&json!({"services": {"cinder": {"enabled": true, "backends": backend}}}));

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::conditions::service;
+use c5c3_api::conditions::{CEPH_CONNECTED, service};
 use c5c3_api::openstack::{LiveMigration, Nova, VirtType};
 
+use super::super::{ceph, shares};
 use super::cells::Cell;
 use super::{consoles, disks};
 use crate::shape::{
-    Group, Groups, Process, Recurring, Rights, Runs, Service, Settings, Step, Variable, Volume, Worker,
-    Workload,
+    Group, Groups, Process, Recurring, Rights, Runs, Service, Settings, Step, Variable, Volume, VolumeSource,
+    Worker, Workload,
 };
 
 /// The label of nodes that carry servers.
@@ -59,6 +60,7 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
     to.groups = Some(Groups {
         field: "cells",
         count: Some("computeNodes"),
+        told_by: Vec::new(),
         all: cells.iter().map(group).collect(),
     });
 }
@@ -102,6 +104,7 @@ fn group(cell: &Cell) -> Group {
             .chain(proxy)
             .collect(),
         counted: Some(name(cell)),
+        known: serde_json::Map::new(),
     }
 }
 
@@ -147,8 +150,9 @@ fn libvirt(nova: &Nova, name: &str) -> Process {
         environment: vec![
             ("NODE_ADDRESS".to_owned(), Variable::Field("status.hostIP")),
             ("LISTEN".to_owned(), Variable::Text(u8::from(listens).to_string())),
+            ("SHARES".to_owned(), Variable::Text(shares::BASE.to_owned())),
         ],
-        volumes: vec![
+        volumes: [
             Volume::host("/run/libvirt"),
             Volume::host("/var/lib/libvirt"),
             // Domains, secrets and the host's identity outlive the pod.
@@ -157,10 +161,49 @@ fn libvirt(nova: &Nova, name: &str) -> Process {
             Volume::host("/run/openvswitch"),
             Volume::host("/dev"),
             Volume::host("/sys/fs/cgroup"),
-        ],
+        ]
+        .into_iter()
+        .chain(shares::lent(&nova.spec.compute.volume_claims))
+        .chain(ceph_keys(nova))
+        .collect(),
         rights: Rights::Privileged { host_pid: true },
         ..Process::new(name, runs, service::CELLS_READY)
     }
+}
+
+/// Whether guests open disks in Ceph.
+pub fn is_in_ceph(nova: &Nova) -> bool {
+    let compute = &nova.spec.compute;
+    // The libvirtd of an operating system is given its keys by whoever brings it.
+    let given = compute.libvirt_image.is_some() && !compute.volume_users.is_empty();
+    compute.enabled && (compute.rbd.is_some() || given)
+}
+
+/// The keys with which guests open their disks, each under the name that the disks use.
+fn ceph_keys(nova: &Nova) -> Vec<Volume> {
+    let compute = &nova.spec.compute;
+    let of_servers = compute.rbd.iter();
+    let of_servers = of_servers.map(|rbd| (&rbd.ceph_secret_ref, &rbd.ceph_client_ref));
+    let users = compute.volume_users.iter();
+    let users = users.map(|user| (&user.ceph_secret_ref, &user.ceph_client_ref));
+    let mut keys: Vec<Volume> = Vec::new();
+    for (secret, client) in of_servers.chain(users) {
+        let uuid = ceph::secret_uuid(secret);
+        let name = format!("key-{uuid}");
+        if keys.iter().all(|key| key.name != name) {
+            keys.push(Volume {
+                name,
+                path: format!("/etc/ceph-keys/{uuid}"),
+                part: Some(CEPH_CONNECTED),
+                source: VolumeSource::Secret {
+                    name: secret.name.clone(),
+                    files: vec![("keyring", "keyring".to_owned())],
+                    ceph_client: client.clone(),
+                },
+            });
+        }
+    }
+    keys
 }
 
 fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
@@ -189,13 +232,19 @@ fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
         .into_iter()
         .chain(consoles::addresses(cell))
         .collect(),
-        volumes: vec![
+        volumes: [
             Volume::host("/run/libvirt"),
             Volume::host("/run/openvswitch"),
             Volume::host("/var/lib/nova"),
             // Nova reads a guest's console only when it finds the guest's terminal.
             Volume::host("/dev/pts"),
-        ],
+        ]
+        .into_iter()
+        // Volumes that are files are where Nova looks for them, here and in the pod of the guests.
+        .chain(shares::lent(&nova.spec.compute.volume_claims))
+        // Nova itself makes the disks of servers; those of Cinder it only passes on.
+        .chain((nova.spec.compute.rbd.iter()).map(|rbd| ceph::keyring("ceph".to_owned(), rbd, "nova")))
+        .collect(),
         rights: Rights::Host {
             capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "NET_ADMIN"],
         },
@@ -242,6 +291,25 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
             // Emulated processors are the same everywhere.
             ("libvirt", "cpu_mode", "none"),
             ("workarounds", "skip_cpu_compare_on_dest", "true"),
+        ]);
+    }
+    if !nova.spec.compute.volume_claims.is_empty() {
+        settings = settings.with(&[("libvirt", "nfs_mount_point_base", shares::BASE)]);
+    }
+    if let Some(rbd) = &nova.spec.compute.rbd {
+        let user = ceph::user(rbd.ceph_client_ref.as_ref(), "nova");
+        settings = settings.with(&[
+            // Only what is raw can be cloned.
+            ("DEFAULT", "force_raw_images", "true"),
+            ("libvirt", "images_type", "rbd"),
+            ("libvirt", "images_rbd_pool", &rbd.pool),
+            ("libvirt", "images_rbd_ceph_conf", ceph::CONFIGURATION),
+            ("libvirt", "rbd_user", user),
+            (
+                "libvirt",
+                "rbd_secret_uuid",
+                &ceph::secret_uuid(&rbd.ceph_secret_ref),
+            ),
         ]);
     }
     // The cache is not reached from another cluster, and saves a hypervisor next to nothing.

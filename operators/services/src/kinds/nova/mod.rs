@@ -7,7 +7,7 @@ mod consoles;
 mod disks;
 
 use c5c3_api::common::Messaging;
-use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
+use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{Nova, port};
 use c5c3_kit::Part;
 
@@ -26,6 +26,7 @@ impl Subject for Nova {
     const PARTS: &'static [Part] = &[
         Part::required(DATABASE_READY),
         Part::required(MESSAGING_READY),
+        Part::required(CEPH_CONNECTED),
         Part::required(service::CONDUCTOR_READY),
         Part::required(service::SCHEDULER_READY),
         Part::required(service::API_READY),
@@ -33,6 +34,7 @@ impl Subject for Nova {
     ];
     const MESSAGING: bool = true;
     const ON_NODES: bool = true;
+    const CEPH: bool = true;
 
     fn check(&self) -> Result<(), Error> {
         let external = self.spec.scheduler.external_scheduler.as_ref();
@@ -48,6 +50,14 @@ impl Subject for Nova {
                 field: "serviceAuth",
                 value: "a user for each service",
                 way_out: "leave it out; Nova calls the others with its own application credential",
+            });
+        }
+        let elsewhere = self.spec.cells.iter().any(|cell| cell.compute_ref.is_some());
+        if elsewhere && !self.spec.compute.volume_claims.is_empty() {
+            return Err(Error::NotSupported {
+                field: "compute.volumeClaims",
+                value: "volumes as files for hypervisors in another cluster (cells.computeRef)",
+                way_out: "keep hypervisors in this cluster, or volumes in Ceph",
             });
         }
         Ok(())
@@ -80,6 +90,10 @@ impl Subject for Nova {
             processes: processes(self, &cells),
             ..Service::new(self, spec.common.clone())
         };
+        if !compute::is_in_ceph(self) {
+            let text = "no disk is in Ceph".to_owned();
+            service.not_required.push((CEPH_CONNECTED, text));
+        }
         if spec.compute.enabled {
             compute::add(self, &cells, &mut service);
         } else {
