@@ -38,7 +38,7 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
 /// What kubectl says of the hypervisors' cluster.
 fn there(cloud: &Cloud, arguments: &[&str]) -> anyhow::Result<String> {
     let place = ["--context", "hypervisor", "-n", NAMESPACE];
-    cloud.kubectl(&[&place, arguments].concat(), "")
+    cloud.kubectl(&[place.as_slice(), arguments].concat(), "")
 }
 
 /// What a command in the guest prints.
