@@ -67,7 +67,7 @@ fn volumes_go_from_one_server_to_the_next() -> anyhow::Result<()> {
 /// What kubectl says of the hypervisors' cluster.
 fn there(cloud: &Cloud, arguments: &[&str]) -> anyhow::Result<String> {
     let place = ["--context", "hypervisor", "-n", NAMESPACE];
-    cloud.kubectl(&[&place, arguments].concat(), "")
+    cloud.kubectl(&[place.as_slice(), arguments].concat(), "")
 }
 
 /// What a command in the guest prints.
