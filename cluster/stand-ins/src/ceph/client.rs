@@ -116,7 +116,9 @@ impl Controller for CephClients {
     }
 
     fn plan(observed: &Observed<Self>) -> Option<Error> {
-        check(&observed.object).err()
+        // What was refused was never made: it may go.
+        let deleting = observed.deleting();
+        check(&observed.object).err().filter(|_| !deleting)
     }
 
     fn refusal(plan: &Option<Error>) -> Option<&Error> {
@@ -134,6 +136,9 @@ impl Controller for CephClients {
             hidden,
         };
         let name = entity(object);
+        if observed.deleting() && check(object).is_err() {
+            return Ok(Decision::hold());
+        }
         if observed.deleting() {
             let remove = Command::new("auth rm").with("entity", name).or_nothing();
             return Ok(Decision::hold().act(account.is_some().then(|| orders(vec![remove], Vec::new()))));
@@ -336,6 +341,21 @@ mod tests {
             decision.wanted()[0].object()["data"]["userKey"],
             crate::objects::encode("OLD")
         );
+    }
+
+    #[test]
+    fn a_refused_user_goes_and_takes_nothing_along() {
+        let gone = |spec: Value, account: Option<Account>| {
+            let mut seen = observed(spec, None, account);
+            let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+            seen.object.metadata.deletion_timestamp = Some(now);
+            assert!(CephClients::plan(&seen).is_none());
+            seen.decide().expect("a decision").actions().len()
+        };
+        let admin = json!({"name": "admin", "caps": {"mon": "allow r"}});
+        assert_eq!(gone(admin, Some(account("KEY"))), 0);
+        assert_eq!(gone(cinder(), Some(account("KEY"))), 1);
+        assert_eq!(gone(cinder(), None), 0);
     }
 
     #[test]
