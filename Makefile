@@ -32,8 +32,9 @@ test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
 	cargo test --locked --workspace --test pipeline --test guest -- --ignored
 
-soak: packages tools ## A cloud left alone for ten minutes writes nothing; programs die while servers are made (root).
+soak: packages tools ## Long drills (root): an idle cloud, programs that die while servers are made, random worlds of hosts.
 	cargo build --locked -p c5c3
+	C5C3_WORLDS=1000 cargo test --locked -p c5c3-hypervisor --test model
 	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- core_services
 	C5C3_DRILLS=3 cargo test --locked -p end-to-end --test compute
 

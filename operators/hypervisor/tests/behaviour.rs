@@ -37,9 +37,9 @@ struct World {
 impl World {
     async fn start() -> Self {
         let cluster = TestCluster::start().await;
-        for kind in c5c3_api::registry().iter() {
+        for kind in c5c3_api::registry() {
             if kind.group == "hypervisor.c5c3.io" || kind.kind == "ControlPlane" {
-                cluster.install(&kind.crd()).await;
+                cluster.install(kind.crd()).await;
             }
         }
         cluster.make_namespace("c5c3-system").await;

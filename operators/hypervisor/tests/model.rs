@@ -10,7 +10,7 @@ use c5c3_api::hypervisor::{EvictionSpec, HypervisorSpec, Maintenance, Onboarding
 use openstack_client::{SimulatedFleet, Violations};
 use simulation::Simulation;
 
-/// Small in `cargo test`; the bench runs a thousand.
+/// `make soak` runs a thousand, by C5C3_WORLDS.
 const WORLDS: u64 = 60;
 
 struct Dice(u64);
@@ -26,7 +26,10 @@ impl Dice {
 
 #[tokio::test]
 async fn hosts_find_their_way_whatever_happens() {
-    for seed in 1..=WORLDS {
+    let wished = std::env::var("C5C3_WORLDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    for seed in 1..=wished.unwrap_or(WORLDS) {
         world(seed).await;
     }
 }

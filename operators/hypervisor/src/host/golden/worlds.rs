@@ -58,7 +58,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                         state: "down".into(),
                         ..service("enabled", None)
                     },
-                )
+                );
             }),
         ),
         (
@@ -70,7 +70,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                         forced_down: true,
                         ..service("enabled", None)
                     },
-                )
+                );
             }),
         ),
         ("new: no resources yet", with(fresh(), |v| v.nova.provider = None)),
@@ -87,7 +87,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "testing: aggregate of tests",
             with(world(Testing), |v| {
-                v.nova.groups = Arc::new(vec![group(1, "zone-a"), group(9, names::TEST)])
+                v.nova.groups = Arc::new(vec![group(1, "zone-a"), group(9, names::TEST)]);
             }),
         ),
         (
@@ -113,7 +113,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                         id: "t2".into(),
                         ..test()
                     },
-                ]
+                ];
             }),
         ),
         (
@@ -122,7 +122,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                 v.tests = vec![Guest {
                     status: "ACTIVE".into(),
                     ..test()
-                }]
+                }];
             }),
         ),
         (
@@ -201,7 +201,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                 v.tests = vec![Guest {
                     status: "ACTIVE".into(),
                     ..test()
-                }]
+                }];
             }),
         ),
         (
@@ -216,7 +216,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "handover: ratios to be set",
             with(world(Handover), |v| {
-                v.spec.overcommit = [("cpu".to_owned(), 4.0)].into()
+                v.spec.overcommit = [("cpu".to_owned(), 4.0)].into();
             }),
         ),
         ("handover: all in order", world(Handover)),
@@ -260,7 +260,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "in service: ratio of something unknown",
             with(world(Succeeded), |v| {
-                v.spec.overcommit = [("luck".to_owned(), 2.0)].into()
+                v.spec.overcommit = [("luck".to_owned(), 2.0)].into();
             }),
         ),
         (
@@ -270,7 +270,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "in service: disabled by us",
             with(world(Succeeded), |v| {
-                set(v, service("disabled", Some("c5c3: maintenance (manual): DIMM")))
+                set(v, service("disabled", Some("c5c3: maintenance (manual): DIMM")));
             }),
         ),
         (
@@ -280,7 +280,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "in service: disabled by an Eviction",
             with(world(Succeeded), |v| {
-                set(v, service("disabled", Some("c5c3: eviction other")))
+                set(v, service("disabled", Some("c5c3: eviction other")));
             }),
         ),
         (
@@ -292,7 +292,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                         id: "s2".into(),
                         ..service("enabled", None)
                     },
-                )
+                );
             }),
         ),
         (
@@ -312,7 +312,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                         state: "down".into(),
                         ..service("enabled", None)
                     },
-                )
+                );
             }),
         ),
         (
@@ -322,7 +322,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "maintenance manual: begins",
             with(maintained(Maintenance::Manual), |v| {
-                set(v, service("enabled", None))
+                set(v, service("enabled", None));
             }),
         ),
         (
@@ -364,13 +364,13 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "maintenance ha",
             with(maintained(Maintenance::Ha), |v| {
-                v.guests = Some(vec![guest("g1", "a", "ACTIVE")])
+                v.guests = Some(vec![guest("g1", "a", "ACTIVE")]);
             }),
         ),
         (
             "termination: servers there",
             with(maintained(Maintenance::Termination), |v| {
-                v.guests = Some(vec![guest("g1", "a", "ACTIVE")])
+                v.guests = Some(vec![guest("g1", "a", "ACTIVE")]);
             }),
         ),
         (
