@@ -132,6 +132,8 @@ pub mod reason {
     pub const KEY_MISSING: &str = "KeyMissing";
     pub const NOT_OWNED: &str = "NotOwned";
     pub const TIMEOUT: &str = "Timeout";
+    pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+    pub const NOT_VERIFIED: &str = "NotVerified";
 
     /// Of a SecretAggregate.
     pub const ALL_SOURCES_AVAILABLE: &str = "AllSourcesAvailable";

@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::access::Touch;
 use crate::clusters::{ClusterName, HOME};
 use crate::fault::Fault;
+use crate::finalizers::is_over;
 use crate::kinds::{Key, Kind, Reference};
 use crate::read::Reader;
 use crate::report::conditions::{Part, States};
@@ -129,6 +130,15 @@ impl<C: Controller> Observed<C> {
     /// The object is being deleted; only controllers with a finalizer see this.
     pub fn deleting(&self) -> bool {
         self.object.meta().deletion_timestamp.is_some()
+    }
+
+    /// The object is being deleted and the time of the finalizer is up: it goes after this pass,
+    /// whatever is left.
+    pub fn overdue(&self) -> bool {
+        let since = self.object.meta().deletion_timestamp.as_ref();
+        C::FINALIZER
+            .zip(since)
+            .is_some_and(|(finalizer, since)| is_over(since.0, finalizer.within, self.now))
     }
 
     /// Plans and decides, as a pass does. For tests and for showing a plan.

@@ -12,8 +12,12 @@ pub(crate) fn overdue(live: &Value, within: Duration, now: Timestamp) -> bool {
         .pointer("/metadata/deletionTimestamp")
         .and_then(Value::as_str)
         .and_then(|text| text.parse::<Timestamp>().ok());
+    since.is_some_and(|since| is_over(since, within, now))
+}
+
+pub(crate) fn is_over(since: Timestamp, within: Duration, now: Timestamp) -> bool {
     let within = SignedDuration::try_from(within).unwrap_or(SignedDuration::MAX);
-    since.is_some_and(|since| now.duration_since(since) >= within)
+    now.duration_since(since) >= within
 }
 
 fn finalizers(live: &Value) -> Vec<String> {

@@ -4,6 +4,8 @@ mod clouds_yaml;
 pub mod control_plane;
 pub mod credential_rotation;
 pub mod crossing;
+pub mod forecast;
+mod orphans;
 pub mod plan;
 pub mod secret_aggregate;
 
@@ -33,7 +35,7 @@ pub async fn run(
     let control_planes = control_plane::ControlPlanes::new(&clusters);
     let control_planes = controller!(control_planes).triggered_by(freed);
     let crossings = controller!(crossing::Crossings);
-    let rotations = controller!(credential_rotation::CredentialRotations);
+    let rotations = controller!(credential_rotation::CredentialRotations::new(&clusters));
     let aggregates = controller!(secret_aggregate::SecretAggregates);
     together(stop, |stop| {
         vec![

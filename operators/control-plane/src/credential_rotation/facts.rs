@@ -86,7 +86,7 @@ pub struct Facts {
     pub references: Vec<Reference>,
     /// Pods that started before they could have read the current credential.
     pub behind: Vec<String>,
-    pub owned: Vec<String>,
+    pub owned: Vec<Reference>,
     /// For the secret of a new credential.
     pub random: [u8; SECRET_BYTES],
 }
@@ -152,11 +152,7 @@ pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Fac
         current,
         cloud,
         behind,
-        owned: reader
-            .owned()
-            .iter()
-            .map(|(reference, _)| reference.to_string())
-            .collect(),
+        owned: reader.owned().into_iter().map(|(own, _)| own).collect(),
         random: rand::random(),
     })
 }

@@ -1,8 +1,10 @@
 //! The services of a cloud: each is one entry of a table.
 
+use std::collections::BTreeMap;
+
 use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom, ServiceToggle};
 use c5c3_api::common::LocalRef;
-use c5c3_api::openstack::{CephUser, port};
+use c5c3_api::openstack::{CephUser, GlanceBackend, port};
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
@@ -12,8 +14,10 @@ use super::{infrastructure, projection, release, secrets};
 pub struct Ground<'a> {
     pub spec: &'a ControlPlaneSpec,
     pub namespace: &'a str,
-    /// The release that is rolled out.
+    /// The release of what comes with the service's image; none while that stays.
     pub release: Option<&'a Release>,
+    /// What runs beside the service's image, by field.
+    pub images: &'a BTreeMap<String, Value>,
 }
 
 /// A service as the plan knows it.
@@ -41,6 +45,10 @@ pub struct Service {
     pub needs: &'static [&'static str],
     /// Images that come with it.
     pub images: &'static [&'static str],
+    /// It tells its public address itself, not the catalogue alone.
+    pub tells_address: bool,
+    /// How many pods of it speak with the database.
+    pub pods: fn(&ControlPlaneSpec) -> i32,
 }
 
 impl Service {
@@ -92,7 +100,12 @@ const NONE: Service = Service {
     own: None,
     needs: &[],
     images: &[],
+    tells_address: false,
+    pods: |_| 0,
 };
+
+/// Replicas of which nothing is said.
+const REPLICAS: i32 = 3;
 
 /// In the order of dependence. A new service is one more entry.
 pub static SERVICES: &[Service] = &[
@@ -104,6 +117,8 @@ pub static SERVICES: &[Service] = &[
         path: "/v3",
         tier: 0,
         own: Some(keystone_fields),
+        tells_address: true,
+        pods: |spec| spec.services.keystone.replicas.unwrap_or(REPLICAS),
         ..plain!(keystone)
     },
     Service {
@@ -113,6 +128,8 @@ pub static SERVICES: &[Service] = &[
         port: port::GLANCE,
         tier: 1,
         own: Some(glance_fields),
+        tells_address: true,
+        pods: |spec| glance_replicas(spec),
         ..plain!(glance)
     },
     Service {
@@ -122,6 +139,7 @@ pub static SERVICES: &[Service] = &[
         port: port::PLACEMENT,
         tier: 1,
         own: Some(placement_fields),
+        pods: |spec| spec.services.placement.replicas.unwrap_or(REPLICAS),
         ..plain!(placement)
     },
     Service {
@@ -133,6 +151,8 @@ pub static SERVICES: &[Service] = &[
         messaging: true,
         tier: 2,
         own: Some(nova_fields),
+        tells_address: true,
+        pods: nova_pods,
         needs: &["messaging"],
         images: &["libvirt"],
         ..plain!(nova)
@@ -145,6 +165,7 @@ pub static SERVICES: &[Service] = &[
         messaging: true,
         tier: 3,
         own: Some(neutron_fields),
+        pods: |spec| spec.services.neutron.replicas.unwrap_or(REPLICAS),
         needs: &["messaging", "ovn"],
         images: &["ovn", "ovs"],
         ..plain!(neutron)
@@ -158,6 +179,8 @@ pub static SERVICES: &[Service] = &[
         messaging: true,
         tier: 4,
         own: Some(cinder_fields),
+        tells_address: true,
+        pods: cinder_pods,
         needs: &["messaging"],
         ..plain!(cinder)
     },
@@ -195,7 +218,7 @@ fn keystone_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
     let service = &spec.services.keystone;
     let mut fields = json!({
-        "replicas": service.replicas.unwrap_or(3),
+        "replicas": service.replicas.unwrap_or(REPLICAS),
         "bootstrap": {
             "adminUser": "admin",
             "adminPasswordSecretRef": {"name": secrets::ADMIN, "key": "password"},
@@ -218,19 +241,45 @@ fn keystone_fields(ground: &Ground<'_>) -> Value {
     fields
 }
 
+/// On a volume that only one node can use there is one, unless somebody says that more can share it.
+fn glance_replicas(spec: &ControlPlaneSpec) -> i32 {
+    let service = &spec.services.glance;
+    let storage = service.storage.as_ref();
+    let file = storage.is_none_or(|storage| storage.backend == GlanceBackend::File);
+    let shared = storage.and_then(|storage| storage.file.as_ref()?.shared) == Some(true);
+    let usual = if file && !shared { 1 } else { REPLICAS };
+    service.replicas.unwrap_or(usual)
+}
+
+fn nova_pods(spec: &ControlPlaneSpec) -> i32 {
+    let replicas = spec.services.nova.replicas.clone().unwrap_or_default();
+    let usual = |number: Option<i32>| number.unwrap_or(REPLICAS);
+    let cells = i32::try_from(cells(spec).len()).unwrap_or(1);
+    // The API serves twice, with metadata; every cell has conductors of its own.
+    2 * usual(replicas.api) + usual(replicas.scheduler) + (1 + cells) * usual(replicas.conductor)
+}
+
+fn cinder_pods(spec: &ControlPlaneSpec) -> i32 {
+    let replicas = spec.services.cinder.replicas.clone().unwrap_or_default();
+    let backends = i32::try_from(spec.services.cinder.backends.len()).unwrap_or(1);
+    replicas.api.unwrap_or(REPLICAS)
+        + replicas.scheduler.unwrap_or(REPLICAS)
+        + backends * replicas.volume.unwrap_or(1)
+}
+
 fn glance_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
     let service = &spec.services.glance;
     let storage = service.storage.as_ref().map(|storage| json!(storage));
     json!({
-        "replicas": service.replicas.unwrap_or(3),
+        "replicas": glance_replicas(spec),
         "storage": storage.unwrap_or_else(|| json!({"backend": "file"})),
     })
 }
 
 fn placement_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
-    json!({"replicas": spec.services.placement.replicas.unwrap_or(3)})
+    json!({"replicas": spec.services.placement.replicas.unwrap_or(REPLICAS)})
 }
 
 /// The cells of a Nova, by name.
@@ -245,7 +294,7 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
     let service = &spec.services.nova;
     let replicas = service.replicas.clone().unwrap_or_default();
-    let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(3)});
+    let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(REPLICAS)});
     // Brokers of others have one virtual host: the one cell that there may be then shares it.
     let managed = spec.infrastructure.messaging.hosts.is_empty();
     let compute = service.compute.clone().unwrap_or_default();
@@ -270,8 +319,11 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
     if compute.libvirt == LibvirtFrom::Pod {
         let image = ground
             .release
-            .and_then(|release| release::image(release, "libvirt").ok());
-        hypervisors["libvirtImage"] = image.unwrap_or_default();
+            .and_then(|release| release::image(release, "libvirt").ok())
+            .or_else(|| ground.images.get("libvirtImage").cloned());
+        if let Some(image) = image {
+            hypervisors["libvirtImage"] = image;
+        }
     }
     let (claims, users) = (volume_claims(spec), volume_users(spec));
     if !claims.is_empty() {
@@ -337,7 +389,7 @@ fn neutron_fields(ground: &Ground<'_>) -> Value {
         _ => json!({"enabled": true, "clusterRef": {"name": infrastructure::OVN}}),
     };
     let mut fields = json!({
-        "api": {"replicas": spec.services.neutron.replicas.unwrap_or(3)},
+        "api": {"replicas": spec.services.neutron.replicas.unwrap_or(REPLICAS)},
         "ovn": ovn,
     });
     if spec.services.nova.common.enabled {
@@ -356,8 +408,8 @@ fn cinder_fields(ground: &Ground<'_>) -> Value {
     let service = &ground.spec.services.cinder;
     let replicas = service.replicas.clone().unwrap_or_default();
     let mut fields = json!({
-        "api": {"replicas": replicas.api.unwrap_or(3)},
-        "scheduler": {"replicas": replicas.scheduler.unwrap_or(3)},
+        "api": {"replicas": replicas.api.unwrap_or(REPLICAS)},
+        "scheduler": {"replicas": replicas.scheduler.unwrap_or(REPLICAS)},
         "volume": {"replicas": replicas.volume.unwrap_or(1)},
         "backends": service.backends,
     });
