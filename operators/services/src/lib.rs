@@ -28,6 +28,8 @@ mod cinder_tests;
 #[cfg(test)]
 mod cortex_tests;
 #[cfg(test)]
+mod fields_tests;
+#[cfg(test)]
 mod jobs_tests;
 #[cfg(test)]
 mod lifecycle_tests;
