@@ -31,6 +31,8 @@ mod cortex_tests;
 #[cfg(test)]
 mod elsewhere_tests;
 #[cfg(test)]
+mod fields_tests;
+#[cfg(test)]
 mod jobs_tests;
 #[cfg(test)]
 mod lifecycle_tests;

@@ -185,7 +185,8 @@ impl<S: Subject> Controller for Services<S> {
             Ok(plan) => decide(plan, &observed.facts),
             Err(refused) => {
                 let keys = refused.keys.iter().flatten();
-                Decision::only(keys.map(|keys| Wanted::raw(keys.secret.clone())))
+                let keys = keys.map(|keys| Wanted::raw(keys.secret.clone()).lasting());
+                Decision::only(keys.chain(refused.resized.iter().cloned().map(Wanted::raw)))
             }
         })
     }
@@ -298,10 +299,11 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     let claims = plan.claims.iter().cloned();
     // First: what follows is named by it.
     let named = !facts::secret_names(service).is_empty();
-    let naming = named.then(|| Wanted::raw(build::naming_key(&service.names, facts)));
+    let naming = named.then(|| Wanted::raw(build::naming_key(&service.names, facts)).lasting());
     let wanted = (naming.into_iter())
         .chain(claims.map(|claim| Wanted::raw(claim).lasting()))
-        .chain(plan.keys.iter().map(|keys| Wanted::raw(keys.secret.clone())))
+        // Keys last as long as the data that they open.
+        .chain((plan.keys.iter()).map(|keys| Wanted::raw(keys.secret.clone()).lasting()))
         .chain(wanted);
     kept.into_iter().fold(Decision::want(wanted), Decision::keep)
 }

@@ -303,7 +303,7 @@ fn volume(states: States, plan: &Plan, facts: &Facts, extra: &Volume, part: &'st
     }
 }
 
-/// Only Rook knows of a client; a keyring alone proves nothing, and the message says so.
+/// Only Rook knows of a client; a keyring alone proves nothing.
 fn ceph(
     states: States,
     clients: &BTreeMap<ObjectRef, CephClient>,
@@ -311,8 +311,10 @@ fn ceph(
     mounted: &str,
 ) -> States {
     let Some(client) = client else {
-        let text = format!("{mounted}; without cephClientRef it is not known whether Ceph knows it");
-        return states.met(CEPH_CONNECTED, reason::READY, text);
+        let text = format!(
+            "{mounted}; whether Ceph knows it was not verified: name its CephClient in cephClientRef"
+        );
+        return states.unknown(CEPH_CONNECTED, reason::NOT_VERIFIED, text);
     };
     let found = clients.get(client);
     let phase = found.and_then(|client| client.status.as_ref()?.phase.clone());
@@ -401,6 +403,10 @@ fn process<C: Controller>(
     } else {
         String::new()
     };
+    if wanted == 0 && !process.is_on_nodes() {
+        let text = format!("{whose}0 replicas are asked for, so nothing runs: set replicas to 1 or more");
+        return states.unmet(process.part, reason::SCALED_TO_ZERO, text);
+    }
     if done && !process.is_on_nodes() {
         let text = format!("{whose}{up} of {wanted} replicas up{unchecked}");
         return states.met(process.part, reason::READY, text);

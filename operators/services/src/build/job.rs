@@ -129,6 +129,7 @@ impl Steps<'_> {
             volumes: &[],
             rights: &Rights::None,
             credentials: self.steps.iter().any(|step| step.credentials),
+            scaled: false,
         };
         pod::spec(service, configuration.of(&self.settings), container)
     }

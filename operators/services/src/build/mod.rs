@@ -18,7 +18,7 @@ mod workload;
 pub use claims::claims;
 #[cfg(test)]
 pub use configuration::options;
-pub use configuration::{Configuration, Configured, configuration, naming_key};
+pub use configuration::{Configuration, Configured, address_option, configuration, naming_key};
 pub use database::{Account, database_objects, database_ready};
 pub use hanging::{hanging, next_hanging};
 pub use job::{

@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use sha2::{Digest, Sha256};
+
 use super::database::Account;
 use crate::error::Error;
 use crate::facts::{Facts, SecretData};
+use crate::kinds;
 use crate::shape::{Format, Service, Settings, VolumeSource};
+
+const AUTHTOKEN: &str = "keystone_authtoken";
 
 /// Variable → value.
 pub type Values = BTreeMap<String, String>;
@@ -82,6 +87,9 @@ pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Res
         let text = value(facts, &option.secret, option.key)?;
         values.insert(variable(option.group, option.option), text);
     }
+    if settings.options.get(AUTHTOKEN, kinds::CACHE_STRATEGY).is_some() {
+        values.insert(variable(AUTHTOKEN, "memcache_secret_key"), cache_key(facts));
+    }
     let processes = service.processes.iter();
     let processes = processes.filter(|process| process.settings == settings.name);
     for volume in processes.flat_map(|process| &process.volumes) {
@@ -92,6 +100,13 @@ pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Res
         }
     }
     Ok(values)
+}
+
+/// The key of the token cache, which all pods of the service share. It follows from the one key that is made
+/// for each service and is in a Secret alone.
+fn cache_key(facts: &Facts) -> String {
+    let digest = Sha256::digest(format!("token cache\n{}", facts.naming));
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One value of a Secret that the spec names.
