@@ -261,3 +261,31 @@ fn a_refused_pod_shows_on_the_deployment() {
         "{text}"
     );
 }
+
+#[test]
+fn a_deployment_that_is_scaled_in_a_rollout_shares_the_pods_among_its_replica_sets() {
+    let mut sim = Sim::default();
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}});
+    sim.learn(deployment(10, strategy));
+    sim.run_all();
+    // The new image never becomes ready.
+    set_image(&mut sim, "broken");
+    sim.settle();
+    let sizes = |sim: &Sim| {
+        let mut sizes: Vec<i32> = sim
+            .world
+            .replica_sets
+            .iter()
+            .map(|set| rollout::wanted(set))
+            .collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    assert_eq!(sizes(&sim), [5, 8]);
+    let resize = |sim: &mut Sim, to: i32| {
+        sim.change::<Deployment>("web", |deployment| deployment.spec.replicas = Some(to));
+        sim.settle();
+    };
+    resize(&mut sim, 30);
+    assert_eq!(sizes(&sim), [13, 20]);
+}

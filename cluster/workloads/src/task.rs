@@ -107,6 +107,9 @@ pub fn tasks(world: &World, changed: &Changed) -> BTreeSet<Task> {
         Changed::Service(change) => {
             tasks.insert(Task::Endpoints(key(change)));
         }
+        Changed::Endpoints(change) => {
+            tasks.insert(Task::Endpoints(key(change)));
+        }
         Changed::EndpointSlice(change) => {
             let slice = change.after.as_deref().or(change.before.as_deref());
             if let Some((slice, service)) =

@@ -225,7 +225,7 @@ fn frame(channel: u8, data: &[u8]) -> Message {
     Message::Binary(bytes.freeze())
 }
 
-fn to_text(data: &[u8]) -> String {
+pub(crate) fn to_text(data: &[u8]) -> String {
     match data.split_first() {
         Some((channel, rest)) => format!("{}{}", char::from(b'0' + channel), STANDARD.encode(rest)),
         None => String::new(),
@@ -233,7 +233,7 @@ fn to_text(data: &[u8]) -> String {
 }
 
 /// Empty for what is no message.
-fn from_text(text: &[u8]) -> Bytes {
+pub(crate) fn from_text(text: &[u8]) -> Bytes {
     let Some((digit @ b'0'..=b'9', rest)) = text.split_first() else {
         return Bytes::new();
     };

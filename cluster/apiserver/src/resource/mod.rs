@@ -16,6 +16,7 @@ mod update;
 mod version;
 mod watch;
 
+pub(crate) use body::parse;
 pub use options::now;
 pub(crate) use scale::scale_of;
 

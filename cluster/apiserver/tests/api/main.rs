@@ -15,6 +15,7 @@ mod nodes;
 mod pod_security;
 mod pods;
 mod routes;
+mod seeds;
 mod support;
 mod watch;
 mod webhooks;
