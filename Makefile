@@ -32,7 +32,8 @@ test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
 	cargo test --locked --workspace --test pipeline --test guest -- --ignored
 
-soak: packages tools ## A cloud that is left alone for ten minutes writes nothing (root).
+soak: packages tools ## 20,000 crashes of the store; a cloud left alone for ten minutes writes nothing (root).
+	C5C3_CRASHES=20000 cargo test --locked -p apiserver --lib -- crashes
 	cargo build --locked -p c5c3
 	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- core_services
 

@@ -20,6 +20,7 @@ pub mod fault;
 pub mod fields;
 pub mod kinds;
 pub mod lease;
+pub mod mask;
 pub mod metrics;
 pub mod owned;
 pub mod ownership;
@@ -42,6 +43,7 @@ mod tell;
 #[cfg(test)]
 mod testing;
 mod under_way;
+mod watch;
 
 pub use access::{Access, Touch};
 pub use clusters::{ClusterError, Clusters, HOME};
