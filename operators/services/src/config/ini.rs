@@ -73,7 +73,9 @@ impl Ini {
             let _ = writeln!(text, "[{group}]");
             for (option, value) in options {
                 // A line break in a value goes on in an indented line; Python takes a lone return for one.
-                let value = escape(value).replace("\r\n", "\n").replace(['\n', '\r'], "\n    ");
+                let value = escape(value)
+                    .replace("\r\n", "\n")
+                    .replace(['\n', '\r'], "\n    ");
                 let _ = writeln!(text, "{option} = {value}");
             }
         }
