@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Resource;
 
 use crate::clusters::HOME;
@@ -79,6 +80,9 @@ impl Access {
             add(rights, &touch.kind, touch.part, touch.verbs);
         }
         add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
+        // To know when a kind comes that the cluster does not have yet.
+        let definitions = Kind::of::<CustomResourceDefinition>();
+        add(rights, &definitions, "", &["list", "watch"]);
         self
     }
 

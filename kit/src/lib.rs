@@ -15,6 +15,7 @@ pub mod access;
 pub mod clusters;
 pub mod fault;
 pub mod kinds;
+pub mod mask;
 pub mod process;
 pub mod read;
 pub mod reconcile;

@@ -329,21 +329,25 @@ async fn bootstrap(core: &Core, cluster: &Cluster) -> Result<(), StartError> {
                 "spec": {"finalizers": ["kubernetes"]},
                 "status": {"phase": "Active"},
             });
-            ("", "namespaces", namespace)
+            ("", "namespaces", namespace, Expect::Absent)
         });
     let roles = auth::bootstrap(cluster)
         .into_iter()
-        .map(|(resource, role)| (auth::RBAC_GROUP, resource, role));
-    let writes = namespaces.chain(roles).map(|(group, resource, mut object)| {
-        object["metadata"]["uid"] = json!(uuid::Uuid::new_v4().to_string());
-        object["metadata"]["creationTimestamp"] = json!(crate::resource::now());
-        core.store.write(Write {
-            collection: cluster.collection(group, resource),
-            key: ObjectKey::new("", object["metadata"]["name"].as_str().unwrap_or_default()),
-            expect: Expect::Absent,
-            action: Action::Put(draft(&object)),
-        })
-    });
+        .map(|(resource, role, expect)| (auth::RBAC_GROUP, resource, role, expect));
+    let writes = namespaces
+        .chain(roles)
+        .map(|(group, resource, mut object, expect)| {
+            if expect == Expect::Absent {
+                object["metadata"]["uid"] = json!(uuid::Uuid::new_v4().to_string());
+                object["metadata"]["creationTimestamp"] = json!(crate::resource::now());
+            }
+            core.store.write(Write {
+                collection: cluster.collection(group, resource),
+                key: ObjectKey::new("", object["metadata"]["name"].as_str().unwrap_or_default()),
+                expect,
+                action: Action::Put(draft(&object)),
+            })
+        });
     for written in futures::future::join_all(writes).await {
         written.map_err(|error| StartError::Cluster {
             cluster: cluster.name.to_string(),

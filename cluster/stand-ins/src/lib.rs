@@ -10,7 +10,6 @@ pub mod external_secrets;
 mod image;
 pub mod korc;
 pub mod mariadb;
-mod mask;
 pub mod memcached;
 mod objects;
 pub mod rabbitmq;

@@ -73,7 +73,7 @@ fn subsets(slices: &[Value]) -> Vec<EndpointSubset> {
         let ports: Vec<EndpointPort> = slice.ports.into_iter().flatten().filter_map(port).collect();
         let subset = by_ports.entry(to_value(&ports).to_string()).or_default();
         subset.ports = (!ports.is_empty()).then_some(ports);
-        for endpoint in slice.endpoints {
+        for endpoint in slice.endpoints.into_iter().flatten() {
             let conditions = endpoint.conditions.unwrap_or_default();
             let ready = conditions.ready.unwrap_or(false);
             if left == 0 || (conditions.terminating == Some(true) && !ready) {

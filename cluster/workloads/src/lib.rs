@@ -32,6 +32,6 @@ mod volume;
 mod world;
 
 pub use action::{Action, Decision};
-pub use engine::{Config, run};
+pub use engine::{Clients, Config, run};
 pub use volume::PROVISIONER;
 pub use world::World;

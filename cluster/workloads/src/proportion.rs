@@ -42,9 +42,11 @@ pub fn is_scaled(active: &[&ReplicaSet], size: Size) -> bool {
 pub fn share(active: &[&ReplicaSet], size: Size) -> Vec<i32> {
     let replicas = |set: &ReplicaSet| set.spec.replicas.unwrap_or(1);
     let mut sizes: Vec<i32> = active.iter().map(|set| replicas(set)).collect();
+    if size.desired == 0 {
+        return vec![0; sizes.len()];
+    }
     let total: i32 = sizes.iter().sum();
-    let allowed = if size.desired > 0 { size.most } else { 0 };
-    let to_add = allowed - total;
+    let to_add = size.most - total;
     // The largest first; of equal ones the newest when it goes up, the oldest when it goes down.
     let mut order: Vec<usize> = (0..active.len()).collect();
     order.sort_by_key(|&i| {
@@ -55,10 +57,6 @@ pub fn share(active: &[&ReplicaSet], size: Size) -> Vec<i32> {
     for &i in &order {
         let then = Size::of(active[i]).map_or(size.most, |then| then.most).max(1);
         let wanted = (f64::from(sizes[i]) * f64::from(size.most) / f64::from(then)).round();
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a product of replicas over replicas"
-        )]
         let part = wanted as i32 - sizes[i];
         let left = to_add - added;
         let part = if to_add > 0 {
@@ -69,9 +67,12 @@ pub fn share(active: &[&ReplicaSet], size: Size) -> Vec<i32> {
         sizes[i] += part;
         added += part;
     }
-    // What rounding left goes to the largest.
-    if let Some(&first) = order.first() {
-        sizes[first] = (sizes[first] + to_add - added).max(0);
+    // What rounding left goes to the largest, as far as it has as many.
+    let mut left = to_add - added;
+    for &i in &order {
+        let part = left.max(-sizes[i]);
+        sizes[i] += part;
+        left -= part;
     }
     sizes
 }

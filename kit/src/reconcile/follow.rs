@@ -7,15 +7,15 @@ use futures::channel::mpsc;
 use futures::stream::StreamExt;
 use kube::api::{Api, ObjectMeta};
 use kube::core::{DynamicObject, PartialObjectMeta, PartialObjectMetaExt};
-use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::store::Writer;
-use kube::runtime::watcher::{self, Event, watcher};
+use kube::runtime::watcher::{self, Event};
 
 use crate::kinds::{self, Key, Kind, Reference};
 use crate::lock;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::pass::Context;
 use crate::write::owned::maker;
+use crate::reconcile::watch::{events, is_unknown};
 
 /// All that a watch of a dependency or of an owned object asks for.
 pub(crate) type Metadata = PartialObjectMeta<DynamicObject>;
@@ -61,7 +61,7 @@ impl<C: Controller> Queue<C> {
 
     fn watch_failed(&self, kind: &str, error: &watcher::Error) {
         self.ctx.metrics.watch_failed(C::NAME, kind);
-        // A cluster may do without a kind; it is looked for again and again, and needs no word each time.
+        // A cluster may do without a kind.
         if is_unknown(error) {
             tracing::debug!(controller = C::NAME, kind, "not in this cluster");
         } else {
@@ -78,7 +78,7 @@ impl<C: Controller> Queue<C> {
     ) {
         let client = self.ctx.clusters.home();
         let api = kinds::api(client, &kind.resource, namespace.as_deref());
-        let mut events = watcher(api, configured(&kind)).default_backoff().boxed();
+        let mut events = events(api, &kind.resource, configured(&kind));
         let mut listed = Vec::new();
         while let Some(event) = events.next().await {
             let event = match event {
@@ -138,10 +138,14 @@ impl<C: Controller> Queue<C> {
     }
 
     pub async fn follow_owned(self: Arc<Self>, api: Api<Metadata>, position: usize, kind: Kind) {
-        let mut events = watcher(api, configured(&kind)).default_backoff().boxed();
+        let mut events = events(api, &kind.resource, configured(&kind));
+        let mut missing = false;
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
+                    if matches!(event, Event::InitDone) && std::mem::take(&mut missing) {
+                        self.push_all();
+                    }
                     let news = self.ctx.owned.take_in(position, &event);
                     for reference in &news.gone {
                         self.ctx.own_writes.forget(reference);
@@ -157,6 +161,7 @@ impl<C: Controller> Queue<C> {
                 }
                 Err(error) => {
                     if is_unknown(&error) {
+                        missing = true;
                         self.ctx.owned.settle(position);
                     }
                     self.watch_failed(&kind.resource.kind, &error);
@@ -166,8 +171,9 @@ impl<C: Controller> Queue<C> {
     }
 
     pub async fn follow_references(self: Arc<Self>, api: Api<Metadata>, kind: Kind) {
-        let mut events = watcher(api, configured(&kind)).default_backoff().boxed();
+        let mut events = events(api, &kind.resource, configured(&kind));
         let mut first = true;
+        let mut missing = false;
         let mut listed = HashSet::new();
         while let Some(event) = events.next().await {
             if let Ok(Event::InitApply(object)) = &event
@@ -183,6 +189,11 @@ impl<C: Controller> Queue<C> {
                     self.push_dependents(&kind, &object.metadata, writer.as_ref());
                 }
                 Ok(Event::Delete(object)) => self.push_dependents(&kind, &object.metadata, None),
+                // Those who could do nothing without the kind.
+                Ok(Event::InitDone) if std::mem::take(&mut missing) => {
+                    first = false;
+                    self.push_all();
+                }
                 // Passes began before the first list: what they saw may have gone before it.
                 Ok(Event::InitDone) if std::mem::take(&mut first) => {
                     let seen = std::mem::take(&mut listed);
@@ -191,21 +202,28 @@ impl<C: Controller> Queue<C> {
                     keys.into_iter().for_each(|key| self.push(key));
                 }
                 // What vanished while the watch was down is in no list: everybody looks again.
-                Ok(Event::InitDone) => {
-                    let keys: Vec<Key> = lock(&self.ctx.index).keys().cloned().collect();
-                    keys.into_iter().for_each(|key| self.push(key));
-                }
+                Ok(Event::InitDone) => self.push_all(),
                 Ok(Event::Init) => listed.clear(),
-                Err(error) => self.watch_failed(&kind.resource.kind, &error),
+                Err(error) => {
+                    missing |= is_unknown(&error);
+                    self.watch_failed(&kind.resource.kind, &error);
+                }
             }
         }
+    }
+
+    fn push_all(&self) {
+        let keys: Vec<Key> = lock(&self.ctx.index).keys().cloned().collect();
+        keys.into_iter().for_each(|key| self.push(key));
     }
 
     fn push_dependents(&self, kind: &Kind, meta: &ObjectMeta, except: Option<&Key>) {
         let reference = reference(kind, meta);
         let index = lock(&self.ctx.index);
+        let any = kind.any_in(meta.namespace.as_deref());
         let keys: Vec<Key> = index
             .dependents(&reference)
+            .chain(index.dependents(&any))
             .filter(|key| Some(*key) != except)
             .cloned()
             .collect();
@@ -217,14 +235,6 @@ impl<C: Controller> Queue<C> {
         let reference = reference(kind, meta);
         let version = meta.resource_version.as_deref();
         self.ctx.own_writes.is_own(&reference, version)
-    }
-}
-
-/// The cluster does not have the kind: nothing of it can be owned.
-fn is_unknown(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status)) => status.code == 404,
-        _ => false,
     }
 }
 

@@ -7,3 +7,4 @@ pub(crate) mod in_flight;
 pub(crate) mod index;
 pub(crate) mod pass;
 pub mod run;
+pub(crate) mod watch;

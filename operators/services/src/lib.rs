@@ -5,6 +5,9 @@
 //! over without a failed request. Credentials live in Secrets alone and reach the programs as
 //! environment variables.
 
+#[cfg(test)]
+extern crate self as c5c3_services;
+
 pub mod build;
 pub mod config;
 mod error;
@@ -42,6 +45,8 @@ mod nova_guests_tests;
 mod nova_tests;
 #[cfg(test)]
 mod rendered_tests;
+#[cfg(test)]
+mod seeds_tests;
 #[cfg(test)]
 mod tempest_tests;
 #[cfg(test)]

@@ -324,7 +324,9 @@ pub fn keyring(
     let mut all = Vec::with_capacity(service.key_sets.len());
     for (index, set) in service.key_sets.iter().enumerate() {
         let migration = migration(names, set, facts, now)?;
-        let done = |steps: &Steps<'_>| steps.outcome(names, facts, &[], now) == Outcome::Complete;
+        let done = |steps: &Steps<'_>| {
+            steps.outcome(names, facts, &c5c3_kit::mask::Mask::default(), now) == Outcome::Complete
+        };
         let free = migration.as_ref().is_none_or(|(steps, _)| done(steps));
         // Two key sets at the most, two random keys each.
         let random = [facts.random[index * 2 % 4], facts.random[(index * 2 + 1) % 4]];

@@ -15,6 +15,7 @@ mod surface;
 mod update;
 mod version;
 mod watch;
+mod write;
 
 pub(crate) use body::parse;
 pub use options::now;

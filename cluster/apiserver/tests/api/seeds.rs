@@ -1,6 +1,6 @@
 //! The seeds of the fuzz targets (`fuzz/`), as ordinary tests.
 
-#[path = "../../../../fuzz/targets/apimachinery.rs"]
+#[path = "../../../../fuzz/targets/apiserver.rs"]
 mod targets;
 
 fn run(target: &str, check: fn(&[u8])) {

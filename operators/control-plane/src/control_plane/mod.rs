@@ -25,9 +25,6 @@ use crate::plan::{self, Child, Seen, reference};
 pub use facts::Facts;
 pub(crate) use neighbours::freed;
 
-/// Between looks for a kind that is not there: no watch tells when it comes.
-const KIND_LOOK: Duration = Duration::from_secs(10);
-
 /// The controller.
 #[derive(Clone)]
 pub struct ControlPlanes {
@@ -221,11 +218,8 @@ impl Controller for ControlPlanes {
             };
         }
         let seen = after(&facts.seen, applied);
-        let report = report::of(&plan::plan(object, &seen), applied);
-        match seen.missing.is_empty() {
-            true => report,
-            false => report.again_in(KIND_LOOK),
-        }
+        // When a kind comes that is missing, the watch of it wakes everybody.
+        report::of(&plan::plan(object, &seen), applied)
     }
 }
 

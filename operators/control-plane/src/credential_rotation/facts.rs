@@ -143,9 +143,7 @@ pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Fac
     Ok(Facts {
         login: of_user.map(|user| login::login(user, &sources)),
         missing_role: of_user.and_then(|user| login::missing_role(user, &sources.assignments)),
-        references: of_user
-            .map(|user| login::references(user, &sources))
-            .unwrap_or_default(),
+        references: of_user.map(login::references).unwrap_or_default(),
         user,
         credentials,
         chosen,

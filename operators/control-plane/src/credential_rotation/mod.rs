@@ -36,8 +36,6 @@ use crate::{clouds_yaml, orphans};
 
 /// The clock of the machine may jump, so it is looked at now and then.
 const LOOK: Duration = Duration::from_secs(900);
-/// A RoleAssignment may come under any name, so no watch tells of one that nobody has made yet.
-const ROLE_LOOK: Duration = Duration::from_secs(10);
 /// Characters of a request that are remembered.
 const MAX_REQUEST: usize = 253;
 
@@ -301,15 +299,13 @@ impl Controller for CredentialRotations {
             rotate_now: asked(object).filter(|_| !waits).or(before.rotate_now),
             ..CredentialRotationStatus::default()
         });
-        let at = verdict
-            .next_deletion
-            .map_or(verdict.next, |deletion| deletion.min(verdict.next));
-        let wait = Duration::try_from(at.duration_since(*now)).unwrap_or(Duration::ZERO);
-        let longest = match waits && facts.missing_role.is_some() {
-            true => ROLE_LOOK,
-            false => LOOK,
-        };
-        report.again_in(wait.clamp(Duration::from_secs(1), longest))
+        // One that waits for something is woken by it, not by the clock.
+        let due = (!waits).then_some(verdict.next);
+        let at = due.into_iter().chain(verdict.next_deletion).min();
+        let wait = at.map_or(LOOK, |at| {
+            Duration::try_from(at.duration_since(*now)).unwrap_or(Duration::ZERO)
+        });
+        report.again_in(wait.clamp(Duration::from_secs(1), LOOK))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use c5c3_api::common::CaRef;
 use c5c3_catalogue::{Catalogue, Release};
+use c5c3_kit::mask::Mask;
 use serde_json::{Value, json};
 
 use super::cache::cache_servers;
@@ -26,7 +27,7 @@ pub struct Configuration {
     /// Why extraConfig could not be checked.
     pub unchecked: Option<String>,
     /// What must not be shown.
-    pub hidden: Vec<String>,
+    pub hidden: Mask,
 }
 
 /// What a group of processes reads.

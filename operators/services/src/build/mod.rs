@@ -12,6 +12,8 @@ mod pod;
 mod policy;
 mod schema;
 mod secrets;
+#[cfg(test)]
+mod steps_tests;
 mod uwsgi;
 mod workload;
 
@@ -28,5 +30,5 @@ pub use job::{
 pub use messaging::{PORT as BUS_PORT, messaging_objects, messaging_ready};
 pub use network::network_objects;
 pub use schema::setup_title;
-pub use secrets::{hidden, mask};
+pub use secrets::hidden;
 pub use workload::{image, is_scaled, resized, workload, workload_name};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_kit::mask::Mask;
 use sha2::{Digest, Sha256};
 
 use super::database::Account;
@@ -143,7 +144,7 @@ pub fn percent(text: &str) -> String {
 }
 
 /// Values that may turn up in a program's output: never to be shown.
-pub fn hidden(facts: &Facts) -> Vec<String> {
+pub fn hidden(facts: &Facts) -> Mask {
     let texts = facts
         .secrets
         .values()
@@ -157,20 +158,7 @@ pub fn hidden(facts: &Facts) -> Vec<String> {
         let lines: Vec<String> = lines.map(str::to_owned).collect();
         whole.into_iter().chain(lines)
     };
-    let mut all: Vec<String> = texts
-        .flat_map(parts)
-        .flat_map(|text| [percent(&text), text])
-        .collect();
-    // The longest first: one may be part of another.
-    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
-    all.dedup();
-    all
-}
-
-pub fn mask(text: &str, hidden: &[String]) -> String {
-    hidden
-        .iter()
-        .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    Mask::of(texts.flat_map(parts))
 }
 
 #[cfg(test)]
@@ -190,7 +178,7 @@ mod tests {
             ..Facts::default()
         };
         let said = "cannot parse `key = AQBsecretsecret==` in line 2";
-        assert_eq!(mask(said, &hidden(&facts)), "cannot parse `***` in line 2");
+        assert_eq!(hidden(&facts).hide(said), "cannot parse `***` in line 2");
     }
 
     #[test]

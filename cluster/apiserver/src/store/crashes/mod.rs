@@ -1,5 +1,5 @@
 //! Random crashes of the store on a disk that loses what was not synced, and a checker of what clients
-//! and watchers were told. `C5C3_CRASHES=100000` runs the long form; a failure names its seed.
+//! and watchers were told. `C5C3_CRASHES=20000` runs the long form; a failure names its seed.
 
 mod history;
 mod platter;
