@@ -26,8 +26,8 @@ pub fn two_servers_on_two_hosts_reach_each_other(world: &World<'_>) -> anyhow::R
     let hosts = world.hosts()?;
     let other = hosts.into_iter().find(|host| *host != first);
     let other = other.context("a second hypervisor")?;
-    let made = world.session.create_server_on(&world.draft("two"), &other);
-    let id = world.run(made)?;
+    let draft = world.draft("two");
+    let id = world.run(world.session.create_server_on(&draft, &other))?;
     let seen = world.settled(&id, "ACTIVE")?;
     ensure!(seen.host.as_deref() == Some(other.as_str()), "{seen:?}");
     world.booted(&id)?;
