@@ -14,15 +14,30 @@ struct Producer {
 impl Producer {
     fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_c5c3"))
-            .args(["prysm", "ops-log", "--listen", "127.0.0.1:0", "--interval", "10", "--pod", "rgw-0"])
+            .args([
+                "prysm",
+                "ops-log",
+                "--listen",
+                "127.0.0.1:0",
+                "--interval",
+                "10",
+                "--pod",
+                "rgw-0",
+            ])
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
         let stderr = BufReader::new(child.stderr.take().expect("piped"));
-        let line = stderr.lines().map_while(Result::ok).find(|line| line.contains("metrics at"));
+        let line = stderr
+            .lines()
+            .map_while(Result::ok)
+            .find(|line| line.contains("metrics at"));
         let line = line.expect("it tells where it listens");
-        let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next());
+        let address = line
+            .split("http://")
+            .nth(1)
+            .and_then(|rest| rest.split('/').next());
         Producer {
             child,
             address: address.expect("an address").to_owned(),
@@ -31,7 +46,11 @@ impl Producer {
 
     fn page(&self) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        write!(stream, "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("asked");
+        write!(
+            stream,
+            "GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        )
+        .expect("asked");
         let mut page = String::new();
         stream.read_to_string(&mut page).expect("answered");
         page
@@ -55,7 +74,9 @@ impl Drop for Producer {
 }
 
 fn line(user: &str, status: &str) -> String {
-    format!(r#"{{"bucket":"b","user":"{user}","operation":"put_obj","uri":"PUT /b/k HTTP/1.1","http_status":"{status}","total_time":3}}"#)
+    format!(
+        r#"{{"bucket":"b","user":"{user}","operation":"put_obj","uri":"PUT /b/k HTTP/1.1","http_status":"{status}","total_time":3}}"#
+    )
 }
 
 #[test]
@@ -63,23 +84,40 @@ fn prysm_counts_what_is_written_through_rotation_truncation_and_its_own_restart(
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("ops.log");
     let position = directory.path().join("position");
-    let arguments = ["--file", log.to_str().expect("a name"), "--position", position.to_str().expect("a name")];
-    let mut file = File::options().append(true).create(true).open(&log).expect("a log");
+    let arguments = [
+        "--file",
+        log.to_str().expect("a name"),
+        "--position",
+        position.to_str().expect("a name"),
+    ];
+    let mut file = File::options()
+        .append(true)
+        .create(true)
+        .open(&log)
+        .expect("a log");
     let requests = |count: u64| {
-        format!(r#"radosgw_total_requests_per_tenant{{pod="rgw-0",tenant="acme",method="PUT",http_status="200"}} {count}"#)
+        format!(
+            r#"radosgw_total_requests_per_tenant{{pod="rgw-0",tenant="acme",method="PUT",http_status="200"}} {count}"#
+        )
     };
 
     let producer = Producer::start(&[&arguments[..], &["--from-start"]].concat());
     for _ in 0..500 {
-        file.write_all(line("acme$ann", "200").as_bytes()).expect("written");
+        file.write_all(line("acme$ann", "200").as_bytes())
+            .expect("written");
     }
     producer.shows(&requests(500));
     file.write_all(b"\nnot an entry\n").expect("written");
     producer.shows("prysm_ops_log_malformed_total 1");
 
     std::fs::rename(&log, directory.path().join("ops.log.1")).expect("rotated");
-    file.write_all(line("acme$ann", "200").as_bytes()).expect("written to the old file");
-    let mut file = File::options().append(true).create(true).open(&log).expect("a log");
+    file.write_all(line("acme$ann", "200").as_bytes())
+        .expect("written to the old file");
+    let mut file = File::options()
+        .append(true)
+        .create(true)
+        .open(&log)
+        .expect("a log");
     for _ in 0..9 {
         writeln!(file, "{}", line("acme$ann", "200")).expect("written");
     }

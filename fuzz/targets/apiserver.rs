@@ -4,7 +4,11 @@ use apiserver::fuzzing;
 
 /// A body is an object or an error; what was read is read again from its own text.
 pub fn bodies(data: &[u8]) {
-    for media in ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"] {
+    for media in [
+        "application/json",
+        "application/yaml",
+        "application/vnd.kubernetes.protobuf",
+    ] {
         if let Ok(value) = fuzzing::body(media, data) {
             let text = value.to_string();
             let again = fuzzing::body("application/json", text.as_bytes());
@@ -31,6 +35,9 @@ pub fn websocket(data: &[u8]) {
     let message = fuzzing::websocket_text(data);
     if let Some(channel) = message.first() {
         assert!(*channel < 10);
-        assert_eq!(fuzzing::websocket_text(fuzzing::websocket_to_text(&message).as_bytes()), message);
+        assert_eq!(
+            fuzzing::websocket_text(fuzzing::websocket_to_text(&message).as_bytes()),
+            message
+        );
     }
 }

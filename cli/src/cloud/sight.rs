@@ -25,6 +25,18 @@ pub struct Sight {
 }
 
 impl Sight {
+    /// The cloud's own cluster alone.
+    pub fn at_home(client: Client) -> Self {
+        Sight {
+            home: Cluster {
+                name: c5c3_kit::HOME.into_owned(),
+                client,
+            },
+            others: Vec::new(),
+            blind: Vec::new(),
+        }
+    }
+
     pub fn clusters(&self) -> impl Iterator<Item = &Cluster> {
         std::iter::once(&self.home).chain(&self.others)
     }

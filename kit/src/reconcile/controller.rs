@@ -17,9 +17,9 @@ use serde_json::Value;
 use crate::access::Touch;
 use crate::clusters::{ClusterName, HOME};
 use crate::fault::Fault;
-use crate::finalizers::is_over;
 use crate::kinds::{Key, Kind, Reference};
 use crate::read::Reader;
+use crate::reconcile::finalizers::is_over;
 use crate::report::conditions::{Part, States};
 use crate::report::events::Note;
 

@@ -14,8 +14,8 @@ use crate::kinds::{self, Key, Kind, Reference};
 use crate::lock;
 use crate::reconcile::controller::Controller;
 use crate::reconcile::pass::Context;
-use crate::write::owned::maker;
 use crate::reconcile::watch::{events, is_unknown};
+use crate::write::owned::maker;
 
 /// All that a watch of a dependency or of an owned object asks for.
 pub(crate) type Metadata = PartialObjectMeta<DynamicObject>;

@@ -16,6 +16,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cloud::access::Target;
+use crate::cloud::sight::Sight;
 use crate::cloud::snapshot;
 use crate::commands::block_on;
 use crate::failure::Failure;
@@ -115,7 +116,9 @@ async fn world(client: &Client, namespace: &str, object: &ControlPlane) -> Resul
     let names: Vec<String> = secret_names(&object.spec).into_iter().collect();
     let found = try_join_all(names.iter().map(|name| secrets.get_opt(name))).await?;
     Ok(World {
-        objects: snapshot::read(client, namespace).await?.objects,
+        objects: snapshot::read(&Sight::at_home(client.clone()), namespace)
+            .await?
+            .objects,
         secrets: found.into_iter().flatten().map(seen).collect(),
         releases: c5c3_control_plane::control_plane::releases(),
     })

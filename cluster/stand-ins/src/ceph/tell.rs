@@ -10,8 +10,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::error::Error;
 use crate::exec::{self, ExecError, Place};
-use crate::mask::mask;
 use crate::objects::is_pod_ready;
+use c5c3_kit::mask::Mask;
 
 const TELL: &[&str] = &["python3", "-c", include_str!("tell.py")];
 /// There is no such thing.
@@ -111,7 +111,7 @@ pub async fn tell(client: &Client, orders: &Orders) -> Result<Vec<Answer>, Error
     let out = said.map_err(|error| match error {
         ExecError::Failed { said, .. } => {
             let last = said.trim().lines().last().unwrap_or_default();
-            Error::Ceph(mask(last, &orders.hidden))
+            Error::Ceph(Mask::of(&orders.hidden).hide(last))
         }
         other => Error::Command(other),
     })?;

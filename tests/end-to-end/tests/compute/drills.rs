@@ -7,9 +7,9 @@ use anyhow::{Context, ensure};
 use end_to_end::patience::{until, until_ok};
 use openstack_client::{Compute, Operating};
 
+use super::PATIENCE;
 use super::traces::{nothing_leaks, traces};
 use super::world::World;
-use super::PATIENCE;
 
 /// Set and program.
 type Victim = (&'static str, &'static str);

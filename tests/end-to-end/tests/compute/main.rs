@@ -27,7 +27,10 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     let cloud = Cloud::new()?;
     let offset = free_offset(&[5000, 6080, 8774, 8778, 9292, 9696])?;
     let ports = offset.to_string();
-    println!("{}", cloud.c5c3_here("up", &["--port-offset", &ports, "--wait", "900"])?);
+    println!(
+        "{}",
+        cloud.c5c3_here("up", &["--port-offset", &ports, "--wait", "900"])?
+    );
     let said = cloud.c5c3_here("demo", &["--wait", "600"])?;
     ensure!(said.contains("server demo is being made"), "{said}");
     let again = cloud.c5c3_here("demo", &["--wait", "600"])?;

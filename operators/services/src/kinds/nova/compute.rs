@@ -34,10 +34,14 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
     }
     if let Some((server, settings)) = disks::server(nova) {
         to.settings.push(settings);
-        to.processes.extend(places(cells, disks::NAME).map(|(name, cluster)| {
-            let process = Process { name, ..server.clone() };
-            process.in_cluster(cluster)
-        }));
+        to.processes
+            .extend(places(cells, disks::NAME).map(|(name, cluster)| {
+                let process = Process {
+                    name,
+                    ..server.clone()
+                };
+                process.in_cluster(cluster)
+            }));
     }
     for cell in cells {
         let process = compute(nova, cell, is_first(cells, cell));
