@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn replicas_are_shared_by_size() {
-        let cases: [(&[i32], (i32, i32), (i32, i32), &[i32]); 5] = [
+        type Case = (&'static [i32], (i32, i32), (i32, i32), &'static [i32]);
+        let cases: [Case; 5] = [
             (&[8, 5], (10, 13), (30, 33), &[20, 13]),
             (&[20, 13], (30, 33), (5, 8), &[5, 3]),
             (&[5, 5], (10, 10), (11, 11), &[5, 6]),

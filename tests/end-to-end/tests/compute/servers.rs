@@ -33,6 +33,10 @@ pub fn two_servers_on_two_hosts_reach_each_other(world: &World<'_>) -> anyhow::R
     world.booted(&id)?;
     let address = seen.server.addresses.values().flatten().next();
     let address = address.context("an address")?.addr.to_string();
+    // The first one finds out where the other is.
+    until_ok("the second guest answers the first", PATIENCE, || {
+        inside(world.cloud, &format!("ping -c 1 -W 2 {address}"))
+    })?;
     let answered = inside(world.cloud, &format!("ping -c 3 -w 30 {address}"))?;
     ensure!(answered.contains(" 0% packet loss"), "{answered}");
     Ok(Second {
