@@ -74,6 +74,7 @@ mod tests {
     const SMALL: &str = include_str!("../../../deploy/profiles/small.yaml");
     const CORE: &str = include_str!("../../../deploy/profiles/core.yaml");
     const HA: &str = include_str!("../../../deploy/profiles/ha.yaml");
+    const VOLUMES: &str = include_str!("../../../deploy/profiles/volumes.yaml");
     const IDENTITY: [&str; 6] = [
         "keystone",
         "glance",
@@ -100,10 +101,11 @@ mod tests {
     fn a_profile_says_its_images() {
         assert_eq!(images(CORE), IDENTITY);
         let small = images(SMALL);
-        let servers = ["nova", "neutron", "cinder", "rabbitmq", "ovs", "ovn", "libvirt"];
+        let servers = ["nova", "neutron", "rabbitmq", "ovs", "ovn", "libvirt"];
         for image in IDENTITY.iter().chain(&servers) {
             assert!(small.iter().any(|found| found == image), "{image}: {small:?}");
         }
+        assert!(images(VOLUMES).contains(&"cinder".to_owned()));
         assert!(images(HA).contains(&"rabbitmq".to_owned()));
     }
 

@@ -14,6 +14,10 @@ use serde::de::DeserializeOwned;
 
 /// Between looks for a kind when its definition cannot be followed.
 const BLIND: Duration = Duration::from_secs(300);
+/// A server tells of a definition a moment before it serves the kind: so often it is looked for again,
+/// after pauses that double from the first.
+const LOOKS: u32 = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
 type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 
@@ -32,14 +36,14 @@ where
     let watching = Watching {
         stream: begin(&api),
         missing: false,
-        tried: None,
+        tried: Tried::default(),
     };
     stream::unfold(watching, move |mut watching| {
         let (api, begin, definition) = (api.clone(), begin.clone(), definition.clone());
         async move {
             if watching.missing {
                 let client = api.clone().into_client();
-                watching.tried = changed(client, &definition, watching.tried.take()).await;
+                changed(client, &definition, &mut watching.tried).await;
                 watching.stream = begin(&api);
             }
             let event = watching.stream.next().await?;
@@ -53,31 +57,51 @@ where
 struct Watching<K> {
     stream: Events<K>,
     missing: bool,
-    /// The version of the definition with which the kind was last looked for.
-    tried: Option<String>,
+    tried: Tried,
 }
 
-/// Resolves when there is a definition of this name in another version than `tried`.
-async fn changed(client: Client, definition: &str, tried: Option<String>) -> Option<String> {
+/// The version of the definition with which the kind was last looked for, and how often it was.
+#[derive(Default)]
+struct Tried {
+    version: Option<String>,
+    looks: u32,
+}
+
+/// Resolves when there is a definition of this name in another version than was tried, or when it is time
+/// to look once more with the same.
+async fn changed(client: Client, definition: &str, tried: &mut Tried) {
     let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
     let config = watcher::Config::default().fields(&format!("metadata.name={definition}"));
     let mut events = watcher(api, config).boxed();
-    while let Some(event) = events.next().await {
+    let again = tokio::time::sleep(FIRST_PAUSE * 2u32.saturating_pow(tried.looks));
+    tokio::pin!(again);
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            () = &mut again, if tried.version.is_some() && tried.looks < LOOKS => {
+                tried.looks += 1;
+                return;
+            }
+        };
         match event {
-            Ok(Event::Apply(found) | Event::InitApply(found)) => {
-                if found.metadata.resource_version != tried {
-                    return found.metadata.resource_version;
+            Some(Ok(Event::Apply(found) | Event::InitApply(found))) => {
+                if found.metadata.resource_version != tried.version {
+                    *tried = Tried {
+                        version: found.metadata.resource_version,
+                        looks: 0,
+                    };
+                    return;
                 }
             }
-            Ok(Event::Init | Event::InitDone | Event::Delete(_)) => {}
-            Err(error) => {
+            Some(Ok(Event::Init | Event::InitDone | Event::Delete(_))) => {}
+            Some(Err(error)) => {
                 tracing::debug!(definition, "cannot be followed: {error}");
                 tokio::time::sleep(BLIND).await;
-                return tried;
+                return;
             }
+            None => return,
         }
     }
-    tried
 }
 
 /// The cluster does not have the kind: there are no objects of it.

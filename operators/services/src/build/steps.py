@@ -86,6 +86,8 @@ def run(main, variables, command):
             for name, other in variables.items():
                 os.environ[name] = os.environ[other]
             sys.argv = list(command)
+            # Otherwise what is said last, the failure, would come before what was printed earlier.
+            sys.stdout.reconfigure(line_buffering=True)
             status = main() or 0
         except SystemExit as end:
             status = end.code or 0

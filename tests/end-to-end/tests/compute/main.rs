@@ -198,8 +198,8 @@ fn hypervisors_have_no_password_of_a_database(cloud: &Cloud) -> anyhow::Result<(
     let secrets: Value = serde_json::from_str(&there(cloud, &["get", "secrets", "-o", "json"])?)?;
     let secrets = secrets["items"].as_array().context("a list")?;
     ensure!(
-        secrets.len() == 2,
-        "one of Nova, one of Neutron: {}",
+        secrets.len() == 3,
+        "nova-compute's, that of the copies of disks, Neutron's: {}",
         secrets.len()
     );
     for secret in secrets {

@@ -76,6 +76,8 @@ fn every_field_acts_or_is_refused() {
         .iter()
         // What it does needs newer builds: see `newer_builds_are_held_where_the_cloud_says_so`.
         .filter(|field| field.name() != "updatePolicy")
+        // Its keys are names of cells, which no value of ours here is: see `consoles_are_those_of_cells`.
+        .filter(|field| field.name() != "services.nova.consoles")
         .filter(|field| !SWITCHES.iter().any(|(switch, _)| below(field, switch)))
         .filter(|field| !acts(field))
         .map(Field::name)
@@ -94,4 +96,19 @@ fn every_field_acts_or_is_refused() {
         let step = plan.steps.iter().find(|found| found.name == step).expect(switch);
         assert_eq!(step.reason(), reason::NOT_SUPPORTED, "{switch}");
     }
+}
+
+#[test]
+fn consoles_are_those_of_cells() {
+    let nova = json!({"enabled": true, "consoles": {"cell1": "https://console.example.com"}});
+    let object = small(&json!({"services": {"nova": nova, "neutron": {"enabled": true}}}));
+    let plan = plan(&object, &running(&object));
+    let made = plan
+        .wanted()
+        .find(|object| object["kind"] == "Nova")
+        .expect("a Nova");
+    assert_eq!(
+        made["spec"]["cells"][0]["consoleEndpoint"],
+        "https://console.example.com"
+    );
 }
