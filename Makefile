@@ -32,9 +32,12 @@ test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
 	cargo test --locked --workspace --test pipeline --test guest --test libvirt -- --ignored
 
-soak: packages tools ## A cloud that is left alone for ten minutes writes nothing (root).
+soak: packages tools ## Long drills (root): crashes of the store, an idle cloud, programs that die while servers are made, random worlds.
+	C5C3_CRASHES=20000 cargo test --locked -p apiserver --lib -- crashes
 	cargo build --locked -p c5c3
+	C5C3_WORLDS=1000 cargo test --locked -p c5c3-hypervisor --test model
 	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- core_services
+	C5C3_DRILLS=3 cargo test --locked -p end-to-end --test compute
 
 check: build-packages ## Format, lints and docs, warnings are errors.
 	cargo fmt --all --check
@@ -42,7 +45,7 @@ check: build-packages ## Format, lints and docs, warnings are errors.
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 
 bench: packages tools ## Measure; each figure stands beside a baseline of the same run.
-	cargo bench --locked -p apimachinery -p c5c3-control-plane
+	cargo bench --locked -p apimachinery -p c5c3-control-plane -p c5c3-hypervisor
 	$(WITH_KUBERNETES) cargo bench --locked -p apiserver --bench load
 	cargo bench --locked -p c5c3-image-builder
 	cargo build --locked --release -p c5c3

@@ -36,6 +36,7 @@ pub mod service {
     pub const BOOTSTRAP_READY: &str = "BootstrapReady";
     pub const STORAGE_READY: &str = "StorageReady";
     pub const API_READY: &str = "APIReady";
+    pub const BACKENDS_READY: &str = "BackendsReady";
     pub const SCHEDULER_READY: &str = "SchedulerReady";
     pub const CONDUCTOR_READY: &str = "ConductorReady";
     pub const CELLS_READY: &str = "CellsReady";
@@ -68,6 +69,8 @@ pub mod hypervisor {
     pub const TAINTED: &str = "Tainted";
     pub const TRAITS_UPDATED: &str = "TraitsUpdated";
     pub const AGGREGATES_UPDATED: &str = "AggregatesUpdated";
+    pub const OVERCOMMIT_UPDATED: &str = "OvercommitUpdated";
+    pub const AGENT_REPORTING: &str = "AgentReporting";
     pub const HYPERVISOR_DISABLED: &str = "HypervisorDisabled";
     pub const EVICTING: &str = "Evicting";
     pub const AGENT_PODS_EVICTED: &str = "AgentPodsEvicted";
@@ -129,6 +132,8 @@ pub mod reason {
     pub const KEY_MISSING: &str = "KeyMissing";
     pub const NOT_OWNED: &str = "NotOwned";
     pub const TIMEOUT: &str = "Timeout";
+    pub const SCALED_TO_ZERO: &str = "ScaledToZero";
+    pub const NOT_VERIFIED: &str = "NotVerified";
 
     /// Of a SecretAggregate.
     pub const ALL_SOURCES_AVAILABLE: &str = "AllSourcesAvailable";
@@ -156,6 +161,14 @@ pub mod reason {
     pub const EVICTED: &str = "Evicted";
     pub const TERMINATING: &str = "Terminating";
     pub const DECOMMISSIONED: &str = "Decommissioned";
+    pub const AGENT_MISSING: &str = "AgentMissing";
+    pub const NODE_MISSING: &str = "NodeMissing";
+    pub const DISABLED_BY_OTHERS: &str = "DisabledByOthers";
+    pub const NOT_IN_NOVA: &str = "NotInNova";
+    pub const NO_LOGIN: &str = "NoLogin";
+    pub const PAUSED: &str = "Paused";
+    pub const UNMOVABLE: &str = "Unmovable";
+    pub const IN_SERVICE: &str = "InService";
 }
 
 /// Condition types that a kind may have, for the reference.
@@ -235,6 +248,8 @@ pub fn of_kind(kind: &str) -> &'static [&'static str] {
             hypervisor::TAINTED,
             hypervisor::TRAITS_UPDATED,
             hypervisor::AGGREGATES_UPDATED,
+            hypervisor::OVERCOMMIT_UPDATED,
+            hypervisor::AGENT_REPORTING,
             hypervisor::HYPERVISOR_DISABLED,
             hypervisor::EVICTING,
             hypervisor::AGENT_PODS_EVICTED,

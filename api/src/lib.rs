@@ -14,6 +14,7 @@ mod composite;
 pub mod conditions;
 pub mod cortex;
 pub mod crossplane;
+pub mod fields;
 pub mod foreign;
 pub mod generate;
 pub mod hypervisor;

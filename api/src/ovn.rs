@@ -59,6 +59,9 @@ pub struct OvnClusterSpec {
     /// TLS between all parts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tls: OvnTls,
+    /// The cluster whose nodes are the hypervisors, by the name that the operators know; this one when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_ref: Option<LocalRef>,
 }
 
 /// One of OVN's databases: a raft cluster.

@@ -148,6 +148,8 @@ fn kinds() -> Vec<Kind> {
         Kind::new::<foreign::rook::CephCluster>(Foreign),
         Kind::new::<foreign::rook::CephClient>(Foreign),
         Kind::new::<foreign::rook::CephBlockPool>(Foreign),
+        Kind::new::<foreign::rook::CephObjectStore>(Foreign),
+        Kind::new::<foreign::rook::CephObjectStoreUser>(Foreign),
         Kind::new::<foreign::gateway::HttpRoute>(Foreign),
         Kind::new::<foreign::gardener::Shoot>(Foreign),
         Kind::new::<foreign::korc::Domain>(Foreign),

@@ -161,12 +161,46 @@ pub fn resources(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Taints that do not keep a pod away.
+pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
+    let text = |what: &str, most: u32| json!({ "type": "string", "description": what, "maxLength": most });
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "x-kubernetes-list-type": "atomic",
+        "items": {
+            "type": "object",
+            "properties": {
+                "key": text("Key of the taint; every one when left out.", 317),
+                "operator": { "type": "string", "description": "How value is compared.", "enum": ["Exists", "Equal"] },
+                "value": text("Value of the taint.", 63),
+                "effect": {
+                    "type": "string", "description": "Effect of the taint; every one when left out.",
+                    "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+                },
+                "tolerationSeconds": {
+                    "type": "integer", "format": "int64", "description": "How long NoExecute is borne.",
+                },
+            },
+        },
+    })
+}
+
 /// Labels, or a node selector.
 pub fn labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 32,
         "additionalProperties": { "type": "string", "maxLength": 63 },
+    })
+}
+
+/// HTTP addresses by name.
+pub fn urls(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": { "type": "string", "maxLength": 1024, "pattern": URL },
     })
 }
 

@@ -55,6 +55,7 @@ enum Command {
     Down(commands::cluster::down::Arguments),
     Status(commands::cloud::status::Arguments),
     Explain(commands::cloud::explain::Arguments),
+    Plan(commands::cloud::plan::Arguments),
     Logs(commands::cloud::logs::Arguments),
     Demo(commands::cloud::demo::Arguments),
     Ssh(commands::cloud::ssh::Arguments),
@@ -62,6 +63,8 @@ enum Command {
     Openstack(commands::cloud::openstack::Openstack),
     Env(commands::cloud::openstack::Env),
     Node(commands::cluster::node::Arguments),
+    /// Look at the hosts of servers, empty them and take them back into service.
+    Hypervisor(commands::hypervisor::Arguments),
     /// The process behind `up`.
     #[command(hide = true)]
     Daemon(commands::cluster::daemon::Arguments),
@@ -79,6 +82,7 @@ enum Command {
     /// Run an agent of a hypervisor node.
     Agent(commands::agent::Arguments),
     Image(c5c3_image_builder::ImageCommand),
+    Prysm(c5c3_prysm::PrysmCommand),
     /// Print the version.
     Version(commands::version::Arguments),
     /// Print the completion script for a shell.
@@ -92,6 +96,7 @@ impl Cli {
             Command::Down(arguments) => commands::cluster::down::run(&arguments),
             Command::Status(arguments) => commands::cloud::status::run(&arguments),
             Command::Explain(arguments) => commands::cloud::explain::run(&arguments),
+            Command::Plan(arguments) => commands::cloud::plan::run(&arguments),
             Command::Logs(arguments) => commands::cloud::logs::run(&arguments),
             Command::Demo(arguments) => commands::cloud::demo::run(&arguments),
             Command::Ssh(arguments) => commands::cloud::ssh::run(&arguments),
@@ -99,6 +104,7 @@ impl Cli {
             Command::Openstack(arguments) => commands::cloud::openstack::run(&arguments),
             Command::Env(arguments) => commands::cloud::openstack::env(&arguments),
             Command::Node(arguments) => commands::cluster::node::run(&arguments),
+            Command::Hypervisor(arguments) => commands::hypervisor::run(&arguments),
             Command::Daemon(arguments) => commands::cluster::daemon::run(&arguments),
             // `main` has taken it: it must run before any thread.
             Command::NodeInit { .. } => Ok(()),
@@ -107,6 +113,7 @@ impl Cli {
             Command::Operator(arguments) => commands::operator::run(arguments),
             Command::Agent(arguments) => commands::agent::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
+            Command::Prysm(arguments) => commands::prysm::run(arguments),
             Command::Version(arguments) => commands::version::run(&arguments),
             Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),
         }

@@ -14,7 +14,7 @@ pub struct Role {
 
 /// Every operator.
 pub fn all() -> Vec<Role> {
-    vec![control_plane(), services(), ovn()]
+    vec![control_plane(), services(), ovn(), hypervisor()]
 }
 
 pub fn control_plane() -> Role {
@@ -38,6 +38,13 @@ pub fn ovn() -> Role {
     }
 }
 
+pub fn hypervisor() -> Role {
+    Role {
+        name: "c5c3-hypervisor",
+        access: c5c3_hypervisor::access(),
+    }
+}
+
 /// On the embedded cluster alone: they stand in for operators of others.
 pub fn stand_ins() -> Role {
     Role {
@@ -50,6 +57,24 @@ impl Role {
     /// The name under which the API server knows it.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{NAMESPACE}:{}", self.name)
+    }
+
+    /// In another cluster that it works in: what it makes there, and no more.
+    pub fn objects_elsewhere(&self, namespace: &str) -> Vec<Value> {
+        let rules = self.access.rules_elsewhere();
+        if rules.is_empty() {
+            return Vec::new();
+        }
+        let mut objects = self.objects(namespace);
+        objects
+            .retain(|object| !["Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap_or_default()));
+        for role in objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "ClusterRole")
+        {
+            role["rules"] = json!(rules);
+        }
+        objects
     }
 
     /// Account, roles and bindings.
@@ -87,15 +112,46 @@ pub fn of_node(node: &str, namespace: &str) -> Vec<Value> {
 
 /// The namespace and what is in it.
 pub fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
-    let home = json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}}});
     let owned = roles.iter().flat_map(|role| role.objects(namespace));
-    [home].into_iter().chain(owned).collect()
+    [home(namespace)].into_iter().chain(owned).collect()
+}
+
+/// The same for the cluster of the hypervisors.
+pub fn objects_elsewhere(roles: &[Role], namespace: &str) -> Vec<Value> {
+    let owned = roles.iter().flat_map(|role| role.objects_elsewhere(namespace));
+    [home(namespace)].into_iter().chain(owned).collect()
+}
+
+fn home(namespace: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}}})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn elsewhere_an_operator_makes_only_what_crosses() {
+        let objects = objects_elsewhere(&all(), "home");
+        let mut resources = std::collections::BTreeSet::new();
+        for object in objects.iter().filter(|object| object["kind"] == "ClusterRole") {
+            for rule in object["rules"].as_array().into_iter().flatten() {
+                let named = rule["resources"].as_array().into_iter().flatten();
+                resources.extend(named.filter_map(Value::as_str));
+            }
+        }
+        let expected = [
+            "configmaps",
+            "daemonsets",
+            "endpointslices",
+            "nodes",
+            "pods",
+            "secrets",
+            "services",
+        ];
+        assert_eq!(resources.into_iter().collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn leases_are_a_matter_of_the_own_namespace() {

@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Resource;
 
-use crate::controller::Controller;
+use crate::clusters::HOME;
 use crate::kinds::Kind;
+use crate::reconcile::controller::Controller;
 
 const READ: &[&str] = &["get", "list", "watch"];
 /// Server-side apply needs `create` too.
@@ -34,6 +36,8 @@ pub struct Access {
     rights: Rights,
     /// In the namespace where the operator itself lives, and nowhere else.
     at_home: Rights,
+    /// In other clusters, where it makes less.
+    elsewhere: Rights,
 }
 
 impl Access {
@@ -41,28 +45,44 @@ impl Access {
     #[must_use]
     pub fn with<C: Controller>(mut self) -> Self {
         let own = Kind::of::<C::Kind>();
-        let rights = &mut self.rights;
+        let (rights, elsewhere) = (&mut self.rights, &mut self.elsewhere);
         add(rights, &own, "", READ);
         // All that a controller writes of its own object beside the status.
         if C::FINALIZER.is_some() {
             add(rights, &own, "", &["patch"]);
         }
-        add(rights, &own, "/status", &["get", "patch"]);
+        if C::STATUS {
+            add(rights, &own, "/status", &["get", "patch"]);
+        }
         // Owner references that block deletion.
         add(rights, &own, "/finalizers", &["update"]);
+        let place = |kind: &Kind| kind.cluster == HOME;
         for kind in C::owns() {
+            let rights = if place(&kind) {
+                &mut *rights
+            } else {
+                &mut *elsewhere
+            };
             add(rights, &kind, "", READ);
             if !kind.only_seen {
                 add(rights, &kind, "", WRITE);
             }
         }
         for kind in C::watches() {
+            let rights = if place(&kind) {
+                &mut *rights
+            } else {
+                &mut *elsewhere
+            };
             add(rights, &kind, "", READ);
         }
         for touch in C::touches() {
             add(rights, &touch.kind, touch.part, touch.verbs);
         }
         add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
+        // To know when a kind comes that the cluster does not have yet.
+        let definitions = Kind::of::<CustomResourceDefinition>();
+        add(rights, &definitions, "", &["list", "watch"]);
         self
     }
 
@@ -77,6 +97,11 @@ impl Access {
     /// As rules of a role for the whole cluster.
     pub fn rules(&self) -> Vec<PolicyRule> {
         rules(&self.rights)
+    }
+
+    /// As rules of a role for another cluster that it works in; none where it does not.
+    pub fn rules_elsewhere(&self) -> Vec<PolicyRule> {
+        rules(&self.elsewhere)
     }
 
     /// As rules of a role in the namespace of the operator.

@@ -8,11 +8,15 @@ use kube::Client;
 use kube::config::{Config, InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::fault::{plain, with_causes};
+use crate::kinds::Kind;
 
 pub type ClusterName = Cow<'static, str>;
 
 /// The cluster that holds the objects a controller watches.
 pub const HOME: ClusterName = Cow::Borrowed("home");
+
+/// Of a declared kind: in every cluster that is known beside the home.
+pub const OTHERS: ClusterName = Cow::Borrowed("*");
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
@@ -81,6 +85,19 @@ impl Clusters {
         &self.home
     }
 
+    /// Each kind of [`OTHERS`] becomes one for each of them.
+    pub(crate) fn spread(&self, kinds: Vec<Kind>) -> Vec<Kind> {
+        let others = |kind: &Kind| -> Vec<Kind> {
+            let names = self.others.keys().cloned();
+            names.map(|name| kind.clone().in_cluster(name)).collect()
+        };
+        let one = |kind: Kind| match kind.cluster == OTHERS {
+            true => others(&kind),
+            false => vec![kind],
+        };
+        kinds.into_iter().flat_map(one).collect()
+    }
+
     pub fn get(&self, name: &str) -> Result<&Client, ClusterError> {
         if name == HOME {
             return Ok(&self.home);
@@ -118,6 +135,22 @@ fn client(name: &str, config: Config) -> Result<Client, ClusterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn kinds_of_all_others_are_those_of_each() {
+        let client = || {
+            let config = Config::new("http://127.0.0.1:1".parse().expect("a URL"));
+            Client::try_from(config).expect("a client")
+        };
+        let secrets = Kind::of::<k8s_openapi::api::core::v1::Secret>;
+        let declared = || vec![secrets(), secrets().in_cluster(OTHERS)];
+        let alone = Clusters::of(client());
+        assert_eq!(alone.spread(declared()), [secrets()]);
+        let three = alone.with("b", client()).with("a", client());
+        let spread = three.spread(declared());
+        let names: Vec<&str> = spread.iter().map(|kind| kind.cluster.as_ref()).collect();
+        assert_eq!(names, ["home", "a", "b"]);
+    }
 
     #[tokio::test]
     async fn a_kubeconfig_that_is_not_there_is_said_once() {

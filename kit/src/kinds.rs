@@ -59,6 +59,11 @@ impl Kind {
         reference.cluster == self.cluster && reference.kind == full_name(&self.resource)
     }
 
+    /// Every object of this kind in a namespace, whatever its name: no object has an empty one.
+    pub fn any_in(&self, namespace: Option<&str>) -> Reference {
+        self.named(namespace, "")
+    }
+
     /// An object of this kind; `None` for the namespace when the kind has none.
     pub fn named(&self, namespace: Option<&str>, name: &str) -> Reference {
         Reference {

@@ -6,45 +6,31 @@
 //!   Caches hold metadata only: what refers to what ([`Controller::references`]) and what is owned.
 //! - Server-side apply with the controller's name as field manager. Nothing is sent when the live
 //!   object already says so ([`fields`]). Objects of others are refused, never adopted ([`ownership`]).
-//! - Conditions are settled on every way out of a pass, failed ones too; `Ready` is computed from the
+//! - Conditions are written on every way out of a pass, failed ones too; `Ready` is computed from the
 //!   declared parts and names the blocker ([`conditions`]).
 //! - Errors become a condition, an event and a metric by the name of their variant, and are tried again
 //!   after growing, jittered pauses ([`fault`]).
 
 pub mod access;
 pub mod clusters;
-pub mod conditions;
-pub mod controller;
-pub mod events;
 pub mod fault;
-pub mod fields;
 pub mod kinds;
-pub mod lease;
-pub mod metrics;
-pub mod owned;
-pub mod ownership;
+pub mod mask;
+pub mod process;
 pub mod read;
-pub mod run;
-pub mod serve;
-pub mod stop;
-pub mod telemetry;
-
-mod apply;
-mod echoes;
-mod finalizers;
-mod follow;
-mod index;
-mod pass;
-mod raw;
-mod settled;
-mod status;
-mod tell;
+pub mod reconcile;
+pub mod report;
 #[cfg(test)]
 mod testing;
-mod under_way;
+pub mod write;
 
 pub use access::{Access, Touch};
-pub use clusters::{ClusterError, Clusters, HOME};
+pub use clusters::{ClusterError, Clusters, HOME, OTHERS};
+pub use process::{lease, metrics, serve, stop, telemetry};
+pub use reconcile::controller;
+pub use report::{conditions, events};
+pub use write::{fields, owned, ownership};
+
 pub use conditions::{Part, States};
 pub use controller::{Applied, Controller, Decision, Finalizer, Observed, Report, Wanted};
 pub use events::Note;
@@ -52,7 +38,7 @@ pub use fault::{Fault, Retry};
 pub use kinds::{Key, Kind, Reference};
 pub use metrics::Metrics;
 pub use read::{ReadError, Reader};
-pub use run::{Loop, together};
+pub use reconcile::run::{Loop, together};
 pub use stop::Stop;
 
 /// A lock whose data stays sound when a holder panics: every guarded section here leaves whole values.

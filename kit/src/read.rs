@@ -7,10 +7,10 @@ use kube::api::{Api, ListParams};
 use kube::{Client, Resource};
 
 use crate::clusters::{ClusterError, Clusters};
-use crate::controller::Object;
 use crate::fault::plain;
 use crate::kinds::Reference;
-use crate::owned::{Owned, OwnedObjects};
+use crate::reconcile::controller::Object;
+use crate::write::owned::{Owned, OwnedObjects};
 
 /// A read that failed, in plain words.
 #[derive(Debug, thiserror::Error)]

@@ -1,5 +1,5 @@
 use super::{Infrastructure, Services};
-use crate::common::{Condition, Image, PolicyOverrides, default, is_default};
+use crate::common::{Condition, Image, PodSettings, PolicyOverrides, default, is_default};
 use crate::schema::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -53,11 +53,22 @@ use std::collections::BTreeMap;
         "!has(self.cortex) || !self.cortex.enabled || !has(self.services) || !has(self.services.nova) || self.services.nova.enabled",
         "cortex.enabled: Cortex places Nova's instances; set services.nova.enabled to true, or cortex.enabled to false",
     ),
+    (
+        "(!has(self.services.keystone) || self.services.keystone.enabled) == (!has(oldSelf.services.keystone) || oldSelf.services.keystone.enabled)",
+        "services.keystone.enabled: cannot change, users, projects and credentials would stay behind in the other Keystone; make a new ControlPlane",
+    ),
+    (
+        "(has(self.korc) && has(self.korc.cloudCredentialsRef)) == (has(oldSelf.korc) && has(oldSelf.korc.cloudCredentialsRef))",
+        "korc.cloudCredentialsRef: can neither be added nor taken away, K-ORC would look for its objects in another Keystone; make a new ControlPlane",
+    ),
 ])))]
 pub struct ControlPlaneSpec {
     /// OpenStack release, such as 2025.2; the catalogue of releases gives the images.
     #[schemars(regex(pattern = r"^\d{4}\.\d$"), length(max = 6))]
     pub open_stack_release: String,
+    /// What becomes of new builds of the release that runs, such as a newer c5c3 brings.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub update_policy: UpdatePolicy,
     /// Region of the service catalogue.
     #[serde(default = "ControlPlaneSpec::region_one")]
     #[schemars(
@@ -95,6 +106,16 @@ impl ControlPlaneSpec {
     fn region_one() -> String {
         "RegionOne".to_owned()
     }
+}
+
+/// What becomes of new builds of the release that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum UpdatePolicy {
+    /// They are rolled out, tier by tier.
+    #[default]
+    Automatic,
+    /// Images stay as they are until openStackRelease, an image or this field changes.
+    Hold,
 }
 
 /// Smart placement.
@@ -136,12 +157,44 @@ pub struct Korc {
     /// Let K-ORC register services, endpoints, users and credentials.
     #[serde(default = "default::yes")]
     pub enabled: bool,
-    /// What Keystone's bootstrap made and K-ORC imports; all of them when empty.
+    /// What Keystone's bootstrap made and K-ORC imports, beside the roles that service users need; all of it when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "set"))]
     pub bootstrap_resources: Vec<BootstrapResource>,
     /// How K-ORC logs in; made from Keystone's bootstrap when left out.
     pub cloud_credentials_ref: Option<CloudCredentialsRef>,
+    /// How long credentials of service users are valid.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub credentials: CredentialTerms,
+}
+
+/// How long credentials of service users are valid.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-validations" = rules(&[(
+    "self.preRotationDays < self.intervalDays && self.gracePeriodDays < self.intervalDays",
+    "korc.credentials.intervalDays: must be above preRotationDays and gracePeriodDays, or old credentials pile up",
+)])))]
+pub struct CredentialTerms {
+    /// Days that a credential is valid.
+    #[schemars(range(min = 1, max = 3650))]
+    pub interval_days: i32,
+    /// Days before expiry at which the next one is made.
+    #[schemars(range(min = 0, max = 365))]
+    pub pre_rotation_days: i32,
+    /// Days that a credential is kept after it expired, or after one made on request replaced it.
+    #[schemars(range(min = 0, max = 30))]
+    pub grace_period_days: i32,
+}
+
+impl Default for CredentialTerms {
+    fn default() -> Self {
+        Self {
+            interval_days: 90,
+            pre_rotation_days: 7,
+            grace_period_days: 1,
+        }
+    }
 }
 
 impl Default for Korc {
@@ -150,6 +203,7 @@ impl Default for Korc {
             enabled: true,
             bootstrap_resources: Vec::new(),
             cloud_credentials_ref: None,
+            credentials: CredentialTerms::default(),
         }
     }
 }
@@ -177,7 +231,7 @@ pub struct CloudCredentialsRef {
 
 /// Settings for all services.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Global {
     /// TLS of the public endpoints.
@@ -187,6 +241,11 @@ pub struct Global {
     /// Metrics, dashboards and alerts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub monitoring: Monitoring,
+    /// Registry that takes the place of the releases' one, such as mirror.example.com/c5c3.
+    #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9.:/_]*[a-z0-9])?$"), length(max = 255))]
+    pub image_registry: Option<String>,
+    /// Where pods run, and with which right to pull their images: those of services, of MariaDB and of RabbitMQ.
+    pub pods: Option<PodSettings>,
 }
 
 /// Metrics, dashboards and alerts.
@@ -247,7 +306,7 @@ pub struct ControlPlaneStatus {
     pub observed_generation: Option<i64>,
     /// Step of a running update.
     pub update_phase: Option<UpdatePhase>,
-    /// The release that runs completely.
+    /// The release that every service runs whose image is not named in the spec.
     pub installed_release: Option<String>,
     /// Each service by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -275,8 +334,15 @@ pub enum UpdatePhase {
 pub struct ServiceReadiness {
     /// Is it up, at this generation?
     pub ready: bool,
-    /// Version that runs.
+    /// Version whose schema is in its database.
     pub version: Option<String>,
+    /// Release of that version, where it is known.
+    pub release: Option<String>,
+    /// Tag or digest of the image that it is told to run.
+    pub image: Option<String>,
+    /// The image is named in the spec and does not follow the release.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pinned: bool,
     /// What it waits for.
     pub message: Option<String>,
 }

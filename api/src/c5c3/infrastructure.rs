@@ -1,4 +1,4 @@
-use crate::common::{LocalRef, is_default};
+use crate::common::{LocalRef, ResourceRequirements, is_default};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,8 +40,8 @@ pub const MESSAGING_SIZE: &str = "20Gi";
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
-        "!has(self.host) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
-        "infrastructure.database: set either host (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
+        "!has(self.host) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources))",
+        "infrastructure.database: set either host (run by somebody else) or replicas, storageClass, storageSize and resources (managed), not both",
     ),
     (
         "!has(self.port) || has(self.host)",
@@ -79,6 +79,10 @@ pub struct DatabaseCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub storage_size: Option<String>,
+    /// Requests and limits of each server.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::resources")]
+    pub resources: Option<ResourceRequirements>,
     /// Host of a database that is not ours.
     #[serde(default)]
     #[schemars(schema_with = "schema::host")]
@@ -94,8 +98,8 @@ pub struct DatabaseCluster {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
-        "!has(self.hosts) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
-        "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
+        "!has(self.hosts) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources))",
+        "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass, storageSize and resources (managed), not both",
     ),
     // One of which nothing is said may not be there at all.
     (
@@ -126,6 +130,10 @@ pub struct MessagingCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub storage_size: Option<String>,
+    /// Requests and limits of each member.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::resources")]
+    pub resources: Option<ResourceRequirements>,
     /// Brokers that are not ours, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]
@@ -137,8 +145,8 @@ pub struct MessagingCluster {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "!has(self.servers) || !(has(self.replicas) || has(self.memory))",
-    "infrastructure.cache: set either servers (run by somebody else) or replicas and memory (managed), not both",
+    "!has(self.servers) || !(has(self.replicas) || has(self.memory) || has(self.resources))",
+    "infrastructure.cache: set either servers (run by somebody else) or replicas, memory and resources (managed), not both",
 )])))]
 pub struct CacheCluster {
     /// Number of Memcached servers; 3 when left out.
@@ -148,6 +156,10 @@ pub struct CacheCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub memory: Option<String>,
+    /// Requests and limits of each server.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::resources")]
+    pub resources: Option<ResourceRequirements>,
     /// Servers that are not ours, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]

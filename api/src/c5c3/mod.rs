@@ -8,7 +8,8 @@ mod services;
 
 pub use control_plane::{
     BootstrapResource, CloudCredentialsRef, ControlPlane, ControlPlaneSpec, ControlPlaneStatus, CortexToggle,
-    Global, IssuerKind, IssuerRef, Korc, Monitoring, ServiceReadiness, TempestToggle, Tls, UpdatePhase,
+    CredentialTerms, Global, IssuerKind, IssuerRef, Korc, Monitoring, ServiceReadiness, TempestToggle, Tls,
+    UpdatePhase, UpdatePolicy,
 };
 pub use credential_rotation::{
     CredentialRotation, CredentialRotationSpec, CredentialRotationStatus, RotationSchedule, RotationType,

@@ -1,5 +1,7 @@
-use crate::common::{ExtraConfig, Image, PolicyOverrides, ResourceRequirements, default, is_default};
-use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, VirtType};
+use crate::common::{
+    ExtraConfig, Image, LocalRef, PolicyOverrides, ResourceRequirements, default, is_default,
+};
+use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, Rbd, VirtType};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -156,6 +158,9 @@ pub struct Fernet {
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
     "has(oldSelf.cells) ? oldSelf.cells.all(c, has(self.cells) && c in self.cells) : (!has(self.cells) || 'cell1' in self.cells)",
     "services.nova.cells: a cell cannot be taken away, its servers would be lost; move them and make a new ControlPlane",
+), (
+    "!has(self.consoles) || self.consoles.all(c, has(self.cells) ? c in self.cells : c == 'cell1')",
+    "services.nova.consoles: name a cell of services.nova.cells, which is cell1 when left out",
 )])))]
 pub struct NovaService {
     /// Replicas of each process.
@@ -173,6 +178,10 @@ pub struct NovaService {
         )]))
     )]
     pub cells: Vec<String>,
+    /// Public address of the consoles (noVNC) of each cell's servers, by cell; a cell without one has none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "schema::urls")]
+    pub consoles: BTreeMap<String, String>,
     #[serde(flatten)]
     pub common: ServiceToggle,
 }
@@ -189,6 +198,12 @@ pub struct ComputeNodes {
     pub libvirt: LibvirtFrom,
     /// Whether libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
+    /// The cluster whose nodes they are, by the name that the operators know; this one when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<LocalRef>,
+    /// A pool of Ceph for the disks of servers; on the hypervisor itself when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rbd: Option<Rbd>,
 }
 
 impl Default for ComputeNodes {
@@ -198,6 +213,8 @@ impl Default for ComputeNodes {
             virt_type: VirtType::default(),
             libvirt: LibvirtFrom::default(),
             live_migration: LiveMigration::default(),
+            cluster_ref: None,
+            rbd: None,
         }
     }
 }

@@ -68,7 +68,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    fn pool() -> String {
+    /// The backend of which nothing is said.
+    pub fn pool() -> String {
         "oslo_cache.memcache_pool".to_owned()
     }
 }

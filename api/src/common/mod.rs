@@ -2,6 +2,7 @@
 
 mod backends;
 mod duration;
+mod pods;
 mod quantity;
 mod references;
 mod service;
@@ -9,6 +10,7 @@ pub(crate) use service::extra_config;
 
 pub use backends::{AppCredentialRef, CaRef, Cache, Database, KeystoneAuth, Messaging};
 pub use duration::{DurationError, parse_duration};
+pub use pods::{PodSettings, Toleration};
 pub use quantity::parse_quantity;
 pub use references::{Image, LocalRef, ObjectRef, SecretKeyRef};
 pub use service::{

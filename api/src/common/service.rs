@@ -1,4 +1,4 @@
-use super::{Condition, Image, LocalRef, ResourceRequirements, default, is_default};
+use super::{Condition, Image, LocalRef, PodSettings, ResourceRequirements, default, is_default};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,8 @@ pub struct ServiceCommon {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
+    /// Where pods run, and with which right to pull their images.
+    pub pods: Option<PodSettings>,
     /// Let load decide the number of API replicas.
     pub autoscaling: Option<Autoscaling>,
     /// Which traffic may come in.
@@ -186,7 +188,6 @@ pub enum UpgradePhase {
     Idle,
     Expanding,
     RollingOut,
-    Migrating,
     Contracting,
     Failed,
 }

@@ -63,5 +63,8 @@ pub struct MemcachedStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<LooseCondition>,
     pub ready_replicas: Option<i32>,
+    /// Each server by a name of its own, host:port, where the operator tells it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub server_list: Vec<String>,
     pub observed_generation: Option<i64>,
 }

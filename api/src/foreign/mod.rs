@@ -27,6 +27,7 @@ pub fn brought_by(group: &str) -> Option<&'static str> {
         "rabbitmq.com" => "RabbitMQ's cluster operator",
         "cache.cs.sap.com" => "valkey-operator",
         "openstack.k-orc.cloud" => "K-ORC",
+        "ceph.rook.io" => "Rook",
         _ => return None,
     })
 }

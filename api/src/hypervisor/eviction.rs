@@ -1,4 +1,4 @@
-use crate::common::Condition;
+use crate::common::{Condition, Time};
 use crate::schema::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 /// Moves all instances away from a hypervisor.
+#[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "hypervisor.c5c3.io",
@@ -43,6 +44,14 @@ pub struct EvictionSpec {
     /// Why, for people.
     #[schemars(schema_with = "schema::text")]
     pub reason: String,
+    /// Start no further migration; those under way go on.
+    pub paused: Option<bool>,
+    /// Most migrations at a time [default: 4].
+    #[schemars(range(min = 1, max = 100))]
+    pub parallel: Option<i32>,
+    /// Longest that one migration may take, in seconds [default: 1800]; then it is aborted and tried again.
+    #[schemars(range(min = 30, max = 86400))]
+    pub deadline_seconds: Option<i32>,
 }
 
 /// How far the eviction is.
@@ -64,4 +73,56 @@ pub struct EvictionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub outstanding_instances: Vec<String>,
+    /// Since when the host has been seen empty.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub empty_since: Option<Time>,
+    /// Instances that moved.
+    pub moved: Option<i32>,
+    /// Instances on their way, and those that could not move yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["server"]))]
+    pub instances: Vec<InstanceEviction>,
+}
+
+/// How far one instance is.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceEviction {
+    /// UUID.
+    pub server: String,
+    /// Name.
+    pub name: String,
+    /// Waiting, Migrating, Confirming, Aborting, Failed or Unmovable.
+    pub state: InstanceState,
+    /// Migrations that were started.
+    #[serde(default)]
+    pub attempts: i32,
+    /// When the last one was started, or ended without success.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub since: Option<Time>,
+    /// How far the migration is, in percent.
+    pub progress: Option<i32>,
+    /// Why it does not move.
+    pub message: Option<String>,
+}
+
+/// What an instance does on a host that is emptied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+pub enum InstanceState {
+    /// Its turn has not come.
+    #[default]
+    Waiting,
+    /// On its way.
+    Migrating,
+    /// On the other host; the move of a stopped instance is confirmed.
+    Confirming,
+    /// Took too long and is called back.
+    Aborting,
+    /// Every try failed; it is tried again later.
+    Failed,
+    /// Cannot be moved as it is.
+    Unmovable,
 }

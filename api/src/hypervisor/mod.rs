@@ -5,10 +5,10 @@ mod host;
 mod migration;
 mod status;
 
-pub use eviction::{Eviction, EvictionSpec, EvictionStatus};
+pub use eviction::{Eviction, EvictionSpec, EvictionStatus, InstanceEviction, InstanceState};
 pub use host::{Hypervisor, HypervisorSpec, Maintenance};
 pub use migration::{Migration, MigrationSpec, MigrationStatus};
 pub use status::{
-    AggregateStatus, Capabilities, Cell, DomainCapabilities, HypervisorStatus, Instance, OperatingSystem,
-    UpdateStatus,
+    AggregateStatus, Capabilities, Cell, DomainCapabilities, HypervisorStatus, Instance, OnboardingPhase,
+    OnboardingStatus, OperatingSystem, UpdateStatus,
 };

@@ -66,6 +66,48 @@ pub struct HypervisorStatus {
     pub internal_ip: Option<String>,
     /// Is the host empty and in maintenance?
     pub evicted: Option<bool>,
+    /// Name of the host in Nova.
+    pub host: Option<String>,
+    /// How far the host is on its way into service.
+    pub onboarding: Option<OnboardingStatus>,
+}
+
+/// How far a host is on its way into service.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OnboardingStatus {
+    /// Initial, Testing, Handover, Succeeded or Aborted.
+    pub phase: OnboardingPhase,
+    /// When that phase began.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub since: Option<Time>,
+    /// Tries so far.
+    #[serde(default)]
+    pub attempt: i32,
+    /// UUID of the test instance.
+    pub test_server: Option<String>,
+    /// The retry that was heeded last.
+    pub retried: Option<String>,
+    /// What came of the test.
+    pub message: Option<String>,
+}
+
+/// The phases of onboarding, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+pub enum OnboardingPhase {
+    /// Nova does not know the host yet, or it is not enabled.
+    #[default]
+    Initial,
+    /// A test instance boots on it.
+    Testing,
+    /// Traits, aggregates and overcommit are set.
+    Handover,
+    /// In service.
+    Succeeded,
+    /// The test failed; a retry begins anew.
+    Aborted,
 }
 
 /// Operating system and hardware of a host.

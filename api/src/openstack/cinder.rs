@@ -36,9 +36,9 @@ pub struct CinderSpec {
     /// The scheduler.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scheduler: Process,
-    /// The volume service.
+    /// The processes that look after the backends.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub volume: Process,
+    pub volume: CinderVolume,
     /// The database.
     pub database: Database,
     /// The message bus.
@@ -59,14 +59,35 @@ pub struct CinderSpec {
     pub default_volume_type: Option<String>,
 }
 
+/// The processes that look after the backends.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CinderVolume {
+    /// Number of replicas for each backend; more than one is not supported.
+    #[schemars(range(min = 1, max = 64))]
+    pub replicas: i32,
+}
+
+impl Default for CinderVolume {
+    fn default() -> Self {
+        Self { replicas: 1 }
+    }
+}
+
 /// Where volumes are kept.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "self.driver != 'cinder.volume.drivers.rbd.RBDDriver' || has(self.rbd)",
-    "backends.rbd: the RBD driver needs pool and cephSecretRef",
-)])))]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "(self.driver == 'cinder.volume.drivers.rbd.RBDDriver') == has(self.rbd)",
+        "backends.rbd: the RBD driver needs pool and cephSecretRef, and no other driver takes them",
+    ),
+    (
+        "(self.driver == 'cinder.volume.drivers.nfs.NfsDriver') == has(self.file)",
+        "backends.file: the NFS driver needs it, and no other driver takes it",
+    ),
+])))]
 pub struct CinderBackend {
     /// Name of the backend and of its volume type.
     #[schemars(schema_with = "schema::label")]
@@ -77,9 +98,40 @@ pub struct CinderBackend {
     pub driver: String,
     /// Ceph block devices.
     pub rbd: Option<Rbd>,
+    /// Files on a volume of the cluster, by Cinder's NFS driver.
+    pub file: Option<CinderFile>,
+}
+
+/// Size of a claim of which nothing is said.
+pub const CINDER_FILE_SIZE: &str = "10Gi";
+
+/// A volume that Kubernetes mounts in cinder-volume and on every hypervisor: a share of NFS or any
+/// other file system that nodes share.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderFile {
+    /// Size of the volume; 10Gi when left out.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::size")]
+    pub size: Option<String>,
+    /// StorageClass, the cluster's default when left out; it must allow ReadWriteMany.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::name")]
+    pub storage_class: Option<String>,
 }
 
 impl CinderBackend {
+    /// What follows Cinder's name in that of the claim with the volumes' files.
+    pub fn claim_suffix(&self) -> String {
+        format!("volumes-{}", self.name)
+    }
+
+    /// The claim with the volumes' files of the Cinder of this name.
+    pub fn claim(&self, cinder: &str) -> String {
+        format!("{cinder}-{}", self.claim_suffix())
+    }
+
     fn rbd_driver() -> String {
         "cinder.volume.drivers.rbd.RBDDriver".to_owned()
     }
@@ -108,4 +160,6 @@ pub struct CinderBackendStatus {
     pub status: String,
     /// Free space in GiB.
     pub available_capacity_gb: Option<i64>,
+    /// Whole space in GiB.
+    pub total_capacity_gb: Option<i64>,
 }

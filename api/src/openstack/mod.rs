@@ -9,7 +9,10 @@ mod placement;
 mod rbd;
 mod tempest;
 
-pub use cinder::{Cinder, CinderBackend, CinderBackendStatus, CinderSpec, CinderStatus};
+pub use cinder::{
+    CINDER_FILE_SIZE, Cinder, CinderBackend, CinderBackendStatus, CinderFile, CinderSpec, CinderStatus,
+    CinderVolume,
+};
 pub use glance::{
     GLANCE_FILE_SIZE, Glance, GlanceBackend, GlanceFile, GlanceS3, GlanceSpec, GlanceStatus, GlanceStorage,
 };
@@ -20,7 +23,7 @@ pub use nova::{
     NovaScheduler, NovaSpec, NovaStatus, ServiceAuth, VirtType,
 };
 pub use placement::{Placement, PlacementSpec, PlacementStatus};
-pub use rbd::Rbd;
+pub use rbd::{CephUser, Rbd};
 pub use tempest::{Tempest, TempestResults, TempestSpec, TempestStatus, TempestTests};
 
 use crate::common::default;
@@ -34,6 +37,7 @@ pub mod port {
     pub const PLACEMENT: u16 = 8778;
     pub const NOVA: u16 = 8774;
     pub const NOVA_METADATA: u16 = 8775;
+    pub const NOVA_CONSOLE: u16 = 6080;
     pub const NEUTRON: u16 = 9696;
     pub const CINDER: u16 = 8776;
     pub const CORTEX: u16 = 8080;

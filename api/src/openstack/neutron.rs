@@ -66,6 +66,9 @@ pub struct NeutronMetadata {
     pub host: String,
     /// Secret with the key secret: what the agents prove themselves with.
     pub secret_ref: LocalRef,
+    /// The hypervisor cluster where the agents run; this one when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compute_ref: Option<LocalRef>,
 }
 
 /// Where OVN's databases are.

@@ -1,4 +1,4 @@
-use super::Process;
+use super::{CephUser, Process, Rbd};
 use crate::common::{
     Cache, Database, Image, KeystoneAuth, LocalRef, Messaging, ServiceCommon, ServiceStatus, default,
     is_default,
@@ -183,12 +183,16 @@ pub struct NovaCell {
         ),
     ])))]
     pub name: String,
-    /// The hypervisor cluster that it holds.
+    /// The cluster of its hypervisors, by the name that the operators know; this one when left out.
     pub compute_ref: Option<LocalRef>,
     /// Its database; one on the server of the API when left out.
     pub database: Option<Database>,
     /// Its message bus; that of the API when left out.
     pub messaging: Option<Messaging>,
+    /// Public address of its servers' consoles (noVNC), which has its own proxy; without one there are none.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::url")]
+    pub console_endpoint: Option<String>,
 }
 
 /// What guests are told about themselves.
@@ -212,6 +216,21 @@ pub struct NovaCompute {
     pub libvirt_image: Option<Image>,
     /// Whether libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
+    /// Secret with the key secret, by which hypervisors copy disks of servers that are resized or migrated.
+    pub migration_secret_ref: Option<LocalRef>,
+    /// ReadWriteMany claims in which Cinder keeps volumes as files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 16),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub volume_claims: Vec<LocalRef>,
+    /// Users of Ceph whose volumes Cinder keeps there: libvirt on every hypervisor is given their keys.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub volume_users: Vec<CephUser>,
+    /// A pool of Ceph for the disks of servers; on the hypervisor itself when left out.
+    pub rbd: Option<Rbd>,
 }
 
 /// Whether guests move between hypervisors while they run.

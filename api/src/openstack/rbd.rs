@@ -16,3 +16,14 @@ pub struct Rbd {
     /// The CephClient that the keyring belongs to.
     pub ceph_client_ref: Option<ObjectRef>,
 }
+
+/// A user of Ceph.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CephUser {
+    /// Secret with the keyring and ceph.conf.
+    pub ceph_secret_ref: LocalRef,
+    /// The CephClient that the keyring belongs to.
+    pub ceph_client_ref: Option<ObjectRef>,
+}

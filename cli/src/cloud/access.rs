@@ -6,8 +6,10 @@ use anyhow::Context;
 use c5c3_kit::Clusters;
 use clap::Args;
 use kube::Client;
+use kube::config::Kubeconfig;
 
 use super::NAMESPACE;
+use super::sight::{self, Cluster, Sight};
 use crate::commands::cluster::Place;
 use crate::failure::Failure;
 
@@ -38,12 +40,61 @@ impl Target {
         }
     }
 
-    pub async fn client(&self) -> Result<Client, Failure> {
-        let own = self.place.path().join("api/kubeconfig");
+    fn own(&self) -> PathBuf {
+        self.place.path().join("api/kubeconfig")
+    }
+
+    fn file<'a>(&'a self, own: &'a Path) -> Result<Option<&'a Path>, Failure> {
         let there = own
             .try_exists()
             .with_context(|| format!("cannot look for {}: run this as root", own.display()))?;
-        let file = self.chosen(&own, there)?;
+        self.chosen(own, there)
+    }
+
+    /// The cluster of the cloud, and those of its hypervisors: contexts of the same file, under the
+    /// names that the operators know.
+    pub async fn sight(&self) -> Result<Sight, Failure> {
+        let client = self.client().await?;
+        let own = self.own();
+        let mut sight = Sight {
+            others: Vec::new(),
+            blind: Vec::new(),
+            home: Cluster {
+                name: self.context_name(self.file(&own)?),
+                client,
+            },
+        };
+        for name in sight::others(&sight.home.client, &self.namespace).await? {
+            match self.other(&name).await {
+                Ok(client) => sight.others.push(Cluster { name, client }),
+                Err(why) => sight.blind.push((name, why.to_string())),
+            }
+        }
+        Ok(sight)
+    }
+
+    /// Another cluster, by the context of that name.
+    pub async fn other(&self, name: &str) -> Result<Client, Failure> {
+        let own = self.own();
+        let clusters = Clusters::connect(self.file(&own)?, Some(name), &[]).await?;
+        let client = clusters.home().clone();
+        client.apiserver_version().await?;
+        Ok(client)
+    }
+
+    /// What people call the cluster: the context.
+    fn context_name(&self, file: Option<&Path>) -> String {
+        let current = || {
+            let read = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+            read.ok().and_then(|config| config.current_context)
+        };
+        let name = self.context.clone().or_else(current);
+        name.unwrap_or_else(|| c5c3_kit::HOME.into_owned())
+    }
+
+    pub async fn client(&self) -> Result<Client, Failure> {
+        let own = self.own();
+        let file = self.file(&own)?;
         let connected = Clusters::connect(file, self.context.as_deref(), &[]).await;
         let clusters = match (connected, file, &self.context) {
             (Err(error), None, None) => {

@@ -47,7 +47,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<(), Failure> {
 }
 
 /// One that is there is left as it is: its labels are somebody's.
-async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
+pub async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
     let api: Api<Namespace> = Api::all(client.clone());
     if api.get_metadata_opt(name).await?.is_some() {
         return Ok(());

@@ -4,8 +4,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::health::{Health, group, health, kind, name, text};
-use super::snapshot::Snapshot;
+use super::health::{Health, group, health, is_owned, kind, name, text};
+use super::snapshot::{CLUSTER, Snapshot};
 
 /// Longer chains do not occur; a ring of waiting objects ends here.
 const DEEPEST: usize = 8;
@@ -15,6 +15,9 @@ const DEEPEST: usize = 8;
 pub struct Link {
     pub kind: String,
     pub name: String,
+    /// The other cluster that it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
     pub reason: String,
     pub message: String,
 }
@@ -93,6 +96,7 @@ pub fn explain(snapshot: &Snapshot, start: &Value) -> Explanation {
     let links = chain.iter().map(|(object, health)| Link {
         kind: kind(object).to_owned(),
         name: name(object).to_owned(),
+        cluster: object[CLUSTER].as_str().map(str::to_owned),
         reason: health.reason.clone(),
         message: health.message.clone(),
     });
@@ -110,16 +114,7 @@ fn below<'a>(
     seen: &[(&Value, Health)],
 ) -> Option<&'a Value> {
     let uid = text(object, "/metadata/uid");
-    let owned = |other: &Value| {
-        let owners = other
-            .pointer("/metadata/ownerReferences")
-            .and_then(Value::as_array);
-        owners.is_some_and(|owners| {
-            owners
-                .iter()
-                .any(|owner| text(owner, "/uid") == uid && !uid.is_empty())
-        })
-    };
+    let owned = |other: &Value| is_owned(other, uid);
     let candidates = snapshot.objects.iter().filter(|other| {
         let again =
             |(before, _): &(&Value, Health)| text(before, "/metadata/uid") == text(other, "/metadata/uid");
@@ -154,6 +149,10 @@ fn mentioned(message: &str, object: &Value) -> Option<usize> {
 fn advice(object: &Value, health: &Health) -> Vec<String> {
     let (kind, name) = (full_kind(object), name(object));
     let namespace = text(object, "/metadata/namespace");
+    let kubectl = match object[CLUSTER].as_str() {
+        Some(cluster) => format!("kubectl --context {cluster} -n {namespace}"),
+        None => format!("kubectl -n {namespace}"),
+    };
     let mut lines = Vec::new();
     let mut say = |line: String| lines.push(line);
     match health.reason.as_str() {
@@ -161,9 +160,7 @@ fn advice(object: &Value, health: &Health) -> Vec<String> {
             say("Build the image with `c5c3 image build`, or correct spec.image.".to_owned());
         }
         "CrashLoopBackOff" | "Error" | "OOMKilled" => {
-            say(format!(
-                "Read its last words: kubectl -n {namespace} logs {name} --previous"
-            ));
+            say(format!("Read its last words: {kubectl} logs {name} --previous"));
         }
         "Unschedulable" => {
             say("Give the nodes room: fewer replicas, smaller requests, or another node.".to_owned());
@@ -171,22 +168,16 @@ fn advice(object: &Value, health: &Health) -> Vec<String> {
         "Starting" | "Running" | "NotReady" => {
             say("It is on its way: wait a little, then ask again.".to_owned());
         }
-        "InvalidConfig" => say(format!(
-            "Correct the option: kubectl -n {namespace} edit {kind} {name}"
-        )),
+        "InvalidConfig" => say(format!("Correct the option: {kubectl} edit {kind} {name}")),
         "Unreported" => say("See that the operator of this kind runs: c5c3 status".to_owned()),
         _ => {}
     }
     if health.message.contains("Secret ") && health.message.contains("missing") {
-        say(format!(
-            "Create it: kubectl -n {namespace} create secret generic …"
-        ));
+        say(format!("Create it: {kubectl} create secret generic …"));
     }
-    say(format!(
-        "Everything about it: kubectl -n {namespace} describe {kind} {name}"
-    ));
+    say(format!("Everything about it: {kubectl} describe {kind} {name}"));
     if kind == "pod" {
-        say(format!("Its log: kubectl -n {namespace} logs {name}"));
+        say(format!("Its log: {kubectl} logs {name}"));
     }
     lines
 }
@@ -316,6 +307,71 @@ mod tests {
         assert!(
             advice.contains("describe service.openstack.k-orc.cloud glance"),
             "{advice}"
+        );
+    }
+
+    #[test]
+    fn the_way_down_leads_into_another_cluster() {
+        let nova = "nova.openstack.c5c3.io/v1alpha1";
+        let said = "CellsReady: compute-cell1: up on 0 of 2 nodes; pod nova-compute-cell1-x: ErrImagePull";
+        let mut set = object(
+            "apps/v1",
+            "DaemonSet",
+            "nova-compute-cell1",
+            "",
+            json!({"desiredNumberScheduled": 2}),
+        );
+        set["metadata"]["labels"] = json!({"c5c3.io/owner-uid": "Nova-nova"});
+        let waiting = json!({"waiting": {"reason": "ErrImagePull", "message": "no image"}});
+        let status =
+            json!({"phase": "Pending", "containerStatuses": [{"name": "compute", "state": waiting}]});
+        let mut pod = object(
+            "v1",
+            "Pod",
+            "nova-compute-cell1-x",
+            "DaemonSet-nova-compute-cell1",
+            status,
+        );
+        for object in [&mut set, &mut pod] {
+            object[CLUSTER] = json!("hypervisor");
+        }
+        let mut seen = Snapshot {
+            objects: vec![
+                object(
+                    "c5c3.io/v1alpha1",
+                    "ControlPlane",
+                    "cloud",
+                    "",
+                    not_ready("Nova: CellsReady"),
+                ),
+                object(nova, "Nova", "nova", "ControlPlane-cloud", not_ready(said)),
+                set,
+                pod,
+            ],
+        };
+        let way = |seen: &Snapshot| -> Vec<String> {
+            let found = explain(seen, &seen.objects[0]);
+            let links = found.chain.iter();
+            links
+                .map(|link| format!("{} {}", link.kind, link.cluster.as_deref().unwrap_or("here")))
+                .collect()
+        };
+        assert_eq!(way(&seen), ["ControlPlane here", "Nova here", "Pod hypervisor"]);
+        let advice = explain(&seen, &seen.objects[0]).advice.join("\n");
+        assert!(
+            advice.contains("kubectl --context hypervisor -n openstack logs nova-compute-cell1-x"),
+            "{advice}"
+        );
+        // A message that names no pod: what the object made over there is known by its mark.
+        seen.objects[1]["status"] = not_ready("not ready");
+        assert_eq!(
+            way(&seen),
+            [
+                "ControlPlane here",
+                "Nova here",
+                "DaemonSet hypervisor",
+                "Pod hypervisor"
+            ]
         );
     }
 

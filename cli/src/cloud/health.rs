@@ -1,5 +1,6 @@
 //! Whether an object is well, from what it says of itself.
 
+use c5c3_kit::ownership::OWNER_UID;
 use serde_json::Value;
 
 /// What an object says of itself.
@@ -26,6 +27,18 @@ impl Health {
             message: message.into(),
         }
     }
+}
+
+/// Whether one belongs to the other: by a reference, or by our mark where none is possible.
+pub fn is_owned(object: &Value, uid: &str) -> bool {
+    let owners = object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array);
+    let mut owners = owners.into_iter().flatten();
+    let marked = object
+        .pointer("/metadata/labels")
+        .map_or("", |labels| labels[OWNER_UID].as_str().unwrap_or_default());
+    !uid.is_empty() && (marked == uid || owners.any(|owner| text(owner, "/uid") == uid))
 }
 
 pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
@@ -103,10 +116,19 @@ fn by_condition(object: &Value) -> Health {
     )
 }
 
-fn replicas(object: &Value) -> Health {
+/// Pods of a workload: those that are ready, and how many there should be.
+pub fn counts(object: &Value) -> (i64, i64) {
     let count = |path: &str| object.pointer(path).and_then(Value::as_i64);
-    let wanted = count("/spec/replicas").unwrap_or(1);
+    if kind(object) == "DaemonSet" {
+        let ready = count("/status/numberReady").unwrap_or(0);
+        return (ready, count("/status/desiredNumberScheduled").unwrap_or(0));
+    }
     let ready = count("/status/readyReplicas").unwrap_or(0);
+    (ready, count("/spec/replicas").unwrap_or(1))
+}
+
+fn replicas(object: &Value) -> Health {
+    let (ready, wanted) = counts(object);
     if ready >= wanted {
         return Health::well();
     }

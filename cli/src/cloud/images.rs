@@ -1,16 +1,35 @@
 //! Which images a cloud needs. Pure.
 
 use c5c3_api::c5c3::ControlPlane;
+use c5c3_catalogue::releases;
+use serde_json::Value;
 
+use super::health::{kind, text};
 use super::profile::{Bundle, each};
 
 /// Images that these clouds need, by release.
 pub fn wanted(bundle: &Bundle) -> Vec<(String, Vec<String>)> {
-    bundle
-        .planes
-        .iter()
+    let planes = bundle.planes.iter();
+    let mut wanted: Vec<(String, Vec<String>)> = planes
         .map(|plane| (plane.spec.open_stack_release.clone(), of(plane)))
-        .collect()
+        .collect();
+    if bundle.objects.iter().any(is_storage) {
+        let newest = || releases().last().map(|release| (release.clone(), Vec::new()));
+        if wanted.is_empty() {
+            wanted.extend(newest());
+        }
+        // It is the same image in all releases.
+        wanted
+            .iter_mut()
+            .take(1)
+            .for_each(|(_, images)| images.push("ceph".to_owned()));
+    }
+    wanted
+}
+
+/// A Ceph cluster that brings no image of its own.
+fn is_storage(object: &Value) -> bool {
+    kind(object) == "CephCluster" && text(object, "/spec/cephVersion/image").is_empty()
 }
 
 fn of(plane: &ControlPlane) -> Vec<String> {
@@ -55,6 +74,7 @@ mod tests {
     const SMALL: &str = include_str!("../../../deploy/profiles/small.yaml");
     const CORE: &str = include_str!("../../../deploy/profiles/core.yaml");
     const HA: &str = include_str!("../../../deploy/profiles/ha.yaml");
+    const VOLUMES: &str = include_str!("../../../deploy/profiles/volumes.yaml");
     const IDENTITY: [&str; 6] = [
         "keystone",
         "glance",
@@ -85,7 +105,19 @@ mod tests {
         for image in IDENTITY.iter().chain(&servers) {
             assert!(small.iter().any(|found| found == image), "{image}: {small:?}");
         }
+        assert!(images(VOLUMES).contains(&"cinder".to_owned()));
         assert!(images(HA).contains(&"rabbitmq".to_owned()));
+    }
+
+    #[test]
+    fn storage_brings_its_image() {
+        const STORAGE: &str = include_str!("../../../deploy/quickstart/storage.yaml");
+        let alone = wanted(&Bundle::parse(STORAGE).expect("parses"));
+        assert_eq!(alone.len(), 1);
+        assert_eq!(alone[0].1, ["ceph"]);
+        assert!(images(&format!("{SMALL}\n---\n{STORAGE}")).contains(&"ceph".to_owned()));
+        let other = STORAGE.replace("dataDirHostPath: /var/lib/rook", "cephVersion: {image: other}");
+        assert_eq!(wanted(&Bundle::parse(&other).expect("parses")), []);
     }
 
     #[test]

@@ -7,10 +7,13 @@ pub mod explain;
 pub mod health;
 pub mod images;
 pub mod login;
+pub mod nodes;
 pub mod pods;
 pub mod profile;
 pub mod progress;
+pub mod sight;
 pub mod snapshot;
+pub mod storage;
 
 /// Where a cloud is when nobody says otherwise.
 pub const NAMESPACE: &str = "openstack";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::health::{health, name, text};
+use super::health::{health, is_owned, name, text};
 use super::snapshot::Snapshot;
 
 /// A pod of the cloud that is not ready, and why. After a restart of the machine what is stored
@@ -31,11 +31,7 @@ fn belonging<'a>(seen: &'a Snapshot, owner: &'a str) -> BTreeSet<&'a str> {
     loop {
         let before = found.len();
         for object in &seen.objects {
-            let owners = object
-                .pointer("/metadata/ownerReferences")
-                .and_then(Value::as_array);
-            let mut owners = owners.into_iter().flatten();
-            if owners.any(|owner| found.contains(text(owner, "/uid"))) {
+            if found.iter().any(|owner| is_owned(object, owner)) {
                 found.insert(text(object, "/metadata/uid"));
             }
         }

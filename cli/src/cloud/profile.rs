@@ -80,14 +80,18 @@ impl Bundle {
                 .pointer_mut("/spec/services")
                 .and_then(Value::as_object_mut);
             for service in services.into_iter().flat_map(serde_json::Map::values_mut) {
-                let Some(url) = service["publicEndpoint"].as_str().map(str::to_owned) else {
-                    continue;
-                };
-                let Some(port) = loopback_port(&url) else { continue };
-                let moved = port
-                    .checked_add(offset)
-                    .ok_or_else(|| format!("--port-offset {offset}: port {port} would go beyond 65535"))?;
-                service["publicEndpoint"] = url.replacen(&format!(":{port}"), &format!(":{moved}"), 1).into();
+                let (mut own, mut consoles) = (None, None);
+                for (field, value) in service.as_object_mut().into_iter().flatten() {
+                    match field.as_str() {
+                        "publicEndpoint" => own = Some(value),
+                        "consoles" => consoles = value.as_object_mut(),
+                        _ => {}
+                    }
+                }
+                let consoles = consoles.into_iter().flat_map(serde_json::Map::values_mut);
+                for url in own.into_iter().chain(consoles) {
+                    shift(url, offset)?;
+                }
             }
         }
         let text = objects
@@ -99,6 +103,34 @@ impl Bundle {
             machine: self.machine,
             ..moved
         })
+    }
+
+    /// On a machine whose clusters are given: hypervisors in a cluster that is not among them are nodes
+    /// of the first.
+    pub fn on(mut self, clusters: &[String]) -> Self {
+        self.machine = Plan::default();
+        let there = |name: &str| clusters.iter().any(|cluster| cluster == name);
+        for plane in &mut self.planes {
+            if let Some(compute) = &mut plane.spec.services.nova.compute {
+                compute.cluster_ref.take_if(|cluster| !there(&cluster.name));
+            }
+        }
+        for object in self
+            .objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "ControlPlane")
+        {
+            let compute = object.pointer_mut("/spec/services/nova/compute");
+            if let Some(compute) = compute.and_then(Value::as_object_mut) {
+                let named = compute
+                    .get("clusterRef")
+                    .and_then(|cluster| cluster["name"].as_str());
+                if named.is_some_and(|name| !there(name)) {
+                    compute.remove("clusterRef");
+                }
+            }
+        }
+        self
     }
 
     /// Clouds that are there already: nothing of theirs is applied.
@@ -134,33 +166,55 @@ fn loopback_port(url: &str) -> Option<u16> {
     uri.port_u16().filter(|_| loopback)
 }
 
+/// Moves the port of a URL on loopback.
+fn shift(url: &mut Value, offset: u16) -> Result<(), String> {
+    let Some(text) = url.as_str() else { return Ok(()) };
+    let Some(port) = loopback_port(text) else {
+        return Ok(());
+    };
+    let moved = port
+        .checked_add(offset)
+        .ok_or_else(|| format!("--port-offset {offset}: port {port} would go beyond 65535"))?;
+    *url = text.replacen(&format!(":{port}"), &format!(":{moved}"), 1).into();
+    Ok(())
+}
+
 /// Services that bring a cloud's public endpoints on loopback to the machine; they go with it.
 pub fn exposures(plane: &ControlPlane) -> Vec<Value> {
     let namespace = plane.namespace().unwrap_or_default();
     let owners: Vec<_> = plane.owner_ref(&()).into_iter().collect();
-    let exposed = |(name, toggle): (&str, &ServiceToggle)| {
-        let port = loopback_port(toggle.public_endpoint.as_deref()?).filter(|_| toggle.enabled)?;
+    let exposed = |service: &str, component: &str, name: String, url: Option<&str>| {
+        let port = loopback_port(url?)?;
         Some(json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {
-                "namespace": namespace, "name": format!("{name}-public"),
+                "namespace": namespace, "name": name,
                 "annotations": {"c5c3.io/expose": port.to_string()},
                 "ownerReferences": owners,
             },
             "spec": {
                 "selector": {
-                    "app.kubernetes.io/name": name,
-                    "app.kubernetes.io/instance": name,
-                    "app.kubernetes.io/component": "api",
+                    "app.kubernetes.io/name": service,
+                    "app.kubernetes.io/instance": service,
+                    "app.kubernetes.io/component": component,
                 },
                 "ports": [{"name": "api", "port": port, "targetPort": "api"}],
             },
         }))
     };
-    each(&plane.spec.services)
-        .into_iter()
-        .filter_map(exposed)
-        .collect()
+    let services = &plane.spec.services;
+    let apis = each(services).into_iter().filter(|(_, toggle)| toggle.enabled);
+    let apis = apis.filter_map(|(service, toggle)| {
+        let name = format!("{service}-public");
+        exposed(service, "api", name, toggle.public_endpoint.as_deref())
+    });
+    let nova = &services.nova;
+    let consoles = nova.consoles.iter().filter(|_| nova.common.enabled);
+    let consoles = consoles.filter_map(|(cell, url)| {
+        let component = format!("novncproxy-{cell}");
+        exposed("nova", &component, format!("nova-{component}-public"), Some(url))
+    });
+    apis.chain(consoles).collect()
 }
 
 #[cfg(test)]
@@ -181,7 +235,7 @@ mod tests {
                     .unwrap_or_default()
             })
             .collect();
-        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696"]);
+        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696", "6080"]);
     }
 
     #[test]
@@ -194,7 +248,14 @@ mod tests {
             keystone.public_endpoint.as_deref(),
             Some("http://127.0.0.1:15000/v3")
         );
-        assert_eq!(exposures(&moved.planes[0])[1]["spec"]["ports"][0]["port"], 19292);
+        let exposed = exposures(&moved.planes[0]);
+        assert_eq!(exposed[1]["spec"]["ports"][0]["port"], 19292);
+        let consoles = exposed.last().expect("those of cell1");
+        assert_eq!(consoles["spec"]["ports"][0]["port"], 16080);
+        assert_eq!(
+            consoles["spec"]["selector"]["app.kubernetes.io/component"],
+            "novncproxy-cell1"
+        );
         let error = Bundle::parse(SMALL)
             .and_then(|bundle| bundle.shifted(60_000))
             .expect_err("too far");
@@ -246,6 +307,41 @@ mod tests {
         assert!(
             wrong.starts_with("document 1, a Machine: unknown field `zones`"),
             "{wrong}"
+        );
+    }
+
+    #[test]
+    fn the_small_profile_has_hypervisors_of_their_own_unless_the_machine_has_none() {
+        let small = || Bundle::parse(SMALL).expect("parses");
+        let nodes = |bundle: &Bundle| -> Vec<(String, u8)> {
+            let clusters = bundle.machine.clusters.iter();
+            clusters
+                .map(|one| (one.name.clone(), one.nodes.iter().map(|group| group.count).sum()))
+                .collect()
+        };
+        let cluster = |bundle: &Bundle| {
+            let compute = bundle.planes[0].spec.services.nova.compute.clone();
+            let applied = bundle.objects[0]
+                .pointer("/spec/services/nova/compute/clusterRef/name")
+                .cloned();
+            let read = compute
+                .and_then(|compute| compute.cluster_ref)
+                .map(|cluster| cluster.name);
+            assert_eq!(applied, read.clone().map(Value::from));
+            read
+        };
+        let whole = small();
+        assert_eq!(
+            nodes(&whole),
+            [("control-plane".to_owned(), 1), ("hypervisor".to_owned(), 2)]
+        );
+        assert_eq!(cluster(&whole).as_deref(), Some("hypervisor"));
+        let one = small().on(&["default".to_owned()]);
+        assert_eq!((nodes(&one), cluster(&one)), (vec![], None));
+        let other = small().on(&["cp".to_owned(), "hypervisor".to_owned()]);
+        assert_eq!(
+            (nodes(&other), cluster(&other).as_deref()),
+            (vec![], Some("hypervisor"))
         );
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
 use futures::{TryStreamExt, pin_mut};
+use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client};
 
+use super::sight::Sight;
 use super::{pods, snapshot};
 use crate::failure::Failure;
 
@@ -55,7 +56,10 @@ impl Told {
             .conditions
             .iter()
             .find(|condition| condition.type_ == "Ready");
-        news.ready = ready.is_some_and(|condition| condition.status == "True");
+        // Several controllers tell of a cloud: what one of them has seen, another may not have.
+        let seen = ready.and_then(|condition| condition.observed_generation);
+        news.ready = ready.is_some_and(|condition| condition.status == "True")
+            && seen.is_none_or(|seen| Some(seen) == generation);
         if let Some(ready) = ready.filter(|_| !news.ready) {
             news.lines.extend(self.wait(&ready.message));
         }
@@ -75,13 +79,13 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Waits until the cloud is Ready, and so is each of its pods; `false` when the patience ended first.
 pub async fn follow(
-    client: &Client,
+    sight: &Sight,
     namespace: &str,
     name: &str,
     patience: Duration,
     say: &mut (dyn FnMut(&str) + Send),
 ) -> Result<bool, Failure> {
-    let api: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
+    let api: Api<ControlPlane> = Api::namespaced(sight.home.client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let changes = watcher(api, config).default_backoff().applied_objects();
     pin_mut!(changes);
@@ -102,7 +106,7 @@ pub async fn follow(
                 say(line);
             }
             if news.ready {
-                let seen = snapshot::read(client, namespace).await?;
+                let seen = snapshot::read(sight, namespace).await?;
                 let uid = plane.metadata.uid.as_deref().unwrap_or_default();
                 let Some(pod) = pods::not_ready(&seen, uid) else {
                     return Ok(());

@@ -5,6 +5,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 use crate::output::{Format, Table, print_table, print_values};
+use crate::roles;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let manifests: Vec<_> = kinds.iter().map(|kind| kind.manifest()).collect();
         return print_values(&manifests, arguments.output);
     }
-    let mut table = Table::new(&["KIND", "API VERSION", "SCOPE", "ORIGIN"]);
+    let mut table = Table::new(&["KIND", "API VERSION", "SCOPE", "ORIGIN", "CONTROLLER"]);
     for kind in kinds {
         let scope = if kind.namespaced { "namespaced" } else { "cluster" };
         let origin = match kind.origin {
@@ -71,7 +72,50 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             kind.api_version(),
             scope.to_owned(),
             origin.to_owned(),
+            controller(kind).to_owned(),
         ]);
     }
     print_table(&table)
+}
+
+/// Whether anything acts on objects of the kind: who does so may write their status.
+fn controller(kind: &Kind) -> &'static str {
+    let status = format!("{}/status", kind.plural);
+    let roles = roles::all();
+    let mut rules = roles.iter().flat_map(|role| role.access.rules());
+    let served = rules.any(|rule| {
+        let has = |list: Option<&Vec<String>>, one: &String| list.is_some_and(|list| list.contains(one));
+        has(rule.api_groups.as_ref(), &kind.group) && has(rule.resources.as_ref(), &status)
+    });
+    match kind.origin {
+        Origin::Ours if served => "c5c3",
+        Origin::Ours => "none yet: objects are stored and nothing is done",
+        Origin::Composite => "Crossplane",
+        Origin::Foreign => "its own project",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_without_a_controller_are_marked() {
+        let of = |name: &str| {
+            let kind = registry()
+                .iter()
+                .find(|kind| kind.kind == name && kind.origin == Origin::Ours);
+            controller(kind.expect(name))
+        };
+        for served in [
+            "ControlPlane",
+            "Keystone",
+            "Cinder",
+            "OVNCluster",
+            "CredentialRotation",
+        ] {
+            assert_eq!(of(served), "c5c3", "{served}");
+        }
+        assert!(of("Reservation").starts_with("none yet"));
+    }
 }

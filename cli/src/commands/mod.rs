@@ -7,8 +7,10 @@ pub mod cloud;
 pub mod cluster;
 pub mod completions;
 pub mod crds;
+pub mod hypervisor;
 pub mod image;
 pub mod operator;
+pub mod prysm;
 pub mod rbac;
 pub mod version;
 

@@ -52,6 +52,11 @@ enum Operator {
   c5c3 operator ovn --context production
   c5c3 operator ovn --context control --cluster hypervisor=hypervisors")]
     Ovn(Shared),
+    /// Hypervisor and Eviction.
+    #[command(after_help = "Examples:
+  c5c3 operator hypervisor --context production
+  c5c3 operator hypervisor --leader-elect --lease-namespace c5c3-system")]
+    Hypervisor(Shared),
 }
 
 /// API groups without which the services cannot work.
@@ -68,6 +73,7 @@ const OF_ALL: &[&str] = &[
     "glance.openstack.c5c3.io",
     "placement.openstack.c5c3.io",
     "ovn.c5c3.io",
+    "hypervisor.c5c3.io",
 ];
 
 /// Groups of others that bring databases and caches. A cloud on servers of somebody else needs none.
@@ -80,6 +86,7 @@ impl Operator {
             Operator::ControlPlane(_) => "control-plane",
             Operator::Services(_) => "services",
             Operator::Ovn(_) => "ovn",
+            Operator::Hypervisor(_) => "hypervisor",
         }
     }
 
@@ -89,6 +96,7 @@ impl Operator {
             Operator::ControlPlane(_) => &[c5c3_api::c5c3::GROUP],
             Operator::Services(_) => OF_SERVICES,
             Operator::Ovn(_) => &["ovn.c5c3.io"],
+            Operator::Hypervisor(_) => &["hypervisor.c5c3.io", c5c3_api::c5c3::GROUP],
             Operator::All(_) => OF_ALL,
         }
     }
@@ -98,7 +106,8 @@ impl Operator {
             Operator::All(shared)
             | Operator::ControlPlane(shared)
             | Operator::Services(shared)
-            | Operator::Ovn(shared) => shared,
+            | Operator::Ovn(shared)
+            | Operator::Hypervisor(shared) => shared,
         }
     }
 
@@ -121,13 +130,21 @@ impl Operator {
                 stop,
             )
         };
+        let hypervisor = |clusters, metrics, stop| {
+            let connect = c5c3_hypervisor::Real {
+                dial: Arc::new(openstack_client::Tcp),
+            };
+            c5c3_hypervisor::run(clusters, metrics, Arc::new(connect), stop)
+        };
         match self {
             Operator::All(_) => {
                 let first = control_plane(clusters.clone(), metrics.clone(), stop.clone());
                 let second = services(clusters.clone(), metrics.clone(), stop.clone());
-                tokio::try_join!(first, second, ovn(clusters, metrics, stop))?;
+                let third = ovn(clusters.clone(), metrics.clone(), stop.clone());
+                tokio::try_join!(first, second, third, hypervisor(clusters, metrics, stop))?;
             }
             Operator::Ovn(_) => ovn(clusters, metrics, stop).await?,
+            Operator::Hypervisor(_) => hypervisor(clusters, metrics, stop).await?,
             Operator::ControlPlane(_) => control_plane(clusters, metrics, stop).await?,
             Operator::Services(_) => services(clusters, metrics, stop).await?,
         }

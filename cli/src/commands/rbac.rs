@@ -11,7 +11,8 @@ Examples:
   c5c3 rbac | kubectl apply --server-side -f -
   c5c3 rbac -o table                     who may do what
   c5c3 rbac --operator services          one operator's account
-  c5c3 rbac --node node-1                the account of one node's agent";
+  c5c3 rbac --node node-1                the account of one node's agent
+  c5c3 rbac --elsewhere | kubectl --context hypervisor apply --server-side -f -";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -22,6 +23,9 @@ pub struct Arguments {
     /// The agent of this node instead: it may write the status of its own Hypervisor alone.
     #[arg(long, conflicts_with = "operator")]
     node: Option<String>,
+    /// For the cluster of the hypervisors, where that is another one: what crosses, and no more.
+    #[arg(long)]
+    elsewhere: bool,
     /// Namespace of the accounts.
     #[arg(long, default_value = roles::NAMESPACE)]
     namespace: String,
@@ -48,12 +52,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     if arguments.output != Format::Table {
-        return print_values(&roles::objects(&roles, &arguments.namespace), arguments.output);
+        let objects = match arguments.elsewhere {
+            true => roles::objects_elsewhere(&roles, &arguments.namespace),
+            false => roles::objects(&roles, &arguments.namespace),
+        };
+        return print_values(&objects, arguments.output);
     }
     let mut table = Table::new(&["OPERATOR", "NAMESPACE", "API GROUP", "RESOURCES", "VERBS"]);
     for role in &roles {
-        let everywhere = role.access.rules().into_iter().map(|rule| ("*", rule));
-        let at_home = role.access.rules_at_home().into_iter();
+        let (everywhere, at_home) = match arguments.elsewhere {
+            true => (role.access.rules_elsewhere(), Vec::new()),
+            false => (role.access.rules(), role.access.rules_at_home()),
+        };
+        let everywhere = everywhere.into_iter().map(|rule| ("*", rule));
+        let at_home = at_home.into_iter();
         let at_home = at_home.map(|rule| (arguments.namespace.as_str(), rule));
         for (namespace, rule) in everywhere.chain(at_home) {
             table.row([

@@ -7,6 +7,7 @@ mod fake;
 pub mod key;
 pub mod network;
 pub mod ssh;
+pub mod tally;
 
 use std::path::{Path, PathBuf};
 

@@ -13,7 +13,7 @@ use crate::error::{Result, optional};
 use crate::identity::{piece, query};
 use crate::session::{Asked, Place, Session};
 
-const NOVA: Place = Place::Service("compute");
+pub(crate) const NOVA: Place = Place::Service("compute");
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Flavour {
@@ -138,13 +138,13 @@ struct OneServer {
 }
 
 #[derive(Deserialize)]
-struct Created {
-    server: Id,
+pub(crate) struct Created {
+    pub server: Id,
 }
 
 #[derive(Deserialize)]
-struct Id {
-    id: String,
+pub(crate) struct Id {
+    pub id: String,
 }
 
 #[derive(Deserialize)]
@@ -218,11 +218,7 @@ impl Compute for Session {
 
     async fn create_server(&self, draft: &ServerDraft) -> Result<String> {
         let doing = format!("create server {}", draft.name);
-        let body: Value = json!({"server": {
-            "name": draft.name, "flavorRef": draft.flavour, "imageRef": draft.image,
-            "key_name": draft.key, "networks": [{"uuid": draft.network}],
-            "security_groups": [{"name": draft.security_group}],
-        }});
+        let body = draft_body(draft);
         let asked = Asked::new(&doing, Method::POST, "/servers").body(&body);
         let answer: Created = self.read(NOVA, asked).await?;
         Ok(answer.server.id)
@@ -237,7 +233,15 @@ impl Compute for Session {
     }
 }
 
-fn one(id: &str) -> String {
+pub(crate) fn draft_body(draft: &ServerDraft) -> Value {
+    json!({"server": {
+        "name": draft.name, "flavorRef": draft.flavour, "imageRef": draft.image,
+        "key_name": draft.key, "networks": [{"uuid": draft.network}],
+        "security_groups": [{"name": draft.security_group}],
+    }})
+}
+
+pub(crate) fn one(id: &str) -> String {
     format!("/servers/{}", piece(id))
 }
 

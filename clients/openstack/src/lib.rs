@@ -2,9 +2,9 @@
 //!
 //! - [`Cloud`] is what `clouds.yaml` says about one cloud: where, who, with which secret.
 //! - [`Session`] logs in, keeps the token and carries out calls. It implements the traits
-//!   [`Identity`], [`Images`], [`Placement`], [`Compute`] and [`Networking`].
+//!   [`Identity`], [`Images`], [`Placement`], [`Compute`], [`Operating`], [`Networking`] and [`Fleet`].
 //! - [`Simulator`] implements the first three in memory, with faults on demand, for tests of scale
-//!   and of errors.
+//!   and of errors; [`SimulatedFleet`] is Nova and Placement with hosts, on a clock of its own.
 //! - [`Dial`] decides how a host is reached: plain TCP by default, the network of an embedded
 //!   cluster in `c5c3 up`.
 //!
@@ -14,9 +14,11 @@ mod catalogue;
 mod clouds;
 mod compute;
 mod error;
+mod fleet;
 mod identity;
 mod images;
 mod network;
+mod operating;
 mod placement;
 mod secret;
 mod session;
@@ -36,11 +38,13 @@ pub use compute::{
 };
 pub use dial::{Dial, Stream, Tcp};
 pub use error::{Cause, Class, Error, Result};
+pub use fleet::{Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, Service, TestBed, TestDraft};
 pub use identity::{Assignment, Connect, Entity, Fields, Identified, Identity, Kind};
 pub use images::{Content, Image, ImageDraft, Images};
 pub use network::{NetworkKind, Networking};
+pub use operating::{Action, Hypervisor, Operating, PlacedServer};
 pub use placement::{Allocation, Inventories, Inventory, Placement, ResourceProvider, Usages};
 pub use secret::Secret;
 pub use session::{Connector, Session};
-pub use simulator::{Calls, Fault, Simulator};
+pub use simulator::{Calls, Fault, SimulatedFleet, Simulator, Violations};
 pub use transport::Limits;

@@ -132,7 +132,7 @@ fn provider(uuid: &str) -> String {
 }
 
 impl Session {
-    async fn placed<T: serde::de::DeserializeOwned>(
+    pub(crate) async fn placed<T: serde::de::DeserializeOwned>(
         &self,
         doing: &str,
         method: Method,
@@ -145,7 +145,7 @@ impl Session {
         self.read(PLACEMENT, asked).await
     }
 
-    async fn placed_quietly(
+    pub(crate) async fn placed_quietly(
         &self,
         doing: &str,
         method: Method,

@@ -14,6 +14,8 @@ pub mod cluster;
 mod controllers;
 pub mod crds;
 pub mod discovery;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod identity;
 pub mod openapi;
 mod paths;

@@ -42,8 +42,14 @@ pub fn serve(call: &Call) -> Result<Response<Body>> {
 }
 
 fn health(call: &Call, path: &str) -> Result<Response<Body>> {
-    if call.core.stopping.is_cancelled() && path.starts_with("/readyz") {
-        return Err(ApiError::unavailable("the server is stopping"));
+    if path.starts_with("/readyz") {
+        if call.core.stopping.is_cancelled() {
+            return Err(ApiError::unavailable("the server is stopping"));
+        }
+        call.core
+            .store
+            .ready()
+            .map_err(|error| ApiError::unavailable(error.to_string()))?;
     }
     Ok(text("ok".into(), "text/plain; charset=utf-8"))
 }

@@ -20,7 +20,7 @@ use crate::{
     controllers, crds,
     identity::Identity,
     pods,
-    serve::{ApiService, Core, Home, InProcess, Limits, Metrics, listener},
+    serve::{ApiService, Connections, Core, Home, InProcess, Lanes, Limits, Metrics, listener},
     store::{Action, DiskError, Expect, History, ObjectKey, Redb, Store, Write, draft},
     strategy::ServiceNetwork,
 };
@@ -127,7 +127,8 @@ impl Server {
             store,
             clusters,
             default_cluster: config.clusters[0].as_str().into(),
-            requests: Arc::new(Semaphore::new(config.limits.requests)),
+            lanes: Lanes::new(config.limits.requests),
+            connections: Connections::new(config.limits.connections),
             watches: Arc::new(Semaphore::new(config.limits.watches)),
             limits: config.limits,
             metrics: Arc::new(Metrics::default()),
@@ -328,21 +329,25 @@ async fn bootstrap(core: &Core, cluster: &Cluster) -> Result<(), StartError> {
                 "spec": {"finalizers": ["kubernetes"]},
                 "status": {"phase": "Active"},
             });
-            ("", "namespaces", namespace)
+            ("", "namespaces", namespace, Expect::Absent)
         });
     let roles = auth::bootstrap(cluster)
         .into_iter()
-        .map(|(resource, role)| (auth::RBAC_GROUP, resource, role));
-    let writes = namespaces.chain(roles).map(|(group, resource, mut object)| {
-        object["metadata"]["uid"] = json!(uuid::Uuid::new_v4().to_string());
-        object["metadata"]["creationTimestamp"] = json!(crate::resource::now());
-        core.store.write(Write {
-            collection: cluster.collection(group, resource),
-            key: ObjectKey::new("", object["metadata"]["name"].as_str().unwrap_or_default()),
-            expect: Expect::Absent,
-            action: Action::Put(draft(&object)),
-        })
-    });
+        .map(|(resource, role, expect)| (auth::RBAC_GROUP, resource, role, expect));
+    let writes = namespaces
+        .chain(roles)
+        .map(|(group, resource, mut object, expect)| {
+            if expect == Expect::Absent {
+                object["metadata"]["uid"] = json!(uuid::Uuid::new_v4().to_string());
+                object["metadata"]["creationTimestamp"] = json!(crate::resource::now());
+            }
+            core.store.write(Write {
+                collection: cluster.collection(group, resource),
+                key: ObjectKey::new("", object["metadata"]["name"].as_str().unwrap_or_default()),
+                expect,
+                action: Action::Put(draft(&object)),
+            })
+        });
     for written in futures::future::join_all(writes).await {
         written.map_err(|error| StartError::Cluster {
             cluster: cluster.name.to_string(),

@@ -6,6 +6,9 @@
 //! namespace without a default route, and the machine's own routes, firewall and
 //! interfaces are never touched.
 
+#[cfg(test)]
+extern crate self as embedded_node;
+
 pub mod addresses;
 pub mod beneath;
 pub mod cgroups;

@@ -36,6 +36,8 @@ pub enum Error {
     Unreadable(#[from] ReadError),
     #[error(transparent)]
     Command(#[from] ExecError),
+    #[error("Ceph: {0}")]
+    Ceph(String),
     #[error("cannot restart the pod: {}", plain(.0))]
     Pod(Box<kube::Error>),
 }
@@ -48,6 +50,7 @@ impl Fault for Error {
     fn retry(&self) -> Retry {
         match self {
             Error::Unreadable(_) | Error::Command(_) | Error::Pod(_) | Error::Store { .. } => Retry::Backoff,
+            Error::Ceph(_) => Retry::Backoff,
             // A store is asked, not watched.
             Error::SecretSyncedError(_) => Retry::Backoff,
             _ => Retry::OnChange,

@@ -1,15 +1,15 @@
 //! Small controllers that satisfy foreign CRs on the embedded cluster by running the real servers.
 //!
 //! They write the same fields and statuses as the real operators (mariadb-operator, memcached-operator,
-//! RabbitMQ's two, valkey-operator, K-ORC, External Secrets), so that ours cannot tell the difference. Production has the real ones.
+//! RabbitMQ's two, valkey-operator, K-ORC, External Secrets, Rook), so that ours cannot tell the difference. Production has the real ones.
 
+pub mod ceph;
 mod error;
 mod exec;
 pub mod external_secrets;
 mod image;
 pub mod korc;
 pub mod mariadb;
-mod mask;
 pub mod memcached;
 mod objects;
 pub mod rabbitmq;
@@ -29,7 +29,9 @@ pub fn access() -> Access {
     let access = Access::default()
         .with::<memcached::Memcacheds>()
         .with::<valkey::Valkeys>();
-    external_secrets::access(korc::access(rabbitmq::access(mariadb::access(access))))
+    ceph::access(external_secrets::access(korc::access(rabbitmq::access(
+        mariadb::access(access),
+    ))))
 }
 
 /// Runs all stand-ins until `stop`. `dial` reaches the services of the cluster.
@@ -61,6 +63,7 @@ pub async fn run(
         controller!(valkey::Valkeys::new(clusters.home().clone())),
         rabbitmq::run(clusters.clone(), metrics.clone(), stop.clone()),
         external_secrets::run(clusters.clone(), metrics.clone(), stop.clone()),
+        ceph::run(clusters.clone(), metrics.clone(), stop.clone()),
     )?;
     Ok(())
 }

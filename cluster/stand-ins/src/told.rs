@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use c5c3_kit::mask::Mask;
 use kube::Client;
 
 use crate::exec::{self, ExecError, Place};
-use crate::mask::mask;
 
 /// By uid of the object: a digest of what was said last.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Told {
             Ok(_) => {}
             Err(ExecError::Failed { said, .. }) if message.digest.is_none() && gone(&said) => {}
             Err(ExecError::Failed { pod, said }) => {
-                let said = mask(&said, &message.hidden);
+                let said = Mask::of(&message.hidden).in_pieces().hide(&said);
                 return Err(ExecError::Failed { pod, said });
             }
             Err(error) => return Err(error),

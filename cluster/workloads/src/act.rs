@@ -5,6 +5,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::Clients;
 use crate::action::{Action, Target, text};
 use crate::world::resource;
 
@@ -47,8 +48,12 @@ fn api(client: &Client, kind: &str, namespace: &str) -> Result<Api<DynamicObject
     })
 }
 
-pub async fn carry_out(client: &Client, action: Action) -> Result<Learned, Failure> {
+pub async fn carry_out(clients: &Clients, action: Action) -> Result<Learned, Failure> {
     let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
+    let client = match &action {
+        Action::Bind { .. } => &clients.scheduler,
+        _ => &clients.controllers,
+    };
     match action {
         Action::Create(object) => {
             let api = api(

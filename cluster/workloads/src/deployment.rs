@@ -217,6 +217,10 @@ fn create(
         .insert(TEMPLATE_HASH.into(), hash);
     let mut annotations = told(deployment);
     annotations.insert(REVISION.into(), revision.to_string());
+    let sized = rollout::size(deployment).annotations();
+    let sized = sized.as_object().into_iter().flatten();
+    annotations
+        .extend(sized.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())));
     decision.push(Action::Create(json!({
         "apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {

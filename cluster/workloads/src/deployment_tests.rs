@@ -1,5 +1,8 @@
 use super::*;
+use crate::table::Change;
+use crate::task::{Task, tasks};
 use crate::testing::Sim;
+use crate::world::Changed;
 
 fn deployment(replicas: i32, strategy: Value) -> Value {
     json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"namespace": "n", "name": "web", "uid": "d", "generation": 1},
@@ -108,6 +111,26 @@ fn recreate_ends_the_old_pods_first() {
     let (_, peak) = roll(&mut sim);
     assert_eq!(peak, 2);
     assert_eq!(images(&sim), ["two", "two"]);
+}
+
+#[test]
+fn the_end_of_a_pod_wakes_the_deployment_that_may_wait_for_it() {
+    let mut sim = Sim::default();
+    sim.learn(deployment(1, json!({"type": "Recreate"})));
+    sim.run_all();
+    let pod = sim.world.pods.iter().next().unwrap().clone();
+    let change = |after| {
+        Changed::Pod(Change {
+            before: Some(pod.clone()),
+            after,
+        })
+    };
+    let wakes = |changed: &Changed| {
+        let tasks = tasks(&sim.world, changed);
+        tasks.iter().any(|task| matches!(task, Task::Deployment(_)))
+    };
+    assert!(wakes(&change(None)));
+    assert!(!wakes(&change(Some(pod.clone()))));
 }
 
 #[test]
@@ -237,4 +260,32 @@ fn a_refused_pod_shows_on_the_deployment() {
         text.contains("ReplicaFailure") && text.contains("no such account"),
         "{text}"
     );
+}
+
+#[test]
+fn a_deployment_that_is_scaled_in_a_rollout_shares_the_pods_among_its_replica_sets() {
+    let mut sim = Sim::default();
+    let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}});
+    sim.learn(deployment(10, strategy));
+    sim.run_all();
+    // The new image never becomes ready.
+    set_image(&mut sim, "broken");
+    sim.settle();
+    let sizes = |sim: &Sim| {
+        let mut sizes: Vec<i32> = sim
+            .world
+            .replica_sets
+            .iter()
+            .map(|set| rollout::wanted(set))
+            .collect();
+        sizes.sort_unstable();
+        sizes
+    };
+    assert_eq!(sizes(&sim), [5, 8]);
+    let resize = |sim: &mut Sim, to: i32| {
+        sim.change::<Deployment>("web", |deployment| deployment.spec.replicas = Some(to));
+        sim.settle();
+    };
+    resize(&mut sim, 30);
+    assert_eq!(sizes(&sim), [13, 20]);
 }

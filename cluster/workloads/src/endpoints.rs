@@ -9,6 +9,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::action::{Action, Decision, Target, merge_diff, to_value};
+use crate::legacy_endpoints;
 use crate::pods;
 use crate::table::Key;
 use crate::world::World;
@@ -32,6 +33,9 @@ pub fn decide(world: &World, key: &Key) -> Decision {
     existing.sort_by_key(|slice| slice.name_any());
 
     let wanted = service.map(|service| slices(world, service)).unwrap_or_default();
+    let legacy = world.endpoints.get(key).map(AsRef::as_ref);
+    let legacy = legacy_endpoints::decide(legacy, service.map(AsRef::as_ref), &wanted);
+    decision.actions.extend(legacy);
     let mut left = existing.into_iter();
     for slice in wanted {
         match left.next() {

@@ -24,6 +24,14 @@ use crate::table::{Key, key_of};
 use crate::task::{Task, tasks};
 use crate::world::{Cached, Changed, World, for_each_kind};
 
+/// Each acts under the name, and with the rights, that it has in Kubernetes.
+#[derive(Clone)]
+pub struct Clients {
+    pub controllers: Client,
+    /// Binds pods to nodes.
+    pub scheduler: Client,
+}
+
 /// How the controllers run.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -101,7 +109,9 @@ mod k8s {
     pub use k8s_openapi::api::apps::v1::*;
     pub use k8s_openapi::api::batch::v1::*;
     pub use k8s_openapi::api::coordination::v1::*;
-    pub use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Service};
+    pub use k8s_openapi::api::core::v1::{
+        Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+    };
     pub use k8s_openapi::api::discovery::v1::*;
     pub use k8s_openapi::api::policy::v1::*;
     pub use k8s_openapi::api::storage::v1::*;
@@ -109,10 +119,10 @@ mod k8s {
 
 /// Runs the controllers until `stop` resolves. All they know is in the API, so after a fault they
 /// begin anew.
-pub async fn run(client: Client, config: Config, stop: impl Future<Output = ()>) {
+pub async fn run(clients: Clients, config: Config, stop: impl Future<Output = ()>) {
     tokio::pin!(stop);
     loop {
-        let turn = AssertUnwindSafe(watch_and_work(&client, &config, stop.as_mut()));
+        let turn = AssertUnwindSafe(watch_and_work(&clients, &config, stop.as_mut()));
         if turn.catch_unwind().await.is_ok() {
             return;
         }
@@ -124,9 +134,9 @@ pub async fn run(client: Client, config: Config, stop: impl Future<Output = ()>)
     }
 }
 
-async fn watch_and_work(client: &Client, config: &Config, mut stop: Pin<&mut impl Future<Output = ()>>) {
-    let (mut inputs, mut unlisted) = watches(client);
-    let mut engine = Engine::new(client.clone(), config.clone());
+async fn watch_and_work(clients: &Clients, config: &Config, mut stop: Pin<&mut impl Future<Output = ()>>) {
+    let (mut inputs, mut unlisted) = watches(&clients.controllers);
+    let mut engine = Engine::new(clients.clone(), config.clone());
     loop {
         // Before everything is listed nothing is decided, so there is nothing to wake for.
         let wake = match unlisted.is_empty() {
@@ -165,7 +175,7 @@ struct Removal {
 }
 
 struct Engine {
-    client: Client,
+    clients: Clients,
     config: Config,
     events: Writer,
     world: World,
@@ -184,11 +194,11 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(client: Client, config: Config) -> Self {
+    fn new(clients: Clients, config: Config) -> Self {
         let (done, removed) = mpsc::unbounded_channel();
         Self {
-            events: Writer::start(client.clone()),
-            client,
+            events: Writer::start(clients.controllers.clone()),
+            clients,
             config,
             world: World {
                 started: Timestamp::now(),
@@ -372,7 +382,7 @@ impl Engine {
         }
         let done = todo
             .into_iter()
-            .map(|(tale, action)| carry_out(&self.client, action).map(|outcome| (tale, outcome)));
+            .map(|(tale, action)| carry_out(&self.clients, action).map(|outcome| (tale, outcome)));
         let mut failed = false;
         for (tale, outcome) in futures::future::join_all(done).await {
             if let Some(tale) = &tale {

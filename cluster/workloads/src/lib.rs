@@ -14,8 +14,10 @@ mod endpoints;
 mod engine;
 mod events;
 mod job;
+mod legacy_endpoints;
 pub mod node_health;
 mod pods;
+mod proportion;
 mod replicaset;
 mod revision;
 mod rollout;
@@ -30,6 +32,6 @@ mod volume;
 mod world;
 
 pub use action::{Action, Decision};
-pub use engine::{Config, run};
+pub use engine::{Clients, Config, run};
 pub use volume::PROVISIONER;
 pub use world::World;

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::action::{Action, Decision, Target};
+use crate::proportion::{self, Size};
 use crate::{pods, replicaset};
 
 /// The rollout is over.
@@ -91,49 +92,91 @@ pub fn first_replicas(deployment: &Deployment, sets: &Sets<'_>) -> i32 {
     (replicas(deployment) + surge - total).clamp(0, replicas(deployment))
 }
 
-fn scale(set: &ReplicaSet, to: i32, decision: &mut Decision) {
-    if wanted(set) != to {
-        decision.push(Action::Patch {
-            target: Target::of(set),
-            subresource: None,
-            body: json!({"spec": {"replicas": to}}),
-        });
+/// What sets remember of a Deployment when they are scaled.
+pub fn size(deployment: &Deployment) -> Size {
+    let surge = if is_recreate(deployment) {
+        0
+    } else {
+        tolerance(deployment).0
+    };
+    Size {
+        desired: replicas(deployment),
+        most: replicas(deployment) + surge,
     }
+}
+
+fn scale(deployment: &Deployment, set: &ReplicaSet, to: i32, decision: &mut Decision) {
+    if wanted(set) != to {
+        resize(deployment, set, to, decision);
+    }
+}
+
+fn resize(deployment: &Deployment, set: &ReplicaSet, to: i32, decision: &mut Decision) {
+    let annotations = size(deployment).annotations();
+    decision.push(Action::Patch {
+        target: Target::of(set),
+        subresource: None,
+        body: json!({"metadata": {"annotations": annotations}, "spec": {"replicas": to}}),
+    });
+}
+
+/// The number changed since the sets were last scaled: each gets its part of the difference, and the
+/// rollout goes on from there. False: there is nothing to share.
+fn share(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) -> bool {
+    let active: Vec<&ReplicaSet> = sets.all().filter(|set| wanted(set) > 0).collect();
+    let size = size(deployment);
+    if !proportion::is_scaled(&active, size) {
+        return false;
+    }
+    let sizes = match active.as_slice() {
+        [_] => vec![size.desired],
+        _ => proportion::share(&active, size),
+    };
+    for (set, to) in active.into_iter().zip(sizes) {
+        resize(deployment, set, to, decision);
+    }
+    true
 }
 
 /// A paused Deployment still follows its number, with whatever runs.
 pub fn scale_paused(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) {
+    if share(deployment, sets, decision) {
+        return;
+    }
     let active: Vec<&ReplicaSet> = sets.all().filter(|set| wanted(set) > 0).collect();
     match (active.as_slice(), sets.current) {
-        ([only], _) => scale(only, replicas(deployment), decision),
-        ([], Some(current)) => scale(current, replicas(deployment), decision),
+        ([only], _) => scale(deployment, only, replicas(deployment), decision),
+        ([], Some(current)) => scale(deployment, current, replicas(deployment), decision),
         _ => {}
     }
 }
 
 pub fn recreate(deployment: &Deployment, sets: &Sets<'_>, old_pods_left: bool, decision: &mut Decision) {
     for set in sets.old {
-        scale(set, 0, decision);
+        scale(deployment, set, 0, decision);
     }
     if !old_pods_left && let Some(current) = sets.current {
-        scale(current, replicas(deployment), decision);
+        scale(deployment, current, replicas(deployment), decision);
     }
 }
 
 pub fn rolling(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) {
     let Some(current) = sets.current else { return };
     let total_wanted = replicas(deployment);
+    if share(deployment, sets, decision) {
+        return;
+    }
     let (surge, missing) = tolerance(deployment);
     let total: i32 = sets.all().map(wanted).sum();
 
     // Up: as far as the surge allows. Old pods go only when that is seen.
     let own = wanted(current);
     if own > total_wanted {
-        return scale(current, total_wanted, decision);
+        return scale(deployment, current, total_wanted, decision);
     }
     let room = (total_wanted + surge - total).max(0);
     if own < total_wanted && room > 0 {
-        return scale(current, own + room.min(total_wanted - own), decision);
+        return scale(deployment, current, own + room.min(total_wanted - own), decision);
     }
 
     // Down: never below what must stay available.
@@ -155,7 +198,7 @@ pub fn rolling(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision
         spare -= less;
     }
     for (set, size) in left {
-        scale(set, size, decision);
+        scale(deployment, set, size, decision);
     }
 }
 

@@ -107,6 +107,9 @@ pub fn tasks(world: &World, changed: &Changed) -> BTreeSet<Task> {
         Changed::Service(change) => {
             tasks.insert(Task::Endpoints(key(change)));
         }
+        Changed::Endpoints(change) => {
+            tasks.insert(Task::Endpoints(key(change)));
+        }
         Changed::EndpointSlice(change) => {
             let slice = change.after.as_deref().or(change.before.as_deref());
             if let Some((slice, service)) =
@@ -258,6 +261,12 @@ fn pod_tasks(world: &World, change: &Change<Pod>, tasks: &mut BTreeSet<Task>) {
         .filter(|_| ended)
     {
         tasks.extend(pods::claims_of(pod).map(|claim| Task::Claim((namespace.clone(), claim))));
+        // A Deployment may wait for its last old pod; the ReplicaSet stopped counting it when it was told
+        // to end, and says nothing now.
+        if let Some(Task::ReplicaSet(set)) = owner_task(pod) {
+            let set = world.replica_sets.get(&set);
+            tasks.extend(set.and_then(|set| owner_task(set.as_ref())));
+        }
     }
     // A pod that ended makes room; one without a node needs some; and where one was put, another may
     // want to be.

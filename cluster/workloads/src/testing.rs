@@ -278,7 +278,9 @@ mod all {
     pub use k8s_openapi::api::apps::v1::*;
     pub use k8s_openapi::api::batch::v1::*;
     pub use k8s_openapi::api::coordination::v1::*;
-    pub use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod, Service};
+    pub use k8s_openapi::api::core::v1::{
+        Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
+    };
     pub use k8s_openapi::api::discovery::v1::*;
     pub use k8s_openapi::api::policy::v1::*;
     pub use k8s_openapi::api::storage::v1::*;

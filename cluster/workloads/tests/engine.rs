@@ -36,8 +36,11 @@ impl Cluster {
             volumes: directory.path().join("volumes"),
         };
         // Under the role that they have in a cluster: what it lacks would be missed here.
-        let controllers = server.client_as("default", "system:kube-controller-manager", &[]);
-        let engine = tokio::spawn(workloads::run(controllers, config, async {
+        let clients = workloads::Clients {
+            controllers: server.client_as("default", "system:kube-controller-manager", &[]),
+            scheduler: server.client_as("default", "system:kube-scheduler", &[]),
+        };
+        let engine = tokio::spawn(workloads::run(clients, config, async {
             let _ = stopped.await;
         }));
         Self {

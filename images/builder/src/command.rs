@@ -2,7 +2,7 @@
 
 mod actions;
 mod images;
-mod workshop;
+mod workspace;
 
 pub use images::Images;
 

@@ -9,11 +9,13 @@
 
 mod nearest;
 mod options;
+mod order;
 mod release;
 mod value;
 
 pub use nearest::nearest;
 pub use options::{Catalogue, Deprecated, Found, Kind, Missing, Opt};
+pub use order::{Move, way};
 pub use release::{Release, Uv, releases, upstream};
 
 /// `(path below images/releases, content)`, sorted.

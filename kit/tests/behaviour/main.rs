@@ -4,6 +4,7 @@ mod clusters;
 mod deletion;
 mod errors;
 mod leadership;
+mod missing_kinds;
 mod objects;
 mod parade;
 mod races;

@@ -3,6 +3,9 @@
 mod clouds_yaml;
 pub mod control_plane;
 pub mod credential_rotation;
+pub mod crossing;
+pub mod forecast;
+mod orphans;
 pub mod plan;
 pub mod secret_aggregate;
 
@@ -31,11 +34,13 @@ pub async fn run(
     let freed = control_plane::freed(clusters.home().clone(), settings.namespace.as_deref());
     let control_planes = control_plane::ControlPlanes::new(&clusters);
     let control_planes = controller!(control_planes).triggered_by(freed);
-    let rotations = controller!(credential_rotation::CredentialRotations);
+    let crossings = controller!(crossing::Crossings);
+    let rotations = controller!(credential_rotation::CredentialRotations::new(&clusters));
     let aggregates = controller!(secret_aggregate::SecretAggregates);
     together(stop, |stop| {
         vec![
             control_planes.run(stop.clone()).boxed(),
+            crossings.run(stop.clone()).boxed(),
             rotations.run(stop.clone()).boxed(),
             aggregates.run(stop).boxed(),
         ]
@@ -47,6 +52,7 @@ pub async fn run(
 pub fn access() -> Access {
     Access::default()
         .with::<control_plane::ControlPlanes>()
+        .with::<crossing::Crossings>()
         .with::<credential_rotation::CredentialRotations>()
         .with::<secret_aggregate::SecretAggregates>()
         .with_lease()

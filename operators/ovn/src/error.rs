@@ -1,7 +1,7 @@
 //! What can keep OVN from being brought up. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
-use c5c3_kit::{ClusterError, Fault, ReadError, Retry};
+use c5c3_kit::{Fault, ReadError, Retry};
 
 use crate::names::Side;
 
@@ -36,8 +36,8 @@ pub enum Error {
     NotAsked(ovsdb_client::Error),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
-    #[error(transparent)]
-    UnknownCluster(#[from] ClusterError),
+    #[error("cannot read what is on the hypervisors: {0}")]
+    NoHypervisors(String),
 }
 
 impl Error {
@@ -61,7 +61,7 @@ impl Fault for Error {
     fn retry(&self) -> Retry {
         match self {
             Error::Unreadable(_)
-            | Error::UnknownCluster(_)
+            | Error::NoHypervisors(_)
             | Error::Uncertified(_)
             | Error::ChassisStays { .. }
             | Error::NotAsked(_) => Retry::Backoff,

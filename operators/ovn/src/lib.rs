@@ -16,7 +16,7 @@ use std::sync::Arc;
 use c5c3_kit::kinds::Key;
 use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
 use chassis::ChassisStatus;
-use clusters::{HYPERVISORS, OvnClusters};
+use clusters::OvnClusters;
 use dial::Dial;
 use futures::{FutureExt, Stream, StreamExt};
 use view::Sessions;
@@ -39,21 +39,12 @@ pub async fn run(
         sessions: sessions.clone(),
     };
     let status = controller!(status).triggered_by(of_chassis(&sessions));
-    let apart = clusters.get(&HYPERVISORS).is_ok();
+    let databases = OvnClusters {
+        sessions: sessions.clone(),
+    };
+    let databases = controller!(databases).triggered_by(sessions.news());
     together(stop, |stop| {
-        let news = sessions.news();
-        let sessions = sessions.clone();
-        let first = match apart {
-            true => controller!(OvnClusters::<true> { sessions })
-                .triggered_by(news)
-                .run(stop.clone())
-                .boxed(),
-            false => controller!(OvnClusters::<false> { sessions })
-                .triggered_by(news)
-                .run(stop.clone())
-                .boxed(),
-        };
-        vec![first, status.run(stop).boxed()]
+        vec![databases.run(stop.clone()).boxed(), status.run(stop).boxed()]
     })
     .await
 }
@@ -71,11 +62,10 @@ fn of_chassis(sessions: &Sessions) -> impl Stream<Item = Key> + Send + use<> {
     })
 }
 
-/// What the operator may do in a cluster; the same in that of the hypervisors.
+/// What the operator may do in a cluster, and in that of the hypervisors.
 pub fn access() -> Access {
     Access::default()
-        .with::<OvnClusters<false>>()
-        .with::<OvnClusters<true>>()
+        .with::<OvnClusters>()
         .with::<ChassisStatus>()
         .with_lease()
 }

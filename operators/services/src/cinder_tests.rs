@@ -80,3 +80,130 @@ fn the_backend_that_is_not_well_speaks() {
     client(&mut seen, "fast", "Failure");
     assert_eq!(state(&seen, CEPH_CONNECTED).1, "CephClient fast is Failure");
 }
+
+/// One backend of files beside those in Ceph.
+fn with_files() -> Cinder {
+    let mut cinder = cinder();
+    let files =
+        json!({"name": "files", "driver": "cinder.volume.drivers.nfs.NfsDriver", "file": {"size": "20Gi"}});
+    cinder
+        .spec
+        .backends
+        .push(serde_json::from_value(files).expect("a backend"));
+    cinder
+}
+
+/// Where each container of an object has which volume.
+fn mounts(object: &serde_json::Value) -> Vec<(String, String)> {
+    let pod = &object["spec"]["template"]["spec"];
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().expect("mounts");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    mounts
+        .iter()
+        .map(|mount| (text(&mount["name"]), text(&mount["mountPath"])))
+        .collect()
+}
+
+#[test]
+fn files_are_where_cinder_and_nova_look_for_them() {
+    let mut seen = observed(with_files(), facts());
+    take_job(&mut seen, "cinder-db-sync", Some("Complete"));
+    let all = objects(&seen);
+    let claim = all
+        .iter()
+        .find(|object| object["kind"] == "PersistentVolumeClaim");
+    let claim = claim.expect("a claim");
+    assert_eq!(claim["metadata"]["name"], "cinder-volumes-files");
+    assert_eq!(claim["spec"]["accessModes"], json!(["ReadWriteMany"]));
+    assert_eq!(claim["spec"]["resources"]["requests"]["storage"], "20Gi");
+    let find = |objects: &[serde_json::Value], name: &str| {
+        let found = objects.iter().find(|object| object["metadata"]["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    let volume = mounts(&find(&all, "cinder-volume-files"));
+    let (_, path) = (volume.iter())
+        .find(|(name, _)| name == "volumes-files")
+        .expect("the claim");
+
+    let compute = json!({
+        "enabled": true, "volumeClaims": [{"name": "cinder-volumes-files"}],
+        "libvirtImage": {"repository": "ghcr.io/c5c3/libvirt", "tag": "11.3"},
+    });
+    let mut hypervisors = observed(nova(json!({"compute": compute})), facts());
+    take_job(&mut hypervisors, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut hypervisors);
+    let all = objects(&hypervisors);
+    for set in ["nova-libvirt", "nova-compute-cell1"] {
+        let set = find(&all, set);
+        assert!(
+            mounts(&set).contains(&("volumes-0".to_owned(), path.clone())),
+            "{set}"
+        );
+    }
+}
+
+#[test]
+fn keys_of_ceph_are_only_where_they_are_used() {
+    let compute = |rbd: bool| {
+        let mut compute = json!({
+            "enabled": true, "volumeUsers": [{"cephSecretRef": {"name": "ceph"}}],
+            "libvirtImage": {"repository": "ghcr.io/c5c3/libvirt", "tag": "11.3"},
+        });
+        if rbd {
+            compute["rbd"] = json!({"pool": "vms", "cephSecretRef": {"name": "ceph"}});
+        }
+        let mut seen = observed(nova(json!({"compute": compute})), facts());
+        take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+        take_deployments(&mut seen);
+        take_deployments(&mut seen);
+        let with_keys = objects(&seen).into_iter().filter(|object| {
+            let volumes = object["spec"]["template"]["spec"]["volumes"].clone();
+            volumes.to_string().contains("\"secretName\":\"ceph\"")
+        });
+        let mut names: Vec<String> = with_keys
+            .map(|object| object["metadata"]["name"].as_str().unwrap_or_default().to_owned())
+            .collect();
+        names.sort();
+        names
+    };
+    // Guests open volumes; Nova only hands them on.
+    assert_eq!(compute(false), ["nova-libvirt"]);
+    assert_eq!(
+        compute(true),
+        ["nova-compute-cell1", "nova-compute-cell2", "nova-libvirt"]
+    );
+}
+
+#[test]
+fn two_processes_never_work_on_the_same_volumes() {
+    let mut seen = seen();
+    seen.object.spec.volume.replicas = 2;
+    assert!(refusal(&seen).contains("volume.replicas"), "{}", refusal(&seen));
+}
+
+#[test]
+fn the_room_of_a_backend_is_what_the_last_answer_said() {
+    let mut seen = seen();
+    take_job(&mut seen, "cinder-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    let ended = json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:00Z",
+        "message": r#"{"fast": {"state": "down", "availableCapacityGb": 7, "totalCapacityGb": 9}}"#}});
+    let pod = json!({
+        "metadata": {"name": "x", "labels": {"app.kubernetes.io/component": "capacity"}},
+        "status": {"containerStatuses": [{"name": "x", "image": "", "imageID": "", "ready": false,
+            "restartCount": 0, "state": ended}]},
+    });
+    seen.facts.pods.push(serde_json::from_value(pod).expect("a pod"));
+    let told = json!([
+        {"name": "fast", "status": "down", "availableCapacityGb": 7, "totalCapacityGb": 9},
+        {"name": "large", "status": "Ready"},
+    ]);
+    assert_eq!(status(&seen, "backends"), told);
+    // The answer is kept when its pod is gone.
+    let before = json!({"backends": [{"name": "fast", "status": "Ready", "availableCapacityGb": 7, "totalCapacityGb": 9}]});
+    seen.object.status = serde_json::from_value(before).ok();
+    seen.facts
+        .pods
+        .retain(|pod| pod.metadata.name.as_deref() != Some("x"));
+    assert_eq!(status(&seen, "backends")[0]["availableCapacityGb"], 7);
+}

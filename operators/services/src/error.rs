@@ -58,6 +58,21 @@ pub enum Error {
         value: &'static str,
         way_out: &'static str,
     },
+    #[error(
+        "image: {to} is older than {from}, whose schema is in the database; a schema does not go back: \
+         set {from}, or restore a backup into a new object"
+    )]
+    Downgrade { from: String, to: String },
+    #[error(
+        "image: from {from} (release {release}) the way to {to} goes over {}; set an image of that one first",
+        next.join(" or ")
+    )]
+    ReleaseSkipped {
+        from: String,
+        release: String,
+        to: String,
+        next: Vec<String>,
+    },
     #[error("Secret {secret} has no certificate in {key}: it must hold PEM, as in a file ca.crt")]
     NoCertificate { secret: String, key: String },
     #[error("database: neither clusterRef nor host is set")]
@@ -95,7 +110,9 @@ impl Fault for Error {
             | Error::BadSchedule { part, .. }
             | Error::KeysTooFew { part, .. }
             | Error::ClaimOfOne { part, .. } => Some(part),
-            Error::NoDatabase => Some(DATABASE_READY),
+            Error::NoDatabase | Error::Downgrade { .. } | Error::ReleaseSkipped { .. } => {
+                Some(DATABASE_READY)
+            }
             Error::BrokerMissing(_) | Error::BrokerUnknown(_) => Some(MESSAGING_READY),
             Error::OvnMissing(_) | Error::OvnUnknown(_) | Error::OvnTls(_) => Some(service::OVN_CONNECTED),
             Error::InvalidConfig(_)

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use c5c3_api::foreign::mariadb;
+use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::{Kind, Reference};
 use k8s_openapi::api::core::v1::{ConfigMap, PodSpec, Secret};
 
@@ -18,11 +19,14 @@ const KEPT: usize = 3;
 pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     let configured = plan.configuration.all.iter();
     configured
-        .flat_map(|configured| earlier(plan, configured, facts))
+        .flat_map(|configured| {
+            let places = plan.service.places_of(&configured.name).into_iter();
+            places.flat_map(|place| earlier(plan, configured, facts, &place))
+        })
         .collect()
 }
 
-fn earlier(plan: &Plan, configured: &Configured, facts: &Facts) -> Vec<Reference> {
+fn earlier(plan: &Plan, configured: &Configured, facts: &Facts, place: &ClusterName) -> Vec<Reference> {
     let names = &plan.service.names;
     let namespace = Some(names.namespace.as_str());
     let in_use = in_use(facts);
@@ -44,15 +48,14 @@ fn earlier(plan: &Plan, configured: &Configured, facts: &Facts) -> Vec<Reference
             configured.credentials_name(),
         ),
     ] {
+        let kind = kind.in_cluster(place.clone());
         let prefix = prefix(names, &configured.name, what);
         let current = kind.named(namespace, current.unwrap_or_default());
         let mut earlier: Vec<_> = facts
             .owned
             .iter()
             .filter(|(reference, _)| {
-                reference.kind == current.kind
-                    && reference.key.name.starts_with(&prefix)
-                    && *reference != current
+                kind.is_of(reference) && reference.key.name.starts_with(&prefix) && *reference != current
             })
             .collect();
         earlier

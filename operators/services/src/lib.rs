@@ -5,6 +5,9 @@
 //! over without a failed request. Credentials live in Secrets alone and reach the programs as
 //! environment variables.
 
+#[cfg(test)]
+extern crate self as c5c3_services;
+
 pub mod build;
 pub mod config;
 mod error;
@@ -20,6 +23,7 @@ mod report;
 mod rollout;
 mod rotation;
 pub mod shape;
+mod told;
 
 #[cfg(test)]
 mod bad_inputs_tests;
@@ -28,13 +32,21 @@ mod cinder_tests;
 #[cfg(test)]
 mod cortex_tests;
 #[cfg(test)]
+mod elsewhere_tests;
+#[cfg(test)]
+mod fields_tests;
+#[cfg(test)]
 mod jobs_tests;
 #[cfg(test)]
 mod lifecycle_tests;
 #[cfg(test)]
+mod nova_guests_tests;
+#[cfg(test)]
 mod nova_tests;
 #[cfg(test)]
 mod rendered_tests;
+#[cfg(test)]
+mod seeds_tests;
 #[cfg(test)]
 mod tempest_tests;
 #[cfg(test)]

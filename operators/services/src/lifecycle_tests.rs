@@ -351,3 +351,30 @@ fn how_many_run_follows_the_spec_while_a_change_waits() {
     assert!(seen.object.spec.common.autoscaling.is_some());
     assert_eq!(count(&seen, "Deployment"), 0);
 }
+
+#[test]
+fn how_many_run_follows_the_spec_while_it_is_refused() {
+    let mut seen = running();
+    let applied = object(&seen, "Deployment").expect("wanted");
+    let live = seen.facts.deployments.get_mut("keystone").expect("there");
+    let ours = json!([{"manager": "keystone", "operation": "Apply", "apiVersion": "apps/v1",
+        "fieldsV1": {"f:spec": fields(&applied["spec"])}}]);
+    live.metadata.managed_fields = serde_json::from_value(ours).expect("fields");
+    let wrong = [("expirations".to_owned(), "1".to_owned())];
+    seen.object.spec.common.extra_config = [("token".to_owned(), wrong.into())].into();
+    seen.object.spec.replicas = 5;
+    assert!(refusal(&seen).contains("expirations"));
+    let mut expected = applied;
+    expected["spec"]["replicas"] = 5.into();
+    assert_eq!(object(&seen, "Deployment"), Some(expected));
+}
+
+#[test]
+fn a_service_without_replicas_is_not_ready() {
+    let mut seen = running();
+    seen.object.spec.replicas = 0;
+    take_deployments(&mut seen);
+    let (reason, message) = state(&seen, c5c3_api::conditions::DEPLOYMENT_READY);
+    assert_eq!(reason, "ScaledToZero");
+    assert!(message.contains("set replicas to 1 or more"), "{message}");
+}

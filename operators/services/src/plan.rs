@@ -1,7 +1,7 @@
 //! Everything that follows from spec and facts. Deciding and reporting only pick from it.
 
-use c5c3_api::common::UpgradePhase;
-use c5c3_catalogue::upstream;
+use c5c3_api::common::{Cache, UpgradePhase};
+use c5c3_catalogue::{Move, Release, upstream, way};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt;
@@ -67,11 +67,13 @@ pub struct Prepared {
 }
 
 /// What became of an attempt to plan: a wrong input leaves what runs as it is, but keys that are
-/// there go on being rotated.
+/// there go on being rotated, and how many run is as the spec says.
 pub struct Refused {
     pub error: Error,
     /// None where keys are missing too, or wrong.
     pub keys: Option<Vec<Planned>>,
+    /// Workloads as they run, with the number of pods that is wanted by now.
+    pub resized: Vec<Value>,
 }
 
 /// Re-encryption after a rotation.
@@ -113,7 +115,11 @@ pub fn plan(
             let stored = |set: &KeySet| facts.key_secrets.contains_key(set.name);
             let all = !service.key_sets.is_empty() && service.key_sets.iter().all(stored);
             let keys = keyring(&service, facts, now).ok().filter(|_| all);
+            let processes = service.processes.iter();
             Err(Box::new(Refused {
+                resized: processes
+                    .filter_map(|process| build::resized(&service, process, facts))
+                    .collect(),
                 keys: keys.map(|keys| keys.into_iter().map(|(keys, _)| keys).collect()),
                 error,
             }))
@@ -127,6 +133,8 @@ fn whole(service: &Service, facts: &Facts, now: Timestamp) -> Result<Plan, Error
     for process in &service.processes {
         check_length(service, process)?;
     }
+    check_way(service)?;
+    check_ignored(service)?;
     let configuration = build::configuration(service, facts)?;
     let prepare = |steps: Steps<'_>| Prepared {
         name: steps.name(names),
@@ -198,6 +206,64 @@ fn whole(service: &Service, facts: &Facts, now: Timestamp) -> Result<Plan, Error
     })
 }
 
+/// What would change nothing is refused: nobody should wait for its effect.
+fn check_ignored(service: &Service) -> Result<(), Error> {
+    let name = service.names.service;
+    let tells = name == "keystone" || build::address_option(service).is_some();
+    if service.common.public_endpoint.is_some() && !tells {
+        return Err(Error::NotSupported {
+            field: "publicEndpoint",
+            value: "an address",
+            way_out: "leave it out; clients find this service by the catalogue, which services.*.publicEndpoint of a ControlPlane fills",
+        });
+    }
+    let backend = service.cache.as_ref().map(|cache| cache.backend.as_str());
+    if name != "keystone" && backend.is_some_and(|backend| backend != Cache::pool()) {
+        return Err(Error::NotSupported {
+            field: "cache.backend",
+            value: "another one than the default",
+            way_out: "leave it out; only Keystone's own cache has a backend, others keep checked tokens there",
+        });
+    }
+    Ok(())
+}
+
+/// From the version whose schema is in place to the wanted one there must be a way.
+fn check_way(service: &Service) -> Result<(), Error> {
+    let installed = service
+        .status
+        .as_ref()
+        .and_then(|status| status.installed_release.clone());
+    let Some((from, to)) = installed.zip(service.version()).filter(|(from, to)| from != to) else {
+        return Ok(());
+    };
+    let release =
+        |version: &str| Release::with_version(service.names.service, version).map(|found| found.name);
+    let releases = release(&from).zip(release(&to));
+    refuse_way(from, to, releases)
+}
+
+fn refuse_way(from: String, to: String, releases: Option<(String, String)>) -> Result<(), Error> {
+    let Some((release, new)) = releases else {
+        // Of a build that no release knows the number before the first dot tells: it grows with each.
+        let major = |version: &str| version.split('.').next()?.parse::<u64>().ok();
+        return match major(&from).zip(major(&to)) {
+            Some((here, there)) if there < here => Err(Error::Downgrade { from, to }),
+            _ => Ok(()),
+        };
+    };
+    match way(&release, &new) {
+        Some(Move::Back) => Err(Error::Downgrade { from, to }),
+        Some(Move::TooFar(next)) => Err(Error::ReleaseSkipped {
+            from,
+            release,
+            to,
+            next,
+        }),
+        None | Some(Move::Same | Move::Next) => Ok(()),
+    }
+}
+
 /// A pod bears the name of its process in a label, and that of a StatefulSet with a revision behind it.
 fn check_length(service: &Service, process: &Process) -> Result<(), Error> {
     let made = build::workload_name(service, process);
@@ -258,7 +324,9 @@ pub fn keyring(
     let mut all = Vec::with_capacity(service.key_sets.len());
     for (index, set) in service.key_sets.iter().enumerate() {
         let migration = migration(names, set, facts, now)?;
-        let done = |steps: &Steps<'_>| steps.outcome(names, facts, &[], now) == Outcome::Complete;
+        let done = |steps: &Steps<'_>| {
+            steps.outcome(names, facts, &c5c3_kit::mask::Mask::default(), now) == Outcome::Complete
+        };
         let free = migration.as_ref().is_none_or(|(steps, _)| done(steps));
         // Two key sets at the most, two random keys each.
         let random = [facts.random[index * 2 % 4], facts.random[(index * 2 + 1) % 4]];
@@ -437,5 +505,43 @@ impl Plan {
         }
         let status = self.service.status.as_ref();
         status.and_then(|status| status.installed_release.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refuse_way;
+
+    #[test]
+    fn a_service_refuses_downgrades_and_skipped_releases_by_itself() {
+        let table = [
+            ("28.1.0", "29.1.0", Some(("2025.2", "2026.1")), ""),
+            ("28.1.0", "28.1.1", Some(("2025.2", "2025.2")), ""),
+            (
+                "29.1.0",
+                "28.1.0",
+                Some(("2026.1", "2025.2")),
+                "image: 28.1.0 is older than 29.1.0",
+            ),
+            (
+                "28.1.0",
+                "30.0.0",
+                Some(("2025.2", "2026.2")),
+                "goes over 2026.1; set an image of that one first",
+            ),
+            // Builds of which no release knows.
+            ("29.1.0-mine", "28.0.0-mine", None, "a schema does not go back"),
+            ("28.1.0", "nightly", None, ""),
+            ("28.1.0", "28.1.0-mine", None, ""),
+        ];
+        for (from, to, releases, words) in table {
+            let releases = releases.map(|(old, new)| (old.to_owned(), new.to_owned()));
+            let said = refuse_way(from.to_owned(), to.to_owned(), releases);
+            let said = said.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(
+                said.contains(words) && said.is_empty() == words.is_empty(),
+                "{from} → {to}: {said}"
+            );
+        }
     }
 }

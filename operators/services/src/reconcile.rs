@@ -9,7 +9,8 @@ use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::{mariadb, rabbitmq, rook::CephClient};
 use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::{
-    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Wanted,
+    Applied, Controller, Decision, Finalizer, HOME, Kind, OTHERS, Observed, Part, Reader, Reference, Report,
+    States, Wanted,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
@@ -32,6 +33,9 @@ use crate::shape::{Service, Subject, Workload};
 /// So long after a note in the status what follows from it is done.
 const NOTED: SignedDuration = SignedDuration::from_secs(1);
 
+/// So long after another cluster did not answer it is asked again.
+const AWAY: SignedDuration = SignedDuration::from_secs(15);
+
 /// The controller of one kind of service.
 #[derive(Debug)]
 pub struct Services<S>(PhantomData<fn() -> S>);
@@ -51,6 +55,19 @@ impl<S: Subject> Controller for Services<S> {
 
     const NAME: &'static str = S::SERVICE;
     const PARTS: &'static [Part] = S::PARTS;
+    /// No garbage collector reaches into another cluster.
+    const FINALIZER: Option<Finalizer> = if S::ON_NODES {
+        Some(Finalizer {
+            name: "openstack.c5c3.io/hypervisors",
+            within: Duration::from_secs(300),
+        })
+    } else {
+        None
+    };
+
+    fn is_held(object: &S) -> bool {
+        !object.shape().elsewhere().is_empty()
+    }
 
     fn owns() -> Vec<Kind> {
         let mut kinds = vec![
@@ -75,6 +92,12 @@ impl<S: Subject> Controller for Services<S> {
         }
         if S::ON_NODES {
             kinds.push(Kind::of::<DaemonSet>());
+            kinds.extend([
+                Kind::of::<Secret>().in_cluster(OTHERS),
+                Kind::of::<ConfigMap>().in_cluster(OTHERS),
+                Kind::of::<DaemonSet>().in_cluster(OTHERS),
+                Kind::of::<Pod>().in_cluster(OTHERS).only_seen(),
+            ]);
         }
         if S::MESSAGING {
             kinds.extend([
@@ -155,11 +178,15 @@ impl<S: Subject> Controller for Services<S> {
     }
 
     fn decide(observed: &Observed<Self>, plan: &Self::Plan) -> Result<Decision<Infallible>, Error> {
+        if observed.deleting() {
+            return Ok(leave(&observed.facts));
+        }
         Ok(match plan {
             Ok(plan) => decide(plan, &observed.facts),
             Err(refused) => {
                 let keys = refused.keys.iter().flatten();
-                Decision::only(keys.map(|keys| Wanted::raw(keys.secret.clone())))
+                let keys = keys.map(|keys| Wanted::raw(keys.secret.clone()).lasting());
+                Decision::only(keys.chain(refused.resized.iter().cloned().map(Wanted::raw)))
             }
         })
     }
@@ -169,6 +196,9 @@ impl<S: Subject> Controller for Services<S> {
     }
 
     fn report(observed: &Observed<Self>, plan: &Self::Plan, applied: &Applied<Self>) -> Report {
+        if observed.deleting() {
+            return Report::default().left(left(&observed.facts));
+        }
         match plan {
             Ok(plan) => report(plan, &observed.facts, applied),
             // All stays as it was told before, but for the part that the error belongs to.
@@ -181,13 +211,40 @@ impl<S: Subject> Controller for Services<S> {
     }
 }
 
+/// What is in other clusters goes; the rest goes with the object itself.
+fn leave(facts: &Facts) -> Decision<Infallible> {
+    let owned = facts.owned.iter().map(|(reference, _)| reference);
+    let home = owned.filter(|reference| reference.cluster == HOME);
+    home.cloned().fold(Decision::want([]), Decision::keep)
+}
+
+fn left(facts: &Facts) -> impl Iterator<Item = String> {
+    let owned = facts.owned.iter().map(|(reference, _)| reference);
+    owned
+        .filter(|reference| reference.cluster != HOME)
+        .map(ToString::to_string)
+}
+
+/// The configuration where it is read, and nowhere else.
+fn configuration(plan: &Plan, facts: &Facts) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    for configured in &plan.configuration.all {
+        let places = plan.service.places_of(&configured.name);
+        for place in places.into_iter().filter(|place| facts.reaches(place)) {
+            let objects = configured.objects().cloned().map(Wanted::raw);
+            wanted.extend(objects.map(|object| object.in_cluster(place.clone())));
+        }
+    }
+    wanted
+}
+
 fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     let service = &plan.service;
-    let configuration = &plan.configuration;
-    let mut wanted = plan.accounts.clone();
-    wanted.extend(build::messaging_objects(service));
-    wanted.extend(configuration.objects().cloned());
-    wanted.extend(build::network_objects(service));
+    let ground = plan.accounts.iter().cloned();
+    let ground = ground.chain(build::messaging_objects(service));
+    let mut wanted: Vec<Wanted> = ground.map(Wanted::raw).collect();
+    wanted.extend(configuration(plan, facts));
+    wanted.extend(build::network_objects(service).into_iter().map(Wanted::raw));
     let mut kept = earlier_configurations(plan, facts);
     kept.extend(earlier_accounts(plan, facts));
     let namespace = Some(service.names.namespace.as_str());
@@ -200,7 +257,7 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
                 kept.push(Kind::of::<Job>().named(namespace, &job.name));
             }
         } else if may_start {
-            wanted.push(job.job.clone());
+            wanted.push(Wanted::raw(job.job.clone()));
         }
     }
     let staying = facts.jobs.iter().filter(|(_, job)| plan.stays(facts, job));
@@ -210,16 +267,17 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     for process in &service.processes {
         let name = build::workload_name(service, process);
         let live = facts.live(process, &name);
+        let place = process.place();
+        if !facts.reaches(&place) {
+            continue;
+        }
+        let there = |object| Wanted::raw(object).in_cluster(place.clone());
         if open && plan.waits_for(process).is_none() {
-            wanted.push(build::workload(
-                service,
-                configuration,
-                process,
-                facts,
-                live.as_ref(),
-            ));
+            let configuration = &plan.configuration;
+            let workload = build::workload(service, configuration, process, facts, live.as_ref());
+            wanted.push(there(workload));
         } else if let Some(resized) = build::resized(service, process, facts) {
-            wanted.push(resized);
+            wanted.push(there(resized));
         } else {
             // What runs goes on as it is until all is there for the new state; how many run is
             // nobody's business but the spec's.
@@ -228,23 +286,25 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
                 Workload::StatefulSet { .. } => Kind::of::<StatefulSet>(),
                 Workload::DaemonSet { .. } => Kind::of::<DaemonSet>(),
             };
-            kept.push(kind.named(namespace, &name));
+            kept.push(kind.in_cluster(place.clone()).named(namespace, &name));
         }
     }
+    kept.extend(facts.out_of_reach().cloned());
     for run in &plan.recurring {
         if open {
-            wanted.extend(run.wanted.clone());
+            wanted.extend(run.wanted.clone().map(Wanted::raw));
         }
         kept.extend(run.kept.iter().cloned());
     }
     let claims = plan.claims.iter().cloned();
     // First: what follows is named by it.
     let named = !facts::secret_names(service).is_empty();
-    let naming = named.then(|| Wanted::raw(build::naming_key(&service.names, facts)));
+    let naming = named.then(|| Wanted::raw(build::naming_key(&service.names, facts)).lasting());
     let wanted = (naming.into_iter())
         .chain(claims.map(|claim| Wanted::raw(claim).lasting()))
-        .chain(plan.keys.iter().map(|keys| Wanted::raw(keys.secret.clone())))
-        .chain(wanted.into_iter().map(Wanted::raw));
+        // Keys last as long as the data that they open.
+        .chain((plan.keys.iter()).map(|keys| Wanted::raw(keys.secret.clone()).lasting()))
+        .chain(wanted);
     kept.into_iter().fold(Decision::want(wanted), Decision::keep)
 }
 
@@ -285,7 +345,14 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
     // What we write ourselves brings no pass.
     let noted = plan.is_to_be_noted().then_some(plan.now + NOTED);
     let hanging = build::next_hanging(facts, plan.now);
-    let others = coming.map(|migration| migration.from).chain(noted).chain(hanging);
+    // No watch tells when another cluster answers again.
+    let away = facts
+        .elsewhere
+        .values()
+        .any(Result::is_err)
+        .then_some(plan.now + AWAY);
+    let others = coming.map(|migration| migration.from);
+    let others = others.chain(noted).chain(hanging).chain(away);
     again(report, plan.now, plan.keys.iter(), others)
 }
 

@@ -314,6 +314,19 @@ fn glance_knows_its_three_stores() {
 }
 
 #[test]
+fn a_keyring_alone_does_not_prove_that_ceph_is_there() {
+    let storage = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"}}});
+    let seen = observed(glance(storage), facts());
+    let report = seen.report(&applied(&seen));
+    let said = report.states().get(CEPH_CONNECTED).expect("said");
+    assert_eq!(
+        (said.truth.as_str(), said.reason.as_str()),
+        ("Unknown", "NotVerified")
+    );
+    assert!(said.message.contains("cephClientRef"), "{}", said.message);
+}
+
+#[test]
 fn ceph_is_connected_when_rook_says_so() {
     let storage = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"}, "cephClientRef": {"name": "images"}}});
     let mut seen = observed(glance(storage), facts());

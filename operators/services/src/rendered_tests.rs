@@ -75,6 +75,7 @@ fn every_option_is_known_to_every_release() {
     known_in_all_releases(&keystone());
     known_in_all_releases(&placement());
     known_in_all_releases(&nova(json!({})));
+    known_in_all_releases(&crate::nova_guests_tests::with_consoles());
     known_in_all_releases(&neutron());
     known_in_all_releases(&cinder());
     for (_, storage) in stores() {

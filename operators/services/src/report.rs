@@ -16,6 +16,7 @@ use crate::facts::{Facts, Live};
 use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
+use crate::told;
 
 pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
@@ -65,10 +66,23 @@ pub fn groups(plan: &Plan, facts: &Facts) -> Value {
     let Some(groups) = &plan.service.groups else {
         return json!({});
     };
+    let answers = told::newest(&facts.pods, &groups.told_by);
     let one = |group: &Group| {
         let waits = group.processes.iter().find(|name| !plan.up.contains(name));
         let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waits for {name}"));
         let mut told = json!({"name": group.name, "status": status});
+        let mut more = match answers.get(&group.name) {
+            Some(Value::Object(answer)) => answer.clone(),
+            _ => group.known.clone(),
+        };
+        // Up it may be, and yet out of reach of what it looks after.
+        let down = more.remove("state").is_some_and(|state| state == "down");
+        if down && status == "Ready" {
+            told["status"] = "down".into();
+        }
+        if let Some(fields) = told.as_object_mut() {
+            fields.extend(more);
+        }
         if let (Some(field), Some(counted)) = (groups.count, &group.counted) {
             told[field] = rollout::nodes_of(facts, std::slice::from_ref(counted))
                 .len()
@@ -285,11 +299,11 @@ fn volume(states: States, plan: &Plan, facts: &Facts, extra: &Volume, part: &'st
             }
             ceph(states, &facts.ceph_clients, ceph_client.as_ref(), &mounted)
         }
-        VolumeSource::Scratch | VolumeSource::Host { .. } => states,
+        VolumeSource::Lent { .. } | VolumeSource::Scratch | VolumeSource::Host { .. } => states,
     }
 }
 
-/// Only Rook knows of a client; a keyring alone proves nothing, and the message says so.
+/// Only Rook knows of a client; a keyring alone proves nothing.
 fn ceph(
     states: States,
     clients: &BTreeMap<ObjectRef, CephClient>,
@@ -297,8 +311,10 @@ fn ceph(
     mounted: &str,
 ) -> States {
     let Some(client) = client else {
-        let text = format!("{mounted}; without cephClientRef it is not known whether Ceph knows it");
-        return states.met(CEPH_CONNECTED, reason::READY, text);
+        let text = format!(
+            "{mounted}; whether Ceph knows it was not verified: name its CephClient in cephClientRef"
+        );
+        return states.unknown(CEPH_CONNECTED, reason::NOT_VERIFIED, text);
     };
     let found = clients.get(client);
     let phase = found.and_then(|client| client.status.as_ref()?.phase.clone());
@@ -346,6 +362,13 @@ fn process<C: Controller>(
             return waiting(states, &text);
         }
     }
+    if let Some(Err(why)) = process
+        .cluster
+        .as_ref()
+        .and_then(|cluster| facts.elsewhere.get(cluster))
+    {
+        return states.unmet(process.part, reason::UNREACHABLE, why.clone());
+    }
     if let Some(before) = plan.waits_for(process) {
         return waiting(states, &format!("waits until {before} is up"));
     }
@@ -380,6 +403,10 @@ fn process<C: Controller>(
     } else {
         String::new()
     };
+    if wanted == 0 && !process.is_on_nodes() {
+        let text = format!("{whose}0 replicas are asked for, so nothing runs: set replicas to 1 or more");
+        return states.unmet(process.part, reason::SCALED_TO_ZERO, text);
+    }
     if done && !process.is_on_nodes() {
         let text = format!("{whose}{up} of {wanted} replicas up{unchecked}");
         return states.met(process.part, reason::READY, text);

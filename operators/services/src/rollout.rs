@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use c5c3_kit::mask::Mask;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -120,7 +121,7 @@ pub fn nodes_of(facts: &Facts, processes: &[String]) -> Vec<String> {
 }
 
 /// The pod that says most about why a process is not up, in words that follow others.
-pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String], now: Timestamp) -> String {
+pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &Mask, now: Timestamp) -> String {
     let pods = facts.pods.iter().filter(|pod| is_of(pod, process));
     let pods: Vec<&Pod> = pods
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())
@@ -131,7 +132,7 @@ pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &[String], now: Tim
         .or_else(|| pods.iter().find_map(|pod| build::hanging(pod, now)))
         .or_else(|| first(unready));
     words
-        .map(|words| format!("; {}", build::mask(&words, hidden)))
+        .map(|words| format!("; {}", hidden.hide(&words)))
         .unwrap_or_default()
 }
 

@@ -193,3 +193,12 @@ fn another_build_of_the_same_version_contracts_too() {
     assert_eq!(status(&seen, "contracting"), "29.1.0-p1");
     assert_eq!(job_names(&seen).len(), 1, "it expands first");
 }
+
+#[test]
+fn a_service_whose_schema_is_newer_is_not_brought_back() {
+    let mut seen = running();
+    seen.object.status = serde_json::from_value(json!({"installedRelease": "29.1.0"})).expect("a status");
+    let text = refusal(&seen);
+    assert!(text.starts_with("image: 28.1.0 is older than 29.1.0"), "{text}");
+    assert_eq!(count(&seen, "Deployment"), 0, "what runs stays as it is");
+}

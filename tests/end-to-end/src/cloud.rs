@@ -148,18 +148,15 @@ impl Cloud {
     /// Ends a program in these pods as a crash would, in all of them at once. It gets no word before:
     /// process 1 of a container takes no such signal from inside, so it is sent from the machine.
     pub fn kill_containers(&self, namespace: &str, pods: &[&str], program: &str) -> anyhow::Result<()> {
+        self.kill_programs(&["-n", namespace], pods, program)
+    }
+
+    /// The same, where `place` are kubectl's words for cluster and namespace.
+    pub fn kill_programs(&self, place: &[&str], pods: &[&str], program: &str) -> anyhow::Result<()> {
         let mut found = Vec::new();
         for pod in pods {
-            let path = [
-                "-n",
-                namespace,
-                "get",
-                "pod",
-                pod,
-                "-o",
-                "jsonpath={.metadata.uid}",
-            ];
-            let group = format!("pods/{}", self.kubectl(&path, "")?);
+            let uid = ["get", "pod", pod, "-o", "jsonpath={.metadata.uid}"];
+            let group = format!("pods/{}", self.kubectl(&[place, &uid].concat(), "")?);
             let processes = process::find_processes(program, &group)?;
             ensure!(!processes.is_empty(), "no {program} runs in pod {pod}");
             found.extend(processes);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use openstack_client::Compute;
+use openstack_client::{Compute, Operating};
 
 use crate::commands::block_on;
 use crate::failure::Failure;
@@ -13,17 +13,21 @@ use crate::output::print;
 
 const POLL: Duration = Duration::from_secs(1);
 
-/// Print what a server has said on its console.
+/// Print what a server has said on its console, or where a browser shows its screen.
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 console demo
-  c5c3 console --follow demo     go on until Ctrl-C")]
+  c5c3 console --follow demo     go on until Ctrl-C
+  c5c3 console --vnc demo        an address for a browser (noVNC)")]
 pub struct Arguments {
     #[command(flatten)]
     here: Here,
     /// Go on with what it says from now on.
     #[arg(long, short)]
     follow: bool,
+    /// Print the address at which a browser shows its screen and takes keys; it is good for ten minutes.
+    #[arg(long, conflicts_with = "follow")]
+    vnc: bool,
     /// Name or id of the server.
     server: String,
 }
@@ -32,6 +36,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let session = arguments.here.session().await?;
         let server = guests::find(&session, &arguments.server).await?;
+        if arguments.vnc {
+            let url = session.screen(&server.id).await.map_err(failed)?;
+            return print(&format!("{url}\n"));
+        }
         let mut before = String::new();
         loop {
             let now = session.console(&server.id).await.map_err(failed)?;

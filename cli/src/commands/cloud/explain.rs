@@ -8,7 +8,7 @@ use crate::cloud::{explain, snapshot};
 use crate::commands::block_on;
 use crate::commands::cloud::status::{has_cloud, no_cloud};
 use crate::failure::Failure;
-use crate::output::{Format, print, print_values};
+use crate::output::{Format, print, print_values, say_aside};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,11 @@ fn object(text: &str) -> Result<(String, String), String> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
-        let seen = snapshot::read(&target.client().await?, &target.namespace).await?;
+        let sight = target.sight().await?;
+        for (cluster, why) in &sight.blind {
+            say_aside(&format!("cluster {cluster} is not seen: {why}"));
+        }
+        let seen = snapshot::read(&sight, &target.namespace).await?;
         let named = arguments
             .object
             .as_ref()
@@ -72,11 +76,15 @@ pub fn words(found: &explain::Explanation) -> String {
     let Some(last) = found.chain.last() else {
         return "Nothing blocks: all is well.\n".to_owned();
     };
-    let mut text = format!("{} {}: {}\n", last.kind, last.name, last.message);
+    let named = |link: &explain::Link| match &link.cluster {
+        Some(cluster) => format!("{} {} in cluster {cluster}", link.kind, link.name),
+        None => format!("{} {}", link.kind, link.name),
+    };
+    let mut text = format!("{}: {}\n", named(last), last.message);
     if found.chain.len() > 1 {
         text.push_str("\nIt holds up:\n");
         for link in found.chain.iter().rev().skip(1) {
-            text.push_str(&format!("  {} {}: {}\n", link.kind, link.name, link.message));
+            text.push_str(&format!("  {}: {}\n", named(link), link.message));
         }
     }
     text.push_str("\nWhat to do:\n");

@@ -36,12 +36,19 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
-        let api: Api<Pod> = Api::namespaced(target.client().await?, &target.namespace);
-        let pods = api.list(&ListParams::default()).await?.items;
-        let wanted: Vec<&Pod> = pods
-            .iter()
-            .filter(|pod| belongs(pod, &arguments.service))
-            .collect();
+        let sight = target.sight().await?;
+        for (cluster, why) in &sight.blind {
+            say_aside(&format!("cluster {cluster} is not seen: {why}"));
+        }
+        let mut pods: Vec<Pod> = Vec::new();
+        let mut wanted: Vec<(Api<Pod>, Pod)> = Vec::new();
+        for cluster in sight.clusters() {
+            let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &target.namespace);
+            let found = api.list(&ListParams::default()).await?.items;
+            let belonging = found.iter().filter(|pod| belongs(pod, &arguments.service));
+            wanted.extend(belonging.map(|pod| (api.clone(), pod.clone())));
+            pods.extend(found);
+        }
         if wanted.is_empty() {
             return Err(Failure::NotFound(format!(
                 "no pod of {} in namespace {}; there are: {}",
@@ -51,12 +58,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             )));
         }
         let several = wanted.len() > 1;
-        let streams = wanted.into_iter().flat_map(|pod| {
+        let streams = wanted.iter().flat_map(|(api, pod)| {
             let names = pod.spec.iter().flat_map(|spec| spec.containers.iter());
-            names.map(|container| (pod.name_any(), container.name.clone()))
+            names.map(move |container| (api, pod.name_any(), container.name.clone()))
         });
-        let api = &api;
-        let reads = streams.map(|(pod, container)| follow(api, pod, container, arguments, several));
+        let reads = streams.map(|(api, pod, container)| follow(api, pod, container, arguments, several));
         for outcome in futures::future::join_all(reads).await {
             outcome?;
         }

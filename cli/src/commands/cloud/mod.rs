@@ -5,5 +5,6 @@ pub mod demo;
 pub mod explain;
 pub mod logs;
 pub mod openstack;
+pub mod plan;
 pub mod ssh;
 pub mod status;

@@ -1,14 +1,23 @@
 //! `c5c3 status`: one screen.
 
+use std::time::Duration;
+
 use clap::Args;
+use kube::Client;
+use openstack_client::Operating;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cloud::access::Target;
-use crate::cloud::health::{group, health, kind, name, text};
+use crate::cloud::health::{counts, group, health, is_owned, kind, name, text};
+use crate::cloud::login;
+use crate::cloud::nodes;
 use crate::cloud::snapshot::{self, Snapshot};
+use crate::cloud::storage::{self, Storage};
 use crate::commands::block_on;
 use crate::failure::Failure;
+use crate::guests::failed;
+use crate::guests::tally::{self, Tally};
 use crate::output::{Format, Table, print, print_table, print_values};
 
 const EXAMPLES: &str = "\
@@ -51,13 +60,43 @@ struct Screen {
     catalogue: (usize, usize),
     /// Pods that are not well, with the reason.
     pods: Vec<String>,
+    nodes: Vec<nodes::Row>,
+    /// Clusters of hypervisors that are not reached, and why.
+    unseen: Vec<(String, String)>,
+    /// What Nova tells, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    compute: Option<Compute>,
+    /// Ceph clusters, of all namespaces.
+    storage: Vec<Storage>,
 }
+
+#[derive(Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+enum Compute {
+    Told(Tally),
+    /// Why it does not tell.
+    Silent(String),
+}
+
+/// One screen is not worth more waiting.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
-        let seen = snapshot::read(&target.client().await?, &target.namespace).await?;
-        let screen = screen(&seen);
+        let sight = target.sight().await?;
+        let seen = snapshot::read(&sight, &target.namespace).await?;
+        let mut screen = screen(&seen);
+        screen.nodes = nodes::rows(&snapshot::nodes(&sight).await?, &seen);
+        if screen
+            .parts
+            .iter()
+            .any(|part| part.kind == "Nova" && !part.version.is_empty())
+        {
+            screen.compute = Some(compute(&sight.home.client, &target.namespace).await);
+        }
+        screen.storage = storage::read(&sight.home.client).await?;
+        screen.unseen = sight.blind;
         if arguments.output != Format::Table {
             print_values(&[json!(screen)], arguments.output)?;
         } else if screen.exists() {
@@ -71,13 +110,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
+/// A Nova that does not answer is no reason to hide the rest.
+async fn compute(client: &Client, namespace: &str) -> Compute {
+    let asked = async {
+        let session = login::read(client, namespace).await?.session()?;
+        let all = tokio::try_join!(session.hypervisors(), session.all_servers());
+        let (hypervisors, servers) = all.map_err(failed)?;
+        Ok::<_, Failure>(tally::tally(&hypervisors, &servers))
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(tally)) => Compute::Told(tally),
+        Ok(Err(why)) => Compute::Silent(why.to_string()),
+        Err(_) => Compute::Silent(format!("no answer in {} s", PATIENCE.as_secs())),
+    }
+}
+
 impl Screen {
     fn exists(&self) -> bool {
-        !self.clouds.is_empty() || !self.parts.is_empty()
+        !self.clouds.is_empty() || !self.parts.is_empty() || !self.storage.is_empty()
     }
 
     fn is_well(&self) -> bool {
-        self.clouds.iter().chain(&self.parts).all(|row| row.ready)
+        let parts = self.clouds.iter().chain(&self.parts).all(|row| row.ready);
+        parts && self.unseen.is_empty() && self.storage.iter().all(|storage| storage.well)
     }
 }
 
@@ -118,12 +173,27 @@ fn show(screen: &Screen) -> Result<(), Failure> {
             }
         }));
     }
-    print_table(&table)?;
+    if !screen.parts.is_empty() {
+        print_table(&table)?;
+    }
+    show_storage(&screen.storage)?;
     let (available, all) = screen.catalogue;
     if all > 0 {
         print(&format!(
             "\n{available} of {all} objects of the catalogue are in Keystone.\n"
         ))?;
+    }
+    if !screen.nodes.is_empty() {
+        print("\n")?;
+        print_table(&nodes::table(&screen.nodes))?;
+    }
+    for (cluster, why) in &screen.unseen {
+        print(&format!("\nCluster {cluster} is not reached: {why}\n"))?;
+    }
+    match &screen.compute {
+        Some(Compute::Told(tally)) => print(&format!("\n{}\n", tally::lines(tally).join("\n")))?,
+        Some(Compute::Silent(why)) => print(&format!("\nNova does not tell of its servers: {why}\n"))?,
+        None => {}
     }
     if !screen.pods.is_empty() {
         print("\nPods that are not well:\n")?;
@@ -132,6 +202,28 @@ fn show(screen: &Screen) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn show_storage(all: &[Storage]) -> Result<(), Failure> {
+    if all.is_empty() {
+        return Ok(());
+    }
+    print("\n")?;
+    let mut table = Table::new(&["STORAGE", "READY", "VERSION", "HEALTH", "USED", "MESSAGE"]);
+    for one in all {
+        let name = format!("{}/{}", one.namespace, one.name);
+        let ready = if one.well { "yes" } else { "no" };
+        let used = storage::used(one);
+        let cells = [&name, ready, &one.version, &one.health, &used, &one.message];
+        table.row(cells.map(|cell| {
+            if cell.is_empty() {
+                "-".to_owned()
+            } else {
+                cell.to_owned()
+            }
+        }));
+    }
+    print_table(&table)
 }
 
 fn screen(seen: &Snapshot) -> Screen {
@@ -154,6 +246,7 @@ fn screen(seen: &Snapshot) -> Screen {
         parts: parts.map(|object| row(seen, object)).collect(),
         catalogue: (catalogue.iter().filter(|well| **well).count(), catalogue.len()),
         pods: pods.collect(),
+        ..Screen::default()
     }
 }
 
@@ -202,21 +295,13 @@ fn row(seen: &Snapshot, object: &Value) -> Row {
 /// Ready and wanted pods of what the object owns.
 fn pods(seen: &Snapshot, object: &Value) -> String {
     let uid = text(object, "/metadata/uid");
-    let owned = seen.objects.iter().filter(|other| {
-        let owners = other
-            .pointer("/metadata/ownerReferences")
-            .and_then(Value::as_array);
-        group(other) == "apps"
-            && kind(other) != "ReplicaSet"
-            && owners.is_some_and(|owners| owners.iter().any(|owner| text(owner, "/uid") == uid))
-    });
-    let count =
-        |object: &Value, path: &str, other| object.pointer(path).and_then(Value::as_i64).unwrap_or(other);
+    let owned = seen
+        .objects
+        .iter()
+        .filter(|other| group(other) == "apps" && kind(other) != "ReplicaSet" && is_owned(other, uid));
     let (ready, wanted) = owned.fold((0, 0), |(ready, wanted), workload| {
-        (
-            ready + count(workload, "/status/readyReplicas", 0),
-            wanted + count(workload, "/spec/replicas", 1),
-        )
+        let (up, all) = counts(workload);
+        (ready + up, wanted + all)
     });
     if wanted == 0 {
         String::new()

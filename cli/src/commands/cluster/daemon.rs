@@ -69,8 +69,8 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let mut operators = None;
     if !arguments.cluster_only {
         say("installs the kinds of CobaltCore");
-        for cluster in running.clusters() {
-            install(&running.client(Some(cluster))?).await?;
+        for (number, cluster) in running.clusters().iter().enumerate() {
+            install(&running.client(Some(cluster))?, number == 0).await?;
         }
         operators = Some(tokio::spawn(operate(Crew::of(&running)?, stop.clone())));
     }
@@ -86,7 +86,8 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Applies every definition and the operators' accounts; what is there already is not written again.
-async fn install(client: &kube::Client) -> Result<(), Failure> {
+/// `home`: the operators' own cluster.
+async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("c5c3-up").force();
     for kind in registry().iter().filter(|kind| kind.origin != Origin::Composite) {
@@ -97,7 +98,11 @@ async fn install(client: &kube::Client) -> Result<(), Failure> {
             .with_context(|| format!("cannot install {name}"))?;
     }
     let crew: Vec<Role> = roles::all().into_iter().chain([roles::stand_ins()]).collect();
-    for object in roles::objects(&crew, roles::NAMESPACE) {
+    let accounts = match home {
+        true => roles::objects(&crew, roles::NAMESPACE),
+        false => roles::objects_elsewhere(&crew, roles::NAMESPACE),
+    };
+    for object in accounts {
         apply(client, &object).await?;
     }
     Ok(())
@@ -122,6 +127,7 @@ struct Crew {
     control_plane: Clusters,
     services: Clusters,
     ovn: Clusters,
+    hypervisor: Clusters,
     stand_ins: Clusters,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
@@ -133,7 +139,8 @@ impl Crew {
         let account = |role: &Role| {
             let (user, groups) = (role.user(), ["system:serviceaccounts"]);
             let mut clusters = Clusters::of(running.client_as(None, &user, &groups)?);
-            for name in running.clusters() {
+            // By a second name the home would be another cluster, and its objects strangers.
+            for name in running.clusters().iter().skip(1) {
                 clusters = clusters.with(name, running.client_as(Some(name), &user, &groups)?);
             }
             Ok::<_, Failure>(clusters)
@@ -145,6 +152,7 @@ impl Crew {
             control_plane: account(&roles::control_plane())?,
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
+            hypervisor: account(&roles::hypervisor())?,
             stand_ins: account(&roles::stand_ins())?,
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
@@ -189,6 +197,17 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
+    let hypervisor = kept(&stop, || {
+        let connect = c5c3_hypervisor::Real {
+            dial: crew.dial.clone(),
+        };
+        c5c3_hypervisor::run(
+            crew.hypervisor.clone(),
+            crew.metrics.clone(),
+            Arc::new(connect),
+            stop.clone(),
+        )
+    });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
             crew.stand_ins.clone(),
@@ -197,5 +216,5 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
-    tokio::join!(control_plane, services, ovn, stand_ins);
+    tokio::join!(control_plane, services, ovn, hypervisor, stand_ins);
 }

@@ -8,6 +8,7 @@ use kube::ResourceExt;
 use super::Place;
 use crate::cloud::NAMESPACE;
 use crate::cloud::profile::Bundle;
+use crate::cloud::sight;
 
 pub fn farewell(place: &Place, up: &Up, bundle: &Bundle, took: Duration) -> String {
     let state = place.argument();
@@ -64,6 +65,11 @@ pub fn farewell(place: &Place, up: &Up, bundle: &Bundle, took: Duration) -> Stri
             text.push_str(&format!("  {command:<width$}   {does}\n"));
         }
         look.push(format!("kubectl -n {namespace} get controlplane,pods"));
+        for cluster in sight::named(std::slice::from_ref(plane), &[]) {
+            look.push(format!(
+                "kubectl --context {cluster} -n {namespace} get pods -o wide"
+            ));
+        }
     }
     text.push_str(&format!(
         "\nLook into it:\n  export KUBECONFIG={}\n",

@@ -10,12 +10,13 @@ use c5c3_image_builder::Images;
 use clap::{Args, ValueEnum};
 use embedded_node::cluster::plan::ClusterPlan;
 use embedded_node::cluster::{Plan, Settings, up};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 
 use super::farewell::farewell;
 use super::{Place, absolute, failed, own};
 use crate::cloud::access::Target;
 use crate::cloud::profile::{Bundle, exposures};
+use crate::cloud::sight::{self, Sight};
 use crate::cloud::{apply, explain, images, progress, snapshot};
 use crate::commands::block_on;
 use crate::commands::cloud::explain::words;
@@ -25,12 +26,13 @@ use crate::output::{print, say_when};
 const EXAMPLES: &str = "\
 Examples:
   c5c3 up                          a whole small cloud, or go on where it was
+  c5c3 up --profile volumes        the same in one cluster, with volumes
   c5c3 up --profile core           Keystone, Glance and Placement only, on one node
   c5c3 up --profile ha             three replicas of everything on three nodes
   c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
   c5c3 up --profile none           the cluster and all operators, without a cloud
-  c5c3 up --nodes 3 --hypervisors 2
-  c5c3 up --cluster control-plane=3 --cluster hypervisor=2
+  c5c3 up --nodes 3 --hypervisors 2                          one cluster for everything
+  c5c3 up --cluster control-plane=3 --cluster hypervisor=3   more of both
   c5c3 up --cluster-only           a plain Kubernetes, without kinds and operators of CobaltCore
 
 Without --profile and --file it waits for the clouds that are there, and makes a small one when
@@ -42,8 +44,10 @@ Exit codes: 2 when a file or a directory is refused, 4 when the cloud is not rea
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// One replica of everything, on two nodes of which one runs guests.
+    /// One replica of everything, and two hypervisors in a cluster of their own.
     Small,
+    /// One replica of everything with Cinder, in one cluster with one hypervisor.
+    Volumes,
     /// Keystone, Glance and Placement, one replica of each.
     Core,
     /// Keystone, Glance and Placement, three replicas on three nodes.
@@ -56,17 +60,17 @@ impl Profile {
     fn text(self) -> Option<&'static str> {
         match self {
             Profile::Small => Some(include_str!("../../../../deploy/profiles/small.yaml")),
+            Profile::Volumes => Some(include_str!("../../../../deploy/profiles/volumes.yaml")),
             Profile::Core => Some(include_str!("../../../../deploy/profiles/core.yaml")),
             Profile::Ha => Some(include_str!("../../../../deploy/profiles/ha.yaml")),
             Profile::None => None,
         }
     }
 
-    /// Nodes of a new machine, and how many of them run guests. One hypervisor or three: as
-    /// gateways two would give up when either dies.
+    /// Nodes of a new machine with one cluster, and how many of them run guests.
     fn machine(self) -> (Option<u8>, u8) {
         match self {
-            Profile::Small => (Some(2), 1),
+            Profile::Small | Profile::Volumes => (Some(2), 1),
             Profile::Ha => (Some(3), 0),
             Profile::Core | Profile::None => (None, 0),
         }
@@ -85,13 +89,13 @@ pub struct Arguments {
     /// A ControlPlane of your own and what belongs to it; - reads standard input.
     #[arg(long, short, conflicts_with = "cluster_only")]
     file: Option<PathBuf>,
-    /// Number of nodes of a new cluster [default: 1, for the profile small 2, for ha 3]
+    /// Number of nodes of a new cluster for everything [default: 1, for ha 3]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: Option<u8>,
-    /// So many of the nodes run guests, the last ones [default: 0, for the profile small 1]
+    /// So many of these nodes run guests, the last ones [default: 0, for the profile small 1]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..=32))]
     hypervisors: Option<u8>,
-    /// A cluster with nodes of its own, the first for what names none [default: one for everything]
+    /// A cluster with nodes of its own, the first for what names none [default: what the profile says]
     #[arg(long = "cluster", value_name = "NAME=NODES", conflicts_with_all = ["nodes", "hypervisors"])]
     clusters: Vec<ClusterPlan>,
     /// Move the public ports of the machine by so many, for a second cloud.
@@ -161,7 +165,23 @@ impl Arguments {
     }
 
     fn of(&self, profile: Profile) -> Result<Bundle, Failure> {
-        self.parse(profile.text().unwrap_or_default())
+        let bundle = self.parse(profile.text().unwrap_or_default())?;
+        Ok(match self.settled()? {
+            Some(clusters) => bundle.on(&clusters),
+            None => bundle,
+        })
+    }
+
+    /// The clusters, where they are not the profile's to say: those that are there, or that are asked
+    /// for. Numbers of nodes mean one for everything.
+    fn settled(&self) -> Result<Option<Vec<String>>, Failure> {
+        if self.known() {
+            let (_, settings) = Settings::existing(self.place.path())?;
+            return Ok(Some(settings.clusters));
+        }
+        let numbers = self.nodes.is_some() || self.hypervisors.is_some();
+        let named = self.clusters.iter().map(|cluster| cluster.name.clone());
+        Ok((numbers || !self.clusters.is_empty()).then(|| named.collect()))
     }
 
     fn parse(&self, text: &str) -> Result<Bundle, Failure> {
@@ -267,7 +287,14 @@ async fn present(arguments: &Arguments) -> Result<Bundle, Failure> {
 
 /// Applies the objects and waits until every cloud among them is ready.
 async fn bring(arguments: &Arguments, bundle: &Bundle, start: Instant) -> Result<(), Failure> {
-    let client = Target::embedded(&arguments.place).client().await?;
+    let mut target = Target::embedded(&arguments.place);
+    let client = target.client().await?;
+    // Operators make no namespaces, and what they make elsewhere needs one.
+    for plane in &bundle.planes {
+        for name in sight::named(std::slice::from_ref(plane), &[]) {
+            apply::namespace(&target.other(&name).await?, &place(plane)).await?;
+        }
+    }
     for object in &bundle.objects {
         apply::apply(&client, object).await?;
     }
@@ -282,8 +309,10 @@ async fn bring(arguments: &Arguments, bundle: &Bundle, start: Instant) -> Result
     for plane in &bundle.planes {
         let patience = Duration::from_secs(arguments.wait).saturating_sub(began.elapsed());
         let mut say = |line: &str| say_when(start, line);
-        if !progress::follow(&client, &place(plane), &plane.name_any(), patience, &mut say).await? {
-            return Err(late(&client, plane, arguments.wait).await?);
+        target.namespace = place(plane);
+        let sight = target.sight().await?;
+        if !progress::follow(&sight, &place(plane), &plane.name_any(), patience, &mut say).await? {
+            return Err(late(&sight, plane, arguments.wait).await?);
         }
     }
     Ok(())
@@ -294,8 +323,8 @@ fn place(plane: &ControlPlane) -> String {
     plane.namespace().unwrap_or_default()
 }
 
-async fn late(client: &Client, plane: &ControlPlane, wait: u64) -> Result<Failure, Failure> {
-    let seen = snapshot::read(client, &place(plane)).await?;
+async fn late(sight: &Sight, plane: &ControlPlane, wait: u64) -> Result<Failure, Failure> {
+    let seen = snapshot::read(sight, &place(plane)).await?;
     let blocked = explain::start(&seen, None)
         .ok()
         .flatten()

@@ -1,6 +1,7 @@
 //! A cloud in memory that behaves like the real one where our controllers can tell, with faults on
 //! demand. For tests of scale and of errors; what works is proven with the real services.
 
+mod fleet;
 mod identity;
 mod images;
 mod placement;
@@ -19,6 +20,8 @@ use crate::error::{Cause, Error, Result};
 use crate::identity::{Assignment, Connect, Fields, Identity};
 use crate::images::Image;
 use crate::placement::Allocation;
+
+pub use fleet::{SimulatedFleet, Violations};
 
 /// Something that goes wrong with one call.
 #[derive(Clone, Debug, PartialEq, Eq)]

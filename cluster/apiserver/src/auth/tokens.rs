@@ -37,6 +37,8 @@ pub struct TokenSpec {
     pub seconds: i64,
     /// Kind, name and uid of the object whose life the token shares.
     pub bound: Option<(String, String, String)>,
+    /// Name and uid of the node on which the pod that it is bound to runs.
+    pub node: Option<(String, String)>,
 }
 
 /// A token that was checked.
@@ -67,6 +69,8 @@ struct Private {
     pod: Option<Named>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     secret: Option<Named>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<Named>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -142,6 +146,7 @@ impl TokenKeys {
                 },
                 pod: bound("Pod"),
                 secret: bound("Secret"),
+                node: spec.node.clone().map(|(name, uid)| Named { name, uid }),
             },
         };
         let mut header = Header::new(Algorithm::ES256);
@@ -260,6 +265,12 @@ fn identity(claims: &Claims) -> Identity {
         extra("pod-name", pod.name.clone());
         extra("pod-uid", pod.uid.clone());
     }
+    if let Some(node) = &private.node {
+        extra("node-name", node.name.clone());
+        if !node.uid.is_empty() {
+            extra("node-uid", node.uid.clone());
+        }
+    }
     identity
 }
 
@@ -285,11 +296,29 @@ fn token_spec(cluster: &Cluster, account: &Value, spec: &Value) -> Result<TokenS
     }
     let audiences = spec["audiences"].as_array().into_iter().flatten();
     let audiences = audiences.filter_map(|a| a.as_str().map(str::to_owned)).collect();
+    let bound = bound_object(cluster, account, &spec["boundObjectRef"])?;
+    let node = bound
+        .as_ref()
+        .filter(|(kind, ..)| kind == "Pod")
+        .and_then(|(_, pod, _)| {
+            let namespace = account["metadata"]["namespace"].as_str().unwrap_or_default();
+            node_of(cluster, namespace, pod)
+        });
     Ok(TokenSpec {
         audiences,
         seconds,
-        bound: bound_object(cluster, account, &spec["boundObjectRef"])?,
+        bound,
+        node,
     })
+}
+
+/// Name and uid of the node that a pod runs on; the uid is empty while there is no such Node.
+fn node_of(cluster: &Cluster, namespace: &str, pod: &str) -> Option<(String, String)> {
+    let pod = cluster.get("", "pods", namespace, pod)?.value();
+    let name = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
+    let node = cluster.get("", "nodes", "", name).map(|node| node.value());
+    let uid = node.as_ref().and_then(|node| node["metadata"]["uid"].as_str());
+    Some((name.to_owned(), uid.unwrap_or_default().to_owned()))
 }
 
 fn bound_object(

@@ -83,14 +83,21 @@ async fn empty(requests: &Requests, namespace: &Value) -> Option<BTreeMap<String
         .cloned()
         .collect();
     let mut failures = Vec::new();
-    for kind in &kinds {
-        if content(cluster, kind, name).is_empty() {
-            continue;
+    // Pods first: what they use and what guards them, such as NetworkPolicies, goes after them.
+    let (pods, others): (Vec<_>, Vec<_>) = kinds.iter().partition(|kind| kind.is("", "pods"));
+    for (stage, last) in [(&pods, false), (&others, true)] {
+        if last && pods.iter().any(|kind| !content(cluster, kind, name).is_empty()) {
+            break;
         }
-        if let Err(error) = requests.delete(&path(kind, name, ""), None).await
-            && !error.is_outdated()
-        {
-            failures.push(format!("{}: {}", name_of(kind), error.message));
+        for kind in stage {
+            if content(cluster, kind, name).is_empty() {
+                continue;
+            }
+            if let Err(error) = requests.delete(&path(kind, name, ""), None).await
+                && !error.is_outdated()
+            {
+                failures.push(format!("{}: {}", name_of(kind), error.message));
+            }
         }
     }
     let mut remaining = BTreeMap::new();

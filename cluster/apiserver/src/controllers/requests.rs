@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::Cluster,
-    identity::{Identity, MASTERS},
+    identity::Identity,
     registry::Kind,
     serve::{ApiService, full},
 };
@@ -45,7 +45,10 @@ impl Requests {
         Self {
             service,
             cluster,
-            identity: Identity::new(&user, &[MASTERS]),
+            identity: Identity::new(
+                &user,
+                &["system:serviceaccounts", "system:serviceaccounts:kube-system"],
+            ),
         }
     }
 

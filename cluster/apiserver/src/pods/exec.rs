@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::{
     SinkExt, StreamExt,
@@ -25,8 +26,30 @@ use crate::{
     status::{ApiError, Result},
 };
 
-const V5: &str = "v5.channel.k8s.io";
-const V4: &str = "v4.channel.k8s.io";
+/// A way to put streams into messages.
+#[derive(Clone, Copy)]
+struct Protocol {
+    name: &'static str,
+    /// Messages are text: the channel as a digit, then Base64.
+    text: bool,
+    /// The end comes as a Status; before v4 as plain words, and as nothing when all went well.
+    status: bool,
+}
+
+const fn protocol(name: &'static str, text: bool, status: bool) -> Protocol {
+    Protocol { name, text, status }
+}
+
+/// The last is that of a client which names none.
+const PROTOCOLS: [Protocol; 6] = [
+    protocol("v5.channel.k8s.io", false, true),
+    protocol("v4.channel.k8s.io", false, true),
+    protocol("v4.base64.channel.k8s.io", true, true),
+    protocol("channel.k8s.io", false, false),
+    protocol("base64.channel.k8s.io", true, false),
+    protocol("", false, false),
+];
+
 const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
@@ -69,20 +92,22 @@ pub async fn serve(
     attach: bool,
 ) -> Result<Response<Body>> {
     let options = options(&call, &pod, attach)?;
-    let protocol = websocket::negotiate(&call, &[V5, V4])?;
+    let name = websocket::negotiate(&call, &PROTOCOLS.map(|protocol| protocol.name))?;
+    let protocol = PROTOCOLS.into_iter().find(|protocol| protocol.name == name);
+    let protocol = protocol.unwrap_or(PROTOCOLS[PROTOCOLS.len() - 1]);
     // Before the handshake: a container that is not there is a plain HTTP error.
     let session = if attach {
         provider.attach(&pod, &options).await?
     } else {
         provider.exec(&pod, &options).await?
     };
-    websocket::accept(call, protocol, move |socket| run(socket, session))
+    websocket::accept(call, name, move |socket| run(socket, session, protocol))
 }
 
 type Outgoing = mpsc::Sender<Message>;
 
 /// Carries the streams until the command ends or the client leaves.
-async fn run(socket: Socket, session: Session) {
+async fn run(socket: Socket, session: Session, protocol: Protocol) {
     let Session {
         stdin,
         stdout,
@@ -95,8 +120,8 @@ async fn run(socket: Socket, session: Session) {
     let first = if stdout.is_some() { STDOUT } else { STDERR };
     // Tells the client that the streams are there.
     let _ = outgoing.send(frame(first, &[])).await;
-    let sender = tokio::spawn(send(sink, queue));
-    let receiver = tokio::spawn(receive(stream, stdin, resize, outgoing.clone()));
+    let sender = tokio::spawn(send(sink, queue, protocol));
+    let receiver = tokio::spawn(receive(stream, stdin, resize, outgoing.clone(), protocol));
     let out = tokio::spawn(copy(stdout, STDOUT, outgoing.clone()));
     let err = tokio::spawn(copy(stderr, STDERR, outgoing.clone()));
     let gone = receiver.abort_handle();
@@ -106,9 +131,9 @@ async fn run(socket: Socket, session: Session) {
     };
     if let Some(exit) = ended {
         let _ = tokio::join!(out, err);
-        let _ = outgoing
-            .send(frame(ERROR, status(&exit).to_string().as_bytes()))
-            .await;
+        if let Some(words) = last_words(&exit, protocol) {
+            let _ = outgoing.send(frame(ERROR, words.as_bytes())).await;
+        }
         let _ = outgoing.send(websocket::goodbye()).await;
     } else {
         out.abort();
@@ -119,8 +144,12 @@ async fn run(socket: Socket, session: Session) {
     let _ = sender.await;
 }
 
-async fn send(mut sink: SplitSink<Socket, Message>, mut queue: mpsc::Receiver<Message>) {
+async fn send(mut sink: SplitSink<Socket, Message>, mut queue: mpsc::Receiver<Message>, protocol: Protocol) {
     while let Some(message) = queue.recv().await {
+        let message = match message {
+            Message::Binary(data) if protocol.text => Message::Text(to_text(&data).into()),
+            message => message,
+        };
         if sink.send(message).await.is_err() {
             return;
         }
@@ -134,6 +163,7 @@ async fn receive(
     mut stdin: Option<Writer>,
     resize: Option<mpsc::Sender<Resize>>,
     outgoing: Outgoing,
+    protocol: Protocol,
 ) {
     while let Some(Ok(message)) = stream.next().await {
         let data = match message {
@@ -145,6 +175,10 @@ async fn receive(
             }
             Message::Close(_) => return,
             _ => continue,
+        };
+        let data = match protocol.text {
+            true => from_text(&data),
+            false => data,
         };
         match data.split_first() {
             Some((&STDIN, rest)) => {
@@ -191,6 +225,33 @@ fn frame(channel: u8, data: &[u8]) -> Message {
     Message::Binary(bytes.freeze())
 }
 
+pub(crate) fn to_text(data: &[u8]) -> String {
+    match data.split_first() {
+        Some((channel, rest)) => format!("{}{}", char::from(b'0' + channel), STANDARD.encode(rest)),
+        None => String::new(),
+    }
+}
+
+/// Empty for what is no message.
+pub(crate) fn from_text(text: &[u8]) -> Bytes {
+    let Some((digit @ b'0'..=b'9', rest)) = text.split_first() else {
+        return Bytes::new();
+    };
+    match STANDARD.decode(rest) {
+        Ok(data) => [vec![digit - b'0'], data].concat().into(),
+        Err(_) => Bytes::new(),
+    }
+}
+
+fn last_words(exit: &Exit, protocol: Protocol) -> Option<String> {
+    let status = status(exit);
+    match (protocol.status, exit) {
+        (true, _) => Some(status.to_string()),
+        (false, Exit::Code(0)) => None,
+        (false, _) => status["message"].as_str().map(str::to_owned),
+    }
+}
+
 /// How the command ended, as clients read it from the error stream.
 fn status(exit: &Exit) -> Value {
     match exit {
@@ -209,5 +270,28 @@ fn status(exit: &Exit) -> Value {
             "reason": "InternalError",
             "code": 500,
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_in_text_are_digits_and_base64() {
+        assert_eq!(to_text(b"\x01hi"), "1aGk=");
+        assert_eq!(from_text(b"0aGk="), Bytes::from_static(b"\0hi"));
+        for bad in ["", "x", "aGk=", "0***", "\u{e4}"] {
+            assert!(from_text(bad.as_bytes()).is_empty(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn older_clients_hear_the_end_in_plain_words() {
+        let [_, v4, _, first, ..] = PROTOCOLS;
+        assert_eq!(last_words(&Exit::Code(0), first), None);
+        let words = last_words(&Exit::Code(3), first).unwrap();
+        assert_eq!(words, "command terminated with non-zero exit code: exit status 3");
+        assert!(last_words(&Exit::Code(0), v4).unwrap().contains("Success"));
     }
 }

@@ -1,10 +1,10 @@
 //! What runs in pods: logs, commands, attached terminals and forwarded ports. The node that runs the
 //! pods implements [`Provider`]; this module speaks Kubernetes' streaming protocols for it.
 
-mod exec;
+pub(crate) mod exec;
 mod forward;
 mod logs;
-mod spdy;
+pub(crate) mod spdy;
 mod tunnel;
 mod websocket;
 

@@ -48,9 +48,11 @@ pub fn negotiate(call: &Call, ours: &[&'static str]) -> Result<&'static str> {
         .flat_map(|value| value.split(','))
         .map(str::trim)
         .collect();
-    let chosen = offered
+    let named = offered
         .iter()
         .find_map(|name| ours.iter().find(|own| *own == name));
+    let nameless = || ours.iter().find(|own| own.is_empty() && offered.is_empty());
+    let chosen = named.or_else(nameless);
     chosen.copied().ok_or_else(|| {
         ApiError::bad_request(format!(
             "unable to negotiate protocol: client supports {offered:?}, server accepts {ours:?}"
@@ -90,7 +92,9 @@ where
     let headers = response.headers_mut();
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+    if !protocol.is_empty() {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol));
+    }
     if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
     }

@@ -1,6 +1,6 @@
 //! Objects that clients send: JSON or YAML, with what strict clients want to hear about them.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use apimachinery::protobuf::{self, ProtobufError};
 use http::header;
@@ -41,30 +41,51 @@ pub fn object(
     let media = content_type(call);
     let (mut object, duplicates) = parse(&media, body)?;
     check_kind(&target.kind, &mut object)?;
-    let warnings = decode(&target.kind, &mut object, duplicates, options)?;
+    let warnings = decode(
+        &target.kind,
+        &mut object,
+        duplicates,
+        options,
+        Some((&media, body)),
+    )?;
     Ok((object, warnings))
 }
 
 /// Decodes a tree as an object of `kind`; unknown and duplicate fields become an error or warnings.
+/// Those of built-in kinds are told in the order in which they stand in the document, if that is given.
 pub fn decode(
     kind: &Kind,
     object: &mut Value,
-    duplicates: Vec<String>,
+    mut duplicates: Vec<String>,
     options: &WriteOptions,
+    document: Option<(&str, &[u8])>,
 ) -> Result<Vec<String>> {
     let unknown = semantics::decode(kind, object)?;
     if options.field_validation == FieldValidation::Ignore {
         return Ok(Vec::new());
     }
-    let mut problems: Vec<String> = duplicates
+    // A field that a built-in type does not have is read by nobody, so nobody minds it twice.
+    if !kind.is_custom() {
+        duplicates.retain(|field| !unknown.contains(field));
+    }
+    let duplicates = duplicates.into_iter().map(|field| ("duplicate", field));
+    let unknown = unknown.into_iter().map(|field| ("unknown", field));
+    let mut problems: Vec<(&str, String)> = duplicates.chain(unknown).collect();
+    if let Some((media, bytes)) = document.filter(|_| problems.len() > 1 && !kind.is_custom()) {
+        let order = order(media, bytes);
+        problems.sort_by_key(|(what, field)| {
+            let places = order.places.get(field.as_str()).copied();
+            // One that comes twice is noticed at its second place.
+            places.map_or(
+                usize::MAX,
+                |(first, last)| if *what == "unknown" { first } else { last },
+            )
+        });
+    }
+    let problems: Vec<String> = problems
         .into_iter()
-        .map(|field| format!("duplicate field {field:?}"))
+        .map(|(what, field)| format!("{what} field {field:?}"))
         .collect();
-    problems.extend(
-        unknown
-            .into_iter()
-            .map(|field| format!("unknown field {field:?}")),
-    );
     if options.field_validation == FieldValidation::Strict && !problems.is_empty() {
         return Err(ApiError::bad_request(format!(
             "{} in version {:?} cannot be handled as a {}: strict decoding error: {}",
@@ -75,6 +96,29 @@ pub fn decode(
         )));
     }
     Ok(problems)
+}
+
+/// Where the fields of a document stand.
+#[derive(Default)]
+struct Order {
+    read: usize,
+    /// The first and the last place of each.
+    places: HashMap<String, (usize, usize)>,
+}
+
+fn order(media: &str, bytes: &[u8]) -> Order {
+    let (mut duplicates, mut order) = (Vec::new(), Order::default());
+    if !media.contains("yaml") && media != protobuf::MEDIA_TYPE {
+        let tree = Tree {
+            duplicates: &mut duplicates,
+            order: Some(&mut order),
+            path: String::new(),
+            depth: 0,
+        };
+        // It was read before: there is no error in it.
+        let _ = tree.deserialize(&mut serde_json::Deserializer::from_slice(bytes));
+    }
+    order
 }
 
 /// Reads JSON or YAML; fields that are there twice are reported, the last one counts.
@@ -94,6 +138,7 @@ pub fn parse(media: &str, bytes: &[u8]) -> Result<(Value, Vec<String>)> {
             let mut reader = serde_json::Deserializer::from_slice(bytes);
             let value = Tree {
                 duplicates: &mut duplicates,
+                order: None,
                 path: String::new(),
                 depth: 0,
             }
@@ -188,6 +233,8 @@ fn other_kind(kind: &Kind, field: &str, found: &str, wanted: &str) -> String {
 /// Builds a tree and notes the paths of fields that come twice.
 struct Tree<'a> {
     duplicates: &'a mut Vec<String>,
+    /// The place of each field, where that is asked for.
+    order: Option<&'a mut Order>,
     path: String,
     depth: usize,
 }
@@ -238,12 +285,13 @@ impl<'de> Visitor<'de> for Tree<'_> {
         Ok(value.into())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
         loop {
             let path = format!("{}[{}]", self.path, list.len());
             let seed = Tree {
                 duplicates: self.duplicates,
+                order: self.order.as_deref_mut(),
                 path,
                 depth: self.depth + 1,
             };
@@ -254,7 +302,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = fields.next_key::<String>()? {
             let path = if self.path.is_empty() {
@@ -265,8 +313,14 @@ impl<'de> Visitor<'de> for Tree<'_> {
             if map.contains_key(&key) {
                 self.duplicates.push(path.clone());
             }
+            if let Some(order) = &mut self.order {
+                let place = order.read;
+                order.read += 1;
+                order.places.entry(path.clone()).or_insert((place, place)).1 = place;
+            }
             let seed = Tree {
                 duplicates: self.duplicates,
+                order: self.order.as_deref_mut(),
                 path,
                 depth: self.depth + 1,
             };

@@ -4,13 +4,17 @@ use http::StatusCode;
 use rand::RngExt;
 use serde_json::{Value, json};
 
-use super::{Outcome, Target, body, options::WriteOptions, version};
+use super::{
+    Outcome, Target, body,
+    options::WriteOptions,
+    write::{self, Change},
+};
 use crate::{
     admission::Passage,
     semantics,
     serve::Call,
     status::{ApiError, Cause, Result},
-    store::{Action, Expect, Write, WriteError, draft},
+    store::Expect,
     strategy,
 };
 
@@ -134,43 +138,23 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
         ..passage
     };
     passage.validate(Some(&object)).await?;
-    let key = target.key(&name);
     if options.dry_run {
-        if call.core.store.get(&target.collection, &key).is_some() {
+        if call
+            .core
+            .store
+            .get(&target.collection, &target.key(&name))
+            .is_some()
+        {
             return Err(ApiError::already_exists(&kind.group, &kind.plural, &name));
         }
         return Ok(object);
     }
-    let write = Write {
-        collection: target.collection.clone(),
-        key,
-        expect: Expect::Absent,
-        action: Action::Put(draft(&version::write(kind, object.clone()))),
-    };
-    match call.core.store.write(write).await {
-        Ok(stored) => {
-            strategy::after_write(&context);
-            call.core.metrics.wrote(
-                &call.cluster.name,
-                &kind.group,
-                &kind.kind,
-                "create",
-                &call.identity.user,
-            );
-            object["metadata"]["resourceVersion"] = stored.revision.to_string().into();
-            Ok(object)
-        }
-        Err(WriteError::Exists) => Err(ApiError::already_exists(&kind.group, &kind.plural, &name)),
-        Err(error) => Err(failed(&error)),
-    }
-}
-
-/// A write that the store could not do.
-pub fn failed(error: &WriteError) -> ApiError {
-    match error {
-        WriteError::Stopped => ApiError::unavailable("the server is stopping"),
-        other => ApiError::internal(other),
-    }
+    let change = Change::Put(&object);
+    let revision = write::commit(call, target, &context, ("create", &name), Expect::Absent, change).await?;
+    // Only a change of an object that is there can meet another.
+    let revision = revision.ok_or_else(|| ApiError::modified(&kind.group, &kind.plural, &name))?;
+    object["metadata"]["resourceVersion"] = revision.to_string().into();
+    Ok(object)
 }
 
 /// The namespace of the path and of the object must agree.

@@ -6,17 +6,18 @@ use serde_json::{Value, json};
 
 use super::{
     Outcome, Target, body,
-    create::{failed, success},
+    create::success,
     options::{dry_run, now, time_text},
     select::Selection,
     update::is_finished,
     version,
+    write::{self, Change},
 };
 use crate::{
     admission::Passage,
     serve::Call,
     status::{ApiError, Result},
-    store::{Action, Expect, Write, WriteError, draft},
+    store::Expect,
     strategy,
 };
 
@@ -234,40 +235,16 @@ async fn remove(call: &Call, target: &Target, name: &str, plan: &Plan) -> Result
         if plan.dry_run || (!gone && object == live) {
             return Ok(if gone { success(target, name, &uid) } else { object });
         }
-        let last = draft(&version::write(
-            kind,
-            if gone { live.clone() } else { object.clone() },
-        ));
-        let write = Write {
-            collection: target.collection.clone(),
-            key: target.key(name),
-            expect: Expect::Revision(stored.revision),
-            action: if gone {
-                Action::Delete(last)
-            } else {
-                Action::Put(last)
-            },
-        };
-        match call.core.store.write(write).await {
-            Ok(written) => {
-                strategy::after_write(&context);
-                call.core.metrics.wrote(
-                    &call.cluster.name,
-                    &kind.group,
-                    &kind.kind,
-                    "delete",
-                    &call.identity.user,
-                );
-                if gone {
-                    return Ok(success(target, name, &uid));
-                }
-                let mut object = object;
-                object["metadata"]["resourceVersion"] = written.revision.to_string().into();
-                return Ok(object);
+        let change = Change::of(if gone { &live } else { &object }, gone);
+        let expect = Expect::Revision(stored.revision);
+        let written = write::commit(call, target, &context, ("delete", name), expect, change).await?;
+        if let Some(revision) = written {
+            if gone {
+                return Ok(success(target, name, &uid));
             }
-            Err(WriteError::Conflict) => {}
-            Err(WriteError::NotFound) => return Err(target.not_found(name)),
-            Err(error) => return Err(failed(&error)),
+            let mut object = object;
+            object["metadata"]["resourceVersion"] = revision.to_string().into();
+            return Ok(object);
         }
     }
     Err(ApiError::modified(&kind.group, &kind.plural, name))

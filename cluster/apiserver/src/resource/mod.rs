@@ -15,7 +15,9 @@ mod surface;
 mod update;
 mod version;
 mod watch;
+mod write;
 
+pub(crate) use body::parse;
 pub use options::now;
 pub(crate) use scale::scale_of;
 
@@ -106,16 +108,10 @@ impl Outcome {
 }
 
 /// Does what an allowed request asks.
-pub async fn serve(call: Call, body: Body) -> Result<Response<Body>> {
+pub async fn serve(call: Call, body: Bytes) -> Result<Response<Body>> {
     let target = Target::of(&call)?;
     let verb = call.attributes.verb.as_str();
     let mut warnings: Vec<String> = target.kind.deprecated.clone().into_iter().collect();
-    let body = match verb {
-        "create" | "update" | "patch" | "delete" | "deletecollection" => {
-            serve::read_all(body, call.core.limits.body).await?
-        }
-        _ => Bytes::new(),
-    };
     let mut outcome = match (verb, target.subresource.as_str()) {
         ("watch", "") => return with_warnings(watch::watch(call, target).await, &warnings),
         ("list", "") => return with_warnings(list::list(&call, &target).await, &warnings),

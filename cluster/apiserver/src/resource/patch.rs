@@ -41,7 +41,7 @@ pub async fn patch(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome>
     let object = modify(call, target, &options, |live| {
         let mut new = merge(&media, live.clone(), body, definition)?;
         body::check_kind(&target.kind, &mut new)?;
-        let unknown = body::decode(&target.kind, &mut new, Vec::new(), &options)?;
+        let unknown = body::decode(&target.kind, &mut new, Vec::new(), &options, None)?;
         *warnings.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = unknown;
         same_name(target, &new, live)?;
         check_name(target, &mut new)?;
@@ -127,7 +127,7 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
     }
     body::check_kind(kind, &mut applied)?;
     let mut checked = applied.clone();
-    let warnings = body::decode(kind, &mut checked, duplicates, options)?;
+    let warnings = body::decode(kind, &mut checked, duplicates, options, None)?;
     check_name(target, &mut applied)?;
     let manager = semantics::manager(kind, &target.subresource);
     // Built-in defaults are filled in like those of custom resources: after the merge, owned by nobody.

@@ -110,6 +110,8 @@ fn field_text(tree: &Value, field: &str) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => match field {
+            // An event of the newer API names its source there.
+            "source" => field_text(tree, "reportingComponent"),
             "spec.unschedulable" | "spec.hostNetwork" => "false".to_owned(),
             "status.successful" | "status.replicas" => "0".to_owned(),
             _ => String::new(),

@@ -4,16 +4,17 @@ use serde_json::Value;
 
 use super::{
     Outcome, Target, body,
-    create::{check_namespace, failed},
+    create::check_namespace,
     options::WriteOptions,
     version,
+    write::{self, Change},
 };
 use crate::{
     admission::Passage,
     semantics,
     serve::Call,
     status::{ApiError, Cause, Result},
-    store::{Action, Expect, Write, WriteError, draft},
+    store::Expect,
     strategy,
 };
 
@@ -185,35 +186,12 @@ pub async fn modify(
         if options.dry_run {
             return Ok(object);
         }
-        let last = draft(&version::write(kind, object.clone()));
-        let gone = is_finished(&object);
-        let write = Write {
-            collection: target.collection.clone(),
-            key: target.key(name),
-            expect: Expect::Revision(stored.revision),
-            action: if gone {
-                Action::Delete(last)
-            } else {
-                Action::Put(last)
-            },
-        };
-        match call.core.store.write(write).await {
-            Ok(written) => {
-                strategy::after_write(&context);
-                let verb = call.attributes.verb.as_str();
-                call.core.metrics.wrote(
-                    &call.cluster.name,
-                    &kind.group,
-                    &kind.kind,
-                    verb,
-                    &call.identity.user,
-                );
-                object["metadata"]["resourceVersion"] = written.revision.to_string().into();
-                return Ok(object);
-            }
-            Err(WriteError::Conflict) => {}
-            Err(WriteError::NotFound) => return Err(target.not_found(name)),
-            Err(error) => return Err(failed(&error)),
+        let change = Change::of(&object, is_finished(&object));
+        let what = (call.attributes.verb.as_str(), name);
+        let expect = Expect::Revision(stored.revision);
+        if let Some(revision) = write::commit(call, target, &context, what, expect, change).await? {
+            object["metadata"]["resourceVersion"] = revision.to_string().into();
+            return Ok(object);
         }
     }
     Err(ApiError::modified(&kind.group, &kind.plural, name))

@@ -80,14 +80,20 @@ pub fn prepare_update(kind: &Kind, subresource: &str, object: &mut Value, old: &
         Schema::Custom(schema) => schema.resource.prepare_update(object, old),
         Schema::Builtin(_) => {
             if let Some(only) = only_path(subresource) {
-                keep_only(object, old, only);
+                // Who approves may say something about it.
+                let said: &[&str] = match subresource {
+                    "approval" => &["annotations", "labels"],
+                    _ => &[],
+                };
+                keep_only(object, old, only, said);
             }
             for path in kind.reset_fields_of(subresource) {
                 copy_path(object, old, path);
             }
             if counts_generations(kind) {
                 let before = old["metadata"]["generation"].as_i64().unwrap_or(0);
-                let changed = object.get("spec") != old.get("spec")
+                // Where a pod runs is no wish of its owner.
+                let changed = (subresource != "binding" && object.get("spec") != old.get("spec"))
                     || (kind.group == "admissionregistration.k8s.io"
                         && object.get("webhooks") != old.get("webhooks"));
                 object["metadata"]["generation"] = (before + i64::from(changed)).into();
@@ -197,10 +203,10 @@ fn only_path(subresource: &str) -> Option<&'static str> {
     }
 }
 
-fn keep_only(object: &mut Value, old: &Value, path: &str) {
+fn keep_only(object: &mut Value, old: &Value, path: &str, metadata: &[&str]) {
     let mut kept = old.clone();
     copy_path(&mut kept, object, path);
-    for field in ["managedFields", "resourceVersion"] {
+    for field in ["managedFields", "resourceVersion"].iter().chain(metadata) {
         copy_path(&mut kept, object, &format!("metadata.{field}"));
     }
     *object = kept;

@@ -9,11 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use tokio::sync::Semaphore;
 
-use super::{Body, Metrics, Place, Query, Route, Target, body, route};
+use super::{Body, Connections, Lanes, Metrics, Place, Query, Route, Target, body, route};
 use crate::{
     cluster::Cluster,
     identity::{Access, Attributes, Decision, Identity, refusal},
@@ -27,9 +28,13 @@ use crate::{
 pub struct Limits {
     /// Bytes of a request body.
     pub body: usize,
+    /// Time for a request body to arrive.
+    pub body_time: Duration,
     /// Requests under way, watches aside.
     pub requests: usize,
     pub watches: usize,
+    /// Open connections; one address may have half of them.
+    pub connections: usize,
     /// Time for one request, watches and streams aside.
     pub timeout: Duration,
 }
@@ -38,8 +43,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: 3 << 20,
+            body_time: Duration::from_secs(30),
             requests: 1024,
             watches: 10_000,
+            connections: 8192,
             timeout: Duration::from_secs(60),
         }
     }
@@ -54,7 +61,8 @@ pub struct Core {
     pub limits: Limits,
     pub metrics: Arc<Metrics>,
     pub access: Arc<dyn Access>,
-    pub requests: Arc<Semaphore>,
+    pub lanes: Lanes,
+    pub connections: Connections,
     pub watches: Arc<Semaphore>,
     /// Ends watches and streams when the server stops.
     pub stopping: tokio_util::sync::CancellationToken,
@@ -186,19 +194,46 @@ impl Call {
             return crate::paths::serve(&self);
         }
         if self.attributes.verb == "watch" || self.is_stream() {
-            return resource::serve(self, body).await;
+            return resource::serve(self, Bytes::new()).await;
         }
-        let permit = self.core.requests.clone().try_acquire_owned().map_err(|_| {
-            ApiError::too_many_requests("too many requests are under way, please try again later")
-        })?;
+        let crowded =
+            || ApiError::too_many_requests("too many requests are under way, please try again later");
+        let in_process = self.parts.extensions.get::<Identity>().is_some();
+        let entry = self
+            .core
+            .lanes
+            .enter(&self.identity, in_process)
+            .ok_or_else(crowded)?;
+        // Who sends slowly waits in their own share, not in the place of one who could be served.
+        let bytes = self.read(body).await?;
+        let permit = self.core.lanes.serve(&entry).ok_or_else(crowded)?;
         let limit = self.timeout();
-        let answer = tokio::time::timeout(limit, resource::serve(self, body)).await;
-        drop(permit);
+        let answer = tokio::time::timeout(limit, resource::serve(self, bytes)).await;
+        drop((permit, entry));
         answer.unwrap_or_else(|_| {
             Err(ApiError::timeout(format!(
                 "request did not complete within {} s",
                 limit.as_secs()
             )))
+        })
+    }
+
+    async fn read(&self, body: Body) -> Result<Bytes> {
+        let verb = self.attributes.verb.as_str();
+        if !matches!(
+            verb,
+            "create" | "update" | "patch" | "delete" | "deletecollection"
+        ) {
+            return Ok(Bytes::new());
+        }
+        let time = self.core.limits.body_time;
+        let arrived = tokio::time::timeout(time, body::read_all(body, self.core.limits.body)).await;
+        arrived.unwrap_or_else(|_| {
+            Err(ApiError::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "Timeout",
+                format!("the request body did not arrive within {} s", time.as_secs()),
+            ))
         })
     }
 

@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use http::Request;
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::{conn::auto, graceful::GracefulShutdown},
+    server::conn::auto,
     service::TowerToHyperService,
 };
 use rustls::ServerConfig;
@@ -17,11 +18,21 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::service_fn;
 
-use super::{ApiService, Home};
+use super::{
+    ApiService, Home,
+    connections::{Activity, Answering, Prompt},
+};
 use crate::identity::PeerCertificates;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// From the handshake to the beginning of HTTP.
+const FIRST_BYTES: Duration = Duration::from_secs(10);
 const HEADERS: Duration = Duration::from_secs(30);
+/// A peer that is gone is noticed after both of these.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(20);
+/// A connection in which nothing is asked or answered for so long is closed; clients open another.
+const IDLE: Duration = Duration::from_secs(180);
 
 /// Serves until `stopping`, then lets open connections finish what they do. All of them end when
 /// this is dropped.
@@ -34,7 +45,6 @@ pub async fn serve(
     grace: Duration,
 ) {
     let acceptor = TlsAcceptor::from(tls);
-    let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     loop {
         let socket = tokio::select! {
@@ -43,11 +53,18 @@ pub async fn serve(
             () = stopping.cancelled() => break,
         };
         match socket {
-            Ok((socket, _)) => {
+            Ok((socket, from)) => {
+                let Some(open) = service.0.connections.open(from.ip().to_canonical()) else {
+                    tracing::debug!(%from, "too many connections are open");
+                    continue;
+                };
                 let _ = socket.set_nodelay(true);
-                let watcher = graceful.watcher();
                 let (acceptor, service) = (acceptor.clone(), service.clone());
-                connections.spawn(connection(socket, acceptor, service, home.clone(), watcher));
+                let (home, stopping) = (home.clone(), stopping.clone());
+                connections.spawn(async move {
+                    connection(socket, acceptor, service, home, stopping).await;
+                    drop(open);
+                });
             }
             Err(error) => {
                 // Out of file descriptors, mostly: waiting is all that helps.
@@ -56,7 +73,8 @@ pub async fn serve(
             }
         }
     }
-    let _ = tokio::time::timeout(grace, graceful.shutdown()).await;
+    let all = async { while connections.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(grace, all).await;
 }
 
 async fn connection(
@@ -64,9 +82,13 @@ async fn connection(
     acceptor: TlsAcceptor,
     service: ApiService,
     home: Option<Home>,
-    watcher: hyper_util::server::graceful::Watcher,
+    stopping: CancellationToken,
 ) {
-    let stream = match tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)) => shaken,
+        () = stopping.cancelled() => return,
+    };
+    let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => return tracing::debug!("TLS handshake took too long"),
@@ -78,13 +100,18 @@ async fn connection(
             .map(|certificate| certificate.to_vec())
             .collect(),
     );
+    let activity = Activity::default();
+    let active = activity.clone();
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let mut request = request.map(super::wrap);
         request.extensions_mut().insert(peer.clone());
         if let Some(home) = &home {
             request.extensions_mut().insert(home.clone());
         }
-        service.answer(request)
+        let busy = active.begin();
+        service
+            .answer(request)
+            .map(|answer| answer.map(|response| response.map(|body| Answering::new(body, busy))))
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
@@ -94,10 +121,27 @@ async fn connection(
     builder
         .http2()
         .timer(TokioTimer::new())
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PONG)
         .max_concurrent_streams(1000);
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service));
-    if let Err(error) = watcher.watch(connection.into_owned()).await {
+    let io = TokioIo::new(Prompt::new(stream, FIRST_BYTES));
+    let connection = builder
+        .serve_connection_with_upgrades(io, TowerToHyperService::new(service))
+        .into_owned();
+    tokio::pin!(connection);
+    let ending = tokio::select! {
+        ended = connection.as_mut() => Some(ended),
+        () = stopping.cancelled() => None,
+        () = activity.idle(IDLE) => None,
+    };
+    let ended = match ending {
+        Some(ended) => ended,
+        None => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
     }
 }

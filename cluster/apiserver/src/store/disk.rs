@@ -2,18 +2,15 @@
 
 use std::{
     io,
-    os::unix::fs::PermissionsExt,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use bytes::Bytes;
-use redb::{
-    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition,
-};
+use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition};
 
-use super::{Collection, ObjectKey, Stored};
+use super::{Collection, ObjectKey, Stored, file::File};
 
 /// One object's state after a commit; `None` removes it.
 pub struct Change<'a> {
@@ -30,9 +27,10 @@ pub trait Disk: Send {
     /// Durable when it returns.
     fn commit(&mut self, revision: u64, changes: &[Change<'_>]) -> Result<(), DiskError>;
 
-    /// After a commit that failed: starts anew and returns the newest revision that is on disk. The
-    /// failed commit is there whole or not at all.
-    fn reopen(&mut self) -> Result<u64, DiskError>;
+    /// After a commit that failed: puts a new file in the place of the old one, with these objects at
+    /// this revision and nothing of the failed commit. What the old file reads back proves nothing:
+    /// after a failed sync the kernel forgets that pages are not on disk, and still serves them.
+    fn rewrite(&mut self, revision: u64, objects: &[(Collection, Arc<Stored>)]) -> Result<(), DiskError>;
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -57,103 +55,84 @@ pub enum DiskError {
 const FORMAT: u64 = 1;
 const OBJECTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("objects");
 const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-/// Objects are in memory already: a small page cache is enough for the tree above them.
-const CACHE: usize = 1 << 20;
+/// Where the file lives. Tests put one here that loses what was not synced.
+pub(super) trait Medium: Send {
+    fn path(&self) -> &Path;
+
+    fn exists(&self) -> Result<bool, DiskError>;
+
+    /// Opens the file that is in place, without creating one.
+    fn open(&self) -> Result<Database, DiskError>;
+
+    /// An empty file aside; it becomes the store with [`Medium::replace`].
+    fn create(&self) -> Result<Database, DiskError>;
+
+    /// Durable when it returns; the new file is trusted.
+    fn replace(&self) -> Result<(), DiskError>;
+
+    /// Notes, for a start after a crash, that a commit to the file in place failed.
+    fn distrust(&self);
+
+    fn is_trusted(&self) -> bool;
+}
 
 pub struct Redb {
-    /// `None` after a failed attempt to open it again.
-    database: Option<Database>,
-    path: PathBuf,
+    database: Database,
+    medium: Box<dyn Medium>,
 }
 
 impl Redb {
     /// Opens the file or makes a new one if there is none. A file that is not a healthy store of this
     /// format is left as it is.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
-        let io = |source| DiskError::Io {
-            path: path.into(),
-            source,
-        };
-        let existing = match std::fs::metadata(path) {
-            Ok(meta) if meta.len() == 0 => {
-                let reason = "the file is empty".into();
-                return Err(DiskError::Damaged {
-                    path: path.into(),
-                    reason,
-                });
-            }
-            Ok(_) => true,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-            Err(error) => return Err(io(error)),
-        };
-        if existing {
-            return Ok(Self {
-                database: Some(open_existing(path)?),
-                path: path.into(),
-            });
-        }
-        // A half-made file must never look like a store: make it aside, then rename.
-        let fresh = path.with_extension("new");
-        match std::fs::remove_file(&fresh) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
-            _ => {}
-        }
-        let database = Builder::new()
-            .set_cache_size(CACHE)
-            .create(&fresh)
-            .map_err(|error| explain(path, error))?;
-        close_to_others(&fresh)?;
-        initialise(&database).map_err(|error| DiskError::Write(error.to_string()))?;
-        std::fs::rename(&fresh, path).map_err(io)?;
-        if let Some(parent) = path.parent() {
-            std::fs::File::open(parent)
-                .and_then(|directory| directory.sync_all())
-                .map_err(io)?;
-        }
-        Ok(Self {
-            database: Some(database),
-            path: path.into(),
-        })
+        Self::on(Box::new(File::new(path)))
     }
 
-    fn database(&self) -> Result<&Database, DiskError> {
-        let closed = || DiskError::Write("the file is not open after a failure".into());
-        self.database.as_ref().ok_or_else(closed)
+    pub(super) fn on(medium: Box<dyn Medium>) -> Result<Self, DiskError> {
+        if !medium.exists()? {
+            let database = make(&*medium, 0, &[])?;
+            return Ok(Self { database, medium });
+        }
+        let database = medium.open()?;
+        check_format(medium.path(), &database)?;
+        let mut disk = Self { database, medium };
+        if !disk.medium.is_trusted() {
+            let mut objects = Vec::new();
+            let revision = disk.load(&mut |collection, stored| objects.push((collection, stored)))?;
+            disk.rewrite(revision, &objects)?;
+        }
+        Ok(disk)
     }
 }
 
-fn open_existing(path: &Path) -> Result<Database, DiskError> {
-    check_untouched(path)?;
-    let database = guard(path, || Builder::new().set_cache_size(CACHE).open(path))?
-        .map_err(|error| explain(path, error))?;
-    check_format(path, &database)?;
-    close_to_others(path)?;
+/// A half-made file must never look like a store: it is made aside and then put in place whole.
+fn make(
+    medium: &dyn Medium,
+    revision: u64,
+    objects: &[(Collection, Arc<Stored>)],
+) -> Result<Database, DiskError> {
+    let database = medium.create()?;
+    let fill = || -> Result<(), redb::Error> {
+        let write = database.begin_write()?;
+        {
+            let mut table = write.open_table(OBJECTS)?;
+            for (collection, object) in objects {
+                let key = encode_key(collection, &object.key);
+                table.insert(key.as_slice(), encode_value(object).as_slice())?;
+            }
+            let mut meta = write.open_table(META)?;
+            meta.insert("format", FORMAT)?;
+            meta.insert("revision", revision)?;
+        }
+        write.commit()?;
+        Ok(())
+    };
+    guard(medium.path(), fill)?.map_err(|error| DiskError::Write(error.to_string()))?;
+    medium.replace()?;
     Ok(database)
 }
 
-/// The file holds Secrets as they are.
-fn close_to_others(path: &Path) -> Result<(), DiskError> {
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(|source| DiskError::Io {
-        path: path.into(),
-        source,
-    })
-}
-
-/// Reads the whole file without writing to it. A file that was not closed in order needs redb's
-/// repair, which checks every page itself and only adds to the file.
-fn check_untouched(path: &Path) -> Result<(), DiskError> {
-    let opened = guard(path, || Builder::new().set_cache_size(CACHE).open_read_only(path))?;
-    match opened {
-        Ok(database) => {
-            check_format(path, &database)?;
-            read_all(path, &database, &mut |_, _| {}).map(|_| ())
-        }
-        Err(DatabaseError::RepairAborted) => Ok(()),
-        Err(error) => Err(explain(path, error)),
-    }
-}
-
-fn check_format(path: &Path, database: &impl ReadableDatabase) -> Result<(), DiskError> {
+pub(super) fn check_format(path: &Path, database: &impl ReadableDatabase) -> Result<(), DiskError> {
     let found = guard(path, || -> Result<Option<u64>, redb::Error> {
         let read = database.begin_read()?;
         let meta = read.open_table(META)?;
@@ -176,14 +155,14 @@ fn check_format(path: &Path, database: &impl ReadableDatabase) -> Result<(), Dis
     }
 }
 
-fn damaged(path: &Path, reason: &str) -> DiskError {
+pub(super) fn damaged(path: &Path, reason: &str) -> DiskError {
     DiskError::Damaged {
         path: path.into(),
         reason: reason.into(),
     }
 }
 
-fn read_all(
+pub(super) fn read_all(
     path: &Path,
     database: &impl ReadableDatabase,
     each: &mut dyn FnMut(Collection, Arc<Stored>),
@@ -202,6 +181,13 @@ fn read_all(
                     &format!("the record of {key} does not match its checksum"),
                 )));
             };
+            if !stored.is_readable() {
+                let reason = format!(
+                    "the record of {}/{} does not parse",
+                    stored.key.namespace, stored.key.name
+                );
+                return Ok(Err(damaged(path, &reason)));
+            }
             if stored.revision > revision {
                 return Ok(Err(damaged(path, "an object is newer than the store's revision")));
             }
@@ -220,11 +206,11 @@ fn revision_of(read: &redb::ReadTransaction) -> Result<u64, redb::Error> {
 
 impl Disk for Redb {
     fn load(&self, each: &mut dyn FnMut(Collection, Arc<Stored>)) -> Result<u64, DiskError> {
-        read_all(&self.path, self.database()?, each)
+        read_all(self.medium.path(), &self.database, each)
     }
 
     fn commit(&mut self, revision: u64, changes: &[Change<'_>]) -> Result<(), DiskError> {
-        let database = self.database()?;
+        let database = &self.database;
         let write = || -> Result<(), redb::Error> {
             let write = database.begin_write()?;
             {
@@ -245,41 +231,30 @@ impl Disk for Redb {
             write.commit()?;
             Ok(())
         };
-        guard(&self.path, write)?.map_err(|error| DiskError::Write(error.to_string()))
+        let done = guard(self.medium.path(), write)
+            .and_then(|done| done.map_err(|error| DiskError::Write(error.to_string())));
+        if done.is_err() {
+            self.medium.distrust();
+        }
+        done
     }
 
-    /// redb refuses everything after the first error of the file, for as long as it is open.
-    fn reopen(&mut self) -> Result<u64, DiskError> {
-        self.database = None;
-        let database = open_existing(&self.path)?;
-        let read = || revision_of(&database.begin_read()?);
-        let revision = guard(&self.path, read)?.map_err(|error| damaged(&self.path, &error.to_string()))?;
-        self.database = Some(database);
-        Ok(revision)
+    fn rewrite(&mut self, revision: u64, objects: &[(Collection, Arc<Stored>)]) -> Result<(), DiskError> {
+        // The old one stays open, and so locked, until the new one is in its place.
+        self.database = make(&*self.medium, revision, objects)?;
+        Ok(())
     }
-}
-
-fn initialise(database: &Database) -> Result<(), redb::Error> {
-    let write = database.begin_write()?;
-    write.open_table(OBJECTS)?;
-    {
-        let mut meta = write.open_table(META)?;
-        meta.insert("format", FORMAT)?;
-        meta.insert("revision", 0)?;
-    }
-    write.commit()?;
-    Ok(())
 }
 
 /// redb asserts on some kinds of damage; that is an answer too, not a reason to die.
-fn guard<T>(path: &Path, read: impl FnOnce() -> T) -> Result<T, DiskError> {
+pub(super) fn guard<T>(path: &Path, read: impl FnOnce() -> T) -> Result<T, DiskError> {
     catch_unwind(AssertUnwindSafe(read)).map_err(|_| DiskError::Damaged {
         path: path.into(),
         reason: "its pages contradict each other".into(),
     })
 }
 
-fn explain(path: &Path, error: DatabaseError) -> DiskError {
+pub(super) fn explain(path: &Path, error: DatabaseError) -> DiskError {
     let path = path.to_path_buf();
     match error {
         DatabaseError::DatabaseAlreadyOpen => DiskError::Locked { path },

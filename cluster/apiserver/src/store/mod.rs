@@ -7,6 +7,7 @@
 
 mod commit;
 mod disk;
+mod file;
 mod object;
 mod state;
 
@@ -96,6 +97,8 @@ pub enum WriteError {
     Conflict,
     #[error("the store is stopped")]
     Stopped,
+    #[error("the object nests deeper than {limit} levels", limit = object::NESTING)]
+    TooDeep,
     #[error("the store could not write: {0}")]
     Disk(String),
 }
@@ -110,10 +113,7 @@ pub struct Store {
 impl Store {
     /// Loads everything from `disk` and starts the writer.
     pub fn open(disk: Box<dyn Disk>, history: History) -> Result<Self, DiskError> {
-        let mut state = State::new(history);
-        let revision = disk.load(&mut |collection, stored| state.restore(collection, stored))?;
-        state.start_at(revision);
-        let state = Arc::new(RwLock::new(state));
+        let state = Arc::new(RwLock::new(State::load(&*disk, history)?));
         let writer = Arc::new(commit::Writer::start(disk, state.clone()));
         Ok(Self { state, writer })
     }
@@ -183,9 +183,18 @@ impl Store {
 
     /// Resolves once the write is durable and visible, with its revision and the object as stored.
     pub async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+        let (Action::Put(draft) | Action::Delete(draft)) = &write.action;
+        if draft.nesting() > object::NESTING {
+            return Err(WriteError::TooDeep);
+        }
         let (answer, answered) = oneshot::channel();
         self.writer.send(Request { write, answer })?;
         answered.await.map_err(|_| WriteError::Stopped)?
+    }
+
+    /// Whether a write would be taken now.
+    pub fn ready(&self) -> Result<(), WriteError> {
+        self.writer.ready()
     }
 
     /// Finishes the writes under way and closes the file; later writes are refused.
@@ -194,5 +203,7 @@ impl Store {
     }
 }
 
+#[cfg(test)]
+mod crashes;
 #[cfg(test)]
 mod tests;

@@ -27,10 +27,22 @@ impl Stored {
         })
     }
 
-    /// The object as a tree. What is stored was serialised by [`draft`], so an object always parses;
-    /// a damaged one reads as null.
+    /// The object as a tree.
+    ///
+    /// # Panics
+    /// Never: only objects that parse are written ([`super::Store::write`] bounds their nesting) and
+    /// loaded ([`Stored::is_readable`]). An unreadable one must not pass for an empty one: its
+    /// finalizers would be gone.
     pub fn value(&self) -> Value {
-        serde_json::from_slice(&self.bytes).unwrap_or_default()
+        match serde_json::from_slice(&self.bytes) {
+            Ok(value) => value,
+            Err(error) => panic!("{}/{} does not parse: {error}", self.key.namespace, self.key.name),
+        }
+    }
+
+    /// Whether [`Stored::value`] can read it; asked of what comes from disk.
+    pub fn is_readable(&self) -> bool {
+        serde_json::from_slice::<Value>(&self.bytes).is_ok()
     }
 
     /// Labels, read from the JSON at first use and shared by all who select by them.
@@ -64,7 +76,32 @@ pub struct Draft {
     gap: usize,
 }
 
+/// Deepest nesting of an object with its managed fields, which add to that of a body. Below the 127
+/// that JSON readers take, our own among them, with room for the list around it.
+pub const NESTING: usize = 120;
+
 impl Draft {
+    /// How deep brackets nest in it.
+    pub fn nesting(&self) -> usize {
+        let (mut depth, mut deepest, mut in_string) = (0usize, 0, false);
+        let mut bytes = self.bytes.iter();
+        while let Some(byte) = bytes.next() {
+            match (in_string, byte) {
+                (true, b'\\') => {
+                    bytes.next();
+                }
+                (_, b'"') => in_string = !in_string,
+                (false, b'{' | b'[') => {
+                    depth += 1;
+                    deepest = deepest.max(depth);
+                }
+                (false, b'}' | b']') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+        }
+        deepest
+    }
+
     /// The object with `revision` as its `resourceVersion`.
     pub fn seal(&self, revision: u64) -> Bytes {
         let text = revision.to_string();
@@ -182,6 +219,18 @@ mod tests {
             let mut expected = object.clone();
             expected["metadata"]["resourceVersion"] = json!("77");
             assert_eq!(sealed, expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn nesting_counts_brackets_outside_of_strings() {
+        for (object, nesting) in [
+            (json!({}), 2),
+            (json!({"a": [[{}]], "b": 1}), 4),
+            (json!({"a": "[[[[\\\"{{{{"}), 2),
+            (json!({"[[[\"": {"\\": []}}), 3),
+        ] {
+            assert_eq!(draft(&object).nesting(), nesting, "{object}");
         }
     }
 

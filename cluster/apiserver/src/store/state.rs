@@ -8,7 +8,7 @@ use std::{
 
 use tokio::sync::watch;
 
-use super::{Collection, ObjectKey, Stored};
+use super::{Collection, Disk, DiskError, ObjectKey, Stored};
 
 /// How much history a collection keeps.
 #[derive(Clone, Copy, Debug)]
@@ -86,31 +86,37 @@ pub(super) struct State {
 }
 
 impl State {
-    pub fn new(history: History) -> Self {
-        Self {
-            revision: 0,
-            started: 0,
-            history,
-            shards: HashMap::new(),
-        }
-    }
-
-    /// Takes an object from disk; only before [`State::start_at`].
-    pub fn restore(&mut self, collection: Collection, stored: Arc<Stored>) {
-        let shard = self.shards.entry(collection).or_insert_with(|| Shard::new(0));
-        shard.objects.insert(stored.key.clone(), stored);
-    }
-
-    pub fn start_at(&mut self, revision: u64) {
-        self.revision = revision;
-        self.started = revision;
-        for shard in self.shards.values_mut() {
+    pub fn load(disk: &dyn Disk, history: History) -> Result<Self, DiskError> {
+        let mut shards: HashMap<Collection, Shard> = HashMap::new();
+        let revision = disk.load(&mut |collection, stored| {
+            let shard = shards.entry(collection).or_insert_with(|| Shard::new(0));
+            shard.objects.insert(stored.key.clone(), stored);
+        })?;
+        for shard in shards.values_mut() {
             shard.dropped = revision;
         }
+        Ok(Self {
+            revision,
+            started: revision,
+            history,
+            shards,
+        })
     }
 
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// All objects of all collections at the present revision.
+    pub fn everything(&self) -> (u64, Vec<(Collection, Arc<Stored>)>) {
+        let of = |(collection, shard): (&Collection, &Shard)| {
+            let objects: Vec<_> = shard.objects.values().cloned().collect();
+            let collection = collection.clone();
+            objects
+                .into_iter()
+                .map(move |object| (collection.clone(), object))
+        };
+        (self.revision, self.shards.iter().flat_map(of).collect())
     }
 
     pub fn get(&self, collection: &Collection, key: &ObjectKey) -> Option<Arc<Stored>> {

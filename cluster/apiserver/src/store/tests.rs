@@ -166,12 +166,12 @@ impl Disk for Failing {
         Ok(())
     }
 
-    fn reopen(&mut self) -> Result<u64, DiskError> {
+    fn rewrite(&mut self, revision: u64, objects: &[(Collection, Arc<Stored>)]) -> Result<(), DiskError> {
         if *self.fault.lock().unwrap() == Fault::Away {
             return Err(DiskError::Write("away".into()));
         }
         self.latched = false;
-        self.inner.reopen()
+        self.inner.rewrite(revision, objects)
     }
 }
 
@@ -197,43 +197,89 @@ async fn writing_goes_on_after_a_failure_of_the_disk() {
     assert!(store.write(put("b", Expect::Absent, 1)).await.is_err());
     set(Fault::Away);
     assert!(store.write(put("b", Expect::Absent, 1)).await.is_err());
+    let why = store.ready().unwrap_err();
+    assert!(why.to_string().contains("away"), "{why}");
+    // Nobody writes, and it heals all the same.
     set(Fault::None);
+    let start = std::time::Instant::now();
+    while store.ready().is_err() {
+        assert!(start.elapsed() < std::time::Duration::from_secs(10));
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
     let b = store.write(put("b", Expect::Absent, 2)).await.unwrap();
     assert_eq!(b.revision, a.revision + 1, "nothing had reached the disk");
 
-    // Two that reached it all the same: seen by everyone once the next write comes.
+    // One whose sync failed: the file reads as if it had landed, and nobody may believe that.
     set(Fault::Land);
     assert!(store.write(put("c", Expect::Absent, 1)).await.is_err());
+    assert!(store.write(delete("a", a.revision)).await.is_err());
     assert_eq!(names(&store), ["a", "b"]);
     set(Fault::None);
-    assert_eq!(
-        store.write(put("c", Expect::Absent, 2)).await.unwrap_err(),
-        WriteError::Exists
-    );
-    set(Fault::Land);
-    assert!(store.write(delete("a", a.revision)).await.is_err());
-    set(Fault::None);
-    let last = store.write(put("d", Expect::Absent, 1)).await.unwrap();
+    let last = store.write(put("c", Expect::Absent, 2)).await.unwrap();
     let (events, _) = store.events_after(&things(), b.revision, 10).unwrap();
     let seen: Vec<_> = events.iter().map(|e| (e.kind, &*e.object.key.name)).collect();
-    assert_eq!(
-        seen,
-        [
-            (EventKind::Put, "c"),
-            (EventKind::Delete, "a"),
-            (EventKind::Put, "d")
-        ]
-    );
-    assert_eq!(
-        (names(&store), store.revision()),
-        (vec!["b".into(), "c".into(), "d".into()], last.revision)
-    );
+    assert_eq!(seen, [(EventKind::Put, "c")]);
+    let all = ["a", "b", "c"].map(str::to_owned).to_vec();
+    assert_eq!((names(&store), store.revision()), (all.clone(), last.revision));
     store.close();
+    assert_eq!(store.ready(), Err(WriteError::Stopped));
     let store = open(&path).unwrap();
-    assert_eq!(
-        (names(&store), store.revision()),
-        (vec!["b".into(), "c".into(), "d".into()], last.revision)
+    assert_eq!((names(&store), store.revision()), (all, last.revision));
+    let c = store.get(&things(), &ObjectKey::new("ns", "c")).unwrap();
+    assert_eq!(c.value()["value"], 2);
+}
+
+/// Two writes of one batch, the second refused because of the first: if the first does not reach the
+/// disk, nobody may be told that it exists.
+#[test]
+fn no_refusal_rests_on_a_commit_that_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let fault = Arc::new(Mutex::new(Fault::Refuse));
+    let disk = Failing {
+        inner: Redb::open(&dir.path().join("s")).unwrap(),
+        fault: fault.clone(),
+        latched: false,
+    };
+    let state = state::State::load(&disk, History::default()).unwrap();
+    let mut committer = commit::Committer::new(Box::new(disk), Arc::new(RwLock::new(state)));
+    let mut both = || {
+        let (requests, answers): (Vec<_>, Vec<_>) = [1, 2]
+            .map(|value| {
+                let (answer, answered) = oneshot::channel();
+                let write = put("a", Expect::Absent, value);
+                (Request { write, answer }, answered)
+            })
+            .into_iter()
+            .unzip();
+        committer.serve(requests);
+        answers
+            .into_iter()
+            .map(|mut a| a.try_recv().unwrap().map(|o| o.revision))
+            .collect::<Vec<_>>()
+    };
+    let refused = both();
+    assert!(
+        refused.iter().all(|a| matches!(a, Err(WriteError::Disk(_)))),
+        "{refused:?}"
     );
+    *fault.lock().unwrap() = Fault::None;
+    assert_eq!(both(), [Ok(1), Err(WriteError::Exists)]);
+}
+
+/// The process ended between the failed sync and the rewrite.
+#[test]
+fn a_distrusted_file_is_written_anew_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let inode = || std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(&path).unwrap());
+    drop(Redb::open(&path).unwrap());
+    let first = inode();
+    drop(Redb::open(&path).unwrap());
+    assert_eq!(inode(), first);
+    std::fs::write(dir.path().join("s.distrusted"), "").unwrap();
+    drop(Redb::open(&path).unwrap());
+    assert_ne!(inode(), first);
+    assert!(!dir.path().join("s.distrusted").exists());
 }
 
 #[test]
@@ -241,10 +287,14 @@ fn a_lost_file_is_not_made_anew_while_running() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let mut disk = Redb::open(&path).unwrap();
-    assert_eq!(disk.reopen().unwrap(), 0);
+    disk.rewrite(0, &[]).unwrap();
     std::fs::remove_file(&path).unwrap();
-    assert!(disk.reopen().is_err());
+    assert!(disk.rewrite(0, &[]).is_err());
     assert!(!path.exists());
+    // Nor is one overwritten that was put there meanwhile.
+    std::fs::write(&path, "a copy").unwrap();
+    assert!(disk.rewrite(0, &[]).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"a copy");
 }
 
 #[test]

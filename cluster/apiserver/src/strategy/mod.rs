@@ -10,6 +10,7 @@ mod namespace;
 mod paths;
 mod pod;
 mod pod_parts;
+mod runtime;
 mod secret;
 mod service;
 mod volume;

@@ -4,7 +4,7 @@ use apimachinery::field::FieldError;
 use rand::RngExt;
 use serde_json::{Value, json};
 
-use super::{Context, pod_parts, sent_name, workload};
+use super::{Context, pod_parts, runtime, sent_name, workload};
 use crate::status::{ApiError, Result};
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -19,6 +19,7 @@ pub fn admit(context: &Context<'_>, object: &mut Value) -> Result<()> {
     }
     service_account(context, object)?;
     tolerations(object);
+    runtime::admit(context, object)?;
     if object["spec"]["priority"].is_null() {
         priority(context, object)?;
     }

@@ -99,6 +99,7 @@ pub fn containers(spec: &Value, path: &str, claims: &[&str]) -> Vec<FieldError> 
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         errors.push(FieldError::required(format!("{path}.containers"), ""));
     }
+    errors.extend(super::runtime::sysctls(spec, path));
     let mut seen: Vec<&str> = Vec::new();
     for list in ["initContainers", "containers", "volumes"] {
         if list == "volumes" {

@@ -181,6 +181,15 @@ fn acknowledged_writes_survive_kill_9() {
     assert!(present.len() > rounds * 10, "{}", present.len());
 }
 
+#[tokio::test]
+async fn readyz_tells_when_nothing_can_be_written() {
+    let run = start().await;
+    let code = async |path: &str| get(&run.client, path).await.0;
+    assert_eq!((code("/readyz").await, code("/livez").await), (200, 200));
+    run.server.service().0.store.close();
+    assert_eq!((code("/readyz").await, code("/livez").await), (503, 200));
+}
+
 async fn get_text(client: &kube::Client, path: String) -> String {
     client
         .request_text(http::Request::get(path).body(Vec::new()).unwrap())

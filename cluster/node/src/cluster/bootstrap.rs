@@ -1,6 +1,6 @@
 //! Objects that every cluster has: the API and DNS as Services, and a storage class.
 
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::PostParams;
@@ -46,6 +46,18 @@ pub async fn objects(client: &Client, addresses: &Addresses, node: u8) -> Result
             "addressType": "IPv4",
             "ports": [{ "name": "https", "port": 6443, "protocol": "TCP" }],
             "endpoints": [{ "addresses": [addresses.node(node)], "conditions": { "ready": true } }],
+        }),
+    )
+    .await?;
+    // The older form of the same.
+    let endpoints: Api<Endpoints> = Api::namespaced(client.clone(), "default");
+    create(
+        &endpoints,
+        json!({
+            "metadata": { "name": "kubernetes", "namespace": "default",
+                "labels": { "endpointslice.kubernetes.io/skip-mirror": "true" } },
+            "subsets": [{ "addresses": [{ "ip": addresses.node(node) }],
+                "ports": [{ "name": "https", "port": 6443, "protocol": "TCP" }] }],
         }),
     )
     .await?;

@@ -55,12 +55,12 @@ impl Site {
     /// Everything that runs until `stop`.
     pub fn start(self: &Arc<Self>, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
         let mut tasks = Vec::new();
-        let (client, volumes) = (self.accounts.controllers.clone(), self.ground.layout.volumes());
+        let (clients, volumes) = (self.accounts.workloads.clone(), self.ground.layout.volumes());
         let end = stop.clone();
         tasks.push(keep("the workload controllers", stop.clone(), move || {
             let volumes = volumes.clone();
             let config = workloads::Config { volumes };
-            workloads::run(client.clone(), config, end.clone().cancelled_owned())
+            workloads::run(clients.clone(), config, end.clone().cancelled_owned())
         }));
         let (follow, user) = (self.network.clone(), self.accounts.network.clone());
         let end = stop.clone();
@@ -83,7 +83,10 @@ impl Accounts {
         let nodes = ground.settings.nodes.iter();
         let nodes = nodes.filter(|node| node.cluster == cluster);
         Accounts {
-            controllers: server.client_as(cluster, "system:kube-controller-manager", &[]),
+            workloads: workloads::Clients {
+                controllers: server.client_as(cluster, "system:kube-controller-manager", &[]),
+                scheduler: server.client_as(cluster, "system:kube-scheduler", &[]),
+            },
             network: server.client_as(cluster, "system:kube-proxy", &[]),
             kubelets: nodes
                 .map(|node| {

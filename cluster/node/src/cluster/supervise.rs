@@ -73,7 +73,7 @@ pub struct Site {
 
 /// Clients under the names of those who act.
 pub struct Accounts {
-    pub controllers: Client,
+    pub workloads: workloads::Clients,
     pub network: Client,
     /// By the name of the node.
     pub kubelets: BTreeMap<String, Client>,

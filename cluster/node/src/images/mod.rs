@@ -7,6 +7,8 @@ mod pause;
 mod reference;
 mod registries;
 mod registry;
+#[cfg(test)]
+mod seeds_tests;
 pub mod store;
 mod tags;
 pub mod tiny;

@@ -50,6 +50,14 @@ impl Catalogue {
     }
 }
 
+fn bracketed(ip: &str) -> String {
+    if ip.contains(':') {
+        format!("[{ip}]")
+    } else {
+        ip.to_owned()
+    }
+}
+
 fn describe(name: &str, service: &Service) -> Vec<(String, String)> {
     let Some(spec) = &service.spec else {
         return Vec::new();
@@ -72,6 +80,20 @@ fn describe(name: &str, service: &Service) -> Vec<(String, String)> {
         if let Some(name) = &port.name {
             out.push((format!("{prefix}_SERVICE_PORT_{}", upper(name)), number));
         }
+    }
+    // The older ones, after those that Docker made for linked containers.
+    for (i, port) in spec.ports.iter().flatten().enumerate() {
+        let protocol = port.protocol.as_deref().unwrap_or("TCP");
+        let lower = protocol.to_lowercase();
+        let address = format!("{lower}://{}:{}", bracketed(ip), port.port);
+        let one = format!("{prefix}_PORT_{}_{}", port.port, protocol.to_uppercase());
+        if i == 0 {
+            out.push((format!("{prefix}_PORT"), address.clone()));
+        }
+        out.push((one.clone(), address));
+        out.push((format!("{one}_PROTO"), lower));
+        out.push((format!("{one}_PORT"), port.port.to_string()));
+        out.push((format!("{one}_ADDR"), ip.to_owned()));
     }
     out
 }
@@ -345,6 +367,15 @@ mod tests {
                 "MY_DB_SERVICE_HOST=10.192.0.9",
                 "MY_DB_SERVICE_PORT=3306",
                 "MY_DB_SERVICE_PORT_SQL=3306",
+                "MY_DB_PORT=tcp://10.192.0.9:3306",
+                "MY_DB_PORT_3306_TCP=tcp://10.192.0.9:3306",
+                "MY_DB_PORT_3306_TCP_PROTO=tcp",
+                "MY_DB_PORT_3306_TCP_PORT=3306",
+                "MY_DB_PORT_3306_TCP_ADDR=10.192.0.9",
+                "MY_DB_PORT_1_TCP=tcp://10.192.0.9:1",
+                "MY_DB_PORT_1_TCP_PROTO=tcp",
+                "MY_DB_PORT_1_TCP_PORT=1",
+                "MY_DB_PORT_1_TCP_ADDR=10.192.0.9",
             ]
         );
         assert!(catalogue.variables("other").is_empty());

@@ -152,6 +152,8 @@ pub struct Exposure {
 }
 
 const EXPOSE: &str = "c5c3.io/expose";
+/// Of a LoadBalancer: its address on the fabric is enough.
+const NOWHERE: &str = "none";
 
 /// Services with the annotation, or of type LoadBalancer (on their own port). Beside them
 /// what is wrong with those that cannot be exposed, by name.
@@ -173,6 +175,7 @@ pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<(String, String)>) 
             .filter_map(|p| usable(p.port))
             .collect();
         match asked {
+            Some(text) if text == NOWHERE => {}
             Some(text) => match (text.parse::<u16>(), ports.first()) {
                 (Ok(listen), Some(port)) if listen > 0 => good.push(Exposure {
                     service: name,
@@ -182,7 +185,7 @@ pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<(String, String)>) 
                 (_, None) => bad.push((name, format!("{EXPOSE} needs a TCP port in the Service"))),
                 _ => bad.push((
                     name,
-                    format!("{EXPOSE} is {text:?}, not a port number from 1 to 65535"),
+                    format!("{EXPOSE} is {text:?}, not a port number from 1 to 65535 or none"),
                 )),
             },
             None if balancer => good.extend(ports.into_iter().map(|port| Exposure {
@@ -283,6 +286,12 @@ pub(crate) mod tests {
             (good[0].listen, good[0].to.to_string()),
             (5000, "10.192.0.20:80".into())
         );
+        // One that is not to be brought to the machine, though its type would do so.
+        let mut inner = Service::clone(&snapshot.services[0]);
+        inner.metadata.annotations = Some([("c5c3.io/expose".into(), "none".into())].into());
+        inner.spec.as_mut().unwrap().type_ = Some("LoadBalancer".into());
+        snapshot.services = vec![Arc::new(inner)];
+        assert_eq!(exposures(&snapshot), (vec![], vec![]));
         let mut broken = Service::clone(&snapshot.services[0]);
         broken.metadata.annotations = Some([("c5c3.io/expose".into(), "many".into())].into());
         snapshot.services = vec![Arc::new(broken)];
@@ -292,7 +301,7 @@ pub(crate) mod tests {
             bad,
             [(
                 "n/web".to_owned(),
-                "c5c3.io/expose is \"many\", not a port number from 1 to 65535".to_owned()
+                "c5c3.io/expose is \"many\", not a port number from 1 to 65535 or none".to_owned()
             )]
         );
     }

@@ -156,7 +156,13 @@ pub fn resolver(pod: &Pod, spec: &PodSpec, dns: &Dns) -> DnsConfig {
 
 /// The file at /etc/hosts of every container of the pod.
 pub fn hosts(pod: &Pod, spec: &PodSpec, address: &str, node: &str, dns: &Dns) -> String {
-    let mut text = String::from("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
+    // The words by which programs and people know the file as ours.
+    let header = match spec.host_network {
+        Some(true) => "# Kubernetes-managed hosts file (host network).\n",
+        _ => "# Kubernetes-managed hosts file.\n",
+    };
+    let mut text = String::from(header);
+    text.push_str("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n");
     if spec.host_network == Some(true) {
         text.push_str(&format!("{address}\t{node}\n"));
     } else {
@@ -230,6 +236,7 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("1.2.3.4\tx\ty\n"));
+        assert!(text.starts_with("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n"));
     }
 
     #[test]

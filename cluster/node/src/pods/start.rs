@@ -207,7 +207,8 @@ pub(super) async fn config(
     };
     let found = find(host, pod, spec).await.map_err(|e| wrong(e.to_string()))?;
     let services = match spec.enable_service_links {
-        Some(false) => Vec::new(),
+        // The API's own are there all the same.
+        Some(false) => host.objects.services(""),
         _ => host.objects.services(view::namespace(pod)),
     };
     let place = host.place(Some(address));

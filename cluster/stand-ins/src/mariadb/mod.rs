@@ -12,7 +12,6 @@ use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 
 pub use server::Servers;
 pub use sql::SqlObjects;
-pub(crate) use statements::text;
 
 /// The user of the image.
 const UID: i64 = 42434;

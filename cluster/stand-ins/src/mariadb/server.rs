@@ -193,11 +193,13 @@ impl Controller for Servers {
         };
         let primary = primary(server, &facts.members);
         let mut objects = Vec::new();
-        if generated {
+        // One that is there stays as it is: somebody else may have made it.
+        if generated && facts.password.is_none() {
             objects.push(manifests::root(server, &secret, &key, &password));
         }
         objects.extend(manifests::all(server, primary)?);
-        let decision = Decision::want(objects.into_iter().map(Wanted::raw));
+        let root_secret = Kind::of::<Secret>().named(server.namespace().as_deref(), &secret);
+        let decision = Decision::want(objects.into_iter().map(Wanted::raw)).keep(root_secret);
         Ok(decision
             .act(orders(server, facts))
             .act(primary.and_then(|n| root(server, n, facts, &password))))

@@ -6,20 +6,22 @@ use std::io::{BufWriter, Write};
 
 use serde::Serialize;
 
-use super::workshop::Workshop;
+use super::workspace::Workspace;
 use super::{
     BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs,
     LockArgs, OptionsArgs, Output, PruneArgs, PushArgs, SbomArgs,
 };
-use crate::build::Outcome;
+use crate::build::builder::Outcome;
+use crate::build::disk;
+use crate::build::host::Host;
+use crate::build::progress::{Progress, megabytes};
 use crate::error::{Context, Error, Result};
-use crate::graph::environment;
-use crate::host::Host;
+use crate::oci::store::Store;
+use crate::oci::{check, import, inspect, prune, push, sbom};
 use crate::output::{Show, columns, render};
-use crate::pins::Pins;
-use crate::progress::{Progress, megabytes};
-use crate::store::Store;
-use crate::{check, disk, import, inspect, lock, options, prune, push, sbom};
+use crate::sources::graph::environment;
+use crate::sources::pins::Pins;
+use crate::sources::{lock, options};
 
 fn show(value: &impl Show, output: &Output) -> Result<()> {
     say(&render(value, output.output)?);
@@ -115,7 +117,7 @@ impl Show for Built {
 }
 
 pub fn build(common: &Common, args: &BuildArgs) -> Result<()> {
-    let shop = Workshop::open(
+    let shop = Workspace::open(
         common,
         &args.release.release,
         &args.inputs,
@@ -133,7 +135,7 @@ pub fn build(common: &Common, args: &BuildArgs) -> Result<()> {
 }
 
 pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
-    let shop = Workshop::open(
+    let shop = Workspace::open(
         common,
         &args.release.release,
         &args.inputs,
@@ -259,7 +261,7 @@ pub fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
 }
 
 pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
-    let shop = Workshop::open(common, &args.release, &[], Progress::to_stderr(false))?;
+    let shop = Workspace::open(common, &args.release, &[], Progress::to_stderr(false))?;
     let directory = shop.release_directory()?;
     let builder = shop.builder(None);
     if args.debian {
@@ -291,7 +293,7 @@ pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
 }
 
 pub fn options(common: &Common, args: &OptionsArgs) -> Result<()> {
-    let shop = Workshop::open(common, &args.release.release, &[], Progress::to_stderr(false))?;
+    let shop = Workspace::open(common, &args.release.release, &[], Progress::to_stderr(false))?;
     let directory = shop.release_directory()?.join("options");
     fs::create_dir_all(&directory).context("creating", &directory)?;
     let mut services = shop.services();

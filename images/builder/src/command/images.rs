@@ -6,13 +6,13 @@ use std::process::ExitStatus;
 use c5c3_catalogue::Release;
 
 use super::Common;
-use super::workshop::Workshop;
-use crate::disk;
+use super::workspace::Workspace;
+use crate::build::disk;
+use crate::build::progress::Progress;
 use crate::error::Error;
-use crate::import::{Containerd, choose};
-use crate::progress::Progress;
-use crate::run::{self, Call};
-use crate::store::Store;
+use crate::oci::import::{Containerd, choose};
+use crate::oci::run::{self, Call};
+use crate::oci::store::Store;
 
 /// The images in one store.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Images {
         names: &[String],
         tell: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Vec<String>, Error> {
-        let shop = Workshop::open(&self.common, release, &[], Progress::new(tell))?;
+        let shop = Workspace::open(&self.common, release, &[], Progress::new(tell))?;
         let outcome = shop.builder(None).build(&shop.plan(names)?)?;
         Ok(outcome
             .images
@@ -58,7 +58,7 @@ impl Images {
 
     /// Runs a program of an image on this machine, with the caller's terminal and files.
     pub fn run(&self, release: &str, name: &str, call: &Call) -> Result<ExitStatus, Error> {
-        let shop = Workshop::open(&self.common, release, &[], Progress::to_stderr(true))?;
+        let shop = Workspace::open(&self.common, release, &[], Progress::to_stderr(true))?;
         let plan = shop.plan(&[name.to_owned()])?;
         let image = plan
             .images

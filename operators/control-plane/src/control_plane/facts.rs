@@ -12,7 +12,7 @@ use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_api::ovn::OvnCluster;
 use c5c3_catalogue::Release;
 use c5c3_kit::controller::Object;
-use c5c3_kit::ownership::OWNER_UID;
+use c5c3_kit::ownership::{CONTROLLER, MANAGED_BY, OWNER_UID};
 use c5c3_kit::{Kind, ReadError, Reader, Reference};
 use futures::future::{BoxFuture, join_all, try_join_all};
 use futures::{FutureExt, TryFutureExt};
@@ -23,7 +23,7 @@ use kube::{Client, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::plan::{Child, DELETE_VOLUMES, Seen, SeenSecret, Volume, plan, reference, secret_names};
+use crate::plan::{Child, DELETE_VOLUMES, SERVICES, Seen, SeenSecret, Volume, plan, reference, secret_names};
 
 /// What [`super::ControlPlanes`] knows when it decides.
 #[derive(Clone, Default)]
@@ -33,6 +33,8 @@ pub struct Facts {
     pub elder: Option<String>,
     /// The claims of the namespace, when volumes are to be deleted too.
     pub volumes: Vec<Volume>,
+    /// Secrets that last as long as the volumes, when those are to be deleted too.
+    pub keys: Vec<String>,
 }
 
 /// A kind whose objects a plan makes and whose status it reads.
@@ -121,12 +123,17 @@ pub async fn observe(
     let (children, secrets, neighbours) = futures::try_join!(children, secrets, neighbours)?;
     let elder = elder(object, &neighbours);
     let owned = reader.owned();
-    let volumes = if elder.is_none() && volumes_wanted(object, !owned.is_empty()) {
+    let (volumes, lasting) = if elder.is_none() && volumes_wanted(object, !owned.is_empty()) {
         let claims = reader.list::<PersistentVolumeClaim>(&namespace, "").await?;
-        claims.into_iter().map(volume).collect()
+        let secrets = reader
+            .list::<Secret>(&namespace, &format!("{MANAGED_BY}=c5c3"))
+            .await?;
+        (claims.into_iter().map(volume).collect(), secrets)
     } else {
-        Vec::new()
+        (Vec::new(), Vec::new())
     };
+    let keys = lasting.iter().filter(|secret| is_key(secret));
+    let keys = keys.map(ResourceExt::name_any).collect();
     let children = children.iter().flatten();
     let mut seen = Seen {
         children: children.map(|live| (reference(live), Child::of(live))).collect(),
@@ -146,7 +153,12 @@ pub async fn observe(
     if object.metadata.deletion_timestamp.is_none() && elder.is_none() {
         seen.missing = missing(object, &seen, client, &namespace).await;
     }
-    Ok(Facts { seen, elder, volumes })
+    Ok(Facts {
+        seen,
+        elder,
+        volumes,
+        keys,
+    })
 }
 
 /// Of the kinds that a plan wants, those that the cluster does not have. A kind of which something is
@@ -210,6 +222,19 @@ fn seen(secret: Secret, uid: &str) -> SeenSecret {
     SeenSecret { data, ours }
 }
 
+/// A Secret that this cloud or one of its services made to last: it belongs to a name, not to an owner.
+fn is_key(secret: &Secret) -> bool {
+    let maker = secret.labels().get(CONTROLLER).map(String::as_str);
+    let ours = |maker: &str| maker == "control-plane" || SERVICES.iter().any(|service| service.name == maker);
+    maker.is_some_and(ours)
+        && !secret.labels().contains_key(OWNER_UID)
+        && secret
+            .metadata
+            .owner_references
+            .as_ref()
+            .is_none_or(Vec::is_empty)
+}
+
 fn volume(claim: PersistentVolumeClaim) -> Volume {
     Volume {
         name: claim.name_any(),
@@ -248,6 +273,22 @@ mod tests {
         assert_eq!(elder(&all[1], &all).as_deref(), Some("z"));
         let all = [cloud("z", FIRST, false), cloud("a", FIRST, false)];
         assert_eq!(elder(&all[0], &all).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn only_what_was_made_to_last_is_a_key() {
+        let secret = |labels: Value| -> Secret {
+            serde_json::from_value(json!({"metadata": {"name": "x", "labels": labels}})).expect("a Secret")
+        };
+        for (labels, expected) in [
+            (json!({CONTROLLER: "keystone"}), true),
+            (json!({CONTROLLER: "control-plane"}), true),
+            (json!({CONTROLLER: "keystone", OWNER_UID: "u"}), false),
+            (json!({CONTROLLER: "ovn"}), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(is_key(&secret(labels.clone())), expected, "{labels}");
+        }
     }
 
     #[test]

@@ -18,13 +18,12 @@ use c5c3_kit::{
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::api::{Api, DeleteParams};
 use kube::{Client, ResourceExt};
+use serde_json::Value;
 
+use crate::orphans;
 use crate::plan::{self, Child, Seen, reference};
 pub use facts::Facts;
 pub(crate) use neighbours::freed;
-
-/// Between looks for a kind that is not there: no watch tells when it comes.
-const KIND_LOOK: Duration = Duration::from_secs(10);
 
 /// The controller.
 #[derive(Clone)]
@@ -36,11 +35,7 @@ pub struct ControlPlanes {
 impl ControlPlanes {
     /// With the releases that are part of the program.
     pub fn new(clusters: &Clusters) -> Self {
-        let known = c5c3_catalogue::releases();
-        Self::with_releases(
-            clusters,
-            known.iter().filter_map(|name| Release::load(name).ok()).collect(),
-        )
+        Self::with_releases(clusters, releases())
     }
 
     pub fn with_releases(clusters: &Clusters, releases: Vec<Release>) -> Self {
@@ -49,6 +44,24 @@ impl ControlPlanes {
             releases,
         }
     }
+
+    async fn abandon(&self, held: &Reference) -> Result<(), Error> {
+        let kinds = facts::kinds();
+        let Some(kind) = kinds.iter().find(|kind| kind.is_of(held)) else {
+            return Ok(());
+        };
+        let done = orphans::abandon(&self.client, kind, held).await;
+        done.map_err(|source| Error::Held {
+            object: held.clone(),
+            source: Box::new(source),
+        })
+    }
+}
+
+/// The releases that are part of the program.
+pub fn releases() -> Vec<Release> {
+    let known = c5c3_catalogue::releases();
+    known.iter().filter_map(|name| Release::load(name).ok()).collect()
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +76,13 @@ pub enum Error {
     UnknownCluster(#[from] ClusterError),
     #[error("cannot delete PersistentVolumeClaim {name}: {}", c5c3_kit::fault::plain(.source))]
     VolumeLeft { name: String, source: Box<kube::Error> },
+    #[error("cannot delete Secret {name}: {}", c5c3_kit::fault::plain(.source))]
+    KeyLeft { name: String, source: Box<kube::Error> },
+    #[error("cannot take K-ORC's finalizer off {object}: {}", c5c3_kit::fault::plain(.source))]
+    Held {
+        object: Reference,
+        source: Box<kube::Error>,
+    },
 }
 
 impl Fault for Error {
@@ -78,7 +98,17 @@ impl Fault for Error {
 /// What no owned object stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    DeleteVolume { namespace: String, name: String },
+    DeleteVolume {
+        namespace: String,
+        name: String,
+    },
+    /// K-ORC had its time.
+    Abandon(Reference),
+    /// A key to data that goes.
+    DeleteKey {
+        namespace: String,
+        name: String,
+    },
 }
 
 impl Controller for ControlPlanes {
@@ -95,7 +125,7 @@ impl Controller for ControlPlanes {
         Part::required(part::KORC_READY),
         Part::required(part::CREDENTIALS_READY),
         Part::required(part::SERVICES_READY),
-        Part::required(part::CROSS_CLUSTER_SYNC_READY),
+        Part::elsewhere(part::CROSS_CLUSTER_SYNC_READY),
     ];
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
         name: "c5c3.io/control-plane",
@@ -133,44 +163,81 @@ impl Controller for ControlPlanes {
     fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Error> {
         let Observed { object, facts, .. } = observed;
         if observed.deleting() {
-            return Ok(teardown(object, facts));
+            let held = facts.seen.owned.iter().map(|(held, _)| held);
+            let held = held.filter(|held| observed.overdue() && orphans::may_be_held(held));
+            let held: Vec<Action> = held.cloned().map(Action::Abandon).collect();
+            return Ok(teardown(object, facts).act(held));
         }
         if let Some(elder) = &facts.elder {
             return Err(Error::Conflict(elder.clone()));
         }
         let plan = plan::plan(object, &facts.seen);
         if plan.refusal.is_some() {
-            return Ok(Decision::hold());
+            let going_on = plan.goes_on(&facts.seen.owned);
+            return Ok(Decision::only(going_on.cloned().map(wanted)));
         }
-        let decision = Decision::want(plan.wanted().cloned().map(Wanted::raw));
+        let decision = Decision::want(plan.wanted().cloned().map(wanted));
         Ok(plan.kept().cloned().fold(decision, Decision::keep))
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
-        let Action::DeleteVolume { namespace, name } = action;
+        let (namespace, name) = match action {
+            Action::DeleteVolume { namespace, name } => (namespace, name),
+            Action::Abandon(held) => return self.abandon(held).await,
+            Action::DeleteKey { namespace, name } => {
+                let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+                let gone = api.delete(name, &DeleteParams::background()).await;
+                return gone_or(gone.map(drop), |source| Error::KeyLeft {
+                    name: name.clone(),
+                    source,
+                });
+            }
+        };
         let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
-        match api.delete(name, &DeleteParams::background()).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(source) => Err(Error::VolumeLeft {
-                name: name.clone(),
-                source: Box::new(source),
-            }),
-        }
+        let gone = api.delete(name, &DeleteParams::background()).await;
+        gone_or(gone.map(drop), |source| Error::VolumeLeft {
+            name: name.clone(),
+            source,
+        })
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let Observed { object, facts, .. } = observed;
         if observed.deleting() {
-            return report::teardown(object, facts, applied);
+            let report = report::teardown(object, facts, applied);
+            let orphans = applied
+                .outcomes()
+                .iter()
+                .filter_map(|outcome| match &outcome.action {
+                    Action::Abandon(held) => Some(held),
+                    Action::DeleteVolume { .. } | Action::DeleteKey { .. } => None,
+                });
+            return match orphans::note(orphans) {
+                Some(note) => report.note(note),
+                None => report,
+            };
         }
         let seen = after(&facts.seen, applied);
-        let report = report::of(&plan::plan(object, &seen), applied);
-        match seen.missing.is_empty() {
-            true => report,
-            false => report.again_in(KIND_LOOK),
-        }
+        // When a kind comes that is missing, the watch of it wakes everybody.
+        report::of(&plan::plan(object, &seen), applied)
     }
+}
+
+/// What is not there any more is as well as deleted.
+fn gone_or(
+    gone: Result<(), kube::Error>,
+    error: impl FnOnce(Box<kube::Error>) -> Error,
+) -> Result<(), Error> {
+    match gone {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        gone => gone.map_err(|source| error(Box::new(source))),
+    }
+}
+
+fn wanted(object: Value) -> Wanted {
+    let lasts = plan::lasts(&object);
+    let wanted = Wanted::raw(object);
+    if lasts { wanted.lasting() } else { wanted }
 }
 
 /// What was just written is seen as it is now: an older verdict about it no longer counts.
@@ -194,10 +261,15 @@ fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
         }
         let namespace = object.namespace().unwrap_or_default();
         let volumes = plan::volumes_go(&facts.volumes, &object.spec).into_iter();
-        return Decision::hold().act(volumes.map(|volume| Action::DeleteVolume {
+        let keys = facts.keys.iter().map(|name| Action::DeleteKey {
+            namespace: namespace.clone(),
+            name: name.clone(),
+        });
+        let volumes = volumes.map(|volume| Action::DeleteVolume {
             namespace: namespace.clone(),
             name: volume.name.clone(),
-        }));
+        });
+        return Decision::hold().act(volumes.chain(keys));
     }
     removal.later.into_iter().fold(Decision::want([]), Decision::keep)
 }
@@ -224,6 +296,7 @@ mod tests {
                     name: "storage-mariadb-0".to_owned(),
                     labels: [("app.kubernetes.io/instance".to_owned(), "mariadb".to_owned())].into(),
                 }],
+                keys: vec!["mariadb-root".to_owned()],
                 ..Facts::default()
             },
             now: jiff::Timestamp::UNIX_EPOCH,
@@ -232,7 +305,46 @@ mod tests {
             |observed: &Observed<ControlPlanes>| observed.decide().expect("decides").actions().len();
         assert_eq!(actions(&observed), 0);
         observed.facts.elder = None;
-        assert_eq!(actions(&observed), 1);
+        assert_eq!(actions(&observed), 2, "a volume, and the key to it");
+    }
+
+    #[test]
+    fn past_the_deadline_what_korc_holds_is_let_go_and_named() {
+        let object = json!({
+            "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+            "metadata": {"name": "cloud", "namespace": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"openStackRelease": "2025.2"},
+        });
+        let of = |version: &str, kind: &str| {
+            let object = json!({"apiVersion": version, "kind": kind,
+                "metadata": {"namespace": "ns", "name": "glance"}});
+            (reference(&object), true)
+        };
+        let mut observed = Observed::<ControlPlanes> {
+            object: serde_json::from_value(object).expect("a ControlPlane"),
+            facts: Facts::default(),
+            now: "2026-01-01T00:04:59Z".parse().expect("a time"),
+        };
+        observed.facts.seen.owned = vec![
+            of("openstack.k-orc.cloud/v1alpha1", "User"),
+            of("v1", "Secret"),
+            of("keystone.openstack.c5c3.io/v1alpha1", "Keystone"),
+        ];
+        let actions =
+            |observed: &Observed<ControlPlanes>| observed.decide().expect("decides").actions().to_vec();
+        assert_eq!(actions(&observed), []);
+        observed.now = "2026-01-01T00:05:00Z".parse().expect("a time");
+        let held: Vec<Action> = observed.facts.seen.owned[..2]
+            .iter()
+            .map(|(held, _)| Action::Abandon(held.clone()))
+            .collect();
+        assert_eq!(actions(&observed), held);
+        let decision = observed.decide().expect("decides");
+        let report = format!("{:?}", observed.report(&Applied::rehearse(decision)));
+        assert!(
+            report.contains("Orphaned") && report.contains("User.openstack.k-orc.cloud ns/glance"),
+            "{report}"
+        );
     }
 
     #[test]

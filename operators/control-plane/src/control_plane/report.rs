@@ -20,7 +20,6 @@ pub(super) fn of(plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
             states = of_part(states, plan, part.name);
         }
     }
-    states = states.not_required(part::CROSS_CLUSTER_SYNC_READY, "this cloud has one cluster");
     if let Some(step) = plan.blocker() {
         states = states.blocked_by(step.reason(), step.text());
     }

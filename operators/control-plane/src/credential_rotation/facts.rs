@@ -86,7 +86,7 @@ pub struct Facts {
     pub references: Vec<Reference>,
     /// Pods that started before they could have read the current credential.
     pub behind: Vec<String>,
-    pub owned: Vec<String>,
+    pub owned: Vec<Reference>,
     /// For the secret of a new credential.
     pub random: [u8; SECRET_BYTES],
 }
@@ -143,20 +143,14 @@ pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Fac
     Ok(Facts {
         login: of_user.map(|user| login::login(user, &sources)),
         missing_role: of_user.and_then(|user| login::missing_role(user, &sources.assignments)),
-        references: of_user
-            .map(|user| login::references(user, &sources))
-            .unwrap_or_default(),
+        references: of_user.map(login::references).unwrap_or_default(),
         user,
         credentials,
         chosen,
         current,
         cloud,
         behind,
-        owned: reader
-            .owned()
-            .iter()
-            .map(|(reference, _)| reference.to_string())
-            .collect(),
+        owned: reader.owned().into_iter().map(|(own, _)| own).collect(),
         random: rand::random(),
     })
 }

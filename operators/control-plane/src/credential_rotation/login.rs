@@ -1,8 +1,6 @@
 //! How a service user itself logs in: Keystone lets nobody else make its application credentials,
 //! and gives them no role that the user has not got by then.
 
-use std::collections::BTreeSet;
-
 use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
 use c5c3_api::foreign::is_true;
 use c5c3_api::foreign::korc::{PasswordRef, Project, RoleAssignment, Status, User, UserResource};
@@ -88,20 +86,15 @@ pub async fn read(user: &User, namespace: &str, reader: &Reader) -> Result<Sourc
 }
 
 /// Of all that is read, what the User names and not the rotation.
-pub fn references(user: &User, sources: &Sources) -> Vec<Reference> {
+pub fn references(user: &User) -> Vec<Reference> {
     let namespace = user.namespace();
     let namespace = namespace.as_deref();
     let secret = |name: &str| Kind::of::<Secret>().named(namespace, name);
-    let assignment = |name: &str| Kind::of::<RoleAssignment>().named(namespace, name);
     let mut all = vec![secret(&user.spec.cloud_credentials_ref.secret_name)];
     all.extend(password_ref(user).map(|password| secret(&password.name)));
     all.extend(project_ref(user).map(|project| Kind::of::<Project>().named(namespace, project)));
-    // One that is not there yet most likely gets the name that a plan gives it.
-    let likely = asked_roles(user).unwrap_or_default().into_iter();
-    let likely = likely.map(|role| crate::plan::assignment(&user.name_any(), role));
-    let known = sources.assignments.iter().map(ResourceExt::name_any);
-    let names: BTreeSet<String> = likely.chain(known).collect();
-    all.extend(names.iter().map(|name| assignment(name)));
+    // One that is not there yet may come under any name.
+    all.push(Kind::of::<RoleAssignment>().any_in(namespace));
     all
 }
 

@@ -9,7 +9,6 @@ mod login;
 mod report;
 pub mod schedule;
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use c5c3_api::c5c3::{CredentialRotation, CredentialRotationStatus};
@@ -17,12 +16,12 @@ use c5c3_api::common::{LocalRef, Time};
 use c5c3_api::conditions::credential_rotation::ROTATION_SCHEDULED;
 use c5c3_api::foreign::korc::{ApplicationCredential, Project, RoleAssignment, User};
 use c5c3_kit::{
-    Applied, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError, Reader, Reference,
-    Report, Retry, Touch, Wanted,
+    Applied, Clusters, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError, Reader,
+    Reference, Report, Retry, Touch, Wanted,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::ResourceExt;
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use facts::{
@@ -33,18 +32,30 @@ pub use facts::{Facts, Hidden, Stored};
 use login::{Lack, Login, login_secret};
 use schedule::{Current, Seen, Terms, Verdict, decide};
 
-use crate::clouds_yaml;
+use crate::{clouds_yaml, orphans};
 
 /// The clock of the machine may jump, so it is looked at now and then.
 const LOOK: Duration = Duration::from_secs(900);
-/// A RoleAssignment may come under any name, so no watch tells of one that nobody has made yet.
-const ROLE_LOOK: Duration = Duration::from_secs(10);
 /// Characters of a request that are remembered.
 const MAX_REQUEST: usize = 253;
 
 /// The controller.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CredentialRotations;
+#[derive(Clone)]
+pub struct CredentialRotations {
+    client: Client,
+}
+
+impl CredentialRotations {
+    pub fn new(clusters: &Clusters) -> Self {
+        CredentialRotations {
+            client: clusters.home().clone(),
+        }
+    }
+}
+
+/// K-ORC had its time to take this away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abandon(pub Reference);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -58,6 +69,11 @@ pub enum Error {
     ProjectMissing(String),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
+    #[error("cannot take K-ORC's finalizer off {object}: {}", c5c3_kit::fault::plain(.source))]
+    Held {
+        object: Reference,
+        source: Box<kube::Error>,
+    },
 }
 
 impl Fault for Error {
@@ -68,7 +84,7 @@ impl Fault for Error {
     fn retry(&self) -> Retry {
         match self {
             Error::UserMissing(_) | Error::PasswordMissing(_) | Error::ProjectMissing(_) => Retry::OnChange,
-            Error::Unreadable(_) => Retry::Backoff,
+            Error::Unreadable(_) | Error::Held { .. } => Retry::Backoff,
         }
     }
 }
@@ -154,7 +170,7 @@ impl Controller for CredentialRotations {
     type Kind = CredentialRotation;
     type Facts = Facts;
     type Plan = ();
-    type Action = Infallible;
+    type Action = Abandon;
     type Error = Error;
 
     const NAME: &'static str = "credential-rotation";
@@ -198,14 +214,16 @@ impl Controller for CredentialRotations {
 
     fn plan(_: &Observed<Self>) {}
 
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
+    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Abandon>, Error> {
         let Observed { object, facts, .. } = observed;
         let (name, namespace) = (object.name_any(), object.namespace());
         let secret = |name: &str| Kind::of::<Secret>().named(namespace.as_deref(), name);
         if observed.deleting() {
             // K-ORC deletes the credentials with the login that made them.
             let needed = (!facts.credentials.is_empty()).then(|| secret(&login_secret(&name)));
-            return Ok(needed.into_iter().fold(Decision::want([]), Decision::keep));
+            let held = facts.owned.iter().filter(|_| observed.overdue()).cloned();
+            let decision = needed.into_iter().fold(Decision::want([]), Decision::keep);
+            return Ok(decision.act(held.map(Abandon)));
         }
         let verdict = verdict(observed);
         let mut wanted = Vec::new();
@@ -241,14 +259,27 @@ impl Controller for CredentialRotations {
         Ok(kept.into_iter().fold(decision, Decision::keep))
     }
 
-    async fn act(&self, action: &Infallible) -> Result<(), Error> {
-        match *action {}
+    async fn act(&self, Abandon(held): &Abandon) -> Result<(), Error> {
+        let kinds = Self::owns();
+        let Some(kind) = kinds.iter().find(|kind| kind.is_of(held)) else {
+            return Ok(());
+        };
+        let done = orphans::abandon(&self.client, kind, held).await;
+        done.map_err(|source| Error::Held {
+            object: held.clone(),
+            source: Box::new(source),
+        })
     }
 
-    fn report(observed: &Observed<Self>, (): &(), _applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let Observed { object, facts, now } = observed;
         if observed.deleting() {
-            return Report::default().left(facts.owned.clone());
+            let report = Report::default().left(facts.owned.iter().map(ToString::to_string));
+            let orphans = applied.outcomes().iter().map(|outcome| &outcome.action.0);
+            return match orphans::note(orphans) {
+                Some(note) => report.note(note),
+                None => report,
+            };
         }
         let verdict = verdict(observed);
         let name = object.name_any();
@@ -268,15 +299,13 @@ impl Controller for CredentialRotations {
             rotate_now: asked(object).filter(|_| !waits).or(before.rotate_now),
             ..CredentialRotationStatus::default()
         });
-        let at = verdict
-            .next_deletion
-            .map_or(verdict.next, |deletion| deletion.min(verdict.next));
-        let wait = Duration::try_from(at.duration_since(*now)).unwrap_or(Duration::ZERO);
-        let longest = match waits && facts.missing_role.is_some() {
-            true => ROLE_LOOK,
-            false => LOOK,
-        };
-        report.again_in(wait.clamp(Duration::from_secs(1), longest))
+        // One that waits for something is woken by it, not by the clock.
+        let due = (!waits).then_some(verdict.next);
+        let at = due.into_iter().chain(verdict.next_deletion).min();
+        let wait = at.map_or(LOOK, |at| {
+            Duration::try_from(at.duration_since(*now)).unwrap_or(Duration::ZERO)
+        });
+        report.again_in(wait.clamp(Duration::from_secs(1), LOOK))
     }
 }
 

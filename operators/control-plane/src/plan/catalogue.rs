@@ -1,7 +1,10 @@
 //! The services of a cloud: each is one entry of a table.
 
+use std::collections::BTreeMap;
+
 use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom, ServiceToggle};
-use c5c3_api::openstack::port;
+use c5c3_api::common::LocalRef;
+use c5c3_api::openstack::{CephUser, GlanceBackend, port};
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
@@ -11,8 +14,10 @@ use super::{infrastructure, projection, release, secrets};
 pub struct Ground<'a> {
     pub spec: &'a ControlPlaneSpec,
     pub namespace: &'a str,
-    /// The release that is rolled out.
+    /// The release of what comes with the service's image; none while that stays.
     pub release: Option<&'a Release>,
+    /// What runs beside the service's image, by field.
+    pub images: &'a BTreeMap<String, Value>,
 }
 
 /// A service as the plan knows it.
@@ -40,6 +45,10 @@ pub struct Service {
     pub needs: &'static [&'static str],
     /// Images that come with it.
     pub images: &'static [&'static str],
+    /// It tells its public address itself, not the catalogue alone.
+    pub tells_address: bool,
+    /// How many pods of it speak with the database.
+    pub pods: fn(&ControlPlaneSpec) -> i32,
 }
 
 impl Service {
@@ -91,7 +100,12 @@ const NONE: Service = Service {
     own: None,
     needs: &[],
     images: &[],
+    tells_address: false,
+    pods: |_| 0,
 };
+
+/// Replicas of which nothing is said.
+const REPLICAS: i32 = 3;
 
 /// In the order of dependence. A new service is one more entry.
 pub static SERVICES: &[Service] = &[
@@ -103,6 +117,8 @@ pub static SERVICES: &[Service] = &[
         path: "/v3",
         tier: 0,
         own: Some(keystone_fields),
+        tells_address: true,
+        pods: |spec| spec.services.keystone.replicas.unwrap_or(REPLICAS),
         ..plain!(keystone)
     },
     Service {
@@ -112,6 +128,8 @@ pub static SERVICES: &[Service] = &[
         port: port::GLANCE,
         tier: 1,
         own: Some(glance_fields),
+        tells_address: true,
+        pods: |spec| glance_replicas(spec),
         ..plain!(glance)
     },
     Service {
@@ -121,6 +139,7 @@ pub static SERVICES: &[Service] = &[
         port: port::PLACEMENT,
         tier: 1,
         own: Some(placement_fields),
+        pods: |spec| spec.services.placement.replicas.unwrap_or(REPLICAS),
         ..plain!(placement)
     },
     Service {
@@ -132,6 +151,8 @@ pub static SERVICES: &[Service] = &[
         messaging: true,
         tier: 2,
         own: Some(nova_fields),
+        tells_address: true,
+        pods: nova_pods,
         needs: &["messaging"],
         images: &["libvirt"],
         ..plain!(nova)
@@ -144,6 +165,7 @@ pub static SERVICES: &[Service] = &[
         messaging: true,
         tier: 3,
         own: Some(neutron_fields),
+        pods: |spec| spec.services.neutron.replicas.unwrap_or(REPLICAS),
         needs: &["messaging", "ovn"],
         images: &["ovn", "ovs"],
         ..plain!(neutron)
@@ -157,6 +179,8 @@ pub static SERVICES: &[Service] = &[
         messaging: true,
         tier: 4,
         own: Some(cinder_fields),
+        tells_address: true,
+        pods: cinder_pods,
         needs: &["messaging"],
         ..plain!(cinder)
     },
@@ -194,7 +218,7 @@ fn keystone_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
     let service = &spec.services.keystone;
     let mut fields = json!({
-        "replicas": service.replicas.unwrap_or(3),
+        "replicas": service.replicas.unwrap_or(REPLICAS),
         "bootstrap": {
             "adminUser": "admin",
             "adminPasswordSecretRef": {"name": secrets::ADMIN, "key": "password"},
@@ -217,19 +241,45 @@ fn keystone_fields(ground: &Ground<'_>) -> Value {
     fields
 }
 
+/// On a volume that only one node can use there is one, unless somebody says that more can share it.
+fn glance_replicas(spec: &ControlPlaneSpec) -> i32 {
+    let service = &spec.services.glance;
+    let storage = service.storage.as_ref();
+    let file = storage.is_none_or(|storage| storage.backend == GlanceBackend::File);
+    let shared = storage.and_then(|storage| storage.file.as_ref()?.shared) == Some(true);
+    let usual = if file && !shared { 1 } else { REPLICAS };
+    service.replicas.unwrap_or(usual)
+}
+
+fn nova_pods(spec: &ControlPlaneSpec) -> i32 {
+    let replicas = spec.services.nova.replicas.clone().unwrap_or_default();
+    let usual = |number: Option<i32>| number.unwrap_or(REPLICAS);
+    let cells = i32::try_from(cells(spec).len()).unwrap_or(1);
+    // The API serves twice, with metadata; every cell has conductors of its own.
+    2 * usual(replicas.api) + usual(replicas.scheduler) + (1 + cells) * usual(replicas.conductor)
+}
+
+fn cinder_pods(spec: &ControlPlaneSpec) -> i32 {
+    let replicas = spec.services.cinder.replicas.clone().unwrap_or_default();
+    let backends = i32::try_from(spec.services.cinder.backends.len()).unwrap_or(1);
+    replicas.api.unwrap_or(REPLICAS)
+        + replicas.scheduler.unwrap_or(REPLICAS)
+        + backends * replicas.volume.unwrap_or(1)
+}
+
 fn glance_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
     let service = &spec.services.glance;
     let storage = service.storage.as_ref().map(|storage| json!(storage));
     json!({
-        "replicas": service.replicas.unwrap_or(3),
+        "replicas": glance_replicas(spec),
         "storage": storage.unwrap_or_else(|| json!({"backend": "file"})),
     })
 }
 
 fn placement_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
-    json!({"replicas": spec.services.placement.replicas.unwrap_or(3)})
+    json!({"replicas": spec.services.placement.replicas.unwrap_or(REPLICAS)})
 }
 
 /// The cells of a Nova, by name.
@@ -244,26 +294,46 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
     let service = &spec.services.nova;
     let replicas = service.replicas.clone().unwrap_or_default();
-    let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(3)});
+    let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(REPLICAS)});
     // Brokers of others have one virtual host: the one cell that there may be then shares it.
     let managed = spec.infrastructure.messaging.hosts.is_empty();
+    let compute = service.compute.clone().unwrap_or_default();
     let cell = |name: &String| {
         let messaging = infrastructure::messaging(spec, &secrets::cell_messaging(name));
+        let mut cell = json!({"name": name});
         if managed {
-            json!({"name": name, "messaging": messaging})
-        } else {
-            json!({"name": name})
+            cell["messaging"] = messaging;
         }
+        if let Some(url) = service.consoles.get(name) {
+            cell["consoleEndpoint"] = json!(url);
+        }
+        if let Some(cluster) = &compute.cluster_ref {
+            cell["computeRef"] = json!(cluster);
+        }
+        cell
     };
-    let compute = service.compute.clone().unwrap_or_default();
     let mut hypervisors = json!({
         "enabled": compute.enabled, "virtType": compute.virt_type, "liveMigration": compute.live_migration,
+        "migrationSecretRef": {"name": secrets::MIGRATION},
     });
     if compute.libvirt == LibvirtFrom::Pod {
         let image = ground
             .release
-            .and_then(|release| release::image(release, "libvirt").ok());
-        hypervisors["libvirtImage"] = image.unwrap_or_default();
+            .and_then(|release| release::image(release, "libvirt").ok())
+            .or_else(|| ground.images.get("libvirtImage").cloned());
+        if let Some(image) = image {
+            hypervisors["libvirtImage"] = image;
+        }
+    }
+    let (claims, users) = (volume_claims(spec), volume_users(spec));
+    if !claims.is_empty() {
+        hypervisors["volumeClaims"] = claims.into();
+    }
+    if !users.is_empty() {
+        hypervisors["volumeUsers"] = users.into();
+    }
+    if let Some(rbd) = &compute.rbd {
+        hypervisors["rbd"] = json!(rbd);
     }
     json!({
         "api": three(replicas.api),
@@ -273,6 +343,40 @@ fn nova_fields(ground: &Ground<'_>) -> Value {
         "metadata": {"secretRef": {"name": secrets::METADATA}},
         "compute": hypervisors,
     })
+}
+
+/// The cluster of the hypervisors, where it is another one.
+pub fn hypervisors(spec: &ControlPlaneSpec) -> Option<&LocalRef> {
+    let nova = &spec.services.nova;
+    let compute = nova.compute.as_ref().filter(|_| nova.common.enabled)?;
+    compute.cluster_ref.as_ref().filter(|_| compute.enabled)
+}
+
+/// Where Cinder keeps volumes as files: hypervisors mount it.
+fn volume_claims(spec: &ControlPlaneSpec) -> Vec<Value> {
+    let cinder = &spec.services.cinder;
+    let backends = cinder.backends.iter();
+    backends
+        .filter(|backend| cinder.common.enabled && backend.file.is_some())
+        .map(|backend| json!({"name": backend.claim("cinder")}))
+        .collect()
+}
+
+/// As whom Cinder keeps volumes in Ceph: guests open them with the same keys.
+fn volume_users(spec: &ControlPlaneSpec) -> Vec<Value> {
+    let cinder = &spec.services.cinder;
+    let pools = cinder.backends.iter().filter_map(|backend| backend.rbd.as_ref());
+    let mut users: Vec<Value> = Vec::new();
+    for rbd in pools.filter(|_| cinder.common.enabled) {
+        let user = json!(CephUser {
+            ceph_secret_ref: rbd.ceph_secret_ref.clone(),
+            ceph_client_ref: rbd.ceph_client_ref.clone(),
+        });
+        if !users.contains(&user) {
+            users.push(user);
+        }
+    }
+    users
 }
 
 fn neutron_fields(ground: &Ground<'_>) -> Value {
@@ -285,7 +389,7 @@ fn neutron_fields(ground: &Ground<'_>) -> Value {
         _ => json!({"enabled": true, "clusterRef": {"name": infrastructure::OVN}}),
     };
     let mut fields = json!({
-        "api": {"replicas": spec.services.neutron.replicas.unwrap_or(3)},
+        "api": {"replicas": spec.services.neutron.replicas.unwrap_or(REPLICAS)},
         "ovn": ovn,
     });
     if spec.services.nova.common.enabled {
@@ -293,6 +397,9 @@ fn neutron_fields(ground: &Ground<'_>) -> Value {
             "host": format!("nova-metadata.{}.svc", ground.namespace),
             "secretRef": {"name": secrets::METADATA},
         });
+        if let Some(cluster) = hypervisors(spec) {
+            fields["metadata"]["computeRef"] = json!(cluster);
+        }
     }
     fields
 }
@@ -301,8 +408,8 @@ fn cinder_fields(ground: &Ground<'_>) -> Value {
     let service = &ground.spec.services.cinder;
     let replicas = service.replicas.clone().unwrap_or_default();
     let mut fields = json!({
-        "api": {"replicas": replicas.api.unwrap_or(3)},
-        "scheduler": {"replicas": replicas.scheduler.unwrap_or(3)},
+        "api": {"replicas": replicas.api.unwrap_or(REPLICAS)},
+        "scheduler": {"replicas": replicas.scheduler.unwrap_or(REPLICAS)},
         "volume": {"replicas": replicas.volume.unwrap_or(1)},
         "backends": service.backends,
     });

@@ -1,5 +1,7 @@
 //! What is known of an object that the plan made: is it well, at its newest generation?
 
+use std::collections::BTreeMap;
+
 use c5c3_api::conditions::{self, READY, korc, reason};
 use c5c3_kit::HOME;
 use c5c3_kit::kinds::{Key, Reference};
@@ -25,6 +27,10 @@ pub struct Child {
     pub image: Option<Value>,
     /// The version whose schema is in its database.
     pub installed: Option<String>,
+    /// The version whose last schema steps have begun: from there no way leads back.
+    pub contracting: Option<String>,
+    /// Further images, by field.
+    pub images: BTreeMap<String, Value>,
 }
 
 /// Reasons of a condition that is false only because something is under way.
@@ -46,8 +52,23 @@ impl Child {
             health: health(live),
             image: live.pointer("/spec/image").cloned(),
             installed: text(live, "/status/installedRelease").map(str::to_owned),
+            contracting: text(live, "/status/contracting").map(str::to_owned),
+            images: images(live),
         }
     }
+}
+
+/// The fields of a spec that name an image, beside `image` itself.
+pub(super) fn images(object: &Value) -> BTreeMap<String, Value> {
+    let fields = object.get("spec").and_then(Value::as_object);
+    let libvirt = object.pointer("/spec/compute/libvirtImage");
+    fields
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| name.ends_with("Image"))
+        .map(|(name, image)| (name.clone(), image.clone()))
+        .chain(libvirt.map(|image| ("libvirtImage".to_owned(), image.clone())))
+        .collect()
 }
 
 /// Kind with its group, namespace and name, as the kit writes it.

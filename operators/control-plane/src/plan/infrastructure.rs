@@ -4,11 +4,14 @@ use c5c3_api::c5c3::{
     ControlPlaneSpec, DATABASE_SIZE, MESSAGING_SIZE, MessagingCluster, OVN_SIZE, ValkeyCluster,
 };
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
+use c5c3_api::conditions::reason;
 use serde_json::{Value, json};
 
-use super::catalogue::SERVICES;
-use super::rollout::Rollout;
-use super::{Draft, Object, Start, State, Step, projection, reference, release};
+use super::catalogue::{self, SERVICES};
+use super::child::images;
+use super::rollout::{Rollout, same_image};
+use super::{Draft, Object, Start, State, Step, projection, reference, release, secrets};
+use c5c3_api::common::{PodSettings, ResourceRequirements};
 
 /// Names of the objects; there is one cloud in a namespace.
 pub const DATABASE: &str = "mariadb";
@@ -76,20 +79,28 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
             &format!("the brokers on {} are used", hosts.join(", ")),
         ),
     }
-    match infrastructure.valkey.hosts.as_slice() {
-        [] if draft.spec.cortex.enabled || infrastructure.valkey != ValkeyCluster::default() => {
-            let object = valkey(draft);
-            at_once(draft, "valkey", "Valkey", object);
-        }
-        [] => skip(draft, "valkey", "Valkey", "nothing enabled uses it"),
-        hosts => skip(
-            draft,
-            "valkey",
-            "Valkey",
-            &format!("the servers on {} are used", hosts.join(", ")),
-        ),
-    }
+    plan_valkey(draft);
     plan_ovn(draft, rollout);
+}
+
+/// No service speaks with it yet. One that an earlier version made stays until the field is left out.
+fn plan_valkey(draft: &mut Draft<'_>) {
+    let title = "Valkey";
+    if draft.spec.infrastructure.valkey == ValkeyCluster::default() {
+        draft.add_not_required(VALKEY, title, INFRASTRUCTURE_READY, "nothing enabled uses it");
+        return;
+    }
+    let object = object(draft, "cache.cs.sap.com/v1alpha1", "Valkey", VALKEY, &json!({}));
+    let stays = draft.child(&object).map(|_| Object::Keep(reference(&object)));
+    let text = "infrastructure.valkey is not supported yet, no service uses it: leave it out";
+    draft.push(Step {
+        name: VALKEY.to_owned(),
+        title: title.to_owned(),
+        part: INFRASTRUCTURE_READY,
+        needs: Vec::new(),
+        state: State::failed(reason::NOT_SUPPORTED, text),
+        objects: stays.into_iter().collect(),
+    });
 }
 
 /// The network virtualization behind Neutron.
@@ -107,6 +118,14 @@ fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
     }
     let object = ovn(draft, rollout);
     let needs: &[&str] = &["release"];
+    if let Some(object) = &object {
+        let wanted = images(object);
+        draft.changes_infrastructure = draft.child(object).is_some_and(|child| {
+            let differs =
+                |(field, image): (&String, &Value)| !same_image(child.images.get(field), Some(image));
+            wanted.iter().any(differs)
+        });
+    }
     match object {
         Some(object) => draft.add(
             OVN,
@@ -142,10 +161,13 @@ fn ovn(draft: &Draft<'_>, rollout: &Rollout) -> Option<Value> {
     }
     let database = json!({"replicas": wanted.replicas.unwrap_or(REPLICAS), "storage": storage});
     let nodes = json!({"nodeSelector": {"node-role.kubernetes.io/hypervisor": ""}});
-    let spec = json!({
+    let mut spec = json!({
         "ovnImage": image("ovn")?, "ovsImage": image("ovs")?,
         "northbound": database, "southbound": database, "controller": nodes, "ovs": nodes,
     });
+    if let Some(cluster) = catalogue::hypervisors(draft.spec) {
+        spec["computeRef"] = json!(cluster);
+    }
     Some(ovn_object(draft, &spec))
 }
 
@@ -173,15 +195,72 @@ fn object(draft: &Draft<'_>, version: &str, kind: &str, name: &str, spec: &Value
 /// 1020). OpenStack's services do not try again: a login beside a change of password would fail it.
 const MY_CNF: &str = "[mariadb]\nloose_innodb_snapshot_isolation=OFF\n";
 
+/// Connections that one pod may hold: two processes, each with a pool of five that overflows.
+const OF_A_POD: i32 = 20;
+/// Connections for schema steps, backups and people.
+const OF_OTHERS: i32 = 100;
+/// Fewer are never configured.
+const CONNECTIONS: i32 = 500;
+
+/// `max_connections` for the pools of all pods. It grows by doubling: another value restarts the servers,
+/// and one replica more is no reason for that.
+fn max_connections(spec: &ControlPlaneSpec) -> i32 {
+    let running = SERVICES.iter().filter(|service| service.runs(spec));
+    let pods: i32 = running.map(|service| (service.pods)(spec)).sum();
+    let needed = pods.saturating_mul(OF_A_POD).saturating_add(OF_OTHERS);
+    let mut connections = CONNECTIONS;
+    while connections < needed {
+        connections = connections.saturating_mul(2);
+    }
+    connections
+}
+
+/// Puts resources and the settings of pods where an operator reads them.
+fn settle(spec: &mut Value, resources: Option<&ResourceRequirements>, pods: Option<&PodSettings>) {
+    if let Some(resources) = resources {
+        spec["resources"] = json!(resources);
+    }
+    let Some(pods) = pods else {
+        return;
+    };
+    let mut put = |field: &str, value: Value, is_set: bool| {
+        if is_set {
+            spec[field] = value;
+        }
+    };
+    put(
+        "imagePullSecrets",
+        json!(pods.image_pull_secrets),
+        !pods.image_pull_secrets.is_empty(),
+    );
+    put(
+        "nodeSelector",
+        json!(pods.node_selector),
+        !pods.node_selector.is_empty(),
+    );
+    put(
+        "tolerations",
+        json!(pods.tolerations),
+        !pods.tolerations.is_empty(),
+    );
+    put(
+        "priorityClassName",
+        json!(pods.priority_class_name),
+        pods.priority_class_name.is_some(),
+    );
+}
+
 fn mariadb(draft: &Draft<'_>) -> Value {
     let database = &draft.spec.infrastructure.database;
     let replicas = database.replicas.unwrap_or(REPLICAS);
     let size = database.storage_size.as_deref().unwrap_or(DATABASE_SIZE);
     let mut spec = json!({
         "replicas": replicas,
-        "rootPasswordSecretKeyRef": {"name": "mariadb-root", "key": "password", "generate": true},
+        // The Secret is made by us: it has to last as long as the volumes.
+        // Its operator lets nobody change this later, so it says that the operator may make it, too.
+        "rootPasswordSecretKeyRef": {"name": secrets::ROOT, "key": "password", "generate": true},
         "storage": {"size": size},
-        "myCnf": MY_CNF,
+        "myCnf": format!("{MY_CNF}max_connections={}\n", max_connections(draft.spec)),
     });
     if replicas > 1 {
         spec["galera"] = json!({"enabled": true});
@@ -189,6 +268,11 @@ fn mariadb(draft: &Draft<'_>) -> Value {
     if let Some(class) = &database.storage_class {
         spec["storage"]["storageClassName"] = json!(class);
     }
+    settle(
+        &mut spec,
+        database.resources.as_ref(),
+        draft.spec.global.pods.as_ref(),
+    );
     object(draft, "k8s.mariadb.com/v1alpha1", "MariaDB", DATABASE, &spec)
 }
 
@@ -198,6 +282,7 @@ fn memcached(draft: &Draft<'_>) -> Value {
     if let Some(memory) = cache.memory.as_deref().and_then(projection::megabytes) {
         spec["memcached"] = json!({"maxMemoryMB": memory});
     }
+    settle(&mut spec, cache.resources.as_ref(), None);
     object(draft, "memcached.c5c3.io/v1beta1", "Memcached", CACHE, &spec)
 }
 
@@ -211,13 +296,32 @@ fn rabbitmq(draft: &Draft<'_>) -> Value {
     if let Some(class) = &messaging.storage_class {
         spec["persistence"]["storageClassName"] = json!(class);
     }
+    let pods = draft.spec.global.pods.clone();
+    settle(&mut spec, messaging.resources.as_ref(), pods.as_ref());
+    if let Some(pods) = pods {
+        on_nodes(&mut spec, &pods);
+    }
     object(draft, "rabbitmq.com/v1beta1", "RabbitmqCluster", MESSAGING, &spec)
 }
 
-fn valkey(draft: &Draft<'_>) -> Value {
-    let valkey = &draft.spec.infrastructure.valkey;
-    let sentinel = valkey.sentinel.as_ref().is_some_and(|sentinel| sentinel.enabled);
-    let replicas = valkey.replicas.unwrap_or(if sentinel { REPLICAS } else { 1 });
-    let spec = json!({"replicas": replicas, "sentinel": {"enabled": sentinel}});
-    object(draft, "cache.cs.sap.com/v1alpha1", "Valkey", VALKEY, &spec)
+/// RabbitMQ's operator knows nodes by affinity, and a priority class only as an override.
+fn on_nodes(spec: &mut Value, pods: &PodSettings) {
+    let fields = spec.as_object_mut();
+    let Some(fields) = fields else {
+        return;
+    };
+    fields.remove("nodeSelector");
+    if !pods.node_selector.is_empty() {
+        let labels = pods.node_selector.iter();
+        let labels = labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]}));
+        let terms = json!([{"matchExpressions": labels.collect::<Vec<_>>()}]);
+        let required =
+            json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+        fields.insert("affinity".to_owned(), json!({"nodeAffinity": required}));
+    }
+    if let Some(class) = fields.remove("priorityClassName") {
+        let pod = json!({"spec": {"priorityClassName": class, "containers": []}});
+        let set = json!({"statefulSet": {"spec": {"template": pod}}});
+        fields.insert("override".to_owned(), set);
+    }
 }

@@ -12,6 +12,8 @@ const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
 pub const ROLES: &str = "c5c3.io/roles";
 const SERVICE_ROLES: [&str; 2] = ["admin", "service"];
 const SERVICE_PROJECT: &str = "service";
+/// What somebody changed in Keystone by hand is put right this often.
+const RESYNC: &str = "1h";
 const IMPORTED_ROLES: [&str; 4] = ["admin", "member", "reader", "service"];
 
 pub(super) fn plan(draft: &mut Draft<'_>) {
@@ -57,8 +59,7 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
 
 fn object(draft: &Draft<'_>, kind: &str, name: &str, fields: &Value) -> Value {
     let cloud = secrets::clouds(draft.spec);
-    let mut spec =
-        json!({"cloudCredentialsRef": {"cloudName": cloud.cloud_name, "secretName": cloud.secret_name}});
+    let mut spec = json!({"cloudCredentialsRef": {"cloudName": cloud.cloud_name, "secretName": cloud.secret_name}, "resyncPeriod": RESYNC});
     if let (Some(spec), Some(fields)) = (spec.as_object_mut(), fields.as_object()) {
         spec.extend(fields.clone());
     }
@@ -123,9 +124,12 @@ fn base(draft: &Draft<'_>) -> Vec<Value> {
             &in_domain(draft, json!({"name": "admin"})),
         ));
     }
-    if imports(draft, BootstrapResource::Roles) {
-        all.extend(IMPORTED_ROLES.map(|role| import(draft, "Role", role, &json!({"name": role}))));
-    }
+    // The roles of the service users are imported in any case: without them no assignment would end
+    // its wait.
+    let roles = IMPORTED_ROLES
+        .into_iter()
+        .filter(|role| imports(draft, BootstrapResource::Roles) || SERVICE_ROLES.contains(role));
+    all.extend(roles.map(|role| import(draft, "Role", role, &json!({"name": role}))));
     let name = called(draft, SERVICE_PROJECT);
     let project = json!({"name": name, "description": "Users of the OpenStack services"});
     all.push(managed(
@@ -182,14 +186,15 @@ fn granted(draft: &Draft<'_>, service: &Service, role: &str) -> Value {
 }
 
 fn rotation(draft: &Draft<'_>, service: &Service) -> Value {
+    let terms = &draft.spec.korc.credentials;
     json!({
         "apiVersion": "c5c3.io/v1alpha1", "kind": "CredentialRotation",
         "metadata": {"namespace": draft.namespace, "name": service.name},
         "spec": {
             "targetServiceUser": service.name,
             "rotationType": "applicationCredential",
-            "schedule": {"intervalDays": 90, "preRotationDays": 7},
-            "gracePeriodDays": 1,
+            "schedule": {"intervalDays": terms.interval_days, "preRotationDays": terms.pre_rotation_days},
+            "gracePeriodDays": terms.grace_period_days,
         },
     })
 }

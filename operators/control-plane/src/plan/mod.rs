@@ -28,12 +28,13 @@ use c5c3_kit::Reference;
 use kube::ResourceExt;
 use serde_json::Value;
 
-pub use catalogue::{SERVICES, Service};
+pub use catalogue::{SERVICES, Service, hypervisors};
 pub use child::{Child, Health, reference};
+pub use infrastructure::MESSAGING;
 pub use korc::{ROLES, assignment};
 pub use release::Refusal;
 pub use removal::{DELETE_VOLUMES, Removal, Volume, volumes_go};
-pub use secrets::{PASSWORD_BYTES, SeenSecret, names as secret_names};
+pub use secrets::{PASSWORD_BYTES, SeenSecret, lasts, names as secret_names};
 
 /// What was read before planning. It holds secrets, so it is never shown.
 #[derive(Clone, Default)]
@@ -134,11 +135,11 @@ impl Step {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub steps: Vec<Step>,
-    /// Nothing is changed while there is one.
+    /// While there is one nothing is made, removed or updated; what runs is still scaled.
     pub refusal: Option<Refusal>,
     pub removal: Removal,
     pub update: UpdatePhase,
-    /// The release that runs completely.
+    /// The release that all run whose images are not named in the spec.
     pub installed: Option<String>,
     pub services: BTreeMap<String, ServiceReadiness>,
 }
@@ -150,6 +151,16 @@ impl Plan {
         first(|state| matches!(state, State::Failed { .. }))
             .or_else(|| first(|state| matches!(state, State::Running(_))))
             .or_else(|| first(|state| matches!(state, State::Waiting(_))))
+    }
+
+    /// What should be there of what is there already. A refused release stops no scaling and no
+    /// change of a password.
+    pub fn goes_on<'a>(&'a self, owned: &'a [(Reference, bool)]) -> impl Iterator<Item = &'a Value> {
+        let there = |value: &&Value| {
+            let own = reference(value);
+            owned.iter().any(|(known, _)| *known == own) || (value["kind"] == "Secret" && !owned.is_empty())
+        };
+        self.wanted().filter(there)
     }
 
     /// What should be there, in this order.
@@ -179,7 +190,7 @@ impl Plan {
 pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
     let mut draft = Draft::new(object, seen);
     let rollout = rollout::Rollout::of(object, seen);
-    draft.push(rollout.step(&object.spec.open_stack_release));
+    draft.push(rollout.step(&draft));
     secrets::plan(&mut draft);
     infrastructure::plan(&mut draft, &rollout);
     services::plan_keystone(&mut draft, &rollout);
@@ -190,7 +201,8 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
         Some(_) => Removal::default(),
         None => Removal::of(&seen.owned, &draft.steps),
     };
-    let services = services::readiness(&draft);
+    draft.steps.extend(removal::told(&removal, &seen.owned));
+    let services = services::readiness(&draft, &rollout);
     let (update, installed) = rollout.progress(object, &draft);
     Plan {
         steps: draft.steps,
@@ -216,6 +228,8 @@ struct Draft<'a> {
     steps: Vec<Step>,
     /// By service, the copy of its user's password that K-ORC reads.
     passwords: BTreeMap<&'static str, String>,
+    /// Infrastructure gets other images than it has.
+    changes_infrastructure: bool,
 }
 
 /// When the objects of a step are made.
@@ -235,6 +249,7 @@ impl<'a> Draft<'a> {
             seen,
             steps: Vec::new(),
             passwords: BTreeMap::new(),
+            changes_infrastructure: false,
         }
     }
 
@@ -333,4 +348,4 @@ fn said(object: &Value) -> String {
 }
 
 #[cfg(test)]
-mod golden;
+pub(crate) mod golden;

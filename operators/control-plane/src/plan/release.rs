@@ -2,7 +2,7 @@
 
 use c5c3_api::c5c3::UpdatePhase;
 use c5c3_api::conditions::reason;
-use c5c3_catalogue::Release;
+use c5c3_catalogue::{Move, Release, way};
 use serde_json::{Value, json};
 
 /// Why the wanted release is not rolled out. What runs goes on as it is.
@@ -38,59 +38,28 @@ impl Refusal {
         }
     }
 
+    /// Nothing is done, forward or back.
     pub fn phase(&self) -> UpdatePhase {
-        match self {
-            Refusal::Back { .. } => UpdatePhase::RollingBack,
-            _ => UpdatePhase::Validating,
-        }
+        UpdatePhase::Validating
     }
 }
 
-/// Two releases a year: their place in the row.
-fn ordinal(release: &str) -> Option<i64> {
-    let (year, half) = release.split_once('.')?;
-    let (year, half): (i64, i64) = (year.parse().ok()?, half.parse().ok()?);
-    (1..=2).contains(&half).then_some(year * 2 + half - 1)
-}
-
-/// The first release of a year can be left out by nobody and leaves out the second one (SLURP).
-fn is_slurp(ordinal: i64) -> bool {
-    ordinal % 2 == 0
-}
-
-fn name(ordinal: i64) -> String {
-    format!("{}.{}", ordinal.div_euclid(2), ordinal.rem_euclid(2) + 1)
-}
-
 pub fn is_newer(release: &str, than: &str) -> bool {
-    ordinal(release) > ordinal(than)
+    way(release, than) == Some(Move::Back)
 }
 
 /// Only the next release, or SLURP to SLURP.
 pub fn step(from: &str, to: &str) -> Result<(), Refusal> {
-    let (Some(here), Some(there)) = (ordinal(from), ordinal(to)) else {
-        return Ok(());
-    };
-    let next: Vec<i64> = if is_slurp(here) {
-        vec![here + 1, here + 2]
-    } else {
-        vec![here + 1]
-    };
-    if there == here || next.contains(&there) {
-        return Ok(());
-    }
-    if there < here {
-        return Err(Refusal::Back {
-            from: from.to_owned(),
-            to: to.to_owned(),
+    let (from, to) = (from.to_owned(), to.to_owned());
+    match way(&from, &to) {
+        None | Some(Move::Same | Move::Next) => Ok(()),
+        Some(Move::TooFar(next)) => Err(Refusal::TooFar { from, to, next }),
+        Some(Move::Back) => Err(Refusal::Back {
+            from,
+            to,
             service: "this cloud".to_owned(),
-        });
+        }),
     }
-    Err(Refusal::TooFar {
-        from: from.to_owned(),
-        to: to.to_owned(),
-        next: next.into_iter().map(name).collect(),
-    })
 }
 
 /// The release in which a service has this version; a tag may carry `-p<patches>`.

@@ -5,8 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use c5c3_kit::Reference;
 
 use super::catalogue::SERVICES;
-use super::{Object, Step, infrastructure, reference};
+use super::{Object, State, Step, infrastructure, reference};
 use c5c3_api::c5c3::ControlPlaneSpec;
+use c5c3_api::conditions::control_plane::{
+    CREDENTIALS_READY, INFRASTRUCTURE_READY, KEYSTONE_READY, KORC_READY, SERVICES_READY,
+};
 
 /// Annotation of a ControlPlane: `"true"` lets its volumes go with it.
 pub const DELETE_VOLUMES: &str = "c5c3.io/delete-volumes";
@@ -73,8 +76,45 @@ impl Removal {
         Removal { now, later }
     }
 
+    /// What was asked to go and is still there: somebody holds it.
+    pub fn hangs<'a>(&'a self, owned: &'a [(Reference, bool)]) -> Vec<&'a Reference> {
+        let deleting = |gone: &&Reference| owned.contains(&((*gone).clone(), true));
+        self.now.iter().filter(deleting).collect()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.now.is_empty() && self.later.is_empty()
+    }
+}
+
+/// What is to go and does not is told where it belongs: a cloud that is being changed is not Ready.
+pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> {
+    let mut parts: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for held in removal.hangs(owned) {
+        parts.entry(part(held)).or_default().push(held.to_string());
+    }
+    let step = |(part, held): (&'static str, Vec<String>)| Step {
+        name: format!("removal-{part}"),
+        title: "Removal".to_owned(),
+        part,
+        needs: Vec::new(),
+        state: State::Running(format!(
+            "being deleted and still there: {}; finalizers in their metadata tell who holds them",
+            held.join(", ")
+        )),
+        objects: Vec::new(),
+    };
+    parts.into_iter().map(step).collect()
+}
+
+/// The condition that tells of a kind.
+fn part(reference: &Reference) -> &'static str {
+    match rank(reference) {
+        0 | 7 => CREDENTIALS_READY,
+        1 => INFRASTRUCTURE_READY,
+        2 => KEYSTONE_READY,
+        3..=6 => KORC_READY,
+        _ => SERVICES_READY,
     }
 }
 
@@ -156,6 +196,44 @@ mod tests {
         assert_eq!(order[1], ["CredentialRotation.c5c3.io"]);
         assert_eq!(order[order.len() - 3], ["Keystone.keystone.openstack.c5c3.io"]);
         assert_eq!(order[order.len() - 1], ["Secret"]);
+    }
+
+    #[test]
+    fn what_hangs_is_told_where_it_belongs() {
+        let mut owned = vec![
+            object("Endpoint.openstack.k-orc.cloud", "glance-public"),
+            object("RoleAssignment.openstack.k-orc.cloud", "glance-admin"),
+            object("Secret", "s"),
+        ];
+        owned[0].1 = true;
+        let removal = Removal::of(&owned, &[]);
+        let told: Vec<_> = told(&removal, &owned)
+            .into_iter()
+            .map(|step| (step.part, step.text()))
+            .collect();
+        let [(KORC_READY, text)] = told.as_slice() else {
+            panic!("{told:?}")
+        };
+        assert!(
+            text.contains("Endpoint.openstack.k-orc.cloud ns/glance-public"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("RoleAssignment"),
+            "nobody asked it to go yet: {text}"
+        );
+        for (kind, expected) in [
+            ("Secret", CREDENTIALS_READY),
+            ("CredentialRotation.c5c3.io", CREDENTIALS_READY),
+            ("MariaDB.k8s.mariadb.com", INFRASTRUCTURE_READY),
+            ("Keystone.keystone.openstack.c5c3.io", KEYSTONE_READY),
+            ("User.openstack.k-orc.cloud", KORC_READY),
+            ("Domain.openstack.k-orc.cloud", KORC_READY),
+            ("RoleAssignment.openstack.k-orc.cloud", KORC_READY),
+            ("Glance.glance.openstack.c5c3.io", SERVICES_READY),
+        ] {
+            assert_eq!(part(&object(kind, "x").0), expected, "{kind}");
+        }
     }
 
     #[test]

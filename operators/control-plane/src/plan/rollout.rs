@@ -1,6 +1,9 @@
-//! Which image each service gets now: an update goes from tier to tier.
+//! Which image each service gets now. Whatever changes one, a release, a newer build of it or a pin,
+//! it goes from tier to tier.
 
-use c5c3_api::c5c3::{ControlPlane, UpdatePhase};
+use std::collections::BTreeMap;
+
+use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase, UpdatePolicy};
 use c5c3_api::conditions::control_plane::SERVICES_READY;
 use c5c3_catalogue::Release;
 use kube::ResourceExt;
@@ -9,23 +12,43 @@ use serde_json::{Value, json};
 use super::catalogue::{SERVICES, Service};
 use super::{Child, Draft, Health, Refusal, Seen, State, Step, release};
 
+/// The steps whose objects every service stands on.
+const INFRASTRUCTURE: [&str; 5] = ["database", "cache", "messaging", "valkey", "ovn"];
+
 pub(super) struct Rollout {
     /// The release that was complete before, when it is another one.
     from: Option<String>,
     to: Option<Release>,
+    /// Newer builds of the release that runs are left alone.
+    holds: bool,
+    /// As the status told of the services last.
+    told: BTreeMap<String, ServiceReadiness>,
     pub refusal: Option<Refusal>,
 }
 
 impl Rollout {
     pub fn of(object: &ControlPlane, seen: &Seen) -> Self {
         let wanted = &object.spec.open_stack_release;
+        let status = object.status.as_ref();
+        let same = status.and_then(|status| status.installed_release.as_ref()) == Some(wanted);
         let mut rollout = Rollout {
             from: None,
             to: seen
                 .releases
                 .iter()
                 .find(|release| release.name == *wanted)
-                .cloned(),
+                .cloned()
+                .map(|release| Release {
+                    registry: object
+                        .spec
+                        .global
+                        .image_registry
+                        .clone()
+                        .unwrap_or(release.registry),
+                    ..release
+                }),
+            holds: same && object.spec.update_policy == UpdatePolicy::Hold,
+            told: status.map(|status| status.services.clone()).unwrap_or_default(),
             refusal: None,
         };
         rollout.refusal = rollout.check(object, seen).err();
@@ -53,9 +76,10 @@ impl Rollout {
         let schemas: Vec<(&str, String)> = running
             .iter()
             .filter_map(|service| {
-                let version = existing(object, seen, service)?.installed.as_ref()?;
-                let release = release::of_version(&seen.releases, service.name, version)?;
-                Some((service.title, release.name.clone()))
+                let child = existing(object, seen, service)?;
+                // What has begun to contract is in the database, whatever is said to be installed.
+                let version = child.contracting.as_ref().or(child.installed.as_ref())?;
+                Some((service.title, self.release_of(seen, service, version)?))
             })
             .collect();
         if let Some((service, newer)) = schemas.iter().find(|(_, name)| release::is_newer(name, &wanted)) {
@@ -75,13 +99,53 @@ impl Rollout {
         }
     }
 
+    /// The release of a version: as the catalogue knows it, or as it was told when that still did.
+    pub fn release_of(&self, seen: &Seen, service: &Service, version: &str) -> Option<String> {
+        let known = release::of_version(&seen.releases, service.name, version);
+        known.map(|release| release.name.clone()).or_else(|| {
+            let told = self.told.get(service.name)?;
+            told.release
+                .clone()
+                .filter(|_| told.version.as_deref() == Some(version))
+        })
+    }
+
     /// The release that is rolled out; none while it is refused.
     pub fn release(&self) -> Option<&Release> {
         self.to.as_ref().filter(|_| self.refusal.is_none())
     }
 
+    /// A service that is not well while the first image of another release is still to come: nothing
+    /// that is broken is updated.
+    fn unwell(&self, draft: &Draft<'_>) -> Option<String> {
+        self.from.as_ref()?;
+        let release = self.release()?;
+        let running = || {
+            let running = SERVICES.iter().filter(|service| service.runs(draft.spec));
+            running.filter_map(|service| Some((service, self.child(draft, service)?)))
+        };
+        let started = |service: &Service, child: &Child| {
+            let target = release::image(release, service.name).ok();
+            own_image(draft.spec, service).is_none() && same_image(child.image.as_ref(), target.as_ref())
+        };
+        if running().any(|(service, child)| started(service, child)) {
+            return None;
+        }
+        running().find_map(|(service, child)| {
+            let why = match &child.health {
+                Health::Ready => return None,
+                Health::Progressing(text) | Health::Failed { text, .. } => text,
+            };
+            Some(format!(
+                "{} is rolled out when what runs is well; {}: {why}; where only another image helps, name it in services.{}.image",
+                release.name, service.title, service.name
+            ))
+        })
+    }
+
     /// The first step of every plan.
-    pub fn step(&self, wanted: &str) -> Step {
+    pub fn step(&self, draft: &Draft<'_>) -> Step {
+        let wanted = &draft.spec.open_stack_release;
         Step {
             name: "release".to_owned(),
             title: format!("release {wanted}"),
@@ -89,10 +153,45 @@ impl Rollout {
             needs: Vec::new(),
             state: match &self.refusal {
                 Some(refusal) => State::failed(refusal.reason(), refusal.to_string()),
-                None => State::Done,
+                None => self.unwell(draft).map_or(State::Done, State::Running),
             },
             objects: Vec::new(),
         }
+    }
+
+    /// The image that a service should have in the end: its pin, or that of the release.
+    fn target(&self, spec: &ControlPlaneSpec, service: &Service, existing: Option<&Child>) -> Option<Value> {
+        if let Some(own) = own_image(spec, service) {
+            return Some(own);
+        }
+        let pinned = self.told.get(service.name).is_some_and(|told| told.pinned);
+        if self.holds
+            && !pinned
+            && let Some(stays) = existing.and_then(|child| child.image.clone())
+        {
+            return Some(stays);
+        }
+        release::image(self.to.as_ref()?, service.name).ok()
+    }
+
+    /// The image of the release that updatePolicy keeps from a service, as its tag.
+    pub fn held(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
+        let child = self.child(draft, service);
+        let stays = self.target(draft.spec, service, child)?;
+        let newest = release::image(self.release()?, service.name).ok()?;
+        let held = own_image(draft.spec, service).is_none() && !same_image(Some(&stays), Some(&newest));
+        version(&newest).map(str::to_owned).filter(|_| held)
+    }
+
+    /// The release for what comes with the image of a service; none while that stays as it is.
+    pub fn companions(
+        &self,
+        draft: &Draft<'_>,
+        service: &Service,
+        existing: Option<&Child>,
+    ) -> Option<&Release> {
+        let moves = existing.is_none() || (!self.holds && self.is_open(draft, service.tier));
+        self.release().filter(|_| moves)
     }
 
     /// `None` when it is not known: the release was refused and there is nothing to stay with.
@@ -101,20 +200,18 @@ impl Rollout {
         if self.refusal.is_some() {
             return stays;
         }
-        if let Some(own) = own_image(draft.spec, service) {
-            return Some(own);
-        }
-        let new = release::image(self.to.as_ref()?, service.name).ok()?;
-        if self.from.is_none() || self.is_open(draft, service.tier) {
+        let new = self.target(draft.spec, service, existing)?;
+        if stays.is_none() || self.is_open(draft, service.tier) {
             return Some(new);
         }
-        Some(stays.unwrap_or(new))
+        stays
     }
 
-    /// Infrastructure is well and every service of an earlier tier runs the new release.
+    /// Infrastructure is well and has the new images, and so have all services of earlier tiers.
     fn is_open(&self, draft: &Draft<'_>, tier: u8) -> bool {
-        let infrastructure = ["database", "cache", "messaging", "valkey", "ovn"].map(str::to_owned);
-        draft.open(&infrastructure).is_empty()
+        draft.open(&INFRASTRUCTURE.map(str::to_owned)).is_empty()
+            && !draft.changes_infrastructure
+            && self.unwell(draft).is_none()
             && SERVICES
                 .iter()
                 .filter(|service| service.tier < tier && service.runs(draft.spec))
@@ -123,24 +220,52 @@ impl Rollout {
 
     /// What an update has still to do for a service that is well as it is.
     pub fn pending(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
-        if self.from.is_none() || self.refusal.is_some() || self.runs_new(draft, service) {
+        if !self.updates(draft) || self.runs_new(draft, service) {
             return None;
         }
         let earlier = |other: &&Service| {
             other.tier < service.tier && other.runs(draft.spec) && !self.runs_new(draft, other)
         };
+        let target = self.target(draft.spec, service, self.child(draft, service))?;
         Some(match SERVICES.iter().find(earlier) {
             Some(other) => format!("{} is updated after {}", service.title, other.title),
-            None => format!("{} is updated to {}", service.title, self.to.as_ref()?.name),
+            None => format!("{} is updated to {}", service.title, self.aim(&target)),
         })
     }
 
+    /// What an image is of: a release where another one comes, else its own version.
+    fn aim(&self, target: &Value) -> String {
+        let release = self.to.as_ref().filter(|_| self.from.is_some());
+        release.map_or_else(
+            || version(target).unwrap_or_default().to_owned(),
+            |release| release.name.clone(),
+        )
+    }
+
+    /// Another release, or another image of what is installed.
+    fn updates(&self, draft: &Draft<'_>) -> bool {
+        let changes = |service: &Service| {
+            let child = self.child(draft, service);
+            let target = self.target(draft.spec, service, child);
+            child.zip(target).is_some_and(|(child, target)| {
+                let installed = child.installed.as_deref();
+                !same_image(child.image.as_ref(), Some(&target))
+                    || installed.is_some_and(|installed| Some(installed) != version(&target))
+            })
+        };
+        let running = || SERVICES.iter().filter(|service| service.runs(draft.spec));
+        self.refusal.is_none() && (self.from.is_some() || running().any(changes))
+    }
+
+    fn child<'a>(&self, draft: &'a Draft<'_>, service: &Service) -> Option<&'a Child> {
+        draft.seen.children.get(&reference(&draft.namespace, service))
+    }
+
     fn runs_new(&self, draft: &Draft<'_>, service: &Service) -> bool {
-        let wanted =
-            own_image(draft.spec, service).or_else(|| release::image(self.to.as_ref()?, service.name).ok());
-        let Some(child) = draft.seen.children.get(&reference(&draft.namespace, service)) else {
+        let Some(child) = self.child(draft, service) else {
             return false;
         };
+        let wanted = self.target(draft.spec, service, Some(child));
         // Ready is of its newest generation, and of pods of this image; the schema has to be too.
         child.health == Health::Ready
             && wanted.is_some()
@@ -150,6 +275,20 @@ impl Rollout {
                 .is_some_and(|image| child.installed.as_deref() == version(image))
     }
 
+    /// A service has an image of a newer release than the wanted one, and not its schema: it goes back.
+    fn goes_back(&self, draft: &Draft<'_>, wanted: &str) -> bool {
+        let running = SERVICES.iter().filter(|service| service.runs(draft.spec));
+        running.into_iter().any(|service| {
+            let newer = |child: &Child| {
+                let tag = version(child.image.as_ref()?)?;
+                let release = self.release_of(draft.seen, service, tag)?;
+                Some(release::is_newer(&release, wanted))
+            };
+            own_image(draft.spec, service).is_none()
+                && self.child(draft, service).and_then(newer) == Some(true)
+        })
+    }
+
     /// The phase of an update, and the release that runs completely.
     pub fn progress(&self, object: &ControlPlane, draft: &Draft<'_>) -> (UpdatePhase, Option<String>) {
         let status = object.status.as_ref();
@@ -157,44 +296,56 @@ impl Rollout {
         if let Some(refusal) = &self.refusal {
             return (refusal.phase(), before);
         }
-        let old = |service: &&Service| service.runs(draft.spec) && !self.runs_new(draft, service);
-        let lagging = SERVICES.iter().find(old);
-        let complete = lagging.is_none() && SERVICES.iter().any(|service| service.runs(draft.spec));
-        let wanted = Some(object.spec.open_stack_release.clone());
+        let wanted = &object.spec.open_stack_release;
+        let running = || SERVICES.iter().filter(|service| service.runs(draft.spec));
+        let lagging = running().find(|service| !self.runs_new(draft, service));
+        // A cloud of pins alone says nothing of a release.
+        let follows = running().any(|service| own_image(draft.spec, service).is_none());
+        let complete = lagging.is_none() && follows;
         let all_done = draft.steps.iter().all(|step| step.state.is_done());
         let last = status.and_then(|status| status.update_phase).unwrap_or_default();
-        if self.from.is_none() {
+        let under_way = !matches!(
+            last,
+            UpdatePhase::Idle | UpdatePhase::Complete | UpdatePhase::Validating
+        );
+        let back = self.goes_back(draft, wanted) || last == UpdatePhase::RollingBack;
+        let updates = self.updates(draft);
+        if !updates && !under_way {
             let phase = match last {
                 UpdatePhase::Complete => UpdatePhase::Complete,
                 _ => UpdatePhase::Idle,
             };
-            return (phase, if complete { wanted } else { before });
+            let installed = if complete { Some(wanted.clone()) } else { before };
+            return (phase, installed);
         }
-        let infrastructure = ["database", "cache", "messaging", "valkey", "ovn"].map(str::to_owned);
+        let well = draft.open(&INFRASTRUCTURE.map(str::to_owned)).is_empty() && !draft.changes_infrastructure;
         match lagging {
-            Some(service) if service.tier == 0 && !draft.open(&infrastructure).is_empty() => {
-                (UpdatePhase::UpdatingInfra, before)
-            }
+            Some(_) if self.unwell(draft).is_some() => (UpdatePhase::Validating, before),
+            _ if back && lagging.is_some() => (UpdatePhase::RollingBack, before),
+            Some(service) if service.tier == 0 && !well => (UpdatePhase::UpdatingInfra, before),
             Some(service) if service.tier == 0 => (UpdatePhase::UpdatingKeystone, before),
             Some(_) => (UpdatePhase::UpdatingServices, before),
-            None if all_done => (UpdatePhase::Complete, wanted),
+            // Nothing here follows a release, or all is as it was.
+            None if all_done && (back || !follows) => (UpdatePhase::Idle, before),
+            None if all_done => (UpdatePhase::Complete, Some(wanted.clone())),
             None => (UpdatePhase::Verifying, before),
         }
     }
 }
 
-fn own_image(spec: &c5c3_api::c5c3::ControlPlaneSpec, service: &Service) -> Option<Value> {
+/// The image that the spec names for a service.
+pub(super) fn own_image(spec: &ControlPlaneSpec, service: &Service) -> Option<Value> {
     let image = (service.toggle)(spec)?.image.as_ref()?;
     Some(json!(image))
 }
 
 /// What a service calls the version of an image.
-fn version(image: &Value) -> Option<&str> {
+pub(super) fn version(image: &Value) -> Option<&str> {
     let field = |name: &str| image.get(name).and_then(Value::as_str);
     field("tag").or_else(|| field("digest"))
 }
 
-fn same_image(a: Option<&Value>, b: Option<&Value>) -> bool {
+pub(super) fn same_image(a: Option<&Value>, b: Option<&Value>) -> bool {
     let field = |image: Option<&Value>, name: &str| {
         image
             .and_then(|image| image.get(name))

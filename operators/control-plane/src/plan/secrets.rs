@@ -20,6 +20,12 @@ pub const PASSWORD_BYTES: usize = 24;
 pub const ADMIN: &str = "keystone-admin-credentials";
 /// What metadata agents prove themselves with to Nova.
 pub const METADATA: &str = "nova-metadata-secret";
+/// What hypervisors copy disks with.
+pub const MIGRATION: &str = "nova-migration-secret";
+/// The password of the database's root: of no use without the volumes, and they are of none without it.
+pub const ROOT: &str = "mariadb-root";
+/// RabbitMQ's topology operator reads Secrets with this label only.
+const TOPOLOGY: &str = "rabbitmq.com/topology-operator";
 const CLOUDS: &str = "k-orc-clouds-yaml";
 const APP_CREDENTIAL_KEYS: [&str; 2] = ["application_credential_id", "application_credential_secret"];
 
@@ -79,6 +85,13 @@ struct Need {
 fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
     let mut all = Vec::new();
     let outside = |is: bool, why: &'static str| is.then_some(why);
+    if spec.infrastructure.database.host.is_none() {
+        all.push(Need {
+            name: ROOT.to_owned(),
+            keys: vec![("password", Fill::Random)],
+            given: None,
+        });
+    }
     for service in SERVICES.iter().filter(|service| service.runs(spec)) {
         all.push(Need {
             name: database(service.name),
@@ -105,11 +118,11 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
             });
         }
         if service.name == "nova" {
-            all.push(Need {
-                name: METADATA.to_owned(),
+            all.extend([METADATA, MIGRATION].map(|name| Need {
+                name: name.to_owned(),
                 keys: vec![("secret", Fill::Random)],
                 given: None,
-            });
+            }));
             // With brokers of others a cell shares the account of the API.
             let managed = spec.infrastructure.messaging.hosts.is_empty();
             let cells = catalogue::cells(spec);
@@ -289,12 +302,21 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, Write), State> {
     Ok((data, Write::All))
 }
 
+/// Whether an object outlives its cloud, as the volumes do.
+pub fn lasts(object: &Value) -> bool {
+    object["kind"] == "Secret" && object["metadata"]["name"] == ROOT
+}
+
 fn secret(draft: &Draft<'_>, name: &str, data: Data) -> Value {
     let data: BTreeMap<String, ByteString> = data
         .into_iter()
         .map(|(key, value)| (key, ByteString(value)))
         .collect();
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": draft.namespace, "name": name}, "data": data})
+    let mut metadata = json!({"namespace": draft.namespace, "name": name});
+    if name.ends_with(&messaging("")) {
+        metadata["labels"] = json!({TOPOLOGY: "true"});
+    }
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
 }
 
 fn hex(bytes: &[u8]) -> String {

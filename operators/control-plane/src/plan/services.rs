@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use c5c3_api::c5c3::{ControlPlaneSpec, ServiceReadiness};
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KEYSTONE_READY, SERVICES_READY};
 use c5c3_api::conditions::reason;
+use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
 use super::catalogue::{self, Ground, SERVICES, Service, keystone};
-use super::rollout::Rollout;
+use super::rollout::{Rollout, own_image, version};
 use super::{Draft, Object, Start, State, Step, infrastructure, projection, reference, secrets};
 
 /// Where a service answers inside the cluster.
@@ -164,7 +165,9 @@ fn add(
     let existing = draft.child(&bare).cloned();
     let image = rollout.image(draft, service, existing.as_ref());
     if let (Some(image), false) = (image, auth_url == Some(None)) {
-        let fields = fields(draft, rollout, service, image, auth_url.flatten());
+        let release = rollout.companions(draft, service, existing.as_ref());
+        let images = existing.map(|child| child.images).unwrap_or_default();
+        let fields = fields(draft, (release, &images), service, image, auth_url.flatten());
         let whole = object(draft, service, fields);
         draft.add(
             service.name,
@@ -187,6 +190,7 @@ fn add(
         Start::AtOnce,
         vec![bare.clone()],
     );
+    let existing = draft.child(&bare).map(|_| ());
     if let Some(step) = draft.steps.last_mut() {
         step.objects = existing
             .map(|_| Object::Keep(reference(&bare)))
@@ -239,7 +243,7 @@ fn authority(draft: &Draft<'_>) -> Option<Value> {
 
 fn fields(
     draft: &Draft<'_>,
-    rollout: &Rollout,
+    (release, images): (Option<&Release>, &BTreeMap<String, Value>),
     service: &Service,
     image: Value,
     auth_url: Option<&str>,
@@ -248,7 +252,8 @@ fn fields(
     let ground = Ground {
         spec,
         namespace: &draft.namespace,
-        release: rollout.release(),
+        release,
+        images,
     };
     let mut fields = match service.own.map(|own| own(&ground)) {
         Some(Value::Object(fields)) => fields,
@@ -274,6 +279,9 @@ fn fields(
         }
         put("keystone", keystone);
     }
+    if let Some(pods) = &spec.global.pods {
+        put("pods", json!(pods));
+    }
     let toggle = (service.toggle)(spec);
     let own = toggle.and_then(|toggle| toggle.policy_overrides.as_ref());
     if let Some(policy) = projection::policy(spec.global.policy_overrides.as_ref(), own) {
@@ -286,7 +294,7 @@ fn fields(
         if let Some(resources) = &toggle.resources {
             put("resources", json!(resources));
         }
-        if let Some(url) = &toggle.public_endpoint {
+        if let Some(url) = toggle.public_endpoint.as_ref().filter(|_| service.tells_address) {
             put("publicEndpoint", json!(url));
         }
     }
@@ -314,22 +322,43 @@ fn cache(spec: &ControlPlaneSpec) -> Value {
 }
 
 /// Each service at a glance.
-pub(super) fn readiness(draft: &Draft<'_>) -> BTreeMap<String, ServiceReadiness> {
+pub(super) fn readiness(draft: &Draft<'_>, rollout: &Rollout) -> BTreeMap<String, ServiceReadiness> {
     let mut all = BTreeMap::new();
     for service in SERVICES.iter().filter(|service| (service.enabled)(draft.spec)) {
         let Some(step) = draft.steps.iter().find(|step| step.name == service.name) else {
             continue;
         };
         let child = draft.child(&object(draft, service, Map::new()));
-        let message = step.text();
+        let installed = child.and_then(|child| child.installed.clone());
+        let image = child.and_then(|child| child.image.as_ref());
+        let pinned = service.runs(draft.spec) && own_image(draft.spec, service).is_some();
+        let messages = [step.text(), note_image(draft, rollout, service, pinned)];
+        let messages: Vec<String> = messages.into_iter().filter(|text| !text.is_empty()).collect();
         all.insert(
             service.name.to_owned(),
             ServiceReadiness {
                 ready: step.state.is_done(),
-                version: child.and_then(|child| child.installed.clone()),
-                message: (!message.is_empty()).then_some(message),
+                release: installed
+                    .as_deref()
+                    .and_then(|version| rollout.release_of(draft.seen, service, version)),
+                version: installed,
+                image: image.and_then(version).map(str::to_owned),
+                pinned,
+                message: (!messages.is_empty()).then(|| messages.join("; ")),
             },
         );
     }
     all
+}
+
+/// Why a service has another image than its release.
+fn note_image(draft: &Draft<'_>, rollout: &Rollout, service: &Service, pinned: bool) -> String {
+    match rollout.held(draft, service) {
+        _ if pinned => format!(
+            "services.{}.image names its image: it does not follow openStackRelease",
+            service.name
+        ),
+        Some(newer) => format!("updatePolicy holds back {newer}"),
+        None => String::new(),
+    }
 }

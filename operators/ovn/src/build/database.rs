@@ -1,5 +1,7 @@
 //! A raft cluster of one database: its members, and the addresses that they have.
 
+use std::collections::BTreeMap;
+
 use c5c3_api::ovn::OvnCluster;
 use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
@@ -46,7 +48,10 @@ pub fn services(cluster: &OvnCluster, side: Side, reach: Reach) -> Vec<Service> 
         ..ServicePort::default()
     };
     let service = |name: String, spec: ServiceSpec| Service {
-        metadata: names.meta(name, side.short()),
+        metadata: ObjectMeta {
+            annotations: balanced(&spec),
+            ..names.meta(name, side.short())
+        },
         spec: Some(spec),
         ..Service::default()
     };
@@ -87,6 +92,12 @@ pub fn services(cluster: &OvnCluster, side: Side, reach: Reach) -> Vec<Service> 
         services.push(service(pod, one));
     }
     services
+}
+
+/// An embedded cluster would bring a balancer to the machine's loopback too, where nobody needs it.
+fn balanced(spec: &ServiceSpec) -> Option<BTreeMap<String, String>> {
+    let balancer = spec.type_.as_deref() == Some("LoadBalancer");
+    balancer.then(|| [("c5c3.io/expose".to_owned(), "none".to_owned())].into())
 }
 
 /// Clients look for the leader among the members; of one there is nothing to choose.

@@ -5,7 +5,7 @@ use c5c3_api::ovn::EncapsulationType;
 use super::{Chassis, UPLINK_BRIDGE};
 
 /// Pure. One `key=value` a line; values hold no spaces but for those of an uplink.
-pub fn settings(chassis: &Chassis, remote: &str) -> String {
+pub fn settings(chassis: &Chassis, remote: &str, gateway: bool) -> String {
     let spec = &chassis.spec;
     let kind = match spec.encapsulation.type_ {
         EncapsulationType::Geneve => "geneve",
@@ -25,6 +25,9 @@ pub fn settings(chassis: &Chassis, remote: &str) -> String {
     ];
     if !mappings.is_empty() {
         lines.push(format!("bridge-mappings={}", mappings.join(",")));
+    }
+    if gateway {
+        lines.push("gateway=yes".to_owned());
     }
     if let Some(uplink) = &chassis.uplink {
         lines.push(format!(

@@ -1,10 +1,12 @@
 //! What is read before the decision.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use c5c3_api::ovn::{OvnChassis, OvnCluster};
+use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::kinds::Key;
-use c5c3_kit::{Kind, Reader};
+use c5c3_kit::{HOME, Kind, Reader, Reference};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
@@ -15,6 +17,9 @@ use crate::build::{agents, remotes};
 use crate::error::Error;
 use crate::names::{Names, Side};
 use crate::view::{Sessions, Targets, View};
+
+/// So long may the cluster of the hypervisors take to answer: less than a pass has in all.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// It holds values of a Secret, so there is no Debug.
 #[derive(Clone, Default)]
@@ -34,6 +39,12 @@ pub struct Facts {
     pub authority: Option<Data>,
     /// OVNChassis of ours.
     pub chassis: Vec<String>,
+    /// Where the hypervisors are.
+    pub place: ClusterName,
+    /// Why that other cluster cannot be worked with now.
+    pub away: Option<String>,
+    /// What is ours in other clusters.
+    pub elsewhere: Vec<Reference>,
     /// What the databases say.
     pub view: View,
 }
@@ -41,29 +52,28 @@ pub struct Facts {
 pub async fn observe(
     cluster: &OvnCluster,
     reader: &Reader,
-    place: &str,
+    place: ClusterName,
     sessions: &Sessions,
 ) -> Result<Facts, Error> {
     let names = Names::of(cluster);
     let (namespace, labels) = (names.namespace.as_str(), names.selector());
-    let there = reader.in_cluster(place)?;
     let mut facts = Facts {
         services: named(reader.list(namespace, &labels).await?),
         sets: named(reader.list(namespace, &labels).await?),
         deployments: named(reader.list(namespace, &labels).await?),
-        daemon_sets: named(there.list(namespace, &labels).await?),
         pods: reader.list(namespace, &labels).await?,
         ..Facts::default()
     };
-    if place != c5c3_kit::HOME {
-        facts.pods.extend(there.list::<Pod>(namespace, &labels).await?);
+    match there(cluster, reader, &place, &names).await {
+        Ok((sets, pods, nodes)) => {
+            facts.daemon_sets = named(sets);
+            facts.pods.extend(pods);
+            facts.nodes = nodes;
+        }
+        Err(why) if place != HOME => facts.away = Some(why),
+        Err(why) => return Err(Error::NoHypervisors(why)),
     }
-    let wanted = cluster.spec.controller.node_selector.iter();
-    let wanted: Vec<String> = wanted.map(|(key, value)| format!("{key}={value}")).collect();
-    facts.nodes = there.list_all(&wanted.join(",")).await?;
-    facts
-        .nodes
-        .retain(|node| node.metadata.deletion_timestamp.is_none());
+    facts.place = place;
     for side in Side::BOTH {
         let state = reader.get::<ConfigMap>(namespace, &names.state(side)).await?;
         let data = state.and_then(|map| map.data).unwrap_or_default();
@@ -93,10 +103,46 @@ pub async fn observe(
         }
     }
     let own = Kind::of::<OvnChassis>();
-    let ours = reader.owned().into_iter().filter(|(one, _)| own.is_of(one));
-    facts.chassis = ours.map(|(one, _)| one.key.name).collect();
+    let owned = reader.owned();
+    let ours = owned.iter().filter(|(one, _)| own.is_of(one));
+    facts.chassis = ours.map(|(one, _)| one.key.name.clone()).collect();
+    let elsewhere = owned.into_iter().filter(|(one, _)| one.cluster != HOME);
+    facts.elsewhere = elsewhere.map(|(one, _)| one).collect();
     facts.view = sessions.view(&Key::of(cluster), &facts.targets(cluster));
     Ok(facts)
+}
+
+type There = (Vec<DaemonSet>, Vec<Pod>, Vec<Node>);
+
+/// What is where the hypervisors are. Another cluster that is away is a fact like any other.
+async fn there(
+    cluster: &OvnCluster,
+    reader: &Reader,
+    place: &ClusterName,
+    names: &Names,
+) -> Result<There, String> {
+    let there = reader.in_cluster(place).map_err(|error| error.to_string())?;
+    let (namespace, labels) = (names.namespace.as_str(), names.selector());
+    let selected = cluster.spec.controller.node_selector.iter();
+    let selected: Vec<String> = selected.map(|(key, value)| format!("{key}={value}")).collect();
+    let lists = async {
+        let sets = there.list::<DaemonSet>(namespace, &labels).await?;
+        let pods = match *place == HOME {
+            // They are among those of the databases.
+            true => Vec::new(),
+            false => there.list::<Pod>(namespace, &labels).await?,
+        };
+        let mut nodes = there.list_all::<Node>(&selected.join(",")).await?;
+        nodes.retain(|node| node.metadata.deletion_timestamp.is_none());
+        Ok((sets, pods, nodes))
+    };
+    match tokio::time::timeout(ANSWER, lists).await {
+        Ok(found) => found.map_err(|error: c5c3_kit::ReadError| format!("cluster {place}: {error}")),
+        Err(_) => Err(format!(
+            "cluster {place} does not answer within {} s",
+            ANSWER.as_secs()
+        )),
+    }
 }
 
 fn named<K: ResourceExt>(objects: Vec<K>) -> BTreeMap<String, K> {

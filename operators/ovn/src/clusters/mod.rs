@@ -11,7 +11,7 @@ use c5c3_api::ovn::{OvnChassis, OvnCluster};
 use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::kinds::Key;
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, HOME, Kind, Observed, Part, Reader, Reference, Report,
+    Applied, Controller, Decision, Finalizer, HOME, Kind, OTHERS, Observed, Part, Reader, Reference, Report,
 };
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret, Service};
@@ -20,17 +20,14 @@ use kube::ResourceExt;
 
 pub use facts::Facts;
 
-use crate::build::database::Reach;
 use crate::error::Error;
 use crate::view::Sessions;
 
 pub const NAME: &str = "ovn-cluster";
-/// The cluster of the hypervisors, where it is another one.
-pub const HYPERVISORS: ClusterName = ClusterName::Borrowed("hypervisor");
 
-/// The controller. `APART`: the hypervisors are a cluster of their own.
+/// The controller.
 #[derive(Clone, Debug)]
-pub struct OvnClusters<const APART: bool> {
+pub struct OvnClusters {
     pub sessions: Sessions,
 }
 
@@ -44,15 +41,12 @@ pub enum Action {
 }
 
 /// Where the agents and their nodes are.
-pub(crate) fn place<const APART: bool>() -> ClusterName {
-    if APART { HYPERVISORS } else { HOME }
+pub(crate) fn place(cluster: &OvnCluster) -> ClusterName {
+    let other = cluster.spec.compute_ref.as_ref();
+    other.map_or(HOME, |other| ClusterName::from(other.name.clone()))
 }
 
-fn reach<const APART: bool>() -> Reach {
-    if APART { Reach::Outside } else { Reach::Inside }
-}
-
-impl<const APART: bool> Controller for OvnClusters<APART> {
+impl Controller for OvnClusters {
     type Kind = OvnCluster;
     type Facts = Facts;
     type Plan = ();
@@ -66,17 +60,17 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
         Part::required(CONTROLLERS_READY),
     ];
     /// No garbage collector reaches into another cluster.
-    const FINALIZER: Option<Finalizer> = if APART {
-        Some(Finalizer {
-            name: "ovn.c5c3.io/agents",
-            within: std::time::Duration::from_secs(300),
-        })
-    } else {
-        None
-    };
+    const FINALIZER: Option<Finalizer> = Some(Finalizer {
+        name: "ovn.c5c3.io/agents",
+        within: std::time::Duration::from_secs(300),
+    });
+
+    fn is_held(object: &OvnCluster) -> bool {
+        place(object) != HOME
+    }
 
     fn owns() -> Vec<Kind> {
-        let mut kinds = vec![
+        vec![
             Kind::of::<ConfigMap>(),
             Kind::of::<Secret>(),
             Kind::of::<Service>(),
@@ -86,20 +80,16 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
             Kind::of::<OvnChassis>(),
             // Never applied: they bear our marks, so that their troubles bring a pass.
             Kind::of::<Pod>().only_seen(),
-            Kind::of::<DaemonSet>().in_cluster(place::<APART>()),
-        ];
-        if APART {
-            kinds.extend([
-                Kind::of::<ConfigMap>().in_cluster(HYPERVISORS),
-                Kind::of::<Secret>().in_cluster(HYPERVISORS),
-                Kind::of::<Pod>().in_cluster(HYPERVISORS).only_seen(),
-            ]);
-        }
-        kinds
+            Kind::of::<DaemonSet>(),
+            Kind::of::<ConfigMap>().in_cluster(OTHERS),
+            Kind::of::<Secret>().in_cluster(OTHERS),
+            Kind::of::<DaemonSet>().in_cluster(OTHERS),
+            Kind::of::<Pod>().in_cluster(OTHERS).only_seen(),
+        ]
     }
 
     fn watches() -> Vec<Kind> {
-        vec![Kind::of::<Secret>(), nodes::<APART>()]
+        vec![Kind::of::<Secret>(), nodes(HOME), nodes(OTHERS)]
     }
 
     fn references(object: &OvnCluster) -> Vec<Reference> {
@@ -112,7 +102,7 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
 
     /// A change of a Node's marks; that one comes or goes is told by the DaemonSets.
     fn found(facts: &Facts) -> Vec<Reference> {
-        let kind = nodes::<APART>();
+        let kind = nodes(facts.place.clone());
         facts
             .nodes
             .iter()
@@ -121,7 +111,7 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
     }
 
     async fn observe(&self, object: &OvnCluster, reader: &Reader) -> Result<Facts, Error> {
-        facts::observe(object, reader, &place::<APART>(), &self.sessions).await
+        facts::observe(object, reader, place(object), &self.sessions).await
     }
 
     fn plan(_: &Observed<Self>) {}
@@ -130,13 +120,7 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
         if observed.deleting() {
             return Ok(Decision::want([]));
         }
-        plan::decide(
-            &observed.object,
-            &observed.facts,
-            observed.now,
-            reach::<APART>(),
-            &place::<APART>(),
-        )
+        plan::decide(&observed.object, &observed.facts, observed.now)
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
@@ -161,6 +145,6 @@ impl<const APART: bool> Controller for OvnClusters<APART> {
     }
 }
 
-fn nodes<const APART: bool>() -> Kind {
-    Kind::of::<Node>().in_cluster(place::<APART>()).everywhere()
+fn nodes(place: ClusterName) -> Kind {
+    Kind::of::<Node>().in_cluster(place).everywhere()
 }

@@ -22,13 +22,8 @@ use crate::view::ASK;
 /// What the Secret of the certificates must hold.
 const KEYS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 
-pub fn decide(
-    cluster: &OvnCluster,
-    facts: &Facts,
-    now: Timestamp,
-    reach: Reach,
-    place: &str,
-) -> Result<Decision<Action>, Error> {
+pub fn decide(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Result<Decision<Action>, Error> {
+    let place = super::place(cluster);
     let names = Names::of(cluster);
     names.check(cluster)?;
     let tls = tls(cluster, facts)?;
@@ -37,6 +32,10 @@ pub fn decide(
         shrinks(cluster, facts, side)?;
         let formed = facts.formed.contains(&side) || facts.ready_members(&names, side) > 0;
         wanted.push(Wanted::of(&database::state(cluster, side, formed)));
+        let reach = match side {
+            Side::Southbound if place != HOME => Reach::Outside,
+            _ => Reach::Inside,
+        };
         wanted.extend(database::services(cluster, side, reach).iter().map(Wanted::of));
         wanted.extend(database::budget(cluster, side).iter().map(Wanted::of));
         wanted.push(Wanted::of(&members(cluster, facts, side, &tls)));
@@ -55,7 +54,14 @@ pub fn decide(
         &tls,
     )));
 
+    if facts.away.is_some() {
+        let chassis = facts.chassis.iter();
+        let chassis = chassis.map(|name| Kind::of::<OvnChassis>().named(Some(&names.namespace), name));
+        let kept = facts.elsewhere.iter().cloned().chain(chassis);
+        return Ok(kept.fold(Decision::want(wanted), Decision::keep));
+    }
     let (fit, _) = hypervisors(facts);
+    let gateways = gateways(&fit);
     for (node, chassis) in &fit {
         let mut object = OvnChassis::new(node, chassis.spec.clone());
         object.metadata = names.meta((*node).clone(), "chassis");
@@ -63,7 +69,10 @@ pub fn decide(
     }
     let by_node: BTreeMap<String, String> = fit
         .iter()
-        .map(|(node, chassis)| (node.clone(), chassis::settings(chassis, &southbound)))
+        .map(|(node, chassis)| {
+            let gateway = gateways.contains(&node.as_str());
+            (node.clone(), chassis::settings(chassis, &southbound, gateway))
+        })
         .collect();
     let mut remote = tls.clone();
     let mut there = vec![Wanted::of(&agents::settings(cluster, by_node))];
@@ -81,11 +90,7 @@ pub fn decide(
     }
     there.push(Wanted::of(&agents::switch(cluster)));
     there.push(Wanted::of(&agents::controller(cluster, &remote)));
-    wanted.extend(
-        there
-            .into_iter()
-            .map(|object| object.in_cluster(place.to_owned())),
-    );
+    wanted.extend(there.into_iter().map(|object| object.in_cluster(place.clone())));
     let (kept, actions) = in_databases(cluster, facts, &fit, now);
     let decision = Decision::want(wanted).act(actions);
     Ok(kept.into_iter().fold(decision, Decision::keep))
@@ -123,6 +128,19 @@ fn in_databases(
         actions.push(Action::Ask { cluster: key });
     }
     (kept, actions)
+}
+
+/// The chassis that carry routers: those with a way out. Of two, each takes itself for cut off when it
+/// hears no other and gives its routers up, so one of them is enough.
+pub fn gateways(fit: &BTreeMap<String, Chassis>) -> Vec<&str> {
+    let able = fit
+        .iter()
+        .filter(|(_, chassis)| !chassis.spec.bridge_mappings.is_empty());
+    let mut able: Vec<&str> = able.map(|(node, _)| node.as_str()).collect();
+    if able.len() == 2 {
+        able.truncate(1);
+    }
+    able
 }
 
 /// Every selected Node as a chassis, and those that cannot be one.

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
 use super::Facts;
-use super::plan::{endpoint, hypervisors};
+use super::plan::{endpoint, gateways, hypervisors};
 use crate::build::{agents, northd};
 use crate::names::{Names, Side};
 
@@ -21,6 +21,7 @@ use crate::names::{Names, Side};
 const ADDRESSES: Duration = Duration::from_secs(1);
 /// A little more than chassis have to answer.
 const LOOK: Duration = Duration::from_secs(5 * 60 + 5);
+const AWAY: Duration = Duration::from_secs(15);
 const CERTIFICATES: Duration = Duration::from_secs(6 * 3600);
 const DEGRADED: &str = "Degraded";
 
@@ -57,6 +58,8 @@ pub fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Report {
     let awaits_answers = !facts.nodes.is_empty();
     match addressed {
         false => report.again_in(ADDRESSES),
+        // No watch tells when another cluster answers again.
+        true if facts.away.is_some() => report.again_in(AWAY),
         true if awaits_answers => report.again_in(LOOK),
         // A certificate comes to its end without news too.
         true if facts.authority.is_some() => report.again_in(CERTIFICATES),
@@ -119,6 +122,9 @@ fn southbound_state(cluster: &OvnCluster, facts: &Facts, names: &Names) -> State
 }
 
 fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bool) -> State {
+    if let Some(why) = &facts.away {
+        return state(Truth::False, reason::UNREACHABLE, why.clone());
+    }
     let (fit, unfit) = hypervisors(facts);
     if let Some(unfit) = unfit.first() {
         return state(Truth::False, reason::INVALID, unfit.to_string());
@@ -155,7 +161,14 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
             return state(Truth::False, reason::PROGRESSING, said);
         }
     }
-    let said = format!("ovn-controller runs on {} nodes", fit.len());
+    let said = match gateways(&fit).as_slice() {
+        [] => format!("ovn-controller runs on {} nodes", fit.len()),
+        named => format!(
+            "ovn-controller runs on {} nodes, routers on {}",
+            fit.len(),
+            named.join(", ")
+        ),
+    };
     state(Truth::True, reason::READY, said)
 }
 

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::build::database::Reach;
 use crate::names::Side;
 use crate::view::{Registered, View};
 
@@ -90,7 +91,7 @@ fn running(cluster: &OvnCluster, ready: i32) -> Facts {
 }
 
 fn decide(cluster: &OvnCluster, facts: &Facts) -> Result<Decision<Action>, Error> {
-    plan::decide(cluster, facts, now(), Reach::Inside, &HOME)
+    plan::decide(cluster, facts, now())
 }
 
 fn said(report: &Report, part: &str) -> String {
@@ -424,10 +425,83 @@ fn agents_in_another_cluster_take_their_certificates_along() {
         );
         *service = balanced;
     }
-    let decision = plan::decide(&cluster, &facts, now(), Reach::Outside, &HYPERVISORS).expect("decides");
+    cluster.spec.compute_ref = Some(c5c3_api::common::LocalRef::new("hypervisor"));
+    let decision = decide(&cluster, &facts).expect("decides");
     let names = names(&decision);
     assert!(names.contains(&"Secret ovn-tls".to_owned()), "{names:?}");
     let text = serde_json::to_string(&decision.wanted().iter().map(Wanted::object).collect::<Vec<_>>())
         .expect("JSON");
-    assert!(text.contains("remote=ssl:192.0.2.7:6642") && text.contains("\"type\":\"LoadBalancer\""));
+    assert!(text.contains("remote=ssl:192.0.2.7:6642"));
+    let balancers = decision
+        .wanted()
+        .iter()
+        .filter(|one| one.object()["spec"]["type"] == "LoadBalancer");
+    let balancers: Vec<&Value> = balancers.map(|one| &one.object()["metadata"]["name"]).collect();
+    assert_eq!(
+        balancers,
+        ["ovn-sb"],
+        "agents have no use for the northbound database"
+    );
+    let there = decision
+        .wanted()
+        .iter()
+        .filter(|one| one.cluster() == "hypervisor");
+    let there: Vec<String> = there.map(|one| format!("{one:?}")).collect();
+    assert_eq!(
+        there,
+        [
+            "ConfigMap ovn-chassis",
+            "Secret ovn-tls",
+            "DaemonSet ovn-ovs",
+            "DaemonSet ovn-controller"
+        ]
+    );
+}
+
+#[test]
+fn a_cluster_of_hypervisors_that_is_away_stays_as_it_is() {
+    let mut cluster = cluster(1);
+    cluster.spec.compute_ref = Some(c5c3_api::common::LocalRef::new("hypervisor"));
+    let mut facts = running(&cluster, 1);
+    facts.nodes.clear();
+    facts.chassis = vec!["node-2".into()];
+    facts.view = seen(&["node-2"]);
+    facts.away = Some("cluster hypervisor does not answer within 10 s".into());
+    let sets = Kind::of::<DaemonSet>().in_cluster("hypervisor");
+    facts.elsewhere = vec![sets.named(Some("ovn-system"), "ovn-ovs")];
+    let decision = decide(&cluster, &facts).expect("decides");
+    assert!(names(&decision).contains(&"Deployment ovn-northd".to_owned()));
+    assert!(decision.wanted().iter().all(|one| one.cluster() == HOME));
+    let kept: Vec<String> = decision.kept().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        kept,
+        [
+            "DaemonSet.apps ovn-system/ovn-ovs in cluster hypervisor",
+            "OVNChassis.ovn.c5c3.io ovn-system/node-2"
+        ]
+    );
+    assert!(decision.actions().is_empty());
+    let told = said(&report::report(&cluster, &facts, now()), CONTROLLERS_READY);
+    assert_eq!(
+        told,
+        "False Unreachable: cluster hypervisor does not answer within 10 s"
+    );
+}
+
+#[test]
+fn routers_are_never_on_exactly_two() {
+    for (nodes, expected) in [
+        (1, &["node-1"][..]),
+        (2, &["node-1"]),
+        (3, &["node-1", "node-2", "node-3"]),
+    ] {
+        let facts = Facts {
+            nodes: (1..=nodes)
+                .map(|n| node(&format!("node-{n}"), &format!("10.193.0.{n}")))
+                .collect(),
+            ..Facts::default()
+        };
+        let (fit, _) = plan::hypervisors(&facts);
+        assert_eq!(plan::gateways(&fit), expected);
+    }
 }

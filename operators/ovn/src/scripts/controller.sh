@@ -20,9 +20,14 @@ settle() {
     external_ids:ovn-remote-probe-interval=60000
   mappings=$(value bridge-mappings)
   if [ -n "$mappings" ]; then
-    switch set open_vswitch . external_ids:ovn-bridge-mappings="\"$mappings\"" external_ids:ovn-cms-options=enable-chassis-as-gw
+    switch set open_vswitch . external_ids:ovn-bridge-mappings="\"$mappings\""
   else
-    switch remove open_vswitch . external_ids ovn-bridge-mappings -- remove open_vswitch . external_ids ovn-cms-options
+    switch remove open_vswitch . external_ids ovn-bridge-mappings
+  fi
+  if [ "$(value gateway)" = yes ]; then
+    switch set open_vswitch . external_ids:ovn-cms-options=enable-chassis-as-gw
+  else
+    switch remove open_vswitch . external_ids ovn-cms-options
   fi
 }
 

@@ -28,8 +28,17 @@ pub fn cache_servers(service: &Service, facts: &Facts) -> Result<Option<Servers>
     let namespace = &service.names.namespace;
     let found = facts.caches.get(&cluster.name);
     let found = found.ok_or_else(|| Error::CacheMissing(cluster.name.clone()))?;
+    let replicas = found.spec.replicas.unwrap_or(1);
+    let told = found.status.as_ref().map(|status| status.server_list.as_slice());
+    // The operator tells one name for all of them, or each by its own.
+    if let Some(told) = told.filter(|told| i32::try_from(told.len()) == Ok(replicas) && replicas > 1) {
+        return Ok(Some(Servers {
+            list: told.join(","),
+            each_named: true,
+        }));
+    }
     Ok(Some(Servers {
         list: format!("{}.{namespace}.svc:11211", cluster.name),
-        each_named: found.spec.replicas.unwrap_or(1) <= 1,
+        each_named: replicas <= 1,
     }))
 }

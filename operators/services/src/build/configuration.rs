@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use c5c3_api::common::CaRef;
 use c5c3_catalogue::{Catalogue, Release};
+use c5c3_kit::mask::Mask;
 use serde_json::{Value, json};
 
 use super::cache::cache_servers;
@@ -26,7 +27,7 @@ pub struct Configuration {
     /// Why extraConfig could not be checked.
     pub unchecked: Option<String>,
     /// What must not be shown.
-    pub hidden: Vec<String>,
+    pub hidden: Mask,
 }
 
 /// What a group of processes reads.
@@ -59,22 +60,20 @@ impl Configuration {
             .iter()
             .find_map(|configured| configured.credentials.as_ref().err())
     }
-
-    pub fn objects(&self) -> impl Iterator<Item = &Value> {
-        self.all.iter().flat_map(|configured| {
-            let credentials = configured.credentials.as_ref().ok();
-            [
-                Some(&configured.config_map),
-                configured.connections.as_ref(),
-                credentials.and_then(Option::as_ref),
-            ]
-            .into_iter()
-            .flatten()
-        })
-    }
 }
 
 impl Configured {
+    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+        let credentials = self.credentials.as_ref().ok();
+        [
+            Some(&self.config_map),
+            self.connections.as_ref(),
+            credentials.and_then(Option::as_ref),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
     pub fn config_map_name(&self) -> &str {
         name_of(&self.config_map)
     }
@@ -244,8 +243,33 @@ pub fn options(service: &Service, settings: &Settings, facts: &Facts) -> Result<
             ini.set(group, option, value);
         }
     }
+    if let (Some((group, option)), Some(url)) = (address_option(service), &service.common.public_endpoint) {
+        ini.set(group, option, without_version(url));
+    }
     ini.overlay(&service.common.extra_config);
     Ok(ini)
+}
+
+/// Services put the version of the API behind their address themselves.
+fn without_version(url: &str) -> &str {
+    let url = url.trim_end_matches('/');
+    let is_version = |part: &str| {
+        part.strip_prefix('v')
+            .is_some_and(|number| number.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    match url.rsplit_once('/') {
+        Some((root, last)) if is_version(last) => root,
+        _ => url,
+    }
+}
+
+/// The option by which a service tells its public address in its answers. Keystone has its own way.
+pub fn address_option(service: &Service) -> Option<(&'static str, &'static str)> {
+    match service.names.service {
+        "glance" | "cinder" => Some(("DEFAULT", "public_endpoint")),
+        "nova" => Some(("api", "compute_link_prefix")),
+        _ => None,
+    }
 }
 
 fn known(service: &Service, fact: Fact, facts: &Facts) -> Result<Option<String>, Error> {
@@ -350,4 +374,21 @@ fn check_options(service: &Service) -> Result<Option<String>, Error> {
     config::check(&common.extra_config, &catalogue, &free)
         .map(|()| None)
         .map_err(Error::InvalidConfig)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_version;
+
+    #[test]
+    fn an_address_is_told_without_its_version() {
+        for (url, expected) in [
+            ("https://compute.example.org/v2.1", "https://compute.example.org"),
+            ("https://volume.example.org/v3/", "https://volume.example.org"),
+            ("https://example.org/image", "https://example.org/image"),
+            ("https://vault.example.org", "https://vault.example.org"),
+        ] {
+            assert_eq!(without_version(url), expected);
+        }
+    }
 }

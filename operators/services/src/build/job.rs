@@ -1,5 +1,6 @@
 //! Steps that run to their end, and what became of them.
 
+use c5c3_kit::mask::Mask;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -7,7 +8,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::hanging::hanging;
-use super::secrets::{mask, variable};
+use super::secrets::variable;
 use super::{Configuration, pod};
 use crate::config;
 use crate::facts::Facts;
@@ -129,26 +130,27 @@ impl Steps<'_> {
             volumes: &[],
             rights: &Rights::None,
             credentials: self.steps.iter().any(|step| step.credentials),
+            scaled: false,
         };
         pod::spec(service, configuration.of(&self.settings), container)
     }
 
     /// How it stands; secrets in its last words are masked.
-    pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &[String], now: Timestamp) -> Outcome {
+    pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &Mask, now: Timestamp) -> Outcome {
         let Some(job) = facts.jobs.get(&self.name(names)) else {
             return Outcome::Missing;
         };
         let hangs = || newest_pod(facts, job).and_then(|pod| hanging(pod, now));
         match self.outcome_of(job, facts, hidden) {
             Outcome::Running => {
-                hangs().map_or(Outcome::Running, |words| Outcome::Waiting(mask(&words, hidden)))
+                hangs().map_or(Outcome::Running, |words| Outcome::Waiting(hidden.hide(&words)))
             }
             other => other,
         }
     }
 
     /// The same of a Job that runs these steps.
-    pub fn outcome_of(&self, job: &Job, facts: &Facts, hidden: &[String]) -> Outcome {
+    pub fn outcome_of(&self, job: &Job, facts: &Facts, hidden: &Mask) -> Outcome {
         if is_complete(job) {
             return Outcome::Complete;
         }
@@ -161,7 +163,7 @@ impl Steps<'_> {
             Some(Trouble { step, words }) => Outcome::Failed {
                 // Any other number is that of a signal.
                 step: if step < self.steps.len() { step } else { 0 },
-                words: mask(&words, hidden),
+                words: hidden.hide(&words),
                 again: !failed,
             },
             None if failed => Outcome::Failed {

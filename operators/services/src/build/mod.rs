@@ -12,13 +12,15 @@ mod pod;
 mod policy;
 mod schema;
 mod secrets;
+#[cfg(test)]
+mod steps_tests;
 mod uwsgi;
 mod workload;
 
 pub use claims::claims;
 #[cfg(test)]
 pub use configuration::options;
-pub use configuration::{Configuration, Configured, configuration, naming_key};
+pub use configuration::{Configuration, Configured, address_option, configuration, naming_key};
 pub use database::{Account, database_objects, database_ready};
 pub use hanging::{hanging, next_hanging};
 pub use job::{
@@ -28,5 +30,5 @@ pub use job::{
 pub use messaging::{PORT as BUS_PORT, messaging_objects, messaging_ready};
 pub use network::network_objects;
 pub use schema::setup_title;
-pub use secrets::{hidden, mask};
+pub use secrets::hidden;
 pub use workload::{image, is_scaled, resized, workload, workload_name};

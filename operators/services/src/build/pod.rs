@@ -1,5 +1,7 @@
 //! The pod that every process and every step of a service shares.
 
+use c5c3_api::common::{PodSettings, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 
 use super::Configured;
@@ -16,6 +18,33 @@ pub struct Container<'a> {
     pub rights: &'a Rights,
     /// It needs what the processes log in with.
     pub credentials: bool,
+    /// An autoscaler measures it.
+    pub scaled: bool,
+}
+
+/// What a container is sure of when the spec says nothing. Without a request a pod is the first to go
+/// when a node runs out of memory.
+const MEMORY: &str = "64Mi";
+const CPU: &str = "25m";
+/// An autoscaler counts in percent of the request: about what one busy API process uses.
+const CPU_SCALED: &str = "250m";
+
+/// What the spec says, with requests for what it says nothing of. A limit is a request too.
+fn resources(given: Option<&ResourceRequirements>, scaled: bool) -> ResourceRequirements {
+    let mut resources = given.cloned().unwrap_or_default();
+    let cpu = if scaled { CPU_SCALED } else { CPU };
+    for (name, least) in [("cpu", cpu), ("memory", MEMORY)] {
+        let limited = resources
+            .limits
+            .as_ref()
+            .is_some_and(|limits| limits.contains_key(name));
+        if !limited {
+            let requests = resources.requests.get_or_insert_default();
+            let request = requests.entry(name.to_owned());
+            request.or_insert_with(|| Quantity(least.to_owned()));
+        }
+    }
+    resources
 }
 
 pub fn variable(name: &str, value: &Variable) -> Value {
@@ -75,9 +104,8 @@ pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": container_rights(shape.rights),
     });
-    if let Some(resources) = &service.common.resources {
-        container["resources"] = serde_json::to_value(resources).unwrap_or_default();
-    }
+    let resources = resources(service.common.resources.as_ref(), shape.scaled);
+    container["resources"] = serde_json::to_value(resources).unwrap_or_default();
     let mut pod = json!({
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
@@ -85,6 +113,9 @@ pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container
         "containers": [container],
         "volumes": volumes,
     });
+    if let Some(settings) = &service.common.pods {
+        placed(&mut pod, settings);
+    }
     if *shape.rights != Rights::None {
         pod["hostNetwork"] = true.into();
         pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
@@ -96,6 +127,34 @@ pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container
         pod["hostPID"] = true.into();
     }
     pod
+}
+
+fn placed(pod: &mut Value, settings: &PodSettings) {
+    let mut put = |field: &str, value: Value, is_set: bool| {
+        if is_set {
+            pod[field] = value;
+        }
+    };
+    put(
+        "imagePullSecrets",
+        json!(settings.image_pull_secrets),
+        !settings.image_pull_secrets.is_empty(),
+    );
+    put(
+        "nodeSelector",
+        json!(settings.node_selector),
+        !settings.node_selector.is_empty(),
+    );
+    put(
+        "tolerations",
+        json!(settings.tolerations),
+        !settings.tolerations.is_empty(),
+    );
+    put(
+        "priorityClassName",
+        json!(settings.priority_class_name),
+        settings.priority_class_name.is_some(),
+    );
 }
 
 fn container_rights(rights: &Rights) -> Value {
@@ -134,6 +193,9 @@ fn volume(names: &Names, extra: &Volume) -> (Value, Value) {
             let claim = json!({"claimName": names.suffixed(&extra.name)});
             json!({"name": extra.name, "persistentVolumeClaim": claim})
         }
+        VolumeSource::Lent { claim } => {
+            json!({"name": extra.name, "persistentVolumeClaim": {"claimName": claim}})
+        }
         VolumeSource::Secret { name, files, .. } => {
             let items: Vec<Value> = files
                 .iter()
@@ -151,4 +213,26 @@ fn volume(names: &Names, extra: &Volume) -> (Value, Value) {
         }
     };
     (volume, mount)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_container_is_sure_of_something() {
+        let given = |value: Value| serde_json::from_value::<ResourceRequirements>(value).expect("resources");
+        let told = |value: Option<Value>, scaled: bool| json!(resources(value.map(given).as_ref(), scaled));
+        assert_eq!(
+            told(None, false),
+            json!({"requests": {"cpu": "25m", "memory": "64Mi"}})
+        );
+        assert_eq!(
+            told(None, true)["requests"]["cpu"],
+            "250m",
+            "an autoscaler has something to count"
+        );
+        let limits = json!({"limits": {"cpu": "2"}, "requests": {"memory": "1Gi"}});
+        assert_eq!(told(Some(limits.clone()), true), limits, "what is said stays");
+    }
 }

@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_kit::mask::Mask;
+use sha2::{Digest, Sha256};
+
 use super::database::Account;
 use crate::error::Error;
 use crate::facts::{Facts, SecretData};
+use crate::kinds;
 use crate::shape::{Format, Service, Settings, VolumeSource};
+
+const AUTHTOKEN: &str = "keystone_authtoken";
 
 /// Variable → value.
 pub type Values = BTreeMap<String, String>;
@@ -82,6 +88,9 @@ pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Res
         let text = value(facts, &option.secret, option.key)?;
         values.insert(variable(option.group, option.option), text);
     }
+    if settings.options.get(AUTHTOKEN, kinds::CACHE_STRATEGY).is_some() {
+        values.insert(variable(AUTHTOKEN, "memcache_secret_key"), cache_key(facts));
+    }
     let processes = service.processes.iter();
     let processes = processes.filter(|process| process.settings == settings.name);
     for volume in processes.flat_map(|process| &process.volumes) {
@@ -92,6 +101,13 @@ pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Res
         }
     }
     Ok(values)
+}
+
+/// The key of the token cache, which all pods of the service share. It follows from the one key that is made
+/// for each service and is in a Secret alone.
+fn cache_key(facts: &Facts) -> String {
+    let digest = Sha256::digest(format!("token cache\n{}", facts.naming));
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One value of a Secret that the spec names.
@@ -128,7 +144,7 @@ pub fn percent(text: &str) -> String {
 }
 
 /// Values that may turn up in a program's output: never to be shown.
-pub fn hidden(facts: &Facts) -> Vec<String> {
+pub fn hidden(facts: &Facts) -> Mask {
     let texts = facts
         .secrets
         .values()
@@ -142,20 +158,7 @@ pub fn hidden(facts: &Facts) -> Vec<String> {
         let lines: Vec<String> = lines.map(str::to_owned).collect();
         whole.into_iter().chain(lines)
     };
-    let mut all: Vec<String> = texts
-        .flat_map(parts)
-        .flat_map(|text| [percent(&text), text])
-        .collect();
-    // The longest first: one may be part of another.
-    all.sort_by_key(|text| std::cmp::Reverse(text.len()));
-    all.dedup();
-    all
-}
-
-pub fn mask(text: &str, hidden: &[String]) -> String {
-    hidden
-        .iter()
-        .fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+    Mask::of(texts.flat_map(parts))
 }
 
 #[cfg(test)]
@@ -175,7 +178,7 @@ mod tests {
             ..Facts::default()
         };
         let said = "cannot parse `key = AQBsecretsecret==` in line 2";
-        assert_eq!(mask(said, &hidden(&facts)), "cannot parse `***` in line 2");
+        assert_eq!(hidden(&facts).hide(said), "cannot parse `***` in line 2");
     }
 
     #[test]

@@ -6,14 +6,23 @@ Each command is a console script of this image, or a Python file by its path. It
 while the database may still be on its way; then each command runs in a fork, with a state of its
 own as if it were started anew. @VARIABLE=OTHER gives the variable the value of another, for that
 command alone. The exit status is the number of the first command that failed.
+
+What the commands say goes through this process, which hides the secrets of its environment: the end
+of it becomes the message of the pod's status, which more people may read than logs and Secrets.
 """
+import base64
 import importlib.metadata
+import json
 import os
+import re
 import runpy
 import signal
 import sys
 import time
 import traceback
+import urllib.parse
+
+SECRET = re.compile("PASS|SECRET|TOKEN|KEY|CONNECTION|TRANSPORT_URL")
 
 
 def parse(words):
@@ -77,6 +86,8 @@ def run(main, variables, command):
             for name, other in variables.items():
                 os.environ[name] = os.environ[other]
             sys.argv = list(command)
+            # Otherwise what is said last, the failure, would come before what was printed earlier.
+            sys.stdout.reconfigure(line_buffering=True)
             status = main() or 0
         except SystemExit as end:
             status = end.code or 0
@@ -91,8 +102,77 @@ def run(main, variables, command):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+def forms(secret):
+    """As programs may repeat it; like the operator's own mask."""
+    plain = secret.encode()
+    code = base64.b64encode(plain).decode()
+    return {
+        secret,
+        repr(secret)[1:-1],
+        repr(plain)[2:-1],
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        urllib.parse.quote(secret, safe=""),
+        urllib.parse.quote_plus(secret),
+        code,
+        code.rstrip("="),
+        base64.urlsafe_b64encode(plain).decode().rstrip("="),
+        plain.hex(),
+    }
+
+
+def mask(environment):
+    """Hides the values of variables that hold secrets, and the passwords of addresses."""
+    secrets = set()
+    for name, value in environment.items():
+        if SECRET.search(name.upper()):
+            secrets.add(value)
+            found = re.search("//[^/@]*?:([^/@]+)@", value)
+            if found:
+                secrets.add(found[1])
+                secrets.add(urllib.parse.unquote(found[1]))
+    # A key may be printed line by line.
+    lines = {line.strip() for secret in secrets for line in secret.splitlines()}
+    secrets = {secret for secret in secrets | lines if len(secret) >= 6}
+    hidden = sorted({form for secret in secrets for form in forms(secret)}, key=len, reverse=True)
+    if not hidden:
+        return lambda text: text
+    pattern = re.compile("|".join(map(re.escape, hidden)).encode())
+    return lambda text: pattern.sub(b"***", text)
+
+
+def relay(source, hide):
+    """Line by line: a secret is not cut in two."""
+    rest = b""
+    while True:
+        part = os.read(source, 1 << 16)
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            os.write(1, hide(line) + b"\n")
+        if not part:
+            os.write(1, hide(rest))
+            return
+
+
 def main():
+    source, target = os.pipe()
+    worker = os.fork()
+    if worker == 0:
+        os.close(source)
+        os.dup2(target, 1)
+        os.dup2(target, 2)
+        os.close(target)
+        work()
+        sys.exit(0)
+    os.close(target)
     # As process 1 a signal without a handler would be ignored.
+    signal.signal(signal.SIGTERM, lambda *_: os.kill(worker, signal.SIGTERM))
+    relay(source, mask(os.environ))
+    status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+    sys.exit(status if status >= 0 else 128 - status)
+
+
+def work():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options, commands = parse(sys.argv[1:])
     commands = [split(command) for command in commands]

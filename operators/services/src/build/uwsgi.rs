@@ -23,7 +23,8 @@ pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
     let mut lines = vec![
         "[uwsgi]".to_owned(),
         format!("module = {module}"),
-        format!("http-socket = 0.0.0.0:{}", port.number),
+        // Both families: Linux takes IPv4 on this address, too.
+        format!("http-socket = [::]:{}", port.number),
         format!("processes = {processes}"),
         format!("threads = {threads}"),
         // Workers end what they are at before they go, within the pod's grace period.

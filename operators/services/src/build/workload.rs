@@ -93,6 +93,7 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
         volumes: &process.volumes,
         rights: &process.rights,
         credentials: true,
+        scaled: is_scaled(service, process),
     };
     let mut spec = pod::spec(service, configuration.of(&process.settings), container);
     probes(process, &mut spec["containers"][0]);
@@ -102,8 +103,10 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
             Workload::StatefulSet { .. } => "controller-revision-hash",
             _ => "pod-template-hash",
         };
+        let settings = service.common.pods.as_ref();
+        let over = settings.and_then(|settings| settings.topology_key.as_deref());
         spec["topologySpreadConstraints"] = json!([{
-            "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+            "maxSkew": 1, "topologyKey": over.unwrap_or("kubernetes.io/hostname"), "whenUnsatisfiable": "ScheduleAnyway",
             // Pods of the version before do not count: they go.
             "labelSelector": {"matchLabels": labels}, "matchLabelKeys": [revision],
         }]);

@@ -72,8 +72,11 @@ impl Ini {
             // Writing to a String cannot fail.
             let _ = writeln!(text, "[{group}]");
             for (option, value) in options {
-                // A line break in a value goes on in an indented line.
-                let _ = writeln!(text, "{option} = {}", escape(value).replace('\n', "\n    "));
+                // A line break in a value goes on in an indented line; Python takes a lone return for one.
+                let value = escape(value)
+                    .replace("\r\n", "\n")
+                    .replace(['\n', '\r'], "\n    ");
+                let _ = writeln!(text, "{option} = {value}");
             }
         }
         text

@@ -2,6 +2,7 @@
 
 mod backends;
 pub mod dependencies;
+mod elsewhere;
 mod live;
 
 pub use backends::BROKERS_READY;
@@ -67,6 +68,8 @@ pub struct Facts {
     pub deployments: BTreeMap<String, Deployment>,
     pub stateful_sets: BTreeMap<String, StatefulSet>,
     pub daemon_sets: BTreeMap<String, DaemonSet>,
+    /// Other clusters that processes run in, and why one cannot be worked with now.
+    pub elsewhere: BTreeMap<String, Result<(), String>>,
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
     pub owned: Vec<(Reference, Owned)>,
     /// For keys that may have to be made: fresh in every pass, so that deciding stays pure.
@@ -162,6 +165,14 @@ pub async fn observe(service: &Service, on_nodes: bool, reader: &Reader) -> Resu
     facts.stateful_sets = named(reader.list(namespace, &labels).await?);
     if on_nodes {
         facts.daemon_sets = named(reader.list(namespace, &labels).await?);
+    }
+    for cluster in service.elsewhere() {
+        let found = elsewhere::look(reader, cluster, namespace, &labels).await;
+        let found = found.map(|(sets, pods)| {
+            facts.daemon_sets.extend(named(sets));
+            facts.pods.extend(pods);
+        });
+        facts.elsewhere.insert(cluster.to_owned(), found);
     }
     facts.claims = named(reader.list(namespace, &labels).await?);
     Ok(facts)

@@ -4,6 +4,7 @@ use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, ser
 use c5c3_api::openstack::{GLANCE_FILE_SIZE, Glance, GlanceBackend, port};
 use c5c3_kit::Part;
 
+use super::ceph;
 use crate::shape::{
     Port, Process, Runs, Schema, SecretOption, Service, Settings, Sharing, Step, Subject, Variable, Volume,
     VolumeSource,
@@ -32,7 +33,12 @@ impl Subject for Glance {
             // A transfer holds its thread for as long as it takes.
             processes: 2,
             threads: 16,
-            extra: vec![("http-auto-chunked", "true"), ("http-chunked-input", "true")],
+            extra: vec![
+                ("http-auto-chunked", "true"),
+                ("http-chunked-input", "true"),
+                // Nova and the command line send chunks of a mebibyte, which is just above the usual limit.
+                ("chunked-input-limit", "16777216"),
+            ],
         };
         let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         Service {
@@ -118,11 +124,14 @@ fn settings(glance: &Glance) -> Settings {
         GlanceBackend::Rbd => {
             options.set("DEFAULT", "enabled_backends", "store:rbd");
             if let Some(rbd) = &spec.storage.rbd {
-                options.set("store", "rbd_store_pool", &rbd.pool);
+                let user = ceph::user(rbd.ceph_client_ref.as_ref(), "glance");
+                options
+                    .set("store", "rbd_store_pool", &rbd.pool)
+                    .set("store", "rbd_store_user", user);
             }
             options
-                .set("store", "rbd_store_user", ceph_user(glance))
-                .set("store", "rbd_store_ceph_conf", "/etc/ceph/ceph.conf")
+                .set("store", "rbd_store_ceph_conf", ceph::CONFIGURATION)
+                // Cinder and Nova clone what they find there, where they may read the pool.
                 .set("DEFAULT", "show_image_direct_url", "true");
         }
         GlanceBackend::S3 => {
@@ -149,13 +158,6 @@ fn settings(glance: &Glance) -> Settings {
     settings
 }
 
-/// Rook names the user after its CephClient.
-fn ceph_user(glance: &Glance) -> &str {
-    let rbd = glance.spec.storage.rbd.as_ref();
-    rbd.and_then(|rbd| rbd.ceph_client_ref.as_ref())
-        .map_or("glance", |client| client.name.as_str())
-}
-
 fn volumes(glance: &Glance) -> Vec<Volume> {
     let storage = &glance.spec.storage;
     let scratch = Volume::scratch("scratch", IMAGES);
@@ -180,19 +182,8 @@ fn volumes(glance: &Glance) -> Vec<Volume> {
             }]
         }
         GlanceBackend::Rbd => {
-            let keyring = storage.rbd.iter().map(|rbd| Volume {
-                name: "ceph".into(),
-                path: "/etc/ceph".into(),
-                part: Some(CEPH_CONNECTED),
-                source: VolumeSource::Secret {
-                    name: rbd.ceph_secret_ref.name.clone(),
-                    files: vec![
-                        ("ceph.conf", "ceph.conf".to_owned()),
-                        ("keyring", format!("ceph.client.{}.keyring", ceph_user(glance))),
-                    ],
-                    ceph_client: rbd.ceph_client_ref.clone(),
-                },
-            });
+            let rbd = storage.rbd.iter();
+            let keyring = rbd.map(|rbd| ceph::keyring("ceph".to_owned(), rbd, "glance"));
             keyring.chain([scratch]).collect()
         }
         GlanceBackend::S3 => vec![scratch],

@@ -1,11 +1,13 @@
 //! The services, one file each: how a spec becomes a shape.
 
+mod ceph;
 pub mod cinder;
 pub mod glance;
 pub mod keystone;
 pub mod neutron;
 pub mod nova;
 pub mod placement;
+mod shares;
 
 use c5c3_api::common::{Database, KeystoneAuth, LogFormat, LogLevel, Messaging, ServiceCommon};
 
@@ -104,10 +106,23 @@ pub(crate) fn authtoken(settings: &mut Settings, service: &str, keystone: &Keyst
             .push((group, "memcached_servers", Fact::CacheServers));
         settings
             .options
+            // Whoever reaches the cache can neither read a token nor forge the answer about one.
+            .set(group, CACHE_STRATEGY, cache_strategy(service))
             // A server that is gone costs a second, and is asked again soon.
             .set(group, "memcache_use_advanced_pool", "true")
             .set(group, "memcache_pool_socket_timeout", "1")
             .set(group, "memcache_pool_dead_retry", "10");
+    }
+}
+
+/// The option beside which the key of the token cache is needed.
+pub(crate) const CACHE_STRATEGY: &str = "memcache_security_strategy";
+
+/// Placement's image has no `cryptography`, which ENCRYPT needs: there what is cached is signed.
+fn cache_strategy(service: &str) -> &'static str {
+    match service {
+        "placement" => "MAC",
+        _ => "ENCRYPT",
     }
 }
 

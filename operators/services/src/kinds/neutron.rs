@@ -58,7 +58,8 @@ impl Subject for Neutron {
         let mut processes = control_plane(self);
         if let Some(metadata) = &spec.metadata {
             settings.push(agent_settings(self, metadata));
-            processes.push(agent(self));
+            let cluster = metadata.compute_ref.as_ref().map(|cluster| cluster.name.clone());
+            processes.push(agent(self).in_cluster(cluster));
         }
         let named = spec.ovn.cluster_ref.is_none();
         let not_required = named.then(|| {

@@ -13,12 +13,16 @@ pub use settings::{Fact, Login, SecretOption, Settings};
 pub use step::{KeySet, Recurring, Schema, Step, Task};
 pub use volume::{Sharing, Volume, VolumeSource};
 
+use std::collections::BTreeSet;
+
 use c5c3_api::common::{Cache, Database, KeystoneAuth, Messaging, ObjectRef, ServiceCommon, ServiceStatus};
-use c5c3_kit::Part;
+use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::controller::Object;
+use c5c3_kit::{HOME, Part};
 use k8s_openapi::NamespaceResourceScope;
 use kube::Resource;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::names::Names;
@@ -114,6 +118,8 @@ pub struct Groups {
     pub field: &'static str,
     /// The field of each that tells how many of its counted process are up.
     pub count: Option<&'static str>,
+    /// Steps whose last word tells of each: fields of the status by name of the group.
+    pub told_by: Vec<&'static str>,
     pub all: Vec<Group>,
 }
 
@@ -124,6 +130,8 @@ pub struct Group {
     pub processes: Vec<String>,
     /// The one that is counted.
     pub counted: Option<String>,
+    /// What steps told of it before.
+    pub known: Map<String, Value>,
 }
 
 impl Service {
@@ -179,6 +187,24 @@ impl Service {
     pub fn bus(&self, name: &str) -> Option<&Messaging> {
         let mut named = self.buses.iter();
         Some(&named.find(|named| named.name == name)?.bus)
+    }
+
+    /// Other clusters that it has processes in.
+    pub fn elsewhere(&self) -> BTreeSet<&str> {
+        let processes = self.processes.iter();
+        processes
+            .filter_map(|process| process.cluster.as_deref())
+            .collect()
+    }
+
+    /// Where some settings are read. What no process reads, and what the steps read, is at home.
+    pub fn places_of(&self, settings: &str) -> BTreeSet<ClusterName> {
+        let readers = self.processes.iter().filter(|one| one.settings == settings);
+        let mut places: BTreeSet<ClusterName> = readers.map(Process::place).collect();
+        if places.is_empty() || self.schema.settings == settings {
+            places.insert(HOME);
+        }
+        places
     }
 
     /// Volumes of all processes, each once.

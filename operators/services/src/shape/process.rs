@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_kit::HOME;
+use c5c3_kit::clusters::ClusterName;
+
 use super::Volume;
 
 /// A program that runs for ever.
@@ -14,6 +17,8 @@ pub struct Process {
     pub image: Option<String>,
     pub runs: Runs,
     pub workload: Workload,
+    /// The other cluster that it runs in, by name.
+    pub cluster: Option<String>,
     /// Processes whose new version must be up before this one is changed.
     pub after: Vec<String>,
     /// Seconds in which it ends what it is at.
@@ -120,6 +125,7 @@ impl Process {
                 replicas: 1,
                 update: Update::Surge,
             },
+            cluster: None,
             after: Vec::new(),
             grace: 60,
             part,
@@ -144,6 +150,15 @@ impl Process {
     pub fn after(self, before: &[&str]) -> Self {
         let after = before.iter().map(ToString::to_string).collect();
         Process { after, ..self }
+    }
+
+    pub fn in_cluster(self, cluster: Option<String>) -> Self {
+        Process { cluster, ..self }
+    }
+
+    /// The cluster that it runs in.
+    pub fn place(&self) -> ClusterName {
+        self.cluster.clone().map_or(HOME, ClusterName::from)
     }
 
     pub fn with_settings(self, name: &str) -> Self {

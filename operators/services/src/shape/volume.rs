@@ -19,6 +19,8 @@ pub enum VolumeSource {
         class: Option<String>,
         sharing: Sharing,
     },
+    /// A claim that another service looks after.
+    Lent { claim: String },
     /// A Secret: each key with the file that it becomes.
     Secret {
         name: String,

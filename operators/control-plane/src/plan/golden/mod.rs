@@ -1,8 +1,10 @@
 //! Golden files of plans: a table of clouds and of what is seen of them.
 
+mod fields;
 mod others;
 mod properties;
-mod world;
+mod updates;
+pub(crate) mod world;
 
 use super::*;
 use serde_json::json;
@@ -103,7 +105,6 @@ fn objects_in_full() {
             "database": {"replicas": 3, "storageClass": "fast", "storageSize": "5Gi"},
             "cache": {"replicas": 2, "memory": "1Gi"},
             "messaging": {"replicas": 3, "storageSize": "1Gi"},
-            "valkey": {"replicas": 3, "sentinel": {"enabled": true}},
         },
         "services": {
             "keystone": {
@@ -140,9 +141,7 @@ fn clusters_of_which_nothing_is_said_are_as_the_api_tells() {
             .collect();
         specs
     };
-    let found = specs(
-        json!({"database": {"replicas": null}, "cache": {"replicas": null}, "valkey": {"sentinel": {"enabled": false}}}),
-    );
+    let found = specs(json!({"database": {"replicas": null}, "cache": {"replicas": null}}));
     assert_eq!(found["MariaDB"]["replicas"], 3);
     assert_eq!(found["MariaDB"]["storage"]["size"], c5c3_api::c5c3::DATABASE_SIZE);
     assert_eq!(found["Memcached"], json!({"replicas": 3}));
@@ -151,9 +150,28 @@ fn clusters_of_which_nothing_is_said_are_as_the_api_tells() {
         found["RabbitmqCluster"],
         json!({"replicas": 3, "persistence": storage})
     );
-    assert_eq!(found["Valkey"]["replicas"], 1);
-    let found = specs(json!({"valkey": {"sentinel": {"enabled": true}}}));
-    assert_eq!(found["Valkey"]["replicas"], 3);
+}
+
+#[test]
+fn roles_of_service_users_are_imported_whatever_else_is() {
+    let object = small(&json!({"korc": {"bootstrapResources": ["domains", "projects"]}}));
+    let plan = plan(&object, &running(&object));
+    let names = |kind: &str| -> Vec<String> {
+        let of_kind = plan.wanted().filter(|value| value["kind"] == kind);
+        of_kind
+            .map(|value| value["metadata"]["name"].as_str().unwrap_or("").to_owned())
+            .collect()
+    };
+    let roles = names("Role");
+    assert_eq!(roles, ["admin", "service"]);
+    assert_eq!(names("Domain"), ["default"]);
+    for grant in plan.wanted().filter(|value| value["kind"] == "RoleAssignment") {
+        let role = grant["spec"]["resource"]["roleRef"]
+            .as_str()
+            .unwrap_or("")
+            .to_owned();
+        assert!(roles.contains(&role), "nothing imports Role {role}");
+    }
 }
 
 #[test]
@@ -189,6 +207,36 @@ fn servers_and_networks_come_with_their_bus_and_ovn() {
         "{}",
         nova.text()
     );
+}
+
+#[test]
+fn hypervisors_are_told_where_volumes_are() {
+    let ceph = json!({"pool": "volumes", "cephSecretRef": {"name": "ceph"}});
+    let backends = json!([
+        {"name": "files", "driver": "cinder.volume.drivers.nfs.NfsDriver", "file": {}},
+        {"name": "fast", "rbd": ceph}, {"name": "large", "rbd": ceph},
+    ]);
+    let compute = |enabled: bool| {
+        let cinder = json!({"enabled": enabled, "backends": backends});
+        let object = small(&json!({"services": {"nova": {"enabled": true}, "cinder": cinder}}));
+        let plan = plan(&object, &running(&object));
+        let nova = plan
+            .steps
+            .iter()
+            .find(|step| step.name == "nova")
+            .expect("a step");
+        let nova = nova.objects.iter().find_map(|object| match object {
+            Object::Apply(value) if value["kind"] == "Nova" => Some(value.clone()),
+            _ => None,
+        });
+        nova.expect("a Nova")["spec"]["compute"].clone()
+    };
+    let told = compute(true);
+    assert_eq!(told["volumeClaims"], json!([{"name": "cinder-volumes-files"}]));
+    // One key, though two backends use it.
+    assert_eq!(told["volumeUsers"], json!([{"cephSecretRef": {"name": "ceph"}}]));
+    let without = compute(false);
+    assert!(without["volumeClaims"].is_null() && without["volumeUsers"].is_null());
 }
 
 #[test]
@@ -399,6 +447,43 @@ fn a_refused_release_leaves_everything_as_it_is() {
 }
 
 #[test]
+fn a_refused_release_stops_neither_scaling_nor_a_new_password() {
+    let before = installed(small(&json!({})), "2025.2");
+    let mut seen = running(&before);
+    let given = seen.secrets.get_mut("glance-service-user").expect("there");
+    given.data.insert("password".into(), b"changed".to_vec());
+    let changes = json!({"openStackRelease": "2026.2", "services": {"glance": {"replicas": 5}, "nova": {"enabled": true}}});
+    let object = installed(small(&changes), "2025.2");
+    let plan = plan(&object, &seen);
+    assert!(plan.refusal.is_some());
+    let goes_on: Vec<&Value> = plan.goes_on(&seen.owned).collect();
+    let glance = goes_on
+        .iter()
+        .find(|value| value["kind"] == "Glance")
+        .expect("it goes on");
+    assert_eq!(glance["spec"]["replicas"], 5);
+    assert_eq!(
+        glance["spec"]["image"]["tag"], "31.1.0",
+        "it stays with its image"
+    );
+    let user = goes_on
+        .iter()
+        .find(|value| said(value) == "User glance")
+        .expect("it goes on");
+    let password = user["spec"]["resource"]["passwordRef"].clone();
+    assert!(
+        goes_on
+            .iter()
+            .any(|value| value["kind"] == "Secret" && value["metadata"]["name"] == password)
+    );
+    for new in ["Nova", "RabbitmqCluster"] {
+        assert!(goes_on.iter().all(|value| value["kind"] != new), "{new} is made");
+    }
+    let empty: &[(Reference, bool)] = &[];
+    assert_eq!(plan.goes_on(empty).count(), 0, "nothing runs, nothing goes on");
+}
+
+#[test]
 fn images_are_kept_where_the_cloud_says() {
     let rbd = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"},
         "cephClientRef": {"name": "glance", "namespace": "rook-ceph"}}});
@@ -466,8 +551,8 @@ fn passwords_are_made_once_and_differ() {
         .collect();
     assert_eq!(
         passwords.len(),
-        6,
-        "three databases, two service users, the admin"
+        7,
+        "three databases and their root, two service users, the admin"
     );
     // Read back, other bytes at hand: the same again.
     let mut later = empty(&object);

@@ -10,7 +10,6 @@ fn what_somebody_else_runs_is_used() {
         "database": {"replicas": null, "host": "db.example.com", "port": 3307},
         "cache": {"replicas": null, "servers": ["cache.example.com:11211"]},
         "messaging": {"hosts": ["rabbit.example.com:5672"]},
-        "valkey": {"hosts": ["valkey.example.com:6379"]},
     }}));
     snapshot("brownfield-1-secrets-missing", &object, &empty(&object));
     let mut seen = empty(&object);
@@ -127,12 +126,13 @@ fn an_existing_keystone_is_used() {
 
 #[test]
 fn a_kind_that_the_cluster_does_not_have_is_told_and_the_rest_is_made() {
-    let object = small(&json!({"infrastructure": {"valkey": {"replicas": 1}}}));
+    let object = small(&json!({"infrastructure": {"messaging": {"replicas": 1}}}));
     let mut seen = empty(&object);
-    seen.missing = ["Valkey.cache.cs.sap.com".to_owned()].into();
+    seen.missing = ["RabbitmqCluster.rabbitmq.com".to_owned()].into();
     let first = plan(&object, &seen);
     let blocker = first.blocker().expect("blocked");
-    let words = "this cluster has no kind Valkey of cache.cs.sap.com: install valkey-operator";
+    let words =
+        "this cluster has no kind RabbitmqCluster of rabbitmq.com: install RabbitMQ's cluster operator";
     assert_eq!(
         (blocker.reason(), blocker.text().as_str()),
         ("KindMissing", words)
@@ -141,7 +141,7 @@ fn a_kind_that_the_cluster_does_not_have_is_told_and_the_rest_is_made() {
         .wanted()
         .filter_map(|value| value["kind"].as_str())
         .collect();
-    assert!(!kinds.contains(&"Valkey") && kinds.contains(&"MariaDB") && kinds.contains(&"Glance"));
+    assert!(!kinds.contains(&"RabbitmqCluster") && kinds.contains(&"MariaDB") && kinds.contains(&"Glance"));
     seen.missing = ["Keystone.keystone.openstack.c5c3.io".to_owned()].into();
     let text = plan(&object, &seen).blocker().expect("blocked").text();
     assert!(

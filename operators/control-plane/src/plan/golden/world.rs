@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::super::*;
 
-pub(super) fn releases() -> Vec<Release> {
+pub(crate) fn releases() -> Vec<Release> {
     let release = |name: &str, keystone: &str, glance: &str, placement: &str| {
         let head = "{title: t, debian: d, date: x, registry: ghcr.io/c5c3, uv: {version: '1', sha256: {}}}";
         let others = "nova: '1.0', neutron: '1.0', cinder: '1.0', libvirt: '1.0', ovn: '1.0', ovs: '1.0'";
@@ -24,7 +24,7 @@ pub(super) fn releases() -> Vec<Release> {
 }
 
 /// A small cloud: no service that is not supported yet.
-pub(super) fn small(changes: &Value) -> ControlPlane {
+pub(crate) fn small(changes: &Value) -> ControlPlane {
     let mut object = json!({
         "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
         "metadata": {"name": "cloud", "namespace": "openstack", "uid": "u1"},
@@ -41,7 +41,7 @@ pub(super) fn small(changes: &Value) -> ControlPlane {
     serde_json::from_value(object).expect("a ControlPlane")
 }
 
-pub(super) fn merge(into: &mut Value, changes: &Value) {
+pub(crate) fn merge(into: &mut Value, changes: &Value) {
     match (into, changes) {
         (Value::Object(into), Value::Object(changes)) => {
             for (key, value) in changes {
@@ -52,7 +52,7 @@ pub(super) fn merge(into: &mut Value, changes: &Value) {
     }
 }
 
-pub(super) fn installed(mut object: ControlPlane, release: &str) -> ControlPlane {
+pub(crate) fn installed(mut object: ControlPlane, release: &str) -> ControlPlane {
     object.status = Some(ControlPlaneStatus {
         installed_release: Some(release.to_owned()),
         ..ControlPlaneStatus::default()
@@ -60,7 +60,7 @@ pub(super) fn installed(mut object: ControlPlane, release: &str) -> ControlPlane
     object
 }
 
-pub(super) fn empty(object: &ControlPlane) -> Seen {
+pub(crate) fn empty(object: &ControlPlane) -> Seen {
     Seen {
         releases: releases(),
         random: secret_names(&object.spec)
@@ -73,7 +73,7 @@ pub(super) fn empty(object: &ControlPlane) -> Seen {
 }
 
 /// Carries the plan out until nothing changes; `health` says how each object is by then.
-pub(super) fn carried_out(object: &ControlPlane, mut seen: Seen, health: impl Fn(&str) -> Health) -> Seen {
+pub(crate) fn carried_out(object: &ControlPlane, mut seen: Seen, health: impl Fn(&str) -> Health) -> Seen {
     for _ in 0..10 {
         let plan = plan(object, &seen);
         let before = (seen.children.clone(), seen.owned.len());
@@ -89,7 +89,7 @@ pub(super) fn carried_out(object: &ControlPlane, mut seen: Seen, health: impl Fn
     seen
 }
 
-pub(super) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> Health) {
+pub(crate) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> Health) {
     let own = reference(value);
     if seen.owned.iter().all(|(known, _)| *known != own) {
         seen.owned.push((own.clone(), false));
@@ -120,27 +120,29 @@ pub(super) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> 
             health,
             image,
             installed,
+            contracting: None,
+            images: child::images(value),
         },
     );
 }
 
-pub(super) fn failed(text: impl Into<String>) -> Health {
+pub(crate) fn failed(text: impl Into<String>) -> Health {
     Health::Failed {
         reason: reason::FAILED.to_owned(),
         text: text.into(),
     }
 }
 
-pub(super) fn ready(_: &str) -> Health {
+pub(crate) fn ready(_: &str) -> Health {
     Health::Ready
 }
 
-pub(super) fn running(object: &ControlPlane) -> Seen {
+pub(crate) fn running(object: &ControlPlane) -> Seen {
     carried_out(object, empty(object), ready)
 }
 
 /// What a person needs to follow a plan: never the value of a Secret.
-pub(super) fn told(plan: &Plan) -> String {
+pub(crate) fn told(plan: &Plan) -> String {
     let mut text = String::new();
     for step in &plan.steps {
         let state = match &step.state {
@@ -176,7 +178,7 @@ pub(super) fn told(plan: &Plan) -> String {
     text
 }
 
-pub(super) fn line(value: &Value) -> String {
+pub(crate) fn line(value: &Value) -> String {
     let (kind, name) = (
         value["kind"].as_str().unwrap_or(""),
         value["metadata"]["name"].as_str().unwrap_or(""),
@@ -193,14 +195,14 @@ pub(super) fn line(value: &Value) -> String {
 }
 
 /// Every object in full, Secrets aside.
-pub(super) fn bodies(plan: &Plan) -> Vec<Value> {
+pub(crate) fn bodies(plan: &Plan) -> Vec<Value> {
     plan.wanted()
         .filter(|value| value["kind"] != "Secret")
         .cloned()
         .collect()
 }
 
-pub(super) fn snapshot(name: &str, object: &ControlPlane, seen: &Seen) {
+pub(crate) fn snapshot(name: &str, object: &ControlPlane, seen: &Seen) {
     let plan = plan(object, seen);
     insta::assert_snapshot!(name, told(&plan));
 }

@@ -366,21 +366,24 @@ async fn a_new_password_of_a_service_user_reaches_the_login_when_keystone_has_it
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kind_that_is_not_there_is_told_and_used_when_it_comes() {
-    let world = World::start_without("Valkey").await;
+    let world = World::start_without("RabbitmqCluster").await;
     // One server for all tests has it from another one.
     if !world.cluster.is_embedded() {
         return;
     }
-    let valkey = json!({"spec": {"infrastructure": {"valkey": {"replicas": 1}}}});
-    world.apply("cloud", &valkey).await;
+    let messaging = json!({"spec": {"infrastructure": {"messaging": {"replicas": 1}}}});
+    world.apply("cloud", &messaging).await;
     let told = world.until("Ready", "False", "KindMissing").await;
-    let words = "no kind Valkey of cache.cs.sap.com: install valkey-operator";
+    let words = "no kind RabbitmqCluster of rabbitmq.com: install RabbitMQ's cluster operator";
     assert!(told.message.contains(words), "{told:?}");
     world.until_there("MariaDB", "mariadb").await;
     world.until_there("Glance", "glance").await;
     let kinds = c5c3_api::registry();
-    let kind = kinds.iter().find(|kind| kind.kind == "Valkey").expect("known");
+    let kind = kinds
+        .iter()
+        .find(|kind| kind.kind == "RabbitmqCluster")
+        .expect("known");
     world.cluster.install(kind.crd()).await;
-    world.until_there("Valkey", "valkey").await;
+    world.until_there("RabbitmqCluster", "rabbitmq").await;
     world.until("Ready", "False", "Progressing").await;
 }

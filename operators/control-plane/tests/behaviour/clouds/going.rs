@@ -112,7 +112,12 @@ async fn a_cloud_that_is_deleted_leaves_nothing_but_its_volumes() {
         .list(&ListParams::default())
         .await
         .expect("readable");
-    assert!(secrets.items.is_empty(), "Secrets are left");
+    let left: Vec<_> = secrets
+        .items
+        .iter()
+        .filter_map(|secret| secret.metadata.name.as_deref())
+        .collect();
+    assert_eq!(left, ["mariadb-root"], "the key to the volumes is kept with them");
     assert!(
         world
             .get("PersistentVolumeClaim", "storage-mariadb-0")
@@ -152,6 +157,10 @@ async fn volumes_go_when_that_is_asked_for() {
         .filter_map(|claim| claim.metadata.name.clone())
         .collect();
     assert_eq!(names, ["somebody-elses"]);
+    assert!(
+        world.get("Secret", "mariadb-root").await.is_none(),
+        "the key goes with the volume"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,7 +40,7 @@ async fn keystone_is_updated_before_the_others() {
     world
         .apply("cloud", &json!({"spec": {"openStackRelease": "2025.2"}}))
         .await;
-    until_phase(&world, UpdatePhase::RollingBack).await;
+    until_phase(&world, UpdatePhase::Validating).await;
     let refused = world.until("Ready", "False", "RestoreNeeded").await;
     assert!(
         refused.message.contains("restore a backup"),

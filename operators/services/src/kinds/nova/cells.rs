@@ -12,8 +12,12 @@ const FIRST: &str = "cell1";
 pub struct Cell {
     pub name: String,
     pub database: Database,
+    /// The other cluster that its hypervisors are in.
+    pub cluster: Option<String>,
     /// None: it shares the one of the API.
     bus: Option<Messaging>,
+    /// Where people find its consoles; none: it has none.
+    pub console_endpoint: Option<String>,
 }
 
 impl Cell {
@@ -44,7 +48,9 @@ impl Cell {
         Cell {
             name: cell.name.clone(),
             database: cell.database.clone().unwrap_or_else(named),
+            cluster: cell.compute_ref.as_ref().map(|cluster| cluster.name.clone()),
             bus: cell.messaging.clone(),
+            console_endpoint: cell.console_endpoint.clone(),
         }
     }
 

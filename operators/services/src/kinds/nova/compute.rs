@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::conditions::service;
+use c5c3_api::conditions::{CEPH_CONNECTED, service};
 use c5c3_api::openstack::{LiveMigration, Nova, VirtType};
 
+use super::super::{ceph, shares};
 use super::cells::Cell;
+use super::{consoles, disks};
 use crate::shape::{
-    Group, Groups, Process, Recurring, Rights, Runs, Service, Settings, Step, Variable, Volume, Worker,
-    Workload,
+    Group, Groups, Process, Recurring, Rights, Runs, Service, Settings, Step, Variable, Volume, VolumeSource,
+    Worker, Workload,
 };
 
 /// The label of nodes that carry servers.
@@ -25,13 +27,30 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
             files: vec![("libvirtd.sh".to_owned(), include_str!("libvirtd.sh").to_owned())],
             ..Settings::default()
         });
-        to.processes.push(libvirt(nova));
+        to.processes.extend(places(cells, LIBVIRT).map(|(name, cluster)| {
+            let process = libvirt(nova, &name);
+            process.in_cluster(cluster)
+        }));
     }
-    let first = cells.iter().position(|cell| cell.name == "cell1").unwrap_or(0);
-    for (index, cell) in cells.iter().enumerate() {
-        let process = compute(nova, cell, index == first);
+    if let Some((server, settings)) = disks::server(nova) {
+        to.settings.push(settings);
+        to.processes
+            .extend(places(cells, disks::NAME).map(|(name, cluster)| {
+                let process = Process {
+                    name,
+                    ..server.clone()
+                };
+                process.in_cluster(cluster)
+            }));
+    }
+    for cell in cells {
+        let process = compute(nova, cell, is_first(cells, cell));
         to.settings.push(settings(nova, cell, &process.name));
         to.processes.push(process);
+        if let Some((proxy, settings)) = consoles::proxy(nova, cell) {
+            to.settings.push(settings);
+            to.processes.push(proxy);
+        }
     }
     let computes: Vec<String> = cells.iter().map(name).collect();
     to.recurring.push(Recurring {
@@ -45,8 +64,35 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
     to.groups = Some(Groups {
         field: "cells",
         count: Some("computeNodes"),
+        told_by: Vec::new(),
         all: cells.iter().map(group).collect(),
     });
+}
+
+/// The clusters of the hypervisors, each with the name of its own set of these pods.
+fn places(cells: &[Cell], set: &str) -> impl Iterator<Item = (String, Option<String>)> {
+    let mut clusters: Vec<&Option<String>> = Vec::new();
+    for cell in cells {
+        if !clusters.contains(&&cell.cluster) {
+            clusters.push(&cell.cluster);
+        }
+    }
+    let named = |(index, cluster): (usize, &Option<String>)| match cluster {
+        Some(other) if index > 0 => (format!("{set}-{other}"), cluster.clone()),
+        _ if index > 0 => (format!("{set}-home"), None),
+        _ => (set.to_owned(), cluster.clone()),
+    };
+    let named: Vec<_> = clusters.into_iter().enumerate().map(named).collect();
+    named.into_iter()
+}
+
+/// Of the cells that share a cluster, cell1 or the first of the list.
+fn is_first(cells: &[Cell], cell: &Cell) -> bool {
+    let near = || cells.iter().filter(|other| other.cluster == cell.cluster);
+    let first = near()
+        .find(|other| other.name == "cell1")
+        .or_else(|| near().next());
+    first.is_some_and(|first| first.name == cell.name)
 }
 
 fn name(cell: &Cell) -> String {
@@ -54,15 +100,27 @@ fn name(cell: &Cell) -> String {
 }
 
 fn group(cell: &Cell) -> Group {
+    let proxy = cell.console_endpoint.iter().map(|_| consoles::name(cell));
     Group {
         name: cell.name.clone(),
-        processes: vec![super::conductor_name(cell), name(cell)],
+        processes: [super::conductor_name(cell), name(cell)]
+            .into_iter()
+            .chain(proxy)
+            .collect(),
         counted: Some(name(cell)),
+        known: serde_json::Map::new(),
     }
 }
 
 fn hypervisors() -> BTreeMap<String, String> {
     BTreeMap::from([(HYPERVISOR.to_owned(), String::new())])
+}
+
+pub fn on_all_hypervisors() -> Workload {
+    Workload::DaemonSet {
+        nodes: hypervisors(),
+        unless: None,
+    }
 }
 
 /// Hypervisors that name no cell are the first one's, so that a second cell takes none away.
@@ -77,7 +135,7 @@ fn nodes_of(cell: &Cell, first: bool) -> Workload {
     }
 }
 
-fn libvirt(nova: &Nova) -> Process {
+fn libvirt(nova: &Nova, name: &str) -> Process {
     let runs = Runs::worker(
         &["sh", "-e", "/etc/nova/libvirtd.sh"],
         Worker::Answers(
@@ -90,17 +148,15 @@ fn libvirt(nova: &Nova) -> Process {
     let listens = nova.spec.compute.live_migration == LiveMigration::Plaintext;
     Process {
         image: image.map(c5c3_api::common::Image::reference),
-        workload: Workload::DaemonSet {
-            nodes: hypervisors(),
-            unless: None,
-        },
+        workload: on_all_hypervisors(),
         settings: LIBVIRT.to_owned(),
         grace: 10,
         environment: vec![
             ("NODE_ADDRESS".to_owned(), Variable::Field("status.hostIP")),
             ("LISTEN".to_owned(), Variable::Text(u8::from(listens).to_string())),
+            ("SHARES".to_owned(), Variable::Text(shares::BASE.to_owned())),
         ],
-        volumes: vec![
+        volumes: [
             Volume::host("/run/libvirt"),
             Volume::host("/var/lib/libvirt"),
             // Domains, secrets and the host's identity outlive the pod.
@@ -109,38 +165,90 @@ fn libvirt(nova: &Nova) -> Process {
             Volume::host("/run/openvswitch"),
             Volume::host("/dev"),
             Volume::host("/sys/fs/cgroup"),
-        ],
+        ]
+        .into_iter()
+        .chain(shares::lent(&nova.spec.compute.volume_claims))
+        .chain(ceph_keys(nova))
+        .collect(),
         rights: Rights::Privileged { host_pid: true },
-        ..Process::new(LIBVIRT, runs, service::CELLS_READY)
+        ..Process::new(name, runs, service::CELLS_READY)
     }
+}
+
+/// Whether guests open disks in Ceph.
+pub fn is_in_ceph(nova: &Nova) -> bool {
+    let compute = &nova.spec.compute;
+    // The libvirtd of an operating system is given its keys by whoever brings it.
+    let given = compute.libvirt_image.is_some() && !compute.volume_users.is_empty();
+    compute.enabled && (compute.rbd.is_some() || given)
+}
+
+/// The keys with which guests open their disks, each under the name that the disks use.
+fn ceph_keys(nova: &Nova) -> Vec<Volume> {
+    let compute = &nova.spec.compute;
+    let of_servers = compute.rbd.iter();
+    let of_servers = of_servers.map(|rbd| (&rbd.ceph_secret_ref, &rbd.ceph_client_ref));
+    let users = compute.volume_users.iter();
+    let users = users.map(|user| (&user.ceph_secret_ref, &user.ceph_client_ref));
+    let mut keys: Vec<Volume> = Vec::new();
+    for (secret, client) in of_servers.chain(users) {
+        let uuid = ceph::secret_uuid(secret);
+        let name = format!("key-{uuid}");
+        if keys.iter().all(|key| key.name != name) {
+            keys.push(Volume {
+                name,
+                path: format!("/etc/ceph-keys/{uuid}"),
+                part: Some(CEPH_CONNECTED),
+                source: VolumeSource::Secret {
+                    name: secret.name.clone(),
+                    files: vec![("keyring", "keyring".to_owned())],
+                    ceph_client: client.clone(),
+                },
+            });
+        }
+    }
+    keys
 }
 
 fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
     // libvirtd makes its socket when it is ready; Nova gives up at once without it.
-    let start = "trap 'exit 143' TERM; \
-                 until [ -S /run/libvirt/libvirt-sock ] || [ -S /run/libvirt/virtqemud-sock ]; do \
-                 echo waits for libvirtd; sleep 1; done; \
-                 mkdir -p /var/lib/nova/instances; exec nova-compute";
+    let start = format!(
+        "trap 'exit 143' TERM; \
+         until [ -S /run/libvirt/libvirt-sock ] || [ -S /run/libvirt/virtqemud-sock ]; do \
+         echo waits for libvirtd; sleep 1; done; \
+         mkdir -p /var/lib/nova/instances; exec {}",
+        disks::command(nova)
+    );
     let ports = super::super::bus_ports(cell.bus(nova));
-    let runs = Runs::worker(&["sh", "-ec", start], Worker::Connected(ports));
+    let runs = Runs::worker(&["sh", "-ec", &start], Worker::Connected(ports));
     let name = name(cell);
     let field = |name: &str, path| (name.to_owned(), Variable::Field(path));
     Process {
         workload: nodes_of(cell, first),
+        cluster: cell.cluster.clone(),
         settings: name.clone(),
         grace: 30,
-        environment: vec![
+        environment: [
             field("OS_DEFAULT__HOST", "spec.nodeName"),
             field("OS_DEFAULT__MY_IP", "status.hostIP"),
             field("OS_LIBVIRT__LIVE_MIGRATION_INBOUND_ADDR", "status.hostIP"),
-        ],
-        volumes: vec![
+        ]
+        .into_iter()
+        .chain(consoles::addresses(cell))
+        .collect(),
+        volumes: [
             Volume::host("/run/libvirt"),
             Volume::host("/run/openvswitch"),
             Volume::host("/var/lib/nova"),
             // Nova reads a guest's console only when it finds the guest's terminal.
             Volume::host("/dev/pts"),
-        ],
+        ]
+        .into_iter()
+        // Volumes that are files are where Nova looks for them, here and in the pod of the guests.
+        .chain(shares::lent(&nova.spec.compute.volume_claims))
+        // Nova itself makes the disks of servers; those of Cinder it only passes on.
+        .chain((nova.spec.compute.rbd.iter()).map(|rbd| ceph::keyring("ceph".to_owned(), rbd, "nova")))
+        .collect(),
         rights: Rights::Host {
             capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "NET_ADMIN"],
         },
@@ -159,6 +267,10 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         ("DEFAULT", "state_path", "/var/lib/nova"),
         ("DEFAULT", "compute_driver", "libvirt.LibvirtDriver"),
         ("DEFAULT", "force_raw_images", "false"),
+        // A server whose making came to nothing without a word ends in ERROR, not in BUILD for ever.
+        ("DEFAULT", "instance_build_timeout", "1800"),
+        // A resize finds room where the server is, too.
+        ("DEFAULT", "allow_resize_to_same_host", "true"),
         ("DEFAULT", "resume_guests_state_on_host_boot", "true"),
         ("oslo_concurrency", "lock_path", "/var/lib/nova/lock"),
         ("libvirt", "virt_type", virt_type),
@@ -185,7 +297,29 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
             ("workarounds", "skip_cpu_compare_on_dest", "true"),
         ]);
     }
-    super::shared_options(nova, &mut settings);
+    if !nova.spec.compute.volume_claims.is_empty() {
+        settings = settings.with(&[("libvirt", "nfs_mount_point_base", shares::BASE)]);
+    }
+    if let Some(rbd) = &nova.spec.compute.rbd {
+        let user = ceph::user(rbd.ceph_client_ref.as_ref(), "nova");
+        settings = settings.with(&[
+            // Only what is raw can be cloned.
+            ("DEFAULT", "force_raw_images", "true"),
+            ("libvirt", "images_type", "rbd"),
+            ("libvirt", "images_rbd_pool", &rbd.pool),
+            ("libvirt", "images_rbd_ceph_conf", ceph::CONFIGURATION),
+            ("libvirt", "rbd_user", user),
+            (
+                "libvirt",
+                "rbd_secret_uuid",
+                &ceph::secret_uuid(&rbd.ceph_secret_ref),
+            ),
+        ]);
+    }
+    // The cache is not reached from another cluster, and saves a hypervisor next to nothing.
+    super::shared_options(nova, &mut settings, cell.cluster.is_none());
+    consoles::on_hypervisors(cell, &mut settings);
+    disks::client(nova, &mut settings);
     Settings {
         name: name.to_owned(),
         ..settings.bus("DEFAULT", &cell.bus_name())

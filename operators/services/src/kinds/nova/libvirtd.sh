@@ -10,13 +10,24 @@ cat > $etc/qemu.conf <<END
 user = "+42424"
 group = "+42424"
 dynamic_ownership = 1
-remember_owner = 0
+# A volume's file goes back to Cinder when its guest gives it up.
+remember_owner = 1
+shared_filesystems = [ "$SHARES" ]
 security_driver = "none"
 namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
 migration_address = "$NODE_ADDRESS"
 END
+# Keys of Ceph under the names that disks use for them; libvirtd reads them when it starts.
+mkdir -p -m 700 $etc/secrets
+for key in /etc/ceph-keys/*/keyring; do
+    [ -e "$key" ] || continue
+    uuid=$(basename "$(dirname "$key")")
+    printf "<secret ephemeral='no' private='yes'><uuid>%s</uuid><usage type='ceph'><name>%s</name></usage></secret>" \
+        "$uuid" "$uuid" > $etc/secrets/$uuid.xml
+    (umask 077; sed -n 's/^[[:space:]]*key[[:space:]]*=[[:space:]]*//p' "$key" | tr -d '\n' > $etc/secrets/$uuid.base64)
+done
 cat > $etc/libvirtd.conf <<END
 auth_unix_ro = "none"
 auth_unix_rw = "none"

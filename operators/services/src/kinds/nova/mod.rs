@@ -3,9 +3,11 @@
 
 mod cells;
 mod compute;
+mod consoles;
+mod disks;
 
 use c5c3_api::common::Messaging;
-use c5c3_api::conditions::{DATABASE_READY, MESSAGING_READY, service};
+use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{Nova, port};
 use c5c3_kit::Part;
 
@@ -24,6 +26,7 @@ impl Subject for Nova {
     const PARTS: &'static [Part] = &[
         Part::required(DATABASE_READY),
         Part::required(MESSAGING_READY),
+        Part::required(CEPH_CONNECTED),
         Part::required(service::CONDUCTOR_READY),
         Part::required(service::SCHEDULER_READY),
         Part::required(service::API_READY),
@@ -31,6 +34,7 @@ impl Subject for Nova {
     ];
     const MESSAGING: bool = true;
     const ON_NODES: bool = true;
+    const CEPH: bool = true;
 
     fn check(&self) -> Result<(), Error> {
         let external = self.spec.scheduler.external_scheduler.as_ref();
@@ -48,11 +52,12 @@ impl Subject for Nova {
                 way_out: "leave it out; Nova calls the others with its own application credential",
             });
         }
-        if self.spec.cells.iter().any(|cell| cell.compute_ref.is_some()) {
+        let elsewhere = self.spec.cells.iter().any(|cell| cell.compute_ref.is_some());
+        if elsewhere && !self.spec.compute.volume_claims.is_empty() {
             return Err(Error::NotSupported {
-                field: "cells.computeRef",
-                value: "another cluster",
-                way_out: "leave it out; hypervisors are nodes of this cluster with the label node-role.kubernetes.io/hypervisor",
+                field: "compute.volumeClaims",
+                value: "volumes as files for hypervisors in another cluster (cells.computeRef)",
+                way_out: "keep hypervisors in this cluster, or volumes in Ceph",
             });
         }
         Ok(())
@@ -85,6 +90,10 @@ impl Subject for Nova {
             processes: processes(self, &cells),
             ..Service::new(self, spec.common.clone())
         };
+        if !compute::is_in_ceph(self) {
+            let text = "no disk is in Ceph".to_owned();
+            service.not_required.push((CEPH_CONNECTED, text));
+        }
         if spec.compute.enabled {
             compute::add(self, &cells, &mut service);
         } else {
@@ -112,7 +121,7 @@ fn databases(nova: &Nova, cells: &[Cell]) -> Vec<crate::shape::NamedDatabase> {
 }
 
 /// What all processes are told, on hypervisors too.
-fn shared_options(nova: &Nova, settings: &mut Settings) {
+fn shared_options(nova: &Nova, settings: &mut Settings, cached: bool) {
     let spec = &nova.spec;
     let keystone = &spec.keystone;
     // Glance is called with the token of the user and that of the service.
@@ -130,7 +139,7 @@ fn shared_options(nova: &Nova, settings: &mut Settings) {
         // Computes of two versions may run for as long as a fleet takes.
         .set("upgrade_levels", "compute", "auto")
         .set("vnc", "enabled", "false");
-    if spec.cache.is_some() {
+    if spec.cache.is_some() && cached {
         settings
             .options
             .set("cache", "enabled", "true")
@@ -160,6 +169,7 @@ fn control_plane(nova: &Nova) -> Settings {
             "/var/lib/openstack/etc/nova/api-paste.ini",
         ),
         ("oslo_middleware", "enable_proxy_headers_parsing", "true"),
+        ("DEFAULT", "allow_resize_to_same_host", "true"),
         ("conductor", "workers", "1"),
         ("scheduler", "workers", "1"),
         // A host is found when it appears; this is for those that were missed.
@@ -171,7 +181,7 @@ fn control_plane(nova: &Nova) -> Settings {
         &nova.spec.keystone,
         nova.spec.cache.is_some(),
     );
-    shared_options(nova, &mut settings);
+    shared_options(nova, &mut settings, true);
     settings
 }
 
@@ -197,6 +207,8 @@ fn main_settings(nova: &Nova) -> Settings {
 /// Databases and buses, and nothing else: a new credential of a service is no reason to begin anew.
 fn setup_settings(cells: &[Cell]) -> Settings {
     let mut settings = ground()
+        // As all its processes have it: the checks before an upgrade ask.
+        .with(&[("service_user", "send_service_user_token", "true")])
         .database(API_DATABASE, API_DATABASE)
         .database("database", CELL0_DATABASE)
         .bus("DEFAULT", "");
@@ -210,6 +222,7 @@ fn setup_settings(cells: &[Cell]) -> Settings {
         files: vec![
             ("cells.py".to_owned(), include_str!("cells.py").to_owned()),
             ("hosts.py".to_owned(), include_str!("hosts.py").to_owned()),
+            ("checks.py".to_owned(), include_str!("checks.py").to_owned()),
         ],
         ..settings
     }
@@ -253,8 +266,10 @@ fn schema(cells: &[Cell]) -> Schema {
     }
     let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
     steps.push(Step::new("cells", &[&["/etc/nova/cells.py"], names.as_slice()].concat()).with_credentials());
+    let check = Step::new("upgrade-check", &["/etc/nova/checks.py"]);
     Schema {
         settings: SETUP.to_owned(),
+        expand: std::iter::once(check).chain(steps.clone()).collect(),
         steps,
         contract,
         ..Schema::default()

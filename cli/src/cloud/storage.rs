@@ -1,0 +1,116 @@
+//! How a Ceph cluster is, as Rook tells it.
+
+use c5c3_api::foreign::rook::{CephCluster, CephHealth};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// One line on the screen.
+#[derive(Clone, Debug, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Storage {
+    pub name: String,
+    pub namespace: String,
+    /// It serves, and Ceph sees no error.
+    pub well: bool,
+    pub health: String,
+    pub version: String,
+    /// In bytes.
+    pub used: u64,
+    pub total: u64,
+    pub message: String,
+}
+
+/// Those of all namespaces; none where Rook's kinds are not known or may not be read.
+pub async fn read(client: &Client) -> Result<Vec<Storage>, Failure> {
+    let api: Api<CephCluster> = Api::all(client.clone());
+    match api.list(&ListParams::default()).await {
+        Ok(found) => Ok(found.items.iter().map(storage).collect()),
+        Err(kube::Error::Api(status)) if status.code == 404 || status.code == 403 => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn storage(cluster: &CephCluster) -> Storage {
+    let status = cluster.status.clone().unwrap_or_default();
+    let ceph = status.ceph.unwrap_or_default();
+    let ready = matches!(status.phase.as_deref(), Some("Ready" | "Connected"));
+    let health = ceph.health.clone().unwrap_or_default();
+    let capacity = ceph.capacity.clone().unwrap_or_default();
+    Storage {
+        name: cluster.name_any(),
+        namespace: cluster.namespace().unwrap_or_default(),
+        well: ready && health != "HEALTH_ERR",
+        version: status
+            .version
+            .and_then(|version| version.version)
+            .unwrap_or_default(),
+        used: capacity.bytes_used.unwrap_or_default(),
+        total: capacity.bytes_total.unwrap_or_default(),
+        message: if ready {
+            complaints(&ceph)
+        } else {
+            status
+                .message
+                .unwrap_or_else(|| "no operator has reported on it yet".to_owned())
+        },
+        health,
+    }
+}
+
+/// What Ceph's own checks found, errors first.
+fn complaints(ceph: &CephHealth) -> String {
+    let mut checks: Vec<_> = ceph.details.values().collect();
+    checks.sort_by_key(|check| check.severity != "HEALTH_ERR");
+    let messages: Vec<&str> = checks.iter().map(|check| check.message.as_str()).collect();
+    messages.join("; ")
+}
+
+/// `0.4 of 20.0 GiB`.
+pub fn used(storage: &Storage) -> String {
+    if storage.total == 0 {
+        return String::new();
+    }
+    // Shown with one digit: what a float loses of so many bytes nobody sees.
+    #[allow(clippy::cast_precision_loss)]
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    format!("{:.1} of {:.1} GiB", gib(storage.used), gib(storage.total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn row(status: Value) -> Storage {
+        let mut cluster = CephCluster::new("storage", Default::default());
+        cluster.status = serde_json::from_value(status).expect("a status");
+        storage(&cluster)
+    }
+
+    #[test]
+    fn health_capacity_and_what_blocks_are_told() {
+        let seen = row(
+            json!({"phase": "Ready", "message": "Cluster created successfully", "version": {"version": "18.2.7-0"},
+            "ceph": {"health": "HEALTH_WARN", "capacity": {"bytesTotal": 2u64 << 30, "bytesUsed": 1u64 << 29},
+                "details": {"A": {"severity": "HEALTH_WARN", "message": "slow"}, "B": {"severity": "HEALTH_ERR", "message": "full"}}}}),
+        );
+        assert!(seen.well);
+        assert_eq!(
+            (seen.message.as_str(), used(&seen).as_str()),
+            ("full; slow", "0.5 of 2.0 GiB")
+        );
+        let seen = row(
+            json!({"phase": "Progressing", "message": "osd.1 on disks-data-1 is down", "ceph": {"health": "HEALTH_WARN"}}),
+        );
+        assert_eq!(
+            (seen.well, seen.message.as_str()),
+            (false, "osd.1 on disks-data-1 is down")
+        );
+        assert!(!row(json!({"phase": "Ready", "ceph": {"health": "HEALTH_ERR"}})).well);
+        let silent = row(json!(null));
+        assert!(!silent.well && silent.message.contains("no operator") && used(&silent).is_empty());
+    }
+}

@@ -1,0 +1,320 @@
+//! `c5c3 hypervisor …`: hosts in the hands of a person.
+
+mod progress;
+
+use std::time::{Duration, Instant};
+
+use c5c3_api::hypervisor::{Eviction, Hypervisor, Maintenance};
+use clap::{Args, Subcommand};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::cloud::access::Target;
+use crate::commands::block_on;
+use crate::failure::Failure;
+use crate::output::{Format, Table, print_table, print_values, say, say_when};
+use progress::{Progress, Row, row};
+
+/// Between looks at what changes by itself.
+const POLL: Duration = Duration::from_secs(1);
+const MANAGER: &str = "c5c3-hypervisor-command";
+
+#[derive(Args)]
+#[command(after_help = "Examples:
+  c5c3 hypervisor list
+  c5c3 hypervisor drain node-2 --reason 'memory module is replaced'
+  c5c3 hypervisor watch node-2
+  c5c3 hypervisor enable node-2")]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the hosts: are they in service, and if not, why.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor list
+  c5c3 hypervisor list -o json --context production")]
+    List(List),
+    /// Empty a host: no new servers, and those on it move to others.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor drain node-2 --reason 'memory module is replaced'
+  c5c3 hypervisor drain node-2 --reason upgrade --parallel 20 --deadline 600
+  c5c3 hypervisor drain node-2 --reason upgrade --no-wait
+
+Exit codes:
+  0  the host is empty        3  no such host
+  4  some servers cannot move, or not in time")]
+    Drain(Drain),
+    /// Take a host back into service, or stop emptying it.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor enable node-2
+  c5c3 hypervisor enable node-2 --no-wait")]
+    Enable(Enable),
+    /// Follow what happens to a host until it is in service or empty.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor watch node-2
+  c5c3 hypervisor watch node-2 -o json     what is known now, once")]
+    Watch(Watch),
+}
+
+#[derive(Args)]
+struct List {
+    #[command(flatten)]
+    target: Target,
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+#[derive(Args)]
+struct Drain {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the host.
+    name: String,
+    /// Why, for people.
+    #[arg(long)]
+    reason: String,
+    /// Most migrations at a time [default: 4]
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..=100))]
+    parallel: Option<i32>,
+    /// Longest that one migration may take, in seconds [default: 1800]
+    #[arg(long, value_parser = clap::value_parser!(i32).range(30..=86400))]
+    deadline: Option<i32>,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+#[derive(Args)]
+struct Enable {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the host.
+    name: String,
+    #[command(flatten)]
+    patience: Patience,
+}
+
+#[derive(Args)]
+struct Watch {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the host.
+    name: String,
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    output: Format,
+    /// Longest to follow it, in seconds.
+    #[arg(long, default_value_t = 3600)]
+    timeout: u64,
+}
+
+#[derive(Args)]
+struct Patience {
+    /// Do not wait for the end.
+    #[arg(long)]
+    no_wait: bool,
+    /// Longest to wait, in seconds.
+    #[arg(long, default_value_t = 3600)]
+    timeout: u64,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    block_on(async {
+        match &arguments.command {
+            Command::List(arguments) => list(arguments).await,
+            Command::Drain(arguments) => drain(arguments).await,
+            Command::Enable(arguments) => enable(arguments).await,
+            Command::Watch(arguments) => watch(arguments).await,
+        }
+    })
+}
+
+async fn list(arguments: &List) -> Result<(), Failure> {
+    let client = arguments.target.client().await?;
+    let api: Api<Hypervisor> = Api::all(client);
+    let rows: Vec<Row> = api.list(&Default::default()).await?.iter().map(row).collect();
+    if arguments.output != Format::Table {
+        return print_values(&[json!(rows)], arguments.output);
+    }
+    let mut table = Table::new(&["NAME", "READY", "STATE", "MAINTENANCE", "ADDRESS", "MESSAGE"]);
+    for row in rows {
+        let ready = if row.ready { "yes" } else { "no" }.to_owned();
+        let cells = [
+            row.name,
+            ready,
+            row.state,
+            row.maintenance,
+            row.address,
+            row.message,
+        ];
+        table.row(cells.map(|cell| if cell.is_empty() { "-".to_owned() } else { cell }));
+    }
+    print_table(&table)
+}
+
+/// A host and its eviction, as they are.
+async fn seen(client: &Client, name: &str) -> Result<(Hypervisor, Option<Eviction>), Failure> {
+    let hosts: Api<Hypervisor> = Api::all(client.clone());
+    let host = hosts.get_opt(name).await?.ok_or_else(|| {
+        Failure::NotFound(format!(
+            "there is no hypervisor {name}: `c5c3 hypervisor list` names them"
+        ))
+    })?;
+    let evictions: Api<Eviction> = Api::all(client.clone());
+    Ok((host, evictions.get_opt(name).await?))
+}
+
+async fn set(client: &Client, name: &str, spec: Value) -> Result<(), Failure> {
+    let hosts: Api<Hypervisor> = Api::all(client.clone());
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    hosts
+        .patch(name, &params, &Patch::Merge(json!({"spec": spec})))
+        .await?;
+    Ok(())
+}
+
+async fn drain(arguments: &Drain) -> Result<(), Failure> {
+    let (name, client) = (&arguments.name, arguments.target.client().await?);
+    let (host, _) = seen(&client, name).await?;
+    if host.spec.maintenance == Maintenance::Termination {
+        return Err(Failure::Usage(format!(
+            "{name} is leaving for good: it is emptied already"
+        )));
+    }
+    let spec = json!({"maintenance": Maintenance::Manual, "maintenanceReason": arguments.reason});
+    set(&client, name, spec).await?;
+    let start = Instant::now();
+    say_when(
+        start,
+        &format!("{name} takes no further servers; `c5c3 hypervisor enable {name}` ends this"),
+    );
+    let wishes = json!({"parallel": arguments.parallel, "deadlineSeconds": arguments.deadline});
+    if arguments.parallel.is_some() || arguments.deadline.is_some() {
+        wish(
+            &client,
+            name,
+            wishes,
+            Duration::from_secs(arguments.patience.timeout),
+        )
+        .await?;
+    }
+    if arguments.patience.no_wait {
+        return Ok(());
+    }
+    follow(
+        &client,
+        name,
+        start,
+        arguments.patience.timeout,
+        Progress::drained,
+    )
+    .await
+}
+
+/// Budget and deadline are the Eviction's, which the operator makes.
+async fn wish(client: &Client, name: &str, spec: Value, patience: Duration) -> Result<(), Failure> {
+    let evictions: Api<Eviction> = Api::all(client.clone());
+    let start = Instant::now();
+    while evictions.get_opt(name).await?.is_none() {
+        if start.elapsed() > patience {
+            return Err(Failure::NotReady(format!(
+                "there is no Eviction {name} yet: does the operator run?"
+            )));
+        }
+        tokio::time::sleep(POLL / 2).await;
+    }
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        ..PatchParams::default()
+    };
+    evictions
+        .patch(name, &params, &Patch::Merge(json!({"spec": spec})))
+        .await?;
+    Ok(())
+}
+
+async fn enable(arguments: &Enable) -> Result<(), Failure> {
+    let (name, client) = (&arguments.name, arguments.target.client().await?);
+    let (host, _) = seen(&client, name).await?;
+    if host.spec.maintenance == Maintenance::Termination {
+        return Err(Failure::Usage(format!(
+            "{name} is leaving for good: delete the Hypervisor, and it comes back with its Node"
+        )));
+    }
+    set(
+        &client,
+        name,
+        json!({"maintenance": Maintenance::None, "maintenanceReason": null}),
+    )
+    .await?;
+    let start = Instant::now();
+    say_when(start, &format!("{name} is taken back into service"));
+    if arguments.patience.no_wait {
+        return Ok(());
+    }
+    follow(
+        &client,
+        name,
+        start,
+        arguments.patience.timeout,
+        Progress::enabled,
+    )
+    .await
+}
+
+async fn watch(arguments: &Watch) -> Result<(), Failure> {
+    let (name, client) = (&arguments.name, arguments.target.client().await?);
+    if arguments.output != Format::Table {
+        let (host, eviction) = seen(&client, name).await?;
+        return print_values(&[json!(Progress::of(&host, eviction.as_ref()))], arguments.output);
+    }
+    let start = Instant::now();
+    follow(&client, name, start, arguments.timeout, |progress| {
+        progress.drained().or_else(|| progress.enabled())
+    })
+    .await
+}
+
+/// Says each change, until `end` says how it ended.
+async fn follow(
+    client: &Client,
+    name: &str,
+    start: Instant,
+    timeout: u64,
+    end: impl Fn(&Progress) -> Option<Result<(), String>>,
+) -> Result<(), Failure> {
+    let mut last = Vec::new();
+    loop {
+        let (host, eviction) = seen(client, name).await?;
+        // What was told before the last edit says nothing of it.
+        let told = host.status.as_ref().and_then(|status| status.observed_generation);
+        let fresh = told.is_some() && told == host.metadata.generation;
+        let progress = Progress::of(&host, eviction.as_ref());
+        let lines = progress.lines();
+        for line in lines.iter().filter(|line| !last.contains(*line)) {
+            say_when(start, line);
+        }
+        last = lines;
+        match end(&progress).filter(|_| fresh) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(why)) => {
+                for stuck in &progress.stuck {
+                    say(&format!("          {stuck}"));
+                }
+                return Err(Failure::NotReady(why));
+            }
+            None if start.elapsed() > Duration::from_secs(timeout) => {
+                let name = host.name_any();
+                return Err(Failure::NotReady(format!(
+                    "not within {timeout} s; it goes on: `c5c3 hypervisor watch {name}`"
+                )));
+            }
+            None => tokio::time::sleep(POLL).await,
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What of a CephCluster is run here; the rest is refused by name.
+
+use c5c3_api::foreign::rook::{CephCluster, CephClusterSpec, DeviceSet};
+
+use super::size;
+use crate::error::Error;
+
+/// Smallest file in which bluestore can be made, with room for its own tables.
+const SMALLEST: u64 = 1 << 30;
+/// Rook names monitors by letters, and two thirds of the alphabet are enough.
+const MOST_OSDS: i32 = 16;
+
+/// The letters of monitors: as many as wanted.
+pub fn mon_ids(spec: &CephClusterSpec) -> Vec<String> {
+    let count = spec.mon.as_ref().and_then(|mon| mon.count).unwrap_or(3);
+    letters(count)
+}
+
+/// Rook runs two managers by default, one of them standing by.
+pub fn mgr_ids(spec: &CephClusterSpec) -> Vec<String> {
+    letters(spec.mgr.as_ref().and_then(|mgr| mgr.count).unwrap_or(2))
+}
+
+fn letters(count: i32) -> Vec<String> {
+    let count = usize::try_from(count).unwrap_or_default();
+    ('a'..='z').take(count).map(String::from).collect()
+}
+
+fn wrong<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Invalid {
+        field,
+        reason: reason.into(),
+    })
+}
+
+pub fn cluster(cluster: &CephCluster) -> Result<(), Error> {
+    let spec = &cluster.spec;
+    if spec.external.as_ref().is_some_and(|external| external.enable) {
+        return wrong(
+            "spec.external.enable",
+            "a cluster elsewhere is not followed here: leave it out, and this cluster runs its own daemons",
+        );
+    }
+    if let Some(mon) = &spec.mon {
+        if mon.stretch_cluster.is_some() {
+            return wrong(
+                "spec.mon.stretchCluster",
+                "zones are not run here: leave it out, or use a cluster with the real Rook",
+            );
+        }
+        if !matches!(mon.count, None | Some(1 | 3 | 5)) {
+            let count = mon.count.unwrap_or_default();
+            return wrong(
+                "spec.mon.count",
+                format!("{count} monitors have no clear majority: set 1, 3 or 5"),
+            );
+        }
+        if let Some(id) = mon.external_mon_ids.iter().find(|id| mon_ids(spec).contains(id)) {
+            return wrong(
+                "spec.mon.externalMonIDs",
+                format!("{id:?} is a monitor of this cluster: choose another name"),
+            );
+        }
+    }
+    if let Some(count) = spec.mgr.as_ref().and_then(|mgr| mgr.count)
+        && !(1..=2).contains(&count)
+    {
+        return wrong("spec.mgr.count", format!("{count} managers: set 1 or 2"));
+    }
+    if let Some(network) = &spec.network {
+        let provider = network.provider.as_deref().unwrap_or_default();
+        if !provider.is_empty() || network.host_network == Some(true) {
+            return wrong(
+                "spec.network.provider",
+                format!("{provider:?} is not served here: leave it out for the network of pods"),
+            );
+        }
+    }
+    if spec.security.as_ref().is_some_and(|security| {
+        let kms = security.kms.as_ref();
+        kms.is_some_and(|kms| !kms.connection_details.is_empty())
+    }) {
+        return wrong("spec.security.kms", "disks are not encrypted here: leave it out");
+    }
+    storage(spec)
+}
+
+fn storage(spec: &CephClusterSpec) -> Result<(), Error> {
+    let Some(storage) = &spec.storage else {
+        return Ok(());
+    };
+    let devices = storage.use_all_devices == Some(true) || storage.device_filter.is_some();
+    if devices || storage.use_all_nodes == Some(true) || !storage.nodes.is_empty() {
+        return wrong(
+            "spec.storage",
+            "embedded nodes have no disks of their own: use storageClassDeviceSets, whose volumes become files of that size",
+        );
+    }
+    let mut total = 0;
+    for set in &storage.storage_class_device_sets {
+        device_set(set)?;
+        total += set.count;
+    }
+    if total > MOST_OSDS {
+        return wrong(
+            "spec.storage.storageClassDeviceSets",
+            format!("{total} OSDs are too many for one machine: use {MOST_OSDS} or fewer"),
+        );
+    }
+    let mut names: Vec<&str> = storage
+        .storage_class_device_sets
+        .iter()
+        .map(|s| s.name.as_str())
+        .collect();
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => wrong(
+            "spec.storage.storageClassDeviceSets",
+            format!("there are two sets {:?}: give each its own name", pair[0]),
+        ),
+        None => Ok(()),
+    }
+}
+
+fn device_set(set: &DeviceSet) -> Result<(), Error> {
+    let name = &set.name;
+    if name.is_empty() || set.count < 0 {
+        return wrong(
+            "spec.storage.storageClassDeviceSets",
+            format!(
+                "set {name:?} has count {}: a name and 0 or more are needed",
+                set.count
+            ),
+        );
+    }
+    if set.encrypted == Some(true) {
+        return wrong(
+            "spec.storage.storageClassDeviceSets.encrypted",
+            format!("set {name:?}: disks are not encrypted here: leave it out"),
+        );
+    }
+    let [template] = set.volume_claim_templates.as_slice() else {
+        return wrong(
+            "spec.storage.storageClassDeviceSets.volumeClaimTemplates",
+            format!("set {name:?}: one volume for each OSD is needed, with the name data"),
+        );
+    };
+    let asked = template.spec.resources.as_ref();
+    let asked = asked.and_then(|resources| resources.requests.as_ref()?.get("storage").cloned());
+    match asked
+        .as_ref()
+        .map(|quantity| (quantity, size::bytes(&quantity.0)))
+    {
+        Some((_, Some(bytes))) if bytes >= SMALLEST => Ok(()),
+        Some((quantity, _)) => wrong(
+            "spec.storage.storageClassDeviceSets.volumeClaimTemplates.spec.resources.requests.storage",
+            format!(
+                "set {name:?}: {:?} is too small for an OSD: use 1Gi or more",
+                quantity.0
+            ),
+        ),
+        None => wrong(
+            "spec.storage.storageClassDeviceSets.volumeClaimTemplates.spec.resources.requests.storage",
+            format!("set {name:?}: the size of its OSDs is missing"),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn refused(spec: Value) -> Option<String> {
+        let spec: CephClusterSpec = serde_json::from_value(spec).expect("a spec");
+        let found = cluster(&CephCluster::new("c", spec));
+        found.err().map(|error| error.to_string())
+    }
+
+    fn set(count: i32, size: &str) -> Value {
+        json!({"name": "s", "count": count, "volumeClaimTemplates": [{"spec": {"resources": {"requests": {"storage": size}}}}]})
+    }
+
+    #[test]
+    fn what_is_run_here_is_taken() {
+        for spec in [
+            json!({}),
+            json!({"mon": {"count": 1}, "mgr": {"count": 1}}),
+            json!({"mon": {"count": 3, "externalMonIDs": ["ext-a"]}, "external": {"enable": false}}),
+            json!({"storage": {"useAllNodes": false, "storageClassDeviceSets": [set(2, "4Gi")]}}),
+        ] {
+            assert_eq!(refused(spec.clone()), None, "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_run_here_is_refused_by_name() {
+        for (spec, field) in [
+            (json!({"external": {"enable": true}}), "spec.external.enable"),
+            (json!({"mon": {"count": 2}}), "spec.mon.count"),
+            (json!({"mon": {"count": 0}}), "spec.mon.count"),
+            (
+                json!({"mon": {"count": 3, "externalMonIDs": ["b"]}}),
+                "spec.mon.externalMonIDs",
+            ),
+            (
+                json!({"mon": {"stretchCluster": {"zones": []}}}),
+                "spec.mon.stretchCluster",
+            ),
+            (json!({"mgr": {"count": 3}}), "spec.mgr.count"),
+            (json!({"network": {"provider": "host"}}), "spec.network.provider"),
+            (
+                json!({"security": {"kms": {"connectionDetails": {"KMS_PROVIDER": "vault"}}}}),
+                "spec.security.kms",
+            ),
+            (json!({"storage": {"useAllNodes": true}}), "spec.storage"),
+            (json!({"storage": {"nodes": [{"name": "n"}]}}), "spec.storage"),
+            (
+                json!({"storage": {"storageClassDeviceSets": [set(2, "100Mi")]}}),
+                "too small",
+            ),
+            (
+                json!({"storage": {"storageClassDeviceSets": [set(2, "much")]}}),
+                "too small",
+            ),
+            (
+                json!({"storage": {"storageClassDeviceSets": [set(99, "4Gi")]}}),
+                "too many",
+            ),
+            (
+                json!({"storage": {"storageClassDeviceSets": [set(1, "4Gi"), set(1, "4Gi")]}}),
+                "two sets",
+            ),
+            (
+                json!({"storage": {"storageClassDeviceSets": [{"name": "s", "count": 1}]}}),
+                "one volume",
+            ),
+        ] {
+            let said = refused(spec.clone()).unwrap_or_default();
+            assert!(said.contains(field), "{spec}: {said}");
+        }
+    }
+}

@@ -1,0 +1,453 @@
+//! CephCluster: monitors, managers and OSDs.
+
+#[cfg(test)]
+#[path = "cluster_tests.rs"]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use c5c3_api::foreign::rook::CephCluster;
+use c5c3_kit::{
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch, Wanted,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
+use kube::{Client, ResourceExt};
+
+use super::check::{self, mgr_ids, mon_ids};
+use super::keyring::{Mint, key_in};
+use super::mons::{self, Identity};
+use super::names::{MON, OVERRIDE};
+use super::osds::{self, Disk};
+use super::status::{self, Seen};
+use super::tell::{self, Command, Orders};
+use super::view::View;
+use super::{names, orders};
+use crate::error::Error;
+use crate::exec::{self, Place};
+use crate::image::server_image;
+use crate::objects::secret_value;
+
+const QUORUM: &str = "MonitorsInQuorum";
+const MANAGED: &str = "ManagerAvailable";
+const STORED: &str = "StorageUp";
+
+/// What daemons do no watch tells: asked while something is missing, and when all is well.
+const SOON: Duration = Duration::from_secs(1);
+const LATER: Duration = Duration::from_secs(60);
+
+/// The controller.
+pub struct CephClusters {
+    client: Client,
+}
+
+impl CephClusters {
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+#[derive(Debug)]
+pub struct Facts {
+    identity: Option<Identity>,
+    mint: Mint,
+    /// Keys of managers that have one.
+    managers: BTreeMap<String, String>,
+    /// Addresses of monitors that have one.
+    addresses: BTreeMap<String, String>,
+    claims: Vec<PersistentVolumeClaim>,
+    disk_keys: BTreeMap<String, String>,
+    /// Who answered, and what; an error when nobody could.
+    view: Result<Option<(Place, View)>, String>,
+    /// A person wrote the settings of all daemons.
+    overridden: bool,
+}
+
+impl Facts {
+    /// Of all monitors.
+    fn has_addresses(&self, cluster: &CephCluster) -> bool {
+        mon_ids(&cluster.spec)
+            .iter()
+            .all(|id| self.addresses.contains_key(id))
+    }
+}
+
+/// All that follows from the facts.
+#[derive(Debug)]
+pub struct Plan {
+    refused: Option<Error>,
+    image: String,
+    identity: Identity,
+    managers: BTreeMap<String, String>,
+    disks: Vec<Disk>,
+    disk_keys: BTreeMap<String, String>,
+}
+
+impl Controller for CephClusters {
+    type Kind = CephCluster;
+    type Facts = Facts;
+    type Plan = Plan;
+    type Action = Orders;
+    type Error = Error;
+
+    const NAME: &'static str = "stand-in-ceph-cluster";
+    const PARTS: &'static [Part] = &[
+        Part::required(QUORUM),
+        Part::required(MANAGED),
+        Part::required(STORED),
+    ];
+
+    fn owns() -> Vec<Kind> {
+        vec![
+            Kind::of::<Secret>(),
+            Kind::of::<ConfigMap>(),
+            Kind::of::<Service>(),
+            Kind::of::<PersistentVolumeClaim>(),
+            Kind::of::<Deployment>(),
+        ]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![exec::touched(), Touch::of::<Pod>(&["list"])]
+    }
+
+    async fn observe(&self, object: &CephCluster, reader: &Reader) -> Result<Facts, Error> {
+        let namespace = object.namespace().unwrap_or_default();
+        let identity: Option<Secret> = reader.get(&namespace, MON).await?;
+        let mut managers = BTreeMap::new();
+        for id in mgr_ids(&object.spec) {
+            let found: Option<Secret> = reader.get(&namespace, &mons::mgr_keyring(&id)).await?;
+            let keyring = secret_value(found, "keyring");
+            let key = keyring.and_then(|text| key_in(&text, &format!("mgr.{id}")));
+            managers.extend(key.map(|key| (id, key)));
+        }
+        let mut addresses = BTreeMap::new();
+        for id in mon_ids(&object.spec) {
+            let name = mons::daemon(&namespace, "", &id).name();
+            let found: Option<Service> = reader.get(&namespace, &name).await?;
+            let address = found.and_then(|service| service.spec?.cluster_ip);
+            addresses.extend(address.map(|address| (id, address)));
+        }
+        let config: Option<ConfigMap> = reader.get(&namespace, OVERRIDE).await?;
+        let own = |map: &ConfigMap| {
+            map.owner_references()
+                .iter()
+                .any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
+        };
+        Ok(Facts {
+            identity: identity.as_ref().and_then(Identity::read),
+            mint: Mint::new(rand::random()),
+            managers,
+            addresses,
+            claims: reader.list(&namespace, osds::CLAIMS).await?,
+            disk_keys: osds::keys(&reader.list(&namespace, "app=rook-ceph-osd").await?),
+            view: self.view(object, reader).await?,
+            overridden: config.is_some_and(|map| !own(&map)),
+        })
+    }
+
+    fn plan(observed: &Observed<Self>) -> Plan {
+        let (cluster, facts) = (&observed.object, &observed.facts);
+        let spec = &cluster.spec;
+        let wished = spec
+            .ceph_version
+            .as_ref()
+            .and_then(|version| version.image.as_deref());
+        let image = server_image("ceph", wished);
+        let key = |name: String, known: &BTreeMap<String, String>, id: &str| {
+            known.get(id).cloned().unwrap_or_else(|| facts.mint.key(&name))
+        };
+        let managers = mgr_ids(spec)
+            .into_iter()
+            .map(|id| (id.clone(), key(format!("mgr.{id}"), &facts.managers, &id)));
+        let disks = osds::disks(cluster, &facts.claims);
+        let disk_keys = disks.iter().map(|disk| {
+            (
+                disk.claim.clone(),
+                key(format!("osd {}", disk.claim), &facts.disk_keys, &disk.claim),
+            )
+        });
+        Plan {
+            identity: facts
+                .identity
+                .clone()
+                .unwrap_or_else(|| Identity::fresh(&facts.mint)),
+            managers: managers.collect(),
+            disk_keys: disk_keys.collect(),
+            refused: check::cluster(cluster)
+                .and_then(|()| known(cluster, facts))
+                .and_then(|()| {
+                    image
+                        .as_ref()
+                        .map(drop)
+                        .map_err(|error| Error::Catalogue(error.to_string()))
+                })
+                .err(),
+            image: image.unwrap_or_default(),
+            disks,
+        }
+    }
+
+    fn refusal(plan: &Plan) -> Option<&Error> {
+        plan.refused.as_ref()
+    }
+
+    fn decide(observed: &Observed<Self>, plan: &Plan) -> Result<Decision<Orders>, Error> {
+        if plan.refused.is_some() {
+            return Ok(Decision::hold());
+        }
+        let (cluster, facts) = (&observed.object, &observed.facts);
+        let wanted = objects(cluster, facts, plan);
+        if !facts.has_addresses(cluster) {
+            // A new monitor has no address yet: nobody else stops for that.
+            return Ok(Decision::only(wanted));
+        }
+        let Ok(Some((place, view))) = &facts.view else {
+            // Nobody can be asked which daemons there are: those that run go on.
+            return Ok(Decision::only(wanted));
+        };
+        let decision = leaving(cluster, view)
+            .into_iter()
+            .fold(Decision::want(wanted), Decision::keep);
+        let commands = orders::of(&cluster.spec, view, &plan.managers, &plan.disks, &plan.disk_keys);
+        let hidden = plan
+            .managers
+            .values()
+            .chain(plan.disk_keys.values())
+            .cloned()
+            .collect();
+        Ok(decision.act((!commands.is_empty()).then(|| Orders {
+            place: place.clone(),
+            commands,
+            hidden,
+        })))
+    }
+
+    async fn act(&self, orders: &Orders) -> Result<(), Error> {
+        tell::tell(&self.client, orders).await.map(drop)
+    }
+
+    fn report(observed: &Observed<Self>, plan: &Plan, applied: &Applied<Self>) -> Report {
+        let (cluster, facts) = (&observed.object, &observed.facts);
+        let view = facts
+            .view
+            .as_ref()
+            .ok()
+            .and_then(|found| found.as_ref().map(|(_, view)| view));
+        let states = states(cluster, facts, plan, view);
+        let blocker = Self::PARTS
+            .iter()
+            .filter_map(|part| states.get(part.name))
+            .find(|state| state.truth.as_str() != "True")
+            .map(|state| state.message.clone());
+        let told = !applied.outcomes().is_empty();
+        let status = status::status(
+            cluster.status.as_ref(),
+            &Seen {
+                view,
+                image: &plan.image,
+                blocker: blocker.as_deref(),
+                refused: plan.refused.as_ref().map(ToString::to_string),
+                now: observed.now,
+            },
+        );
+        let report = Report::new(states).status(&status);
+        match (&plan.refused, blocker.is_some() || told) {
+            (Some(_), _) => report,
+            (None, true) => report.again_in(SOON),
+            (None, false) => report.again_in(LATER),
+        }
+    }
+}
+
+/// A cluster whose keys are gone is not begun anew: its data would be lost for ever.
+fn known(cluster: &CephCluster, facts: &Facts) -> Result<(), Error> {
+    let before = cluster
+        .status
+        .as_ref()
+        .and_then(|status| status.ceph.as_ref()?.fsid.as_deref());
+    match (before, &facts.identity) {
+        (Some(fsid), None) => Err(Error::Invalid {
+            field: "Secret rook-ceph-mon",
+            reason: format!(
+                "is missing or incomplete, and without it cluster {fsid} cannot be read: restore it"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let Plan { identity, image, .. } = plan;
+    let (spec, fsid) = (&cluster.spec, &identity.fsid);
+    let mut wanted: Vec<Wanted> = mons::secrets(&namespace, identity, &plan.managers)
+        .iter()
+        .map(Wanted::of)
+        .collect();
+    if !facts.overridden {
+        wanted.push(Wanted::of(&names::config_map(
+            &namespace,
+            OVERRIDE,
+            &[("config", "")],
+        )));
+    }
+    wanted.push(Wanted::of(&mons::metrics(&namespace, &name)));
+    for id in mon_ids(spec) {
+        wanted.push(Wanted::of(&mons::service(&namespace, &name, &id)));
+        wanted.push(Wanted::of(&mons::claim(&namespace, &name, &id)));
+    }
+    for disk in &plan.disks {
+        wanted.push(Wanted::of(&disk.wanted));
+        let key = plan.disk_keys.get(&disk.claim).map_or("", String::as_str);
+        wanted.push(Wanted::of(&osds::secret(&namespace, &disk.claim, key)));
+    }
+    // A monitor begins with the addresses of all.
+    if !facts.has_addresses(cluster) {
+        return wanted;
+    }
+    let view = facts
+        .view
+        .as_ref()
+        .ok()
+        .and_then(|found| found.as_ref().map(|(_, view)| view));
+    wanted.push(Wanted::of(&mons::endpoints(
+        &namespace,
+        &facts.addresses,
+        &elsewhere(cluster, view),
+    )));
+    wanted.push(Wanted::of(&mons::config(&namespace, &facts.addresses)));
+    for (id, address) in &facts.addresses {
+        wanted.push(Wanted::of(&mons::deployment(cluster, image, fsid, id, address)));
+    }
+    for id in mgr_ids(spec) {
+        wanted.push(Wanted::of(&mons::mgr_deployment(cluster, image, fsid, &id)));
+    }
+    wanted.extend(osd_deployments(cluster, plan, fsid, view));
+    wanted
+}
+
+/// What belongs to monitors that nobody wants any more: it stays until the others have let them go.
+fn leaving(cluster: &CephCluster, view: &View) -> Vec<Reference> {
+    let namespace = cluster.namespace().unwrap_or_default();
+    let wanted = mon_ids(&cluster.spec);
+    let kinds = [
+        Kind::of::<Deployment>(),
+        Kind::of::<Service>(),
+        Kind::of::<PersistentVolumeClaim>(),
+    ];
+    let more = view.mons.mons.iter().filter(|mon| !wanted.contains(&mon.name));
+    more.flat_map(|mon| {
+        let name = mons::daemon(&namespace, "", &mon.name).name();
+        kinds.each_ref().map(|kind| kind.named(Some(&namespace), &name))
+    })
+    .collect()
+}
+
+/// OSDs whose number is known.
+fn osd_deployments(cluster: &CephCluster, plan: &Plan, fsid: &str, view: Option<&View>) -> Vec<Wanted> {
+    let deployment = |disk: &Disk| {
+        let id = view?.osd(disk.uuid.as_deref()?)?.osd;
+        Some(Wanted::of(&osds::deployment(
+            cluster,
+            &plan.image,
+            fsid,
+            id,
+            disk,
+        )))
+    };
+    plan.disks.iter().filter_map(deployment).collect()
+}
+
+/// Monitors outside of this cluster that have joined, with their addresses.
+fn elsewhere(cluster: &CephCluster, view: Option<&View>) -> BTreeMap<String, String> {
+    let outside = cluster
+        .spec
+        .mon
+        .as_ref()
+        .map(|mon| mon.external_mon_ids.clone())
+        .unwrap_or_default();
+    let mons = view.map(|view| view.mons.mons.as_slice()).unwrap_or_default();
+    let theirs = mons.iter().filter(|mon| outside.contains(&mon.name));
+    theirs
+        .filter_map(|mon| {
+            let all = &mon.public_addrs.addrvec;
+            let address = all.iter().find(|address| address.kind == "v1").or(all.first())?;
+            Some((mon.name.clone(), address.addr.clone()))
+        })
+        .collect()
+}
+
+fn states(cluster: &CephCluster, facts: &Facts, plan: &Plan, view: Option<&View>) -> States {
+    let wanted = mon_ids(&cluster.spec);
+    let states = States::default();
+    let Some(view) = view else {
+        let why = match &facts.view {
+            Err(why) => format!("no monitor answers: {why}"),
+            Ok(_) => "no monitor is up yet".to_owned(),
+        };
+        let after = "monitors come first";
+        return states
+            .unmet(QUORUM, "NoQuorum", why)
+            .unmet(MANAGED, "Waiting", after)
+            .unmet(STORED, "Waiting", after);
+    };
+    let missing: Vec<&str> = wanted
+        .iter()
+        .map(String::as_str)
+        .filter(|id| !view.status.quorum_names.iter().any(|name| name == id))
+        .collect();
+    let states = if missing.is_empty() {
+        states.met(
+            QUORUM,
+            "InQuorum",
+            format!("{} of {} monitors", wanted.len(), wanted.len()),
+        )
+    } else {
+        states.unmet(
+            QUORUM,
+            "OutOfQuorum",
+            format!("mon {} is not in the quorum", missing.join(", ")),
+        )
+    };
+    let states = if view.mgrs.available {
+        states.met(MANAGED, "Available", "a manager is active")
+    } else {
+        states.unmet(MANAGED, "Unavailable", "no manager is active")
+    };
+    let down: Vec<String> = plan
+        .disks
+        .iter()
+        .filter_map(|disk| {
+            let found = disk.uuid.as_deref().and_then(|uuid| view.osd(uuid));
+            match found {
+                Some(osd) if osd.up == 1 => None,
+                Some(osd) => Some(format!("osd.{} on {} is down", osd.osd, disk.claim)),
+                None => Some(format!("the OSD on {} is being made", disk.claim)),
+            }
+        })
+        .collect();
+    if down.is_empty() {
+        states.met(STORED, "AllUp", format!("{} OSDs are up", plan.disks.len()))
+    } else {
+        states.unmet(STORED, "SomeDown", down.join(", "))
+    }
+}
+
+impl CephClusters {
+    async fn view(
+        &self,
+        object: &CephCluster,
+        reader: &Reader,
+    ) -> Result<Result<Option<(Place, View)>, String>, Error> {
+        let places = tell::places(reader, &object.namespace().unwrap_or_default()).await?;
+        let accounts = orders::managers(&mgr_ids(&object.spec));
+        let asked: Vec<Command> = View::questions(&accounts);
+        Ok(match tell::ask(&self.client, &places, asked).await {
+            Ok(None) => Ok(None),
+            Ok(Some((place, answers))) => Ok(Some((place, View::read(&accounts, &answers)?))),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+}

@@ -1,0 +1,198 @@
+use super::super::view::{Mon, Osd};
+use super::*;
+use serde_json::{Value, json};
+
+const UID: &str = "9f1c";
+
+fn facts(addresses: &[&str], view: Option<View>) -> Facts {
+    let place = Place {
+        namespace: "rook-ceph".to_owned(),
+        pod: "mon".to_owned(),
+        container: "mon",
+    };
+    let address = |id: &&str| ((*id).to_owned(), format!("10.0.0.{}", id.len()));
+    Facts {
+        identity: Some(Identity {
+            fsid: "f".to_owned(),
+            mon_key: "KEY-mon".to_owned(),
+            admin_key: "KEY-admin".to_owned(),
+        }),
+        mint: Mint {
+            seed: [3; 32],
+            seconds: 1,
+        },
+        managers: names::map(&[("a", "KEY-mgr")]),
+        addresses: addresses.iter().map(address).collect(),
+        claims: Vec::new(),
+        disk_keys: names::map(&[("disks-data-0", "KEY-osd")]),
+        view: Ok(view.map(|view| (place, view))),
+        overridden: false,
+    }
+}
+
+fn observed(mons: i32, facts: Facts) -> Observed<CephClusters> {
+    let spec = json!({"mon": {"count": mons}, "mgr": {"count": 1}, "cephVersion": {"image": "ceph:18.2"},
+        "storage": {"storageClassDeviceSets": [{"name": "disks", "count": 1,
+            "volumeClaimTemplates": [{"spec": {"resources": {"requests": {"storage": "2Gi"}}}}]}]}});
+    let mut object = CephCluster::new("storage", serde_json::from_value(spec).expect("a spec"));
+    object.metadata.namespace = Some("rook-ceph".to_owned());
+    Observed {
+        object,
+        facts,
+        now: jiff::Timestamp::UNIX_EPOCH,
+    }
+}
+
+fn named(decision: &Decision<Orders>, kind: &str) -> Vec<String> {
+    let of_kind = decision
+        .wanted()
+        .iter()
+        .map(Wanted::object)
+        .filter(|object| object["kind"] == kind);
+    of_kind
+        .filter_map(|object| Some(object["metadata"]["name"].as_str()?.to_owned()))
+        .collect()
+}
+
+/// Whether what is not named goes.
+fn prunes(decision: &Decision<Orders>) -> bool {
+    format!("{decision:?}").contains("prune: true")
+}
+
+fn with_disk(mut facts: Facts) -> Facts {
+    let mut claim = osds::disks(&observed(1, self::facts(&[], None)).object, &[])[0]
+        .wanted
+        .clone();
+    claim.metadata.uid = Some(UID.to_owned());
+    facts.claims.push(claim);
+    facts
+}
+
+fn view(mons: &[&str]) -> View {
+    let mut view = View::default();
+    view.osds.osds.push(Osd {
+        osd: 7,
+        uuid: super::super::keyring::uuid(UID),
+        up: 1,
+    });
+    view.mgrs.available = true;
+    view.status.quorum_names = mons.iter().map(|id| (*id).to_owned()).collect();
+    let mon = |id: &&str| Mon {
+        name: (*id).to_owned(),
+        ..Mon::default()
+    };
+    view.mons.mons = mons.iter().map(mon).collect();
+    view
+}
+
+#[test]
+fn daemons_follow_the_addresses_of_all_monitors() {
+    let first = observed(3, facts(&["a"], None)).decide().expect("a decision");
+    assert_eq!(named(&first, "Deployment"), Vec::<String>::new());
+    assert_eq!(named(&first, "Service").len(), 4);
+    // A cluster that grows: those that run are not named, and stay.
+    let grows = observed(3, with_disk(facts(&["a"], Some(view(&["a"])))))
+        .decide()
+        .expect("a decision");
+    assert!(!prunes(&first) && !prunes(&grows));
+    let all = observed(3, with_disk(facts(&["a", "b", "c"], Some(view(&["a"])))))
+        .decide()
+        .expect("a decision");
+    let names = [
+        "rook-ceph-mon-a",
+        "rook-ceph-mon-b",
+        "rook-ceph-mon-c",
+        "rook-ceph-mgr-a",
+        "rook-ceph-osd-7",
+    ];
+    assert_eq!(named(&all, "Deployment"), names);
+    assert!(prunes(&all));
+}
+
+#[test]
+fn nothing_goes_while_nobody_answers() {
+    let silent = observed(1, with_disk(facts(&["a"], None)))
+        .decide()
+        .expect("a decision");
+    assert!(!prunes(&silent));
+    assert_eq!(silent.actions().len(), 0);
+}
+
+#[test]
+fn monitors_that_shall_go_are_kept_until_they_are_out() {
+    let seen = observed(1, with_disk(facts(&["a"], Some(view(&["a", "b"])))));
+    let decision = seen.decide().expect("a decision");
+    let kept: Vec<String> = decision.kept().iter().map(|kept| kept.key.name.clone()).collect();
+    assert_eq!(kept, ["rook-ceph-mon-b", "rook-ceph-mon-b", "rook-ceph-mon-b"]);
+}
+
+#[test]
+fn keys_are_in_secrets_alone() {
+    let mut seen = with_disk(facts(&["a"], Some(view(&["a"]))));
+    seen.view
+        .as_mut()
+        .expect("a view")
+        .as_mut()
+        .expect("a view")
+        .1
+        .osds
+        .osds
+        .clear();
+    let decision = observed(1, seen).decide().expect("a decision");
+    let (secrets, others): (Vec<&Value>, Vec<&Value>) = decision
+        .wanted()
+        .iter()
+        .map(Wanted::object)
+        .partition(|object| object["kind"] == "Secret");
+    assert_eq!(secrets.len(), 6);
+    let forms = ["KEY".to_owned(), crate::objects::encode("KEY-")[..4].to_owned()];
+    for object in others {
+        let text = object.to_string();
+        assert!(!forms.iter().any(|form| text.contains(form)), "{text}");
+    }
+    assert_eq!(decision.actions().len(), 1);
+    assert!(!format!("{decision:?}").contains("KEY"));
+}
+
+#[test]
+fn a_refused_cluster_says_so_and_is_left_alone() {
+    let seen = observed(2, facts(&[], None));
+    let decision = seen.decide().expect("a decision");
+    assert!(!prunes(&decision) && decision.wanted().is_empty());
+    let report = seen.report(&Applied::rehearse(decision));
+    assert_eq!(report.status_fields()["phase"], "Failure");
+    assert!(
+        report.status_fields()["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("spec.mon.count"))
+    );
+}
+
+#[test]
+fn a_cluster_whose_keys_are_lost_is_not_begun_anew() {
+    let mut seen = observed(1, facts(&["a"], None));
+    seen.facts.identity = None;
+    assert!(!seen.decide().expect("a decision").wanted().is_empty());
+    seen.object.status = serde_json::from_value(json!({"ceph": {"fsid": "f"}})).expect("a status");
+    let decision = seen.decide().expect("a decision");
+    assert!(decision.wanted().is_empty());
+    let report = seen.report(&Applied::rehearse(decision));
+    assert!(
+        report.status_fields()["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("rook-ceph-mon"))
+    );
+}
+
+#[test]
+fn the_one_that_blocks_is_named() {
+    for (mut found, blocker) in [
+        (view(&[]), "mon a is not in the quorum"),
+        (view(&["a"]), "osd.7 on disks-data-0 is down"),
+    ] {
+        found.osds.osds[0].up = 0;
+        let seen = observed(1, with_disk(facts(&["a"], Some(found))));
+        let report = seen.report(&Applied::rehearse(Decision::hold()));
+        assert_eq!(report.status_fields()["message"], blocker);
+    }
+}

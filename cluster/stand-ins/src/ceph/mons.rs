@@ -1,0 +1,261 @@
+//! Monitors: their addresses, the keys that they start with, their Deployments.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::foreign::rook::CephCluster;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, PersistentVolumeClaimSpec, Secret, Service, ServicePort, ServiceSpec,
+    VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::keyring::{Mint, all_caps, caps, entry, mgr_caps};
+use super::names::{self, CONFIG, Daemon, ENDPOINTS, MGR, MON, MONS_KEYRING};
+use super::pods::{self, KEYRING, Pod, Ready, env_field};
+
+const V2: u16 = 3300;
+const V1: u16 = 6789;
+pub const METRICS: u16 = 9283;
+
+/// What a cluster is known by, as the Secret `rook-ceph-mon` keeps it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub fsid: String,
+    pub mon_key: String,
+    pub admin_key: String,
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.fsid)
+    }
+}
+
+impl Identity {
+    pub fn fresh(mint: &Mint) -> Self {
+        Self {
+            fsid: super::keyring::uuid(&mint.key("fsid")),
+            mon_key: mint.key("mon."),
+            admin_key: mint.key("client.admin"),
+        }
+    }
+
+    /// `None` when something is missing in it.
+    pub fn read(secret: &Secret) -> Option<Self> {
+        let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
+        Some(Self {
+            fsid: text("fsid")?,
+            mon_key: text("mon-secret")?,
+            admin_key: text("ceph-secret")?,
+        })
+    }
+}
+
+pub fn daemon<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a> {
+    Daemon {
+        namespace,
+        app: MON,
+        kind: "mon",
+        id,
+        parent,
+    }
+}
+
+pub fn mgr<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a> {
+    Daemon {
+        namespace,
+        app: MGR,
+        kind: "mgr",
+        id,
+        parent,
+    }
+}
+
+pub fn mgr_keyring(id: &str) -> String {
+    format!("rook-ceph-mgr-{id}-keyring")
+}
+
+fn port(name: &str, number: u16) -> ServicePort {
+    ServicePort {
+        name: Some(name.to_owned()),
+        port: number.into(),
+        ..ServicePort::default()
+    }
+}
+
+/// Addresses that stay while pods come and go.
+pub fn service(namespace: &str, parent: &str, id: &str) -> Service {
+    let daemon = daemon(namespace, parent, id);
+    Service {
+        metadata: daemon.meta(),
+        spec: Some(ServiceSpec {
+            selector: Some(daemon.selector()),
+            // Monitors have to meet before any of them serves.
+            publish_not_ready_addresses: Some(true),
+            ports: Some(vec![port("tcp-msgr1", V1), port("tcp-msgr2", V2)]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+/// Where Prometheus reads.
+pub fn metrics(namespace: &str, parent: &str) -> Service {
+    let labels = names::map(&[("app", MGR), ("rook_cluster", namespace)]);
+    let mut meta = mgr(namespace, parent, "").meta();
+    meta.name = Some(MGR.to_owned());
+    meta.labels = Some(labels.clone());
+    Service {
+        metadata: meta,
+        spec: Some(ServiceSpec {
+            selector: Some(labels),
+            ports: Some(vec![port("http-metrics", METRICS)]),
+            ..ServiceSpec::default()
+        }),
+        ..Service::default()
+    }
+}
+
+pub fn claim(namespace: &str, parent: &str, id: &str) -> PersistentVolumeClaim {
+    let size = Quantity("10Gi".to_owned());
+    PersistentVolumeClaim {
+        metadata: daemon(namespace, parent, id).meta(),
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some(BTreeMap::from([("storage".to_owned(), size)])),
+                ..VolumeResourceRequirements::default()
+            }),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        ..PersistentVolumeClaim::default()
+    }
+}
+
+/// Secrets of the whole cluster. `managers` are those whose keys a new store begins with.
+pub fn secrets(namespace: &str, identity: &Identity, managers: &BTreeMap<String, String>) -> Vec<Secret> {
+    let secret = |name: &str, data: &[(&str, &str)]| {
+        names::secret(names::meta(namespace, name, names::Labels::new()), data)
+    };
+    let admin = entry("client.admin", &identity.admin_key, &all_caps());
+    let mut shared = entry("mon.", &identity.mon_key, &caps(&[("mon", "allow *")])) + &admin;
+    let mut secrets = Vec::new();
+    for (id, key) in managers {
+        let own = entry(&format!("mgr.{id}"), key, &mgr_caps());
+        shared += &own;
+        secrets.push(secret(&mgr_keyring(id), &[("keyring", &own)]));
+    }
+    secrets.extend([
+        secret(
+            MON,
+            &[
+                ("fsid", &identity.fsid),
+                ("mon-secret", &identity.mon_key),
+                ("ceph-username", "client.admin"),
+                ("ceph-secret", &identity.admin_key),
+            ],
+        ),
+        secret(MONS_KEYRING, &[("keyring", &shared)]),
+        secret(names::ADMIN_KEYRING, &[("keyring", &admin)]),
+    ]);
+    secrets
+}
+
+/// Monitors and their addresses, as Rook tells them to others. `elsewhere` run outside of this cluster.
+pub fn endpoints(
+    namespace: &str,
+    addresses: &BTreeMap<String, String>,
+    elsewhere: &BTreeMap<String, String>,
+) -> ConfigMap {
+    let own = addresses
+        .iter()
+        .map(|(id, address)| format!("{id}={address}:{V1}"));
+    let theirs = elsewhere.iter().map(|(id, address)| format!("{id}={address}"));
+    let data: Vec<String> = own.chain(theirs).collect();
+    let monitors: Vec<String> = addresses
+        .values()
+        .map(|address| format!("{address}:{V1}"))
+        .collect();
+    let csi = json!([{"clusterID": namespace, "monitors": monitors, "namespace": ""}]);
+    let names: Vec<&str> = elsewhere.keys().map(String::as_str).collect();
+    let last = addresses.len().saturating_sub(1).to_string();
+    names::config_map(
+        namespace,
+        ENDPOINTS,
+        &[
+            ("data", &data.join(",")),
+            ("maxMonId", &last),
+            ("mapping", &json!({"node": {}}).to_string()),
+            ("csi-cluster-config-json", &csi.to_string()),
+            ("externalMons", &names.join(",")),
+            ("outOfQuorum", ""),
+        ],
+    )
+}
+
+/// The same as daemons read it.
+pub fn config(namespace: &str, addresses: &BTreeMap<String, String>) -> Secret {
+    let hosts: Vec<String> = addresses
+        .values()
+        .map(|address| format!("[v2:{address}:{V2},v1:{address}:{V1}]"))
+        .collect();
+    let members: Vec<&str> = addresses.keys().map(String::as_str).collect();
+    names::secret(
+        names::meta(namespace, CONFIG, names::Labels::new()),
+        &[
+            ("mon_host", &hosts.join(",")),
+            ("mon_initial_members", &members.join(",")),
+        ],
+    )
+}
+
+pub fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: &str, address: &str) -> Deployment {
+    let (namespace, parent) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let daemon = daemon(&namespace, &parent, id);
+    pods::deployment(Pod {
+        daemon,
+        image,
+        fsid,
+        script: include_str!("mon.sh"),
+        arguments: [
+            "--mon-initial-members=$(ROOK_CEPH_MON_INITIAL_MEMBERS)".to_owned(),
+            format!("--keyring={KEYRING}"),
+            format!("--public-addr={address}"),
+            // A module that is switched on later would start the manager anew.
+            "--mgr-initial-modules=prometheus".to_owned(),
+            "--mon-memory-target=268435456".to_owned(),
+            // Volumes are directories of the machine: how full that is says nothing of Ceph.
+            "--mon-data-avail-warn=2".to_owned(),
+            "--mon-data-avail-crit=1".to_owned(),
+        ]
+        .to_vec(),
+        env: Vec::new(),
+        keys: (MONS_KEYRING.to_owned(), "keyring"),
+        data: Some((daemon.name(), format!("/var/lib/ceph/mon/ceph-{id}"))),
+        ports: &[("tcp-msgr2", V2), ("tcp-msgr1", V1)],
+        ready: Ready::Port(V2),
+        resources: cluster.spec.resources.get("mon").cloned(),
+        replicas: 1,
+    })
+}
+
+pub fn mgr_deployment(cluster: &CephCluster, image: &str, fsid: &str, id: &str) -> Deployment {
+    let (namespace, parent) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    pods::deployment(Pod {
+        daemon: mgr(&namespace, &parent, id),
+        image,
+        fsid,
+        script: include_str!("mgr.sh"),
+        arguments: vec![format!("--keyring={KEYRING}")],
+        env: vec![env_field("POD_NAME", "metadata.name")],
+        keys: (mgr_keyring(id), "keyring"),
+        data: None,
+        ports: &[("mgr", 6800), ("http-metrics", METRICS)],
+        ready: Ready::Port(METRICS),
+        resources: cluster.spec.resources.get("mgr").cloned(),
+        replicas: 1,
+    })
+}

@@ -1,0 +1,287 @@
+//! The Deployment of any daemon: one pod, not root, with a key that is mounted and never named.
+
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
+    EnvVarSource, KeyToPath, ObjectFieldSelector, PersistentVolumeClaimVolumeSource, PodSecurityContext,
+    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
+    SecretVolumeSource, SecurityContext, TCPSocketAction, TopologySpreadConstraint, Volume, VolumeMount,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::ObjectMeta;
+
+use super::names::{CONFIG, Daemon, OVERRIDE, map};
+
+/// The user of the image.
+const UID: i64 = 42464;
+/// Where a daemon finds its key.
+pub const KEYRING: &str = "/etc/ceph-keyring/keyring";
+
+/// What all daemons are told: who the cluster is, and to log to the container.
+const COMMON: &[&str] = &[
+    "--fsid=$(CEPH_FSID)",
+    "--mon-host=$(ROOK_CEPH_MON_HOST)",
+    "--default-log-to-stderr=true",
+    "--default-err-to-stderr=true",
+    "--default-mon-cluster-log-to-stderr=true",
+    "--default-log-stderr-prefix=debug ",
+    "--default-log-to-file=false",
+    "--default-mon-cluster-log-to-file=false",
+];
+
+/// How a daemon runs.
+pub struct Pod<'a> {
+    pub daemon: Daemon<'a>,
+    pub image: &'a str,
+    pub fsid: &'a str,
+    /// A shell script; [`COMMON`] and `arguments` are its arguments.
+    pub script: &'a str,
+    pub arguments: Vec<String>,
+    pub env: Vec<EnvVar>,
+    /// Secret and the keys of it that are files.
+    pub keys: (String, &'static str),
+    /// A claim and where it is mounted.
+    pub data: Option<(String, String)>,
+    pub ports: &'a [(&'a str, u16)],
+    pub ready: Ready,
+    pub resources: Option<ResourceRequirements>,
+    pub replicas: i32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Ready {
+    /// It accepts connections.
+    Port(u16),
+    /// It has not ended.
+    Running,
+}
+
+pub fn env(name: &str, value: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        ..EnvVar::default()
+    }
+}
+
+pub fn env_field(name: &str, path: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value_from: Some(EnvVarSource {
+            field_ref: Some(ObjectFieldSelector {
+                field_path: path.to_owned(),
+                ..ObjectFieldSelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+fn env_config(name: &str, key: &str) -> EnvVar {
+    EnvVar {
+        name: name.to_owned(),
+        value_from: Some(EnvVarSource {
+            secret_key_ref: Some(SecretKeySelector {
+                name: CONFIG.to_owned(),
+                key: key.to_owned(),
+                ..SecretKeySelector::default()
+            }),
+            ..EnvVarSource::default()
+        }),
+        ..EnvVar::default()
+    }
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+fn empty(name: &str) -> Volume {
+    Volume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    }
+}
+
+fn file(key: &str, path: &str) -> Option<Vec<KeyToPath>> {
+    Some(vec![KeyToPath {
+        key: key.to_owned(),
+        path: path.to_owned(),
+        ..KeyToPath::default()
+    }])
+}
+
+fn probe(ready: Ready) -> Option<Probe> {
+    let often = Probe {
+        period_seconds: Some(1),
+        failure_threshold: Some(3),
+        timeout_seconds: Some(3),
+        ..Probe::default()
+    };
+    match ready {
+        Ready::Running => None,
+        Ready::Port(port) => Some(Probe {
+            tcp_socket: Some(TCPSocketAction {
+                port: IntOrString::Int(port.into()),
+                ..TCPSocketAction::default()
+            }),
+            ..often
+        }),
+    }
+}
+
+pub fn deployment(pod: Pod<'_>) -> Deployment {
+    let daemon = pod.daemon;
+    let labels = daemon.labels();
+    // Several of one kind on different nodes, while nodes suffice.
+    let peers = map(&[("app", daemon.app), ("rook_cluster", daemon.namespace)]);
+    let spec = PodSpec {
+        containers: vec![container(&pod)],
+        volumes: Some(volumes(&pod)),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(UID),
+            run_as_group: Some(UID),
+            fs_group: Some(UID),
+            seccomp_profile: Some(SeccompProfile {
+                type_: "RuntimeDefault".to_owned(),
+                ..SeccompProfile::default()
+            }),
+            ..PodSecurityContext::default()
+        }),
+        topology_spread_constraints: Some(vec![TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: "kubernetes.io/hostname".to_owned(),
+            when_unsatisfiable: "ScheduleAnyway".to_owned(),
+            label_selector: Some(LabelSelector {
+                match_labels: Some(peers),
+                ..LabelSelector::default()
+            }),
+            ..TopologySpreadConstraint::default()
+        }]),
+        ..PodSpec::default()
+    };
+    Deployment {
+        metadata: daemon.meta(),
+        spec: DeploymentSpec {
+            replicas: Some(pod.replicas),
+            // Two daemons of one name, or two on one volume, must never meet.
+            strategy: Some(DeploymentStrategy {
+                type_: Some("Recreate".to_owned()),
+                ..DeploymentStrategy::default()
+            }),
+            selector: LabelSelector {
+                match_labels: Some(daemon.selector()),
+                ..LabelSelector::default()
+            },
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(labels),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(spec),
+            },
+            ..DeploymentSpec::default()
+        },
+        ..Deployment::default()
+    }
+}
+
+fn container(pod: &Pod<'_>) -> Container {
+    let mut command: Vec<String> = ["sh", "-ec", pod.script, pod.daemon.kind]
+        .map(str::to_owned)
+        .to_vec();
+    command.extend(COMMON.iter().map(|argument| (*argument).to_owned()));
+    command.extend(pod.arguments.iter().cloned());
+    let mut variables = vec![
+        env("CEPH_FSID", pod.fsid),
+        env_config("ROOK_CEPH_MON_HOST", "mon_host"),
+        env_config("ROOK_CEPH_MON_INITIAL_MEMBERS", "mon_initial_members"),
+        env_field("POD_IP", "status.podIP"),
+        env_field("NODE_NAME", "spec.nodeName"),
+        env("ID", pod.daemon.id),
+        // Python of the tools writes nothing beside its sources.
+        env("PYTHONDONTWRITEBYTECODE", "1"),
+    ];
+    variables.extend(pod.env.iter().cloned());
+    let mut mounts = vec![
+        mount("rook-config-override", "/etc/ceph", true),
+        mount("keyring", "/etc/ceph-keyring", true),
+        mount("run", "/run/ceph", false),
+        mount("tmp", "/tmp", false),
+        mount("lib", "/var/lib/ceph", false),
+    ];
+    mounts.extend(pod.data.iter().map(|(_, path)| mount("data", path, false)));
+    let port = |(name, number): &(&str, u16)| ContainerPort {
+        name: Some((*name).to_owned()),
+        container_port: (*number).into(),
+        ..ContainerPort::default()
+    };
+    Container {
+        name: pod.daemon.kind.to_owned(),
+        image: Some(pod.image.to_owned()),
+        command: Some(command),
+        env: Some(variables),
+        ports: (!pod.ports.is_empty()).then(|| pod.ports.iter().map(port).collect()),
+        volume_mounts: Some(mounts),
+        readiness_probe: probe(pod.ready),
+        resources: pod.resources.clone(),
+        security_context: Some(SecurityContext {
+            allow_privilege_escalation: Some(false),
+            read_only_root_filesystem: Some(true),
+            capabilities: Some(Capabilities {
+                drop: Some(vec!["ALL".to_owned()]),
+                ..Capabilities::default()
+            }),
+            ..SecurityContext::default()
+        }),
+        ..Container::default()
+    }
+}
+
+fn volumes(pod: &Pod<'_>) -> Vec<Volume> {
+    let (secret, key) = &pod.keys;
+    let mut volumes = vec![
+        Volume {
+            name: "rook-config-override".to_owned(),
+            config_map: Some(ConfigMapVolumeSource {
+                name: OVERRIDE.to_owned(),
+                items: file("config", "ceph.conf"),
+                ..ConfigMapVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        Volume {
+            name: "keyring".to_owned(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(secret.clone()),
+                items: file(key, key),
+                default_mode: Some(0o440),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+        empty("run"),
+        empty("tmp"),
+        empty("lib"),
+    ];
+    volumes.extend(pod.data.iter().map(|(claim, _)| Volume {
+        name: "data".to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: claim.clone(),
+            ..PersistentVolumeClaimVolumeSource::default()
+        }),
+        ..Volume::default()
+    }));
+    volumes
+}

@@ -1,0 +1,14 @@
+//! Finished images: the store on disk, and what is done with an image.
+
+pub(crate) mod check;
+pub(crate) mod image;
+pub(crate) mod import;
+pub(crate) mod inspect;
+pub(crate) mod layout;
+pub(crate) mod prune;
+pub(crate) mod push;
+pub(crate) mod run;
+pub(crate) mod sbom;
+pub(crate) mod store;
+pub(crate) mod tarball;
+pub(crate) mod unpack;

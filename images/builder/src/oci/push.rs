@@ -1,0 +1,137 @@
+//! Images to a registry, by the distribution API of OCI: blobs that are there are not sent again, and what
+//! is about an image (its bill of materials) goes with it.
+
+mod http;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result};
+use crate::oci::store::{Descriptor, EMPTY, MANIFEST, Manifest, Store};
+use http::{Answer, Registry, Request};
+
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+
+/// `REGISTRY/PATH`: where images go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    host: String,
+    path: String,
+}
+
+impl Target {
+    pub fn parse(text: &str) -> Result<Self> {
+        let (host, path) = text.split_once('/').unwrap_or((text, ""));
+        let plain = |part: &str, more: &str| {
+            !part.is_empty()
+                && part
+                    .chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || more.contains(c))
+        };
+        let path = path.trim_end_matches('/');
+        if !plain(host, ".-:") || !(path.is_empty() || path.split('/').all(|part| plain(part, "._-"))) {
+            return Err(Error::Request(format!(
+                "--to {text}: write REGISTRY/PATH in lower case, without http:// and a tag"
+            )));
+        }
+        Ok(Self {
+            host: host.to_owned(),
+            path: path.to_owned(),
+        })
+    }
+
+    /// Repository and tag there of a full reference here.
+    fn place(&self, reference: &str) -> Option<(String, String)> {
+        let (name, tag) = reference.rsplit_once(':')?;
+        let name = name.rsplit('/').next()?;
+        let path = [self.path.as_str(), name];
+        let path: Vec<&str> = path.into_iter().filter(|part| !part.is_empty()).collect();
+        Some((path.join("/"), tag.to_owned()))
+    }
+}
+
+/// Sends one image and what is about it; gives its reference there.
+pub fn push(store: &Store, image: &Descriptor, target: &Target, ca: Option<&Path>) -> Result<String> {
+    let (repository, tag) = target
+        .place(image.reference())
+        .ok_or_else(|| Error::Damaged(format!("`{}` has no tag", image.reference())))?;
+    let work = store.work("push")?;
+    let registry = Registry::new(&target.host, &repository, ca, &work.path);
+    send(store, &registry, image, &tag)?;
+    for about in store.index()?.manifests {
+        if about.subject() == Some(&image.digest) {
+            let answer = send(store, &registry, &about, &about.digest)?;
+            // A registry that knows referrers says so.
+            if answer.header("oci-subject").is_none() {
+                list(&registry, &image.digest, &about)?;
+            }
+        }
+    }
+    Ok(format!("{}/{repository}:{tag}", target.host))
+}
+
+/// Blobs first: a manifest that is there is whole.
+fn send(store: &Store, registry: &Registry<'_>, top: &Descriptor, name: &str) -> Result<Answer> {
+    let manifest: Manifest = store.read(&top.digest)?;
+    for blob in manifest.layers.iter().chain([&manifest.config]) {
+        upload(store, registry, blob)?;
+    }
+    registry.expect(
+        &Request::put(&format!("manifests/{name}"), MANIFEST, &store.blob(&top.digest)),
+        &[201],
+    )
+}
+
+fn upload(store: &Store, registry: &Registry<'_>, blob: &Descriptor) -> Result<()> {
+    let path = format!("blobs/{}", blob.digest);
+    if registry.send(&Request::head(&path))?.status == 200 {
+        return Ok(());
+    }
+    let place = registry.expect(&Request::post("blobs/uploads/"), &[202])?;
+    let place = place
+        .header("location")
+        .ok_or_else(|| registry.odd("it names no place for an upload"))?;
+    let joint = if place.contains('?') { '&' } else { '?' };
+    let place = format!("{place}{joint}digest={}", blob.digest);
+    let media_type = "application/octet-stream";
+    registry.expect(
+        &Request::put(&place, media_type, &store.blob(&blob.digest)),
+        &[201],
+    )?;
+    Ok(())
+}
+
+/// For registries that know no referrers: an index under a tag that is made of the subject's digest.
+fn list(registry: &Registry<'_>, subject: &str, about: &Descriptor) -> Result<()> {
+    let path = format!("manifests/{}", subject.replace(':', "-"));
+    let known = registry.send(&Request::get(&path, INDEX))?;
+    let known = match known.status {
+        200 => serde_json::from_slice(&known.body).unwrap_or_default(),
+        _ => Value::Null,
+    };
+    let text = listed(&known, about).to_string();
+    let file = registry.note("referrers", text.as_bytes())?;
+    registry
+        .expect(&Request::put(&path, INDEX, &file), &[201])
+        .map(drop)
+}
+
+/// The index with one more entry. Pure.
+fn listed(known: &Value, about: &Descriptor) -> Value {
+    let others = known["manifests"].as_array().into_iter().flatten();
+    let mut manifests: Vec<Value> = others
+        .filter(|entry| entry["digest"] != json!(about.digest))
+        .cloned()
+        .collect();
+    manifests.push(json!({
+        "mediaType": about.media_type,
+        "digest": about.digest,
+        "size": about.size,
+        "artifactType": about.artifact_type.as_deref().unwrap_or(EMPTY),
+    }));
+    json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! What a change of an object means for those who use the cloud.
+
+use c5c3_kit::Reference;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::Verb;
+use crate::plan::SERVICES;
+
+/// What happens to pods and users.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Effect {
+    /// What is restarted, and how; none where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<String>,
+    /// What users notice; none where they notice nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interruption: Option<String>,
+    /// From here on setting the spec of before does not bring back what was.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub point_of_no_return: bool,
+}
+
+const ONE_BY_ONE: &str = "pods are replaced one after the other, a new one before an old one goes";
+
+impl Effect {
+    pub(super) fn of(verb: Verb, wanted: &Value, fields: &[String]) -> Self {
+        let kind = wanted["kind"].as_str().unwrap_or_default();
+        let scales = fields
+            .iter()
+            .all(|field| is_of(field, "replicas") || is_of(field, "storage"));
+        match kind {
+            _ if verb == Verb::Create || scales => Effect::default(),
+            "MariaDB" => servers(
+                wanted,
+                "the database",
+                "requests that need it fail until it is up again: half a minute",
+            ),
+            "RabbitmqCluster" => servers(
+                wanted,
+                "the message bus",
+                "tasks wait until it is up again: a minute",
+            ),
+            "Memcached" => Effect {
+                restarts: Some("cache servers are replaced".to_owned()),
+                interruption: Some(
+                    "tokens are looked up in Keystone until the cache has them again".to_owned(),
+                ),
+                ..Effect::default()
+            },
+            "OVNCluster" => Effect {
+                restarts: Some("databases, northd and switches are restarted one after the other".to_owned()),
+                interruption: Some("no new ports for some seconds; flows of guests stay".to_owned()),
+                ..Effect::default()
+            },
+            _ if SERVICES.iter().any(|service| service.kind == kind) => service(wanted, fields),
+            _ => Effect::default(),
+        }
+    }
+
+    pub(super) fn of_removal(gone: &Reference) -> Self {
+        let kind = gone.kind.split('.').next().unwrap_or_default();
+        let is_service = gone.kind.ends_with(".openstack.c5c3.io") && SERVICES.iter().any(|s| s.kind == kind);
+        let lost = gone.kind.ends_with(".openstack.k-orc.cloud");
+        Effect {
+            interruption: match kind {
+                _ if is_service => Some(format!("{kind} answers no more; its database and volumes stay")),
+                "MariaDB" | "RabbitmqCluster" | "Valkey" => Some(format!("{kind} is gone; its volumes stay")),
+                _ if lost => Some(
+                    "what it stands for is deleted in Keystone, and comes back with another id".to_owned(),
+                ),
+                _ => None,
+            },
+            point_of_no_return: lost,
+            ..Effect::default()
+        }
+    }
+}
+
+/// Whether the last part of a field's path is this one, or one below it.
+fn is_of(field: &str, name: &str) -> bool {
+    let path = field.split(':').next().unwrap_or_default();
+    path.split('.').any(|part| part == name)
+}
+
+fn servers(wanted: &Value, what: &str, alone: &str) -> Effect {
+    let several = wanted["spec"]["replicas"].as_i64().unwrap_or(1) > 1;
+    Effect {
+        restarts: Some(format!("members of {what} are restarted one after the other")),
+        interruption: Some(match several {
+            true => "connections move to another member: some seconds".to_owned(),
+            false => alone.to_owned(),
+        }),
+        ..Effect::default()
+    }
+}
+
+fn service(wanted: &Value, fields: &[String]) -> Effect {
+    let versions: Vec<&str> = fields
+        .iter()
+        .filter_map(|field| field.strip_prefix("spec.image.tag: "))
+        .collect();
+    let contracts = versions.iter().any(|change| {
+        let (before, after) = change.split_once(" → ").unwrap_or_default();
+        c5c3_catalogue::upstream(before) != c5c3_catalogue::upstream(after)
+    });
+    let restarts = match contracts {
+        true => format!("the schema is expanded, {ONE_BY_ONE}, then the schema is contracted"),
+        false => ONE_BY_ONE.to_owned(),
+    };
+    Effect {
+        restarts: Some(restarts),
+        interruption: interruption(wanted),
+        point_of_no_return: contracts,
+    }
+}
+
+/// What cannot run beside its successor is away for a moment.
+fn interruption(wanted: &Value) -> Option<String> {
+    let spec = &wanted["spec"];
+    match wanted["kind"].as_str() {
+        Some("Cinder") => {
+            Some("a backend takes no orders while its one process is replaced: half a minute".to_owned())
+        }
+        Some("Glance") if spec["storage"]["backend"] == "file" && spec["replicas"] == 1 => {
+            Some("no images while the one pod on the volume is replaced: half a minute".to_owned())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,41 @@
+//! What can keep a host from its state. Texts name Secrets and calls, never values.
+
+use c5c3_api::conditions::hypervisor::{AGGREGATES_UPDATED, OFFBOARDED, ONBOARDING, TRAITS_UPDATED};
+use c5c3_kit::{ClusterError, Fault, ReadError};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(
+        "no login to Nova: there is neither Secret {0} with clouds.yaml, nor a ControlPlane whose K-ORC has one"
+    )]
+    NoLogin(String),
+    #[error("Secret {secret}: {problem}")]
+    BadLogin { secret: String, problem: String },
+    /// A read, or a call that belongs to no part.
+    #[error(transparent)]
+    OpenStack(#[from] openstack_client::Error),
+    #[error("{0}")]
+    Onboarding(openstack_client::Error),
+    #[error("{0}")]
+    Traits(openstack_client::Error),
+    #[error("{0}")]
+    Aggregates(openstack_client::Error),
+    #[error("{0}")]
+    Offboarding(openstack_client::Error),
+    #[error(transparent)]
+    Unreadable(#[from] ReadError),
+    #[error(transparent)]
+    UnknownCluster(#[from] ClusterError),
+}
+
+impl Fault for Error {
+    fn part(&self) -> Option<&'static str> {
+        match self {
+            Error::Onboarding(_) => Some(ONBOARDING),
+            Error::Traits(_) => Some(TRAITS_UPDATED),
+            Error::Aggregates(_) => Some(AGGREGATES_UPDATED),
+            Error::Offboarding(_) => Some(OFFBOARDED),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Hypervisor: one host from its first day to its last.
+
+#[cfg(test)]
+mod golden;
+mod leaving;
+mod observe;
+mod onboarding;
+mod transition;
+mod upkeep;
+mod view;
+
+use std::time::Duration;
+
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::conditions::hypervisor::{
+    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HYPERVISOR_DISABLED, OFFBOARDED, ONBOARDING,
+    OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
+};
+use c5c3_api::hypervisor::{Eviction, EvictionSpec, Hypervisor};
+use c5c3_kit::{
+    Applied, Controller, Decision, Finalizer, Kind, Note, Observed, Part, Reader, Reference, Report, Touch,
+    Wanted,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::ResourceExt;
+
+use crate::Error;
+use crate::login::Clouds;
+use crate::nova::{Host, Nova};
+
+pub use observe::{Ground, eviction as eviction_view, look};
+pub use transition::transition;
+pub use view::{Action, EvictionView, NodeView, PlacementView, Step, View};
+
+/// A host that cannot be emptied is told of for so long before its object goes anyway.
+const WITHIN: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    pub clouds: Clouds,
+}
+
+impl Controller for Hosts {
+    type Kind = Hypervisor;
+    type Facts = Facts;
+    type Plan = Step;
+    type Action = Action;
+    type Error = Error;
+
+    const NAME: &'static str = "hypervisor";
+    const PARTS: &'static [Part] = &[
+        Part::required(ONBOARDING),
+        Part::required(TRAITS_UPDATED),
+        Part::required(AGGREGATES_UPDATED),
+        Part::required(OVERCOMMIT_UPDATED),
+        Part::informative(HYPERVISOR_DISABLED),
+        Part::informative(EVICTING),
+        Part::informative(TERMINATING),
+        Part::informative(OFFBOARDED),
+        Part::informative(HA_ENABLED),
+        Part::informative(AGENT_REPORTING),
+    ];
+    const FINALIZER: Option<Finalizer> = Some(Finalizer {
+        name: "hypervisor.c5c3.io/offboarding",
+        within: WITHIN,
+    });
+
+    fn owns() -> Vec<Kind> {
+        vec![Kind::of::<Eviction>()]
+    }
+
+    fn watches() -> Vec<Kind> {
+        vec![Kind::of::<Node>().everywhere()]
+    }
+
+    fn touches() -> Vec<Touch> {
+        vec![
+            Touch::of::<ControlPlane>(&["list"]),
+            Touch::of::<Secret>(&["get"]),
+        ]
+    }
+
+    fn references(object: &Hypervisor) -> Vec<Reference> {
+        vec![Kind::of::<Node>().named(None, &object.name_any())]
+    }
+
+    async fn observe(&self, object: &Hypervisor, reader: &Reader) -> Result<Facts, Error> {
+        let name = object.name_any();
+        let node: Option<Node> = reader.get_global(&name).await?;
+        let eviction: Option<Eviction> = reader.get_global(&name).await?;
+        let ground = Ground {
+            node: observe::node(node.as_ref()),
+            eviction: eviction.as_ref().and_then(observe::eviction),
+            now: Timestamp::now(),
+        };
+        let address = node.as_ref().and_then(observe::address);
+        let known = object
+            .status
+            .as_ref()
+            .and_then(|status| status.service_id.as_ref());
+        let nova = match self.clouds.of(reader).await {
+            // Without a cloud there is nothing that a host could leave behind in it.
+            Err(Error::NoLogin(_)) if object.metadata.deletion_timestamp.is_some() && known.is_none() => {
+                let view = observe::untold(object, Host::default(), ground);
+                return Ok(Facts { view, address });
+            }
+            found => found?,
+        };
+        let view = look(object, &nova, ground).await;
+        // A login that is not taken any more is read anew.
+        if let Err(error) = &view {
+            self.clouds.failed(error);
+        }
+        Ok(Facts { view: view?, address })
+    }
+
+    fn plan(observed: &Observed<Self>) -> Step {
+        let mut step = transition(&observed.facts.view);
+        if observed.facts.address.is_some() {
+            step.status.internal_ip.clone_from(&observed.facts.address);
+        }
+        step
+    }
+
+    fn decide(observed: &Observed<Self>, step: &Step) -> Result<Decision<Action>, Error> {
+        let name = observed.object.name_any();
+        let wanted = step.evict.as_ref().map(|reason| {
+            let spec = EvictionSpec {
+                hypervisor: name.clone(),
+                reason: reason.clone(),
+                ..EvictionSpec::default()
+            };
+            Wanted::of(&Eviction::new(&name, spec))
+        });
+        Ok(Decision::want(wanted).act(step.actions.clone()))
+    }
+
+    async fn act(&self, action: &Action) -> Result<(), Error> {
+        let nova = self.clouds.current()?;
+        let done = carry_out(&nova, action).await;
+        if let Err(error) = &done {
+            self.clouds.failed(error);
+        }
+        done
+    }
+
+    fn report(_: &Observed<Self>, step: &Step, applied: &Applied<Self>) -> Report {
+        let mut report = Report::new(step.states.clone())
+            .status(&step.status)
+            .again_in(step.again)
+            .left(step.left.clone());
+        for outcome in applied.outcomes().iter().filter(|outcome| outcome.result.is_ok()) {
+            report = report.note(Note::normal("Changed", said(&outcome.action)));
+        }
+        report
+    }
+}
+
+/// What a pass read.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub view: View,
+    pub address: Option<String>,
+}
+
+/// For events: what was done in Nova and Placement.
+fn said(action: &Action) -> String {
+    match action {
+        Action::Enable { service } => format!("enabled compute service {service}"),
+        Action::Disable { service, reason } => format!("disabled compute service {service}: {reason}"),
+        Action::Join { aggregate, host } => format!("added {host} to aggregate {aggregate}"),
+        Action::Leave { aggregate, host } => format!("took {host} out of aggregate {aggregate}"),
+        Action::SetTraits { provider, .. } => format!("set the traits of {provider}"),
+        Action::SetInventories { provider, .. } => format!("set the ratios of {provider}"),
+        Action::CreateTest(draft) => format!("made test server {}", draft.name),
+        Action::DeleteTest { server } => format!("deleted test server {server}"),
+        Action::DeleteService { service } => format!("deleted compute service {service}"),
+        Action::Release { consumer, provider } => format!("released what {consumer} held of {provider}"),
+        Action::DeleteProvider { provider } => format!("deleted resource provider {provider}"),
+    }
+}
+
+/// One call.
+pub async fn carry_out(nova: &Nova, action: &Action) -> Result<(), Error> {
+    let fleet = &nova.fleet;
+    match action {
+        Action::Enable { service } => nova.enable(service).await.map_err(Error::Onboarding),
+        Action::Disable { service, reason } => nova.disable(service, reason).await.map_err(Error::OpenStack),
+        Action::Join { aggregate, host } => nova.join(*aggregate, host).await.map_err(Error::Aggregates),
+        Action::Leave { aggregate, host } => nova.leave(*aggregate, host).await.map_err(Error::Aggregates),
+        Action::SetTraits {
+            provider,
+            generation,
+            traits,
+        } => {
+            let set = fleet.set_provider_traits(provider, *generation, traits).await;
+            set.map_err(Error::Traits)
+        }
+        Action::SetInventories {
+            provider,
+            generation,
+            inventories,
+        } => {
+            let set = fleet
+                .set_provider_inventories(provider, *generation, inventories)
+                .await;
+            set.map_err(Error::OpenStack)
+        }
+        Action::CreateTest(draft) => {
+            let made = fleet.create_test_server(draft).await;
+            made.map(drop).map_err(Error::Onboarding)
+        }
+        Action::DeleteTest { server } => fleet.delete_server(server).await.map_err(Error::Onboarding),
+        Action::DeleteService { service } => nova.delete_service(service).await.map_err(Error::Offboarding),
+        Action::Release { consumer, provider } => fleet
+            .release(consumer, provider)
+            .await
+            .map_err(Error::Offboarding),
+        Action::DeleteProvider { provider } => {
+            fleet.delete_provider(provider).await.map_err(Error::Offboarding)
+        }
+    }
+}
+
+#[cfg(test)]
+impl Hosts {
+    fn parts() -> impl Iterator<Item = &'static str> {
+        Self::PARTS.iter().map(|part| part.name)
+    }
+}

@@ -1,0 +1,155 @@
+//! What is known of one host, and what follows from it: the two ends of the transition.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use c5c3_api::conditions::hypervisor::LIBVIRT_CONNECTION;
+use c5c3_api::hypervisor::{HypervisorSpec, HypervisorStatus, Maintenance};
+use c5c3_kit::States;
+use jiff::Timestamp;
+use openstack_client::{Guest, Inventories, TestBed, TestDraft};
+
+use crate::nova::{Amounts, Found, Host};
+
+/// Everything that the decision about a host rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    pub name: String,
+    pub uid: String,
+    pub spec: HypervisorSpec,
+    pub before: HypervisorStatus,
+    pub deleting: bool,
+    /// The retry that a person asks for.
+    pub retry: Option<String>,
+    pub node: NodeView,
+    pub nova: Host,
+    pub placement: PlacementView,
+    /// Test servers of this host, by their exact name or the id that was stored.
+    pub tests: Vec<Guest>,
+    /// What the first of them said.
+    pub console: String,
+    /// `None`: not needed now.
+    pub bed: Option<TestBed>,
+    /// Servers on the host; `None`: not needed now.
+    pub guests: Option<Vec<Guest>>,
+    pub eviction: Option<EvictionView>,
+    pub now: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeView {
+    #[default]
+    Missing,
+    There {
+        ready: bool,
+        terminating: bool,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlacementView {
+    /// Id, as it was stored or as Nova has it.
+    pub provider: Option<String>,
+    /// Generation and traits; `None`: there is no such provider.
+    pub traits: Option<(i64, BTreeSet<String>)>,
+    pub inventories: Option<(i64, Inventories)>,
+    /// Who holds something of it; read only when the host leaves.
+    pub consumers: Vec<(String, Amounts)>,
+}
+
+/// How far the Eviction of the host is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EvictionView {
+    pub succeeded: bool,
+    pub reason: String,
+    pub message: String,
+}
+
+/// A call to Nova or Placement. All but [`CreateTest`](Action::CreateTest) may be repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    Enable {
+        service: String,
+    },
+    Disable {
+        service: String,
+        reason: String,
+    },
+    Join {
+        aggregate: i64,
+        host: String,
+    },
+    Leave {
+        aggregate: i64,
+        host: String,
+    },
+    SetTraits {
+        provider: String,
+        generation: i64,
+        traits: BTreeSet<String>,
+    },
+    SetInventories {
+        provider: String,
+        generation: i64,
+        inventories: Inventories,
+    },
+    CreateTest(TestDraft),
+    DeleteTest {
+        server: String,
+    },
+    DeleteService {
+        service: String,
+    },
+    Release {
+        consumer: String,
+        provider: String,
+    },
+    DeleteProvider {
+        provider: String,
+    },
+}
+
+/// What is to be done, and what is told.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    pub actions: Vec<Action>,
+    /// Why the host is to be empty.
+    pub evict: Option<String>,
+    pub states: States,
+    /// The fields that this operator owns.
+    pub status: HypervisorStatus,
+    pub again: Duration,
+    /// Of a host that is deleted: what is still there.
+    pub left: Vec<String>,
+}
+
+impl View {
+    /// The host is to go for good.
+    pub fn leaving(&self) -> bool {
+        let going = matches!(
+            self.node,
+            NodeView::There {
+                terminating: true,
+                ..
+            }
+        );
+        self.deleting || going || self.spec.maintenance == Maintenance::Termination
+    }
+
+    pub fn service(&self) -> Option<&openstack_client::Service> {
+        match &self.nova.service {
+            Found::One(service) => Some(service),
+            _ => None,
+        }
+    }
+
+    /// What the agent said of libvirt; `None`: there is no agent.
+    pub fn libvirt(&self) -> Option<bool> {
+        let said = self
+            .before
+            .conditions
+            .iter()
+            .find(|c| c.type_ == LIBVIRT_CONNECTION)?;
+        Some(said.status == "True")
+    }
+}

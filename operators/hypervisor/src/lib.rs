@@ -1,0 +1,59 @@
+//! The operator of `hypervisor.c5c3.io`: hosts of virtual machines from their first day to their last.
+//!
+//! - [`nodes`] makes a Hypervisor of each Node that runs guests.
+//! - [`host`] is one pure transition for each host: from spec, Node, Nova, Placement and agent to calls
+//!   and conditions.
+//! - [`eviction`] empties a host: a pure planner of migrations under a budget.
+
+mod error;
+pub mod eviction;
+pub mod host;
+mod login;
+pub mod names;
+mod nodes;
+pub mod nova;
+
+pub use error::Error;
+pub use login::{Connect, Real};
+
+use std::sync::Arc;
+
+use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
+use eviction::Evictions;
+use futures::FutureExt;
+use host::Hosts;
+use login::Clouds;
+use nodes::Nodes;
+
+/// Looks after all hosts of a cluster until `stop`. `connect` leads to Nova and Placement.
+pub async fn run(
+    clusters: Clusters,
+    metrics: Metrics,
+    connect: Arc<dyn Connect>,
+    stop: Stop,
+) -> Result<(), ClusterError> {
+    let clouds = Clouds::new(connect);
+    together(stop, |stop| {
+        let hosts = Hosts {
+            clouds: clouds.clone(),
+        };
+        let nodes = Loop::new(Nodes, clusters.clone(), metrics.clone()).labelled(names::HYPERVISOR);
+        let hosts = Loop::new(hosts, clusters.clone(), metrics.clone());
+        let evictions = Loop::new(Evictions::new(clouds), clusters, metrics);
+        vec![
+            nodes.run(stop.clone()).boxed(),
+            hosts.run(stop.clone()).boxed(),
+            evictions.run(stop).boxed(),
+        ]
+    })
+    .await
+}
+
+/// What the operator may do in a cluster.
+pub fn access() -> Access {
+    Access::default()
+        .with::<Nodes>()
+        .with::<Hosts>()
+        .with::<Evictions>()
+        .with_lease()
+}

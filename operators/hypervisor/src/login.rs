@@ -1,0 +1,200 @@
+//! The login to Nova and Placement: which Secret holds it, and the session that all passes share.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_kit::Reader;
+use dial::Dial;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use openstack_client::{Cause, Class, Cloud, Fleet, Limits, Session};
+
+use crate::Error;
+use crate::nova::Nova;
+
+/// Namespace and name of a Secret with a login for this operator alone, as cloud [`CLOUD`].
+const OWN: (&str, &str) = ("c5c3-system", "hypervisor-clouds-yaml");
+const CLOUD: &str = "openstack";
+/// What the operator of a ControlPlane makes for K-ORC, as cloud `admin`.
+const OF_KORC: (&str, &str) = ("k-orc-clouds-yaml", "admin");
+const KEY: &str = "clouds.yaml";
+/// A Secret that changed is heeded after this long, or as soon as a login fails.
+const LASTS: Duration = Duration::from_secs(60);
+
+/// Opens a cloud: the real one, or that of a test.
+pub trait Connect: fmt::Debug + Send + Sync {
+    fn connect(&self, cloud: Cloud) -> openstack_client::Result<Arc<dyn Fleet>>;
+}
+
+/// Real clouds, reached by `dial`.
+#[derive(Clone, Debug)]
+pub struct Real {
+    pub dial: Arc<dyn Dial>,
+}
+
+impl Connect for Real {
+    fn connect(&self, cloud: Cloud) -> openstack_client::Result<Arc<dyn Fleet>> {
+        let session = Session::with(cloud, self.dial.clone(), Limits::default())?;
+        Ok(Arc::new(session))
+    }
+}
+
+struct Open {
+    cloud: Cloud,
+    nova: Arc<Nova>,
+    /// `None`: the Secret is read before the next use.
+    read: Option<Instant>,
+}
+
+/// The one cloud whose hosts these are.
+#[derive(Clone)]
+pub struct Clouds {
+    connect: Arc<dyn Connect>,
+    open: Arc<Mutex<Option<Open>>>,
+}
+
+impl fmt::Debug for Clouds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clouds").field("connect", &self.connect).finish()
+    }
+}
+
+impl Clouds {
+    pub fn new(connect: Arc<dyn Connect>) -> Self {
+        Clouds {
+            connect,
+            open: Arc::default(),
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Open>> {
+        // Only whole values are stored.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub async fn of(&self, reader: &Reader) -> Result<Arc<Nova>, Error> {
+        if let Some(open) = self.lock().as_ref()
+            && open.read.is_some_and(|at| at.elapsed() < LASTS)
+        {
+            return Ok(open.nova.clone());
+        }
+        let cloud = read(reader).await?;
+        let mut open = self.lock();
+        match open.as_mut() {
+            Some(open) if open.cloud == cloud => {
+                open.read = Some(Instant::now());
+                Ok(open.nova.clone())
+            }
+            _ => {
+                let nova = Arc::new(Nova::new(self.connect.connect(cloud.clone())?));
+                *open = Some(Open {
+                    cloud,
+                    nova: nova.clone(),
+                    read: Some(Instant::now()),
+                });
+                Ok(nova)
+            }
+        }
+    }
+
+    /// The cloud that this pass has observed.
+    pub fn current(&self) -> Result<Arc<Nova>, Error> {
+        let open = self.lock();
+        let found = open.as_ref().map(|open| open.nova.clone());
+        found.ok_or_else(|| Error::NoLogin(format!("{}/{}", OWN.0, OWN.1)))
+    }
+
+    /// After an error: a login that is refused is read anew, and so is one without Nova.
+    pub fn failed(&self, error: &(dyn std::error::Error + 'static)) {
+        let cause =
+            error
+                .downcast_ref::<openstack_client::Error>()
+                .or_else(|| match error.downcast_ref::<Error>() {
+                    Some(
+                        Error::OpenStack(cause)
+                        | Error::Onboarding(cause)
+                        | Error::Traits(cause)
+                        | Error::Aggregates(cause)
+                        | Error::Offboarding(cause),
+                    ) => Some(cause),
+                    _ => None,
+                });
+        match cause {
+            // The catalogue comes with the login: a service that was added since is in the next one.
+            Some(cause) if matches!(cause.cause, Cause::NoEndpoint { .. }) => *self.lock() = None,
+            Some(cause) if cause.class() == Class::Unauthorized => {
+                if let Some(open) = self.lock().as_mut() {
+                    open.read = None;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+async fn read(reader: &Reader) -> Result<Cloud, Error> {
+    let (namespace, name) = OWN;
+    if let Some(secret) = reader.get::<Secret>(namespace, name).await? {
+        return parsed(&secret, &format!("{namespace}/{name}"), CLOUD);
+    }
+    let mut planes: Vec<ControlPlane> = reader.list_all("").await?;
+    planes.sort_by_key(|plane| (plane.namespace(), plane.name_any()));
+    let missing = || Error::NoLogin(format!("{namespace}/{name}"));
+    let plane = planes.into_iter().next().ok_or_else(missing)?;
+    let home = plane.namespace().unwrap_or_default();
+    let (secret, cloud) = match &plane.spec.korc.cloud_credentials_ref {
+        Some(theirs) => (theirs.secret_name.as_str(), theirs.cloud_name.as_str()),
+        None => OF_KORC,
+    };
+    let found: Option<Secret> = reader.get(&home, secret).await?;
+    parsed(&found.ok_or_else(missing)?, &format!("{home}/{secret}"), cloud)
+}
+
+fn parsed(secret: &Secret, named: &str, cloud: &str) -> Result<Cloud, Error> {
+    let bad = |problem: String| Error::BadLogin {
+        secret: named.to_owned(),
+        problem,
+    };
+    let text = |key: &str| {
+        let bytes = secret.data.as_ref()?.get(key)?;
+        String::from_utf8(bytes.0.clone()).ok()
+    };
+    let clouds = text(KEY).ok_or_else(|| bad(format!("it has no {KEY}: add it")))?;
+    Cloud::parse(&clouds, cloud, text("cacert")).map_err(|error| match error {
+        // The parser's words may quote the text.
+        openstack_client::CloudsError::NotYaml { line, .. } => {
+            bad(format!("{KEY}, line {line}: is not YAML"))
+        }
+        other => bad(other.to_string()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::ByteString;
+
+    fn secret(text: &str) -> Secret {
+        Secret {
+            data: Some([(KEY.to_owned(), ByteString(text.into()))].into()),
+            ..Secret::default()
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_login_is_said_without_its_words() {
+        let error = parsed(&secret("clouds: [hush"), "a/b", "openstack")
+            .expect_err("bad")
+            .to_string();
+        assert!(
+            error.starts_with("Secret a/b: ") && !error.contains("hush"),
+            "{error}"
+        );
+        let error = parsed(&Secret::default(), "a/b", "openstack")
+            .expect_err("bad")
+            .to_string();
+        assert!(error.contains("has no clouds.yaml"), "{error}");
+    }
+}

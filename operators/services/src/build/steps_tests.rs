@@ -1,0 +1,76 @@
+//! `steps.py` as it runs in a Job, with commands that repeat what they were given.
+
+use std::io::Write;
+use std::process::{Command, Output};
+
+/// Runs one command; the variables are those of the Job's environment.
+fn run(script: &str, environment: &[(&str, &str)]) -> Output {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("command.py");
+    std::fs::write(&path, script).expect("written");
+    Command::new("python3")
+        .args(["-c", include_str!("steps.py"), "--"])
+        .arg(&path)
+        .env_clear()
+        .envs(std::env::var_os("PATH").map(|value| ("PATH", value)))
+        .envs(environment.iter().copied())
+        .output()
+        .expect("python3 runs")
+}
+
+fn is_skipped() -> bool {
+    let missing = Command::new("python3").arg("--version").output().is_err();
+    if missing {
+        // Not by a macro: those are silent in tests that pass.
+        let _ = writeln!(std::io::stderr(), "skipped: there is no python3 on this machine");
+    }
+    missing
+}
+
+#[test]
+fn last_words_of_a_job_carry_no_secret_in_any_form() {
+    if is_skipped() {
+        return;
+    }
+    let secret = "s'ecr\"et/\u{e4} 1";
+    let environment = [
+        ("OS_KEYSTONE_AUTHTOKEN__PASSWORD", secret),
+        (
+            "OS_DEFAULT__TRANSPORT_URL",
+            "rabbit://nova:hunter%2Ftwo@rabbitmq:5672/",
+        ),
+        ("OS_DEFAULT__DEBUG", "true-enough"),
+    ];
+    let script = r#"
+import base64, json, os, sys, urllib.parse
+secret = os.environ["OS_KEYSTONE_AUTHTOKEN__PASSWORD"]
+print(secret, flush=True)
+print(repr(secret), repr(secret.encode()), json.dumps(secret), file=sys.stderr)
+print(urllib.parse.quote(secret, safe=""), base64.b64encode(secret.encode()).decode(), secret.encode().hex())
+print("hunter/two", "hunter%2Ftwo", os.environ["OS_DEFAULT__DEBUG"])
+sys.exit(f"cannot log in with {secret}")
+"#;
+    let output = run(script, &environment);
+    let said = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(
+        (output.status.code(), output.stderr.len()),
+        (Some(1), 0),
+        "{said}"
+    );
+    for word in ["ecr", "s%27", "hunter", "cydlY3", "73276563"] {
+        assert!(!said.contains(word), "{word}: {said}");
+    }
+    assert!(said.contains("true-enough"), "{said}");
+    assert!(said.ends_with("cannot log in with ***\n"), "{said}");
+}
+
+#[test]
+fn a_job_tells_which_command_failed() {
+    if is_skipped() {
+        return;
+    }
+    assert!(run("pass", &[]).status.success());
+    let output = run("raise ValueError('no')", &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).ends_with("ValueError: no\n"));
+}

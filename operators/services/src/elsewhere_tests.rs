@@ -1,0 +1,175 @@
+//! Hypervisors in another cluster: what goes there, what never does, and what is told of it.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::conditions::service;
+use c5c3_api::openstack::Nova;
+use c5c3_kit::{Controller, HOME, Kind, Observed, Wanted};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::ConfigMap;
+use serde_json::{Value, json};
+
+use crate::reconcile::Services;
+use crate::testing::*;
+
+type Seen = Observed<Services<Nova>>;
+
+/// cell1 has its hypervisors in another cluster, cell2 here.
+fn seen() -> Seen {
+    let bus = json!({"clusterRef": {"name": "rabbitmq"}, "secretRef": {"name": "cell2-bus"}});
+    let cells = json!({"cells": [
+        {"name": "cell1", "computeRef": {"name": "far"}}, {"name": "cell2", "messaging": bus}]});
+    let mut seen = observed(nova(cells), facts());
+    seen.facts.elsewhere.insert("far".to_owned(), Ok(()));
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    seen
+}
+
+fn far(seen: &Seen) -> Vec<Wanted> {
+    let decision = seen.decide().expect("decides");
+    let far = decision.wanted().iter().filter(|one| one.cluster() == "far");
+    far.cloned().collect()
+}
+
+/// The name without the mark of its content.
+fn short(wanted: &Wanted) -> String {
+    let text = format!("{wanted:?}");
+    let is_hash = |word: &str| word.len() == 10 && !word.contains(|c: char| !c.is_ascii_alphanumeric());
+    match text.rsplit_once('-') {
+        Some((short, last)) if is_hash(last) => short.to_owned(),
+        _ => text,
+    }
+}
+
+#[test]
+fn only_what_runs_on_hypervisors_and_what_it_reads_goes_there() {
+    let seen = seen();
+    let names: Vec<String> = far(&seen).iter().map(short).collect();
+    assert_eq!(
+        names,
+        [
+            "ConfigMap nova-libvirt-config",
+            "ConfigMap nova-compute-cell1-config",
+            "Secret nova-compute-cell1-credentials",
+            "DaemonSet nova-libvirt",
+            "DaemonSet nova-compute-cell1",
+        ]
+    );
+    // The other cell has all of its own here.
+    let sets = objects(&seen)
+        .into_iter()
+        .filter(|one| one["kind"] == "DaemonSet");
+    let sets: Vec<Value> = sets.map(|one| one["metadata"]["name"].clone()).collect();
+    assert_eq!(
+        sets,
+        [
+            "nova-libvirt",
+            "nova-libvirt-home",
+            "nova-compute-cell1",
+            "nova-compute-cell2"
+        ]
+    );
+}
+
+/// Every password that is known, in the form in which a Secret of Kubernetes holds it and in plain.
+#[test]
+fn nothing_over_there_knows_a_database_or_another_cells_bus() {
+    use base64::Engine;
+    let seen = seen();
+    let mut values = BTreeMap::new();
+    for wanted in far(&seen) {
+        for (key, value) in wanted.object()["data"].as_object().into_iter().flatten() {
+            let text = value.as_str().unwrap_or_default();
+            let decoded = base64::engine::general_purpose::STANDARD.decode(text).ok();
+            let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+            values.insert(key.clone(), decoded.unwrap_or_else(|| text.to_owned()));
+        }
+    }
+    let whole = format!("{values:?}");
+    assert!(
+        values.contains_key("OS_DEFAULT__TRANSPORT_URL"),
+        "{:?}",
+        values.keys()
+    );
+    assert!(
+        !whole.contains("mysql") && !whole.contains("mariadb"),
+        "a database"
+    );
+    assert!(
+        values.keys().all(|key| !key.contains("CONNECTION")),
+        "{:?}",
+        values.keys()
+    );
+    let secrets = &seen.facts.secrets;
+    let password = |name: &str| {
+        let bytes = secrets[name].get("password").expect("a password");
+        String::from_utf8(bytes.clone()).expect("text")
+    };
+    assert!(!whole.contains(&password("cell2-bus")), "another cell's bus");
+    assert!(
+        !whole.contains("memcached"),
+        "a cache that is not reached from there"
+    );
+}
+
+#[test]
+fn a_cluster_that_is_away_holds_up_nothing_else_and_stays_as_it_is() {
+    let mut seen = seen();
+    let ours = Kind::of::<DaemonSet>().in_cluster("far");
+    let configured = Kind::of::<ConfigMap>().in_cluster("far");
+    let owned = [
+        ours.named(Some("openstack"), "nova-compute-cell1"),
+        configured.named(Some("openstack"), "nova-compute-cell1-config-1"),
+    ];
+    let there = |reference| {
+        let owned = c5c3_kit::owned::Owned {
+            uid: String::new(),
+            created: None,
+            deleting: false,
+        };
+        (reference, owned)
+    };
+    seen.facts.owned = owned.clone().map(there).into();
+    let why = "cluster far does not answer within 10 s".to_owned();
+    seen.facts.elsewhere.insert("far".to_owned(), Err(why.clone()));
+    let decision = seen.decide().expect("decides");
+    assert!(decision.wanted().iter().all(|one| one.cluster() == HOME));
+    assert!(
+        decision
+            .wanted()
+            .iter()
+            .any(|one| format!("{one:?}") == "Deployment nova")
+    );
+    assert!(owned.iter().all(|one| decision.kept().contains(one)));
+    assert_eq!(
+        state(&seen, service::CELLS_READY),
+        ("Unreachable".to_owned(), why)
+    );
+}
+
+#[test]
+fn before_the_object_goes_what_is_over_there_does() {
+    let mut seen = seen();
+    assert!(Services::<Nova>::is_held(&seen.object));
+    assert!(
+        !Services::<Nova>::is_held(&nova(json!({}))),
+        "in one cluster it may go at once"
+    );
+    let set = |kind: Kind| kind.named(Some("openstack"), "nova-libvirt");
+    let (near, far) = (
+        set(Kind::of::<DaemonSet>()),
+        set(Kind::of::<DaemonSet>().in_cluster("far")),
+    );
+    let there = c5c3_kit::owned::Owned {
+        uid: String::new(),
+        created: None,
+        deleting: false,
+    };
+    seen.facts.owned = vec![(near.clone(), there.clone()), (far, there)];
+    let time = seen.now.to_string();
+    seen.object.metadata.deletion_timestamp = Some(serde_json::from_value(json!(time)).expect("a time"));
+    let decision = seen.decide().expect("decides");
+    assert!(decision.wanted().is_empty());
+    assert_eq!(decision.kept(), [near]);
+}

@@ -1,0 +1,45 @@
+//! What runs in another cluster. One that is away is a fact like any other: the rest goes on.
+
+use std::time::Duration;
+
+use c5c3_kit::{Reader, Reference};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::Pod;
+
+use super::Facts;
+
+/// So long may it take to answer: less than a pass has in all.
+const ANSWER: Duration = Duration::from_secs(10);
+
+pub async fn look(
+    reader: &Reader,
+    cluster: &str,
+    namespace: &str,
+    labels: &str,
+) -> Result<(Vec<DaemonSet>, Vec<Pod>), String> {
+    let there = reader.in_cluster(cluster).map_err(|error| error.to_string())?;
+    let lists = async {
+        let sets = there.list::<DaemonSet>(namespace, labels).await?;
+        Ok((sets, there.list::<Pod>(namespace, labels).await?))
+    };
+    match tokio::time::timeout(ANSWER, lists).await {
+        Ok(found) => found.map_err(|error: c5c3_kit::ReadError| format!("cluster {cluster}: {error}")),
+        Err(_) => Err(format!(
+            "cluster {cluster} does not answer within {} s",
+            ANSWER.as_secs()
+        )),
+    }
+}
+
+impl Facts {
+    /// Whether objects can be made there.
+    pub fn reaches(&self, cluster: &str) -> bool {
+        !matches!(self.elsewhere.get(cluster), Some(Err(_)))
+    }
+
+    /// What is ours in clusters that are away: it stays as it is.
+    pub fn out_of_reach(&self) -> impl Iterator<Item = &Reference> {
+        let owned = self.owned.iter().map(|(reference, _)| reference);
+        owned.filter(|reference| !self.reaches(&reference.cluster))
+    }
+}

@@ -1,0 +1,235 @@
+//! Servers on the network, with the real programs: OVN, libvirt and QEMU on two embedded hypervisors that
+//! are a cluster of their own. Needs root.
+
+mod consoles;
+mod drills;
+mod pings;
+mod servers;
+mod traces;
+mod volumes;
+mod world;
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use end_to_end::cloud::Cloud;
+use end_to_end::patience::{until, until_ok};
+use end_to_end::process::free_offset;
+use serde_json::Value;
+use world::World;
+
+const NAMESPACE: &str = "openstack";
+/// A guest has no processor of its own here: it is emulated, beside everything else.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+#[test]
+fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<()> {
+    let cloud = Cloud::new()?;
+    let offset = free_offset(&[5000, 6080, 8774, 8778, 9292, 9696])?;
+    let ports = offset.to_string();
+    println!(
+        "{}",
+        cloud.c5c3_here("up", &["--port-offset", &ports, "--wait", "900"])?
+    );
+    let said = cloud.c5c3_here("demo", &["--wait", "600"])?;
+    ensure!(said.contains("server demo is being made"), "{said}");
+    let again = cloud.c5c3_here("demo", &["--wait", "600"])?;
+    ensure!(
+        again.contains("server demo is there") && !again.contains(" made"),
+        "{again}"
+    );
+    its_name_and_its_key_came_from_the_metadata(&cloud)?;
+    everything_that_serves_it_is_up(&cloud)?;
+    consoles::a_screen_is_shown(&cloud)?;
+    let world = World::of(&cloud, offset)?;
+    let second = servers::two_servers_on_two_hosts_reach_each_other(&world)?;
+    servers::a_security_group_blocks_what_it_does_not_let_in(&world, &second)?;
+    servers::a_guest_moves_while_it_is_pinged(&world, &second)?;
+    servers::it_is_migrated_and_resized(&world, &second)?;
+    servers::it_is_kept_as_an_image_and_made_anew(&world, &second)?;
+    servers::deleted_it_is_gone(&world, &second)?;
+    match std::env::var("C5C3_DRILLS") {
+        Ok(rounds) => drills::long(&world, rounds.parse()?)?,
+        Err(_) => drills::short(&world)?,
+    }
+    it_lives_on_below_pods_that_are_replaced(&cloud)?;
+    hypervisors_have_no_password_of_a_database(&cloud)?;
+    deleted_it_leaves_nothing(&cloud)
+}
+
+#[test]
+fn volumes_go_from_one_server_to_the_next() -> anyhow::Result<()> {
+    let cloud = Cloud::new()?;
+    let offset = free_offset(&[5000, 6080, 8774, 8776, 8778, 9292, 9696])?.to_string();
+    let up = ["--profile", "volumes", "--port-offset", &offset, "--wait", "900"];
+    println!("{}", cloud.c5c3_here("up", &up)?);
+    cloud.c5c3_here("demo", &["--wait", "600"])?;
+    volumes::a_volume_keeps_its_data_from_one_server_to_the_next(&cloud)
+}
+
+/// What kubectl says of the hypervisors' cluster.
+fn there(cloud: &Cloud, arguments: &[&str]) -> anyhow::Result<String> {
+    let place = ["--context", "hypervisor", "-n", NAMESPACE];
+    cloud.kubectl(&[place.as_slice(), arguments].concat(), "")
+}
+
+/// What a command in the guest prints.
+fn inside(cloud: &Cloud, command: &str) -> anyhow::Result<String> {
+    inside_of(cloud, "demo", command)
+}
+
+fn inside_of(cloud: &Cloud, server: &str, command: &str) -> anyhow::Result<String> {
+    let mut words = vec![server, "--"];
+    words.extend(command.split(' '));
+    Ok(cloud.c5c3_here("ssh", &words)?.trim().to_owned())
+}
+
+fn openstack(cloud: &Cloud, words: &str) -> anyhow::Result<Value> {
+    let words: Vec<&str> = words.split(' ').collect();
+    let said = cloud.c5c3_here("openstack", &[words.as_slice(), &["-f", "json"]].concat())?;
+    serde_json::from_str(&said).with_context(|| said.clone())
+}
+
+fn its_name_and_its_key_came_from_the_metadata(cloud: &Cloud) -> anyhow::Result<()> {
+    // Logged in with the key, over the floating address.
+    ensure!(inside(cloud, "hostname")? == "demo");
+    let (code, ..) = cloud.tried("ssh", &["demo", "--", "exit", "7"])?;
+    ensure!(code == 7, "the command's exit code became {code}");
+    let (code, _, said) = cloud.tried("ssh", &["nobody"])?;
+    ensure!(
+        code == 3 && said.contains("there is no server nobody"),
+        "{code}: {said}"
+    );
+    let console = cloud.c5c3_here("console", &["demo"])?;
+    ensure!(console.contains("hostname=demo.novalocal keys=1"), "{console}");
+    Ok(())
+}
+
+fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
+    let services = openstack(cloud, "compute service list")?;
+    let services = services.as_array().context("a list")?;
+    ensure!(
+        services.len() == 5,
+        "two conductors, a scheduler, two hypervisors: {services:?}"
+    );
+    ensure!(
+        services.iter().all(|service| service["State"] == "up"),
+        "{services:?}"
+    );
+    let agents = openstack(cloud, "network agent list")?;
+    let agents = agents.as_array().context("a list")?;
+    ensure!(
+        agents.len() == 4 && agents.iter().all(|agent| agent["Alive"] == true),
+        "{agents:?}"
+    );
+    let nova = cloud.kubectl(&["-n", NAMESPACE, "get", "nova", "nova", "-o", "json"], "")?;
+    let nova: Value = serde_json::from_str(&nova)?;
+    let cells = &nova["status"]["cells"];
+    ensure!(
+        cells[0]["name"] == "cell1" && cells[0]["computeNodes"] == 2,
+        "{cells}"
+    );
+    let status = cloud.c5c3_here("status", &[])?;
+    for line in ["hypervisor-1 up", "hypervisor-2 up", "Servers: 1 ACTIVE"] {
+        ensure!(status.contains(line), "{status}");
+    }
+    let status: Value = serde_json::from_str(&cloud.c5c3_here("status", &["-o", "json"])?)?;
+    let nodes = status["nodes"].as_array().context("nodes")?;
+    let connected =
+        |node: &&Value| node["cluster"] == "hypervisor" && node["compute"] == true && node["chassis"] == true;
+    ensure!(
+        nodes.len() == 3 && nodes.iter().filter(connected).count() == 2,
+        "{nodes:?}"
+    );
+    everything_is_where_it_belongs(cloud)
+}
+
+fn everything_is_where_it_belongs(cloud: &Cloud) -> anyhow::Result<()> {
+    let here = cloud.kubectl(&["-n", NAMESPACE, "get", "daemonsets", "-o", "name"], "")?;
+    ensure!(here.trim().is_empty(), "agents beside the control plane: {here}");
+    let pods = there(cloud, &["get", "pods", "-o", "name"])?;
+    ensure!(pods.lines().count() == 12, "six on each hypervisor: {pods}");
+    let routers = cloud.kubectl(&["-n", NAMESPACE, "get", "ovncluster", "ovn", "-o", "json"], "")?;
+    let said = "ovn-controller runs on 2 nodes, routers on hypervisor-1";
+    ensure!(routers.contains(said), "{routers}");
+    let plane = cloud.kubectl(
+        &["-n", NAMESPACE, "get", "controlplane", "cloud", "-o", "json"],
+        "",
+    )?;
+    ensure!(plane.contains("known in cluster hypervisor: keystone"), "{plane}");
+    Ok(())
+}
+
+fn it_lives_on_below_pods_that_are_replaced(cloud: &Cloud) -> anyhow::Result<()> {
+    let boot = "cat /proc/sys/kernel/random/boot_id";
+    let before = inside(cloud, boot)?;
+    let sets = [
+        "nova-libvirt",
+        "nova-compute-cell1",
+        "neutron-ovn-agent",
+        "ovn-controller",
+        "ovn-ovs",
+    ];
+    for set in sets {
+        let pods = there(cloud, &["get", "pods", "-o", "name"])?;
+        let prefix = format!("pod/{set}-");
+        let pods: Vec<&str> = pods.lines().filter(|pod| pod.starts_with(&prefix)).collect();
+        ensure!(pods.len() == 2, "{set}: {pods:?}");
+        there(cloud, &[&["delete"], pods.as_slice()].concat())?;
+    }
+    for set in sets {
+        let set = format!("daemonset/{set}");
+        there(cloud, &["rollout", "status", &set, "--timeout=180s"])?;
+    }
+    let after = until_ok("the guest answers again", PATIENCE, || inside(cloud, boot))?;
+    ensure!(before == after, "it was started anew");
+    until("the hypervisors are up again", PATIENCE, || {
+        let list = openstack(cloud, "hypervisor list")?;
+        let up = |one: &Value| one["State"] == "up";
+        Ok(if list.as_array().is_some_and(|all| all.iter().all(up)) {
+            Ok(())
+        } else {
+            Err(list.to_string())
+        })
+    })
+}
+
+fn hypervisors_have_no_password_of_a_database(cloud: &Cloud) -> anyhow::Result<()> {
+    let secrets: Value = serde_json::from_str(&there(cloud, &["get", "secrets", "-o", "json"])?)?;
+    let secrets = secrets["items"].as_array().context("a list")?;
+    ensure!(
+        secrets.len() == 3,
+        "nova-compute's, that of the copies of disks, Neutron's: {}",
+        secrets.len()
+    );
+    for secret in secrets {
+        let keys: Vec<&String> = secret["data"].as_object().context("data")?.keys().collect();
+        let name = &secret["metadata"]["name"];
+        ensure!(
+            keys.iter().all(|key| !key.contains("CONNECTION")),
+            "{name}: {keys:?}"
+        );
+    }
+    Ok(())
+}
+
+fn deleted_it_leaves_nothing(cloud: &Cloud) -> anyhow::Result<()> {
+    let servers = openstack(cloud, "server list --all-projects")?;
+    let id = servers[0]["ID"].as_str().context("the server")?.to_owned();
+    cloud.c5c3_here("openstack", &["server", "delete", "--wait", "demo"])?;
+    until("nothing of it is left", PATIENCE, || {
+        let ports = openstack(cloud, &format!("port list --device-id {id}"))?;
+        let usage = openstack(cloud, "hypervisor stats show")?;
+        let left = ports.as_array().map_or(0, Vec::len);
+        Ok(match (left, usage["running_vms"].as_i64()) {
+            (0, Some(0) | None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        })
+    })?;
+    let pods = there(cloud, &["get", "pods", "-o", "name"])?;
+    for pod in pods.lines().filter(|pod| pod.contains("nova-libvirt")) {
+        let disks = there(cloud, &["exec", pod, "--", "ls", "/var/lib/nova/instances"])?;
+        ensure!(!disks.contains(&id), "{disks}");
+    }
+    Ok(())
+}

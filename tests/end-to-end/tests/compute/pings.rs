@@ -1,0 +1,61 @@
+//! What a ping in a guest tells of the way to another.
+
+use std::io::Read;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use end_to_end::cloud::Cloud;
+
+/// The time between two of them.
+const PACE: Duration = Duration::from_millis(200);
+
+/// A ping that runs in a guest until it is asked what it saw.
+pub struct Ping(Child);
+
+impl Ping {
+    pub fn start(cloud: &Cloud, from: &str, to: &str) -> anyhow::Result<Self> {
+        let pace = PACE.as_secs_f32().to_string();
+        // It ends by itself when nobody asks.
+        let words = [from, "--", "ping", "-i", &pace, "-w", "300", to];
+        let mut command = cloud.command("ssh", &words);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        Ok(Ping(child))
+    }
+
+    /// Ends it: how many answers came, and the longest time without one.
+    pub fn stop(mut self) -> anyhow::Result<(usize, Duration)> {
+        self.0.kill()?;
+        let mut said = String::new();
+        let out = self.0.stdout.take().context("its output")?;
+        std::io::BufReader::new(out).read_to_string(&mut said)?;
+        self.0.wait()?;
+        Ok(longest_gap(&said))
+    }
+}
+
+impl Drop for Ping {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Answers, and the longest time that is missing between two of them.
+fn longest_gap(said: &str) -> (usize, Duration) {
+    let numbers = said.lines().filter_map(|line| {
+        let (_, rest) = line.split_once("seq=")?;
+        rest.split(' ').next()?.parse::<u32>().ok()
+    });
+    let numbers: Vec<u32> = numbers.collect();
+    let missing = numbers.windows(2).map(|two| two[1].saturating_sub(two[0] + 1));
+    (numbers.len(), PACE * missing.max().unwrap_or(0))
+}
+
+#[test]
+fn answers_that_are_missing_are_counted() {
+    let line = |seq: u32| format!("64 bytes from 10.0.0.2: seq={seq} ttl=64 time=3.3 ms\n");
+    let said: String = [0, 1, 2, 5, 6, 8].map(line).concat();
+    assert_eq!(longest_gap(&said), (6, PACE * 2));
+    assert_eq!(longest_gap("PING 10.0.0.2: 56 data bytes\n"), (0, Duration::ZERO));
+}
