@@ -31,7 +31,12 @@ pub fn a_running_service_does_not_notice_them(world: &World) -> anyhow::Result<(
         (
             json!({"image": {"tag": "0.0.1"}}),
             json!({"image": {"tag": "28.1.0"}}),
-            "keystone:0.0.1",
+            "image: 0.0.1 is older than 28.1.0, whose schema is in the database",
+        ),
+        (
+            json!({"image": {"tag": "28.1.0-p99"}}),
+            json!({"image": {"tag": "28.1.0"}}),
+            "keystone:28.1.0-p99",
         ),
     ];
     for (wrong, right, words) in cases {
