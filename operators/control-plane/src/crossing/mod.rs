@@ -65,6 +65,8 @@ impl Controller for Crossings {
     const PARTS: &'static [Part] = &[Part::required(CROSS_CLUSTER_SYNC_READY)];
     /// The controller of the whole cloud writes it.
     const READY: bool = false;
+    /// Having looked at what crosses is not having planned the cloud.
+    const GENERATION: bool = false;
     /// No garbage collector reaches into another cluster.
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
         name: "c5c3.io/cross-cluster",

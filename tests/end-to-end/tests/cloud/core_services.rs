@@ -32,7 +32,7 @@ fn one_object_becomes_a_cloud_that_people_use() -> anyhow::Result<()> {
     it_survives_a_crash(&cloud)?;
     it_comes_back_after_down(&cloud)?;
     idle_is_silent(&cloud)?;
-    deleted_it_leaves_only_volumes(&cloud)
+    deleted_it_leaves_only_volumes_and_their_keys(&cloud)
 }
 
 fn people_use_it(cloud: &Cloud) -> anyhow::Result<()> {
@@ -244,7 +244,7 @@ fn a_silent_stretch(cloud: &Cloud) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn deleted_it_leaves_only_volumes(cloud: &Cloud) -> anyhow::Result<()> {
+fn deleted_it_leaves_only_volumes_and_their_keys(cloud: &Cloud) -> anyhow::Result<()> {
     cloud.kubectl(
         &[
             "-n",
@@ -256,9 +256,11 @@ fn deleted_it_leaves_only_volumes(cloud: &Cloud) -> anyhow::Result<()> {
         ],
         "",
     )?;
-    // What belongs to the machine or to every namespace, and the volumes.
+    // What belongs to the machine or to every namespace, the volumes, and the keys to what is in them.
     let stays = |name: &str| {
+        let keys = ["-naming-key", "-fernet-keys", "-credential-keys", "/mariadb-root"];
         name.contains("/PersistentVolumeClaim/")
+            || name.contains("/Secret/") && keys.iter().any(|key| name.ends_with(key))
             || name.ends_with("/ConfigMap/kube-root-ca.crt")
             || name.ends_with("/ServiceAccount/default")
     };
