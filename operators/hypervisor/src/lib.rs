@@ -1,6 +1,6 @@
 //! The operator of `hypervisor.c5c3.io`: hosts of virtual machines from their first day to their last.
 //!
-//! - [`nodes`] makes a Hypervisor of each Node that runs guests.
+//! - `nodes` makes a Hypervisor of each Node that runs guests.
 //! - [`host`] is one pure transition for each host: from spec, Node, Nova, Placement and agent to calls
 //!   and conditions.
 //! - [`eviction`] empties a host: a pure planner of migrations under a budget.
