@@ -7,7 +7,7 @@ export C5C3_TOOLS ?= $(CACHE)/tools
 export C5C3_KUBERNETES ?= $(CACHE)/kubernetes-v1.37.1
 
 # Crates whose integration tests need root and installed programs.
-REAL := --exclude end-to-end --exclude embedded-node
+REAL := --exclude end-to-end --exclude machine
 
 # The baseline of the API server, where `make conformance` has built it.
 WITH_KUBERNETES := $(if $(wildcard $(C5C3_KUBERNETES)/kube-apiserver),scripts/with-kube-apiserver)
@@ -26,7 +26,7 @@ build: build-packages ## Build the release binary.
 
 quick: build-packages ## Unit and in-process tests: no root, nothing installed but what building needs.
 	cargo test --locked --workspace $(REAL)
-	cargo test --locked -p embedded-node --lib
+	cargo test --locked -p machine --lib
 
 test: packages tools ## All tests, those with the real programs too (root).
 	cargo test --locked --workspace
@@ -49,7 +49,7 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	$(WITH_KUBERNETES) cargo bench --locked -p apiserver --bench load
 	cargo bench --locked -p c5c3-image-builder
 	cargo build --locked --release -p c5c3
-	BENCH_PROGRAM=$(CURDIR)/$(C5C3) cargo bench --locked -p embedded-node --bench pods
+	BENCH_PROGRAM=$(CURDIR)/$(C5C3) cargo bench --locked -p machine --bench pods
 	cargo bench --locked -p end-to-end --bench cloud
 
 docs: build-packages ## Generate CRDs, roles and the API reference from the types anew.

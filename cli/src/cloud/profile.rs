@@ -1,8 +1,8 @@
 //! What `up` applies: a ControlPlane and what the machine adds to it. Pure.
 
 use c5c3_api::c5c3::{ControlPlane, ServiceToggle, Services};
-use embedded_node::cluster::Plan;
 use kube::{Resource, ResourceExt};
+use machine::Plan;
 use serde_json::{Value, json};
 
 use super::NAMESPACE;

@@ -221,7 +221,7 @@ fn hosts(all: &[(String, u8)], addresses: &Addresses) -> String {
 }
 
 /// Writes a file so that a crash, of the machine too, leaves the old or the new one.
-pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     let part = path.with_extension("part");
     std::fs::File::create(&part)
         .and_then(|mut file| {

@@ -91,6 +91,21 @@ fn parse(stat: &str) -> Option<(char, u64)> {
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 
+/// The program's path, when it is installed.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':')
+        .chain([
+            "/usr/sbin",
+            "/usr/bin",
+            "/sbin",
+            "/usr/local/sbin",
+            "/usr/local/bin",
+        ])
+        .map(|d| Path::new(d).join(name))
+        .find(|p| p.is_file())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use c5c3_image_builder::Images;
 use clap::Args;
-use embedded_node::cluster::connect;
+use machine::connect;
 
 use crate::commands::block_on;
 use crate::failure::Failure;

@@ -10,11 +10,11 @@ use anyhow::Context;
 use c5c3_api::{Origin, registry};
 use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
 use clap::Args;
-use embedded_node::cluster::daemon::{Options, Running, say};
 use embedded_node::network::Inside;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use machine::daemon::{Options, Running, say};
 use openstack_client::{Dial, Stream, Tcp};
 
 use super::{Place, own};

@@ -1,7 +1,7 @@
 //! `c5c3 down`.
 
 use clap::Args;
-use embedded_node::cluster::down;
+use machine::down;
 
 use super::{Place, failed};
 use crate::commands::block_on;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use embedded_node::cluster::up::Up;
 use kube::ResourceExt;
+use machine::up::Up;
 
 use super::Place;
 use crate::cloud::NAMESPACE;

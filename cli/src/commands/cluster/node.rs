@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use clap::{Args, Subcommand};
-use embedded_node::cluster::{connect, nodes};
+use machine::{connect, nodes};
 
 use super::{Place, failed};
 use crate::commands::block_on;

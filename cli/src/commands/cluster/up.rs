@@ -8,9 +8,9 @@ use anyhow::Context;
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_image_builder::Images;
 use clap::{Args, ValueEnum};
-use embedded_node::cluster::plan::ClusterPlan;
-use embedded_node::cluster::{Plan, Settings, up};
 use kube::{Api, ResourceExt};
+use machine::plan::ClusterPlan;
+use machine::{Plan, Settings, up};
 
 use super::farewell::farewell;
 use super::{Place, absolute, failed, own};

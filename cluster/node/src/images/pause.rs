@@ -137,7 +137,7 @@ mod tests {
             return Some(Command::new(path));
         }
         let emulator = format!("qemu-{architecture}");
-        crate::cluster::machine::program(&emulator).is_some().then(|| {
+        crate::process::program(&emulator).is_some().then(|| {
             let mut command = Command::new(emulator);
             command.arg(path);
             command

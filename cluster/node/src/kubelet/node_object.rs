@@ -11,9 +11,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::cluster::traits::Taint;
 use crate::error::{Error, Result};
 use crate::pods::Host;
+use crate::traits::Taint;
 
 /// Well below the time after which a silent node counts as lost.
 const HEARTBEAT: Duration = Duration::from_secs(10);

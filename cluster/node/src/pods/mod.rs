@@ -28,7 +28,7 @@ pub mod security;
 mod start;
 pub mod status;
 mod steps;
-pub(crate) mod tls;
+pub mod tls;
 mod traces;
 pub mod view;
 pub mod volumes;

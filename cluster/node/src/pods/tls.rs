@@ -51,7 +51,7 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-pub(crate) async fn connect(stream: TcpStream, to: IpAddr) -> Result<TlsStream<TcpStream>, String> {
+pub async fn connect(stream: TcpStream, to: IpAddr) -> Result<TlsStream<TcpStream>, String> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()

@@ -1,0 +1,25 @@
+//! Embedded clusters on this machine: API server, workload controllers and nodes in one process
+//! that runs on its own; nodes outlive it.
+
+mod bootstrap;
+mod claim;
+pub mod connect;
+pub mod daemon;
+mod detect;
+pub mod down;
+mod identity;
+mod mark;
+pub mod nodes;
+pub mod plan;
+mod pods;
+mod power;
+pub mod preflight;
+pub mod settings;
+mod site;
+mod supervise;
+mod tasks;
+pub mod up;
+
+pub use embedded_node::traits::Traits;
+pub use plan::Plan;
+pub use settings::{NodeEntry, Settings};

@@ -1,0 +1,117 @@
+//! What the settings of a cluster say beside themselves: that they are a cluster's, and which one's.
+//! Nothing is removed on the word of a file that does not.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{FILES, Settings};
+
+const KIND: &str = "c5c3.io/cluster";
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    kind: String,
+    version: u32,
+    /// The state directory that the settings lie in.
+    directory: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Marked<'a> {
+    #[serde(flatten)]
+    mark: Mark,
+    #[serde(flatten)]
+    settings: &'a Settings,
+}
+
+/// The settings as they are kept in `state`.
+pub(super) fn text(settings: &Settings, state: &Path) -> serde_json::Result<String> {
+    let mark = Mark {
+        kind: KIND.into(),
+        version: VERSION,
+        directory: state.into(),
+    };
+    serde_json::to_string_pretty(&Marked { mark, settings })
+}
+
+/// Whose settings lie in a directory.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    Own,
+    /// There are none, or nothing that can be read.
+    Unknown,
+    /// Not this cluster's, and why.
+    Others(String),
+}
+
+pub(super) fn whose(state: &Path) -> Whose {
+    let mut last = Whose::Unknown;
+    for name in FILES {
+        let Ok(text) = std::fs::read(state.join(name)) else {
+            continue;
+        };
+        match judge(&text, state) {
+            Ok(()) => return Whose::Own,
+            Err(Some(why)) => last = Whose::Others(format!("{name} {why}")),
+            Err(None) => {}
+        }
+    }
+    last
+}
+
+/// Why the text is not the settings of the cluster in `state`; no reason when it is damaged.
+fn judge(text: &[u8], state: &Path) -> Result<(), Option<String>> {
+    const AGAIN: &str = "`c5c3 up` and `c5c3 down` make it this cluster's, if it is one";
+    let value: serde_json::Value = serde_json::from_slice(text).map_err(|_| None)?;
+    let settings: Result<Settings, _> = serde_json::from_value(value.clone());
+    let mark: Result<Mark, _> = serde_json::from_value(value);
+    match (mark, settings) {
+        (Ok(mark), _) if mark.kind != KIND => {
+            Err(Some(format!("is of the kind {:?}, not {KIND:?}", mark.kind)))
+        }
+        (Ok(mark), _) if mark.version != VERSION => Err(Some(format!(
+            "has the version {}, this program knows {VERSION}: use the one that made it",
+            mark.version
+        ))),
+        (Ok(mark), _) if mark.directory != state => Err(Some(format!(
+            "is that of the cluster in {}, from where it was moved or copied; {AGAIN}",
+            mark.directory.display()
+        ))),
+        (Ok(_), Ok(_)) => Ok(()),
+        _ => Err(Some(format!("does not say that it is a cluster's; {AGAIN}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_tell_whose_they_are() {
+        let (state, other) = (Path::new("/s"), Path::new("/o"));
+        let own = text(&Settings::default(), state).unwrap();
+        assert_eq!(judge(own.as_bytes(), state), Ok(()));
+        let with = |from: &str, to: &str| own.replace(from, to);
+        for (text, said) in [
+            (text(&Settings::default(), other).unwrap(), "the cluster in /o"),
+            (
+                with(KIND, "somebody.else/cluster"),
+                "is of the kind \"somebody.else/cluster\"",
+            ),
+            (with("\"version\": 1", "\"version\": 2"), "has the version 2"),
+            (with("\"nodes\"", "\"knots\""), "does not say"),
+            (
+                serde_json::to_string(&Settings::default()).unwrap(),
+                "does not say",
+            ),
+            ("{}".into(), "does not say"),
+            ("[1]".into(), "does not say"),
+        ] {
+            let why = judge(text.as_bytes(), state).unwrap_err().unwrap();
+            assert!(why.contains(said), "{why}");
+        }
+        assert_eq!(judge(b"{ half", state), Err(None));
+    }
+}
