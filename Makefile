@@ -29,8 +29,7 @@ quick: build-packages ## Unit and in-process tests: no root, nothing installed b
 	cargo test --locked -p machine --lib
 
 test: packages tools ## All tests, those with the real programs too (root).
-	cargo test --locked --workspace
-	cargo test --locked --workspace --test pipeline --test guest --test libvirt -- --ignored
+	scripts/run-tests
 
 soak: packages tools ## Long drills (root): crashes of the store, an idle cloud, programs that die while servers are made, random worlds.
 	C5C3_CRASHES=20000 cargo test --locked -p apiserver --lib -- crashes

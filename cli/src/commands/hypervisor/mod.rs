@@ -2,12 +2,14 @@
 
 mod progress;
 
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use c5c3_api::hypervisor::{Eviction, Hypervisor, Maintenance};
 use clap::{Args, Subcommand};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cloud::access::Target;
@@ -166,15 +168,17 @@ async fn seen(client: &Client, name: &str) -> Result<(Hypervisor, Option<Evictio
     Ok((host, evictions.get_opt(name).await?))
 }
 
-async fn set(client: &Client, name: &str, spec: Value) -> Result<(), Failure> {
-    let hosts: Api<Hypervisor> = Api::all(client.clone());
+/// Changes what a person may say in the spec of `name`.
+async fn set<K>(objects: &Api<K>, name: &str, spec: Value) -> Result<(), Failure>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    hosts
-        .patch(name, &params, &Patch::Merge(json!({"spec": spec})))
-        .await?;
+    let patch = Patch::Merge(json!({"spec": spec}));
+    objects.patch(name, &params, &patch).await?;
     Ok(())
 }
 
@@ -187,7 +191,7 @@ async fn drain(arguments: &Drain) -> Result<(), Failure> {
         )));
     }
     let spec = json!({"maintenance": Maintenance::Manual, "maintenanceReason": arguments.reason});
-    set(&client, name, spec).await?;
+    set(&Api::<Hypervisor>::all(client.clone()), name, spec).await?;
     let start = Instant::now();
     say_when(
         start,
@@ -228,14 +232,7 @@ async fn wish(client: &Client, name: &str, spec: Value, patience: Duration) -> R
         }
         tokio::time::sleep(POLL / 2).await;
     }
-    let params = PatchParams {
-        field_manager: Some(MANAGER.to_owned()),
-        ..PatchParams::default()
-    };
-    evictions
-        .patch(name, &params, &Patch::Merge(json!({"spec": spec})))
-        .await?;
-    Ok(())
+    set(&evictions, name, spec).await
 }
 
 async fn enable(arguments: &Enable) -> Result<(), Failure> {
@@ -246,12 +243,8 @@ async fn enable(arguments: &Enable) -> Result<(), Failure> {
             "{name} is leaving for good: delete the Hypervisor, and it comes back with its Node"
         )));
     }
-    set(
-        &client,
-        name,
-        json!({"maintenance": Maintenance::None, "maintenanceReason": null}),
-    )
-    .await?;
+    let spec = json!({"maintenance": Maintenance::None, "maintenanceReason": null});
+    set(&Api::<Hypervisor>::all(client.clone()), name, spec).await?;
     let start = Instant::now();
     say_when(start, &format!("{name} is taken back into service"));
     if arguments.patience.no_wait {
