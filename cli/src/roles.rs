@@ -143,6 +143,7 @@ mod tests {
         }
         let expected = [
             "configmaps",
+            "controlplanes",
             "daemonsets",
             "endpointslices",
             "nodes",

@@ -77,6 +77,11 @@ impl Access {
             add(rights, &kind, "", READ);
         }
         for touch in C::touches() {
+            let rights = if place(&touch.kind) {
+                &mut *rights
+            } else {
+                &mut *elsewhere
+            };
             add(rights, &touch.kind, touch.part, touch.verbs);
         }
         add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
@@ -146,6 +151,13 @@ impl Touch {
             part,
             verbs,
         }
+    }
+
+    /// In another cluster that the operator knows.
+    #[must_use]
+    pub fn in_cluster(mut self, name: &'static str) -> Self {
+        self.kind = self.kind.in_cluster(name);
+        self
     }
 }
 

@@ -14,7 +14,7 @@ mod nodes;
 pub mod nova;
 
 pub use error::Error;
-pub use login::{Connect, Real};
+pub use login::{CONTROL_PLANE, Connect, Real};
 
 use std::sync::Arc;
 

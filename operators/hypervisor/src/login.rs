@@ -17,6 +17,8 @@ use crate::nova::Nova;
 /// Namespace and name of a Secret with a login for this operator alone, as cloud [`CLOUD`].
 const OWN: (&str, &str) = ("c5c3-system", "hypervisor-clouds-yaml");
 const CLOUD: &str = "openstack";
+/// The cluster with the ControlPlane, where hypervisors have a cluster of their own.
+pub const CONTROL_PLANE: &str = "control-plane";
 /// What the operator of a ControlPlane makes for K-ORC, as cloud `admin`.
 const OF_KORC: (&str, &str) = ("k-orc-clouds-yaml", "admin");
 const KEY: &str = "clouds.yaml";
@@ -134,22 +136,38 @@ impl Clouds {
     }
 }
 
+/// The own Secret; else the login of the first ControlPlane here, else of the first in the cluster
+/// [`CONTROL_PLANE`], where the operator knows one.
 async fn read(reader: &Reader) -> Result<Cloud, Error> {
     let (namespace, name) = OWN;
     if let Some(secret) = reader.get::<Secret>(namespace, name).await? {
         return parsed(&secret, &format!("{namespace}/{name}"), CLOUD);
     }
-    let mut planes: Vec<ControlPlane> = reader.list_all("").await?;
-    planes.sort_by_key(|plane| (plane.namespace(), plane.name_any()));
-    let missing = || Error::NoLogin(format!("{namespace}/{name}"));
-    let plane = planes.into_iter().next().ok_or_else(missing)?;
+    let mut found = of_plane(reader).await?;
+    if found.is_none()
+        && let Ok(there) = reader.in_cluster(CONTROL_PLANE)
+    {
+        found = of_plane(&there).await?;
+    }
+    found.ok_or_else(|| Error::NoLogin(format!("{namespace}/{name}")))
+}
+
+async fn of_plane(reader: &Reader) -> Result<Option<Cloud>, Error> {
+    let planes: Vec<ControlPlane> = reader.list_all("").await?;
+    let first = planes
+        .into_iter()
+        .min_by_key(|plane| (plane.namespace(), plane.name_any()));
+    let Some(plane) = first else {
+        return Ok(None);
+    };
     let home = plane.namespace().unwrap_or_default();
     let (secret, cloud) = match &plane.spec.korc.cloud_credentials_ref {
         Some(theirs) => (theirs.secret_name.as_str(), theirs.cloud_name.as_str()),
         None => OF_KORC,
     };
     let found: Option<Secret> = reader.get(&home, secret).await?;
-    parsed(&found.ok_or_else(missing)?, &format!("{home}/{secret}"), cloud)
+    let named = format!("{home}/{secret}");
+    found.map(|secret| parsed(&secret, &named, cloud)).transpose()
 }
 
 fn parsed(secret: &Secret, named: &str, cloud: &str) -> Result<Cloud, Error> {

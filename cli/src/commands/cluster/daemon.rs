@@ -100,7 +100,15 @@ async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
     let crew: Vec<Role> = roles::all().into_iter().chain([roles::stand_ins()]).collect();
     let accounts = match home {
         true => roles::objects(&crew, roles::NAMESPACE),
-        false => roles::objects_elsewhere(&crew, roles::NAMESPACE),
+        false => {
+            let crossing = crew
+                .into_iter()
+                .filter(|role| role.name != roles::hypervisor().name);
+            let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
+            // Every cluster with hypervisors is the home of their operator.
+            accounts.extend(roles::hypervisor().objects(roles::NAMESPACE));
+            accounts
+        }
     };
     for object in accounts {
         apply(client, &object).await?;
@@ -127,7 +135,8 @@ struct Crew {
     control_plane: Clusters,
     services: Clusters,
     ovn: Clusters,
-    hypervisor: Clusters,
+    /// One for each cluster: hypervisors are looked after where they are.
+    hypervisors: Vec<Clusters>,
     stand_ins: Clusters,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
@@ -152,12 +161,29 @@ impl Crew {
             control_plane: account(&roles::control_plane())?,
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
-            hypervisor: account(&roles::hypervisor())?,
+            hypervisors: hypervisors(running)?,
             stand_ins: account(&roles::stand_ins())?,
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
         })
     }
+}
+
+/// The operator of hypervisors at home in each cluster; the cloud's login is in the first.
+fn hypervisors(running: &Running) -> Result<Vec<Clusters>, Failure> {
+    let (user, groups) = (roles::hypervisor().user(), ["system:serviceaccounts"]);
+    let mut all = Vec::new();
+    for (number, name) in running.clusters().iter().enumerate() {
+        let clusters = Clusters::of(running.client_as(Some(name), &user, &groups)?);
+        all.push(match number {
+            0 => clusters,
+            _ => clusters.with(
+                c5c3_hypervisor::CONTROL_PLANE,
+                running.client_as(None, &user, &groups)?,
+            ),
+        });
+    }
+    Ok(all)
 }
 
 /// An operator that ended with an error begins again, as it would in a Deployment.
@@ -197,16 +223,14 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
-    let hypervisor = kept(&stop, || {
-        let connect = c5c3_hypervisor::Real {
-            dial: crew.dial.clone(),
-        };
-        c5c3_hypervisor::run(
-            crew.hypervisor.clone(),
-            crew.metrics.clone(),
-            Arc::new(connect),
-            stop.clone(),
-        )
+    let hypervisors = crew.hypervisors.iter().map(|clusters| {
+        kept(&stop, || {
+            let connect = c5c3_hypervisor::Real {
+                dial: crew.dial.clone(),
+            };
+            let metrics = crew.metrics.clone();
+            c5c3_hypervisor::run(clusters.clone(), metrics, Arc::new(connect), stop.clone())
+        })
     });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
@@ -216,5 +240,6 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
-    tokio::join!(control_plane, services, ovn, hypervisor, stand_ins);
+    let hypervisors = futures::future::join_all(hypervisors);
+    tokio::join!(control_plane, services, ovn, hypervisors, stand_ins);
 }

@@ -26,7 +26,7 @@ use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::ResourceExt;
 
 use crate::Error;
-use crate::login::Clouds;
+use crate::login::{CONTROL_PLANE, Clouds};
 use crate::nova::{Host, Nova};
 
 pub use observe::{Ground, eviction as eviction_view, look};
@@ -79,6 +79,8 @@ impl Controller for Hosts {
         vec![
             Touch::of::<ControlPlane>(&["list"]),
             Touch::of::<Secret>(&["get"]),
+            Touch::of::<ControlPlane>(&["list"]).in_cluster(CONTROL_PLANE),
+            Touch::of::<Secret>(&["get"]).in_cluster(CONTROL_PLANE),
         ]
     }
 
