@@ -75,6 +75,7 @@ pub mod hypervisor {
     pub const EVICTING: &str = "Evicting";
     pub const AGENT_PODS_EVICTED: &str = "AgentPodsEvicted";
     pub const HA_ENABLED: &str = "HaEnabled";
+    pub const HOST_FAILED: &str = "HostFailed";
     pub const LIBVIRT_CONNECTION: &str = "LibVirtConnection";
     pub const LIBVIRTD_SERVICE: &str = "libvirtd.service";
     pub const OPENVSWITCH_SERVICE: &str = "openvswitch-switch.service";
@@ -169,6 +170,11 @@ pub mod reason {
     pub const PAUSED: &str = "Paused";
     pub const UNMOVABLE: &str = "Unmovable";
     pub const IN_SERVICE: &str = "InService";
+    pub const DOUBTFUL: &str = "Doubtful";
+    pub const FENCE_NEEDED: &str = "FenceNeeded";
+    pub const RECOVERING: &str = "Recovering";
+    pub const RECOVERED: &str = "Recovered";
+    pub const RETURNING: &str = "Returning";
 }
 
 /// Condition types that a kind may have, for the reference.
@@ -254,6 +260,7 @@ pub fn of_kind(kind: &str) -> &'static [&'static str] {
             hypervisor::EVICTING,
             hypervisor::AGENT_PODS_EVICTED,
             hypervisor::HA_ENABLED,
+            hypervisor::HOST_FAILED,
             hypervisor::LIBVIRT_CONNECTION,
             hypervisor::LIBVIRTD_SERVICE,
             hypervisor::OPENVSWITCH_SERVICE,

@@ -9,6 +9,6 @@ pub use eviction::{Eviction, EvictionSpec, EvictionStatus, InstanceEviction, Ins
 pub use host::{Hypervisor, HypervisorSpec, Maintenance};
 pub use migration::{Migration, MigrationSpec, MigrationStatus};
 pub use status::{
-    AggregateStatus, Capabilities, Cell, DomainCapabilities, HypervisorStatus, Instance, OnboardingPhase,
-    OnboardingStatus, OperatingSystem, UpdateStatus,
+    AggregateStatus, Capabilities, Cell, DomainCapabilities, FailoverStatus, HypervisorStatus, Instance,
+    OnboardingPhase, OnboardingStatus, OperatingSystem, UpdateStatus,
 };

@@ -70,6 +70,24 @@ pub struct HypervisorStatus {
     pub host: Option<String>,
     /// How far the host is on its way into service.
     pub onboarding: Option<OnboardingStatus>,
+    /// Of a host that failed: since when its servers start elsewhere.
+    pub failover: Option<FailoverStatus>,
+}
+
+/// Servers of a failed host start elsewhere.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailoverStatus {
+    /// When it began.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub since: Option<Time>,
+    /// How it is known that the host has no power.
+    pub fence: Option<String>,
+    /// Nova's number of the newest migration before: later ones belong to this failure.
+    #[serde(default)]
+    pub migrations_before: i64,
 }
 
 /// How far a host is on its way into service.

@@ -9,6 +9,11 @@ pub const CUSTOM_TRAITS: &str = "hypervisor.c5c3.io/custom-traits";
 /// On a Hypervisor: any new value begins an aborted onboarding anew.
 pub const RETRY: &str = "hypervisor.c5c3.io/retry";
 
+/// Taints of a Node that has no power: by Kubernetes a person or a tool that fenced it sets the first,
+/// the provider of its machine the second.
+pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+
 /// Image, flavour and network of test instances; the aggregate of hosts under test, where there is one.
 pub const TEST: &str = "c5c3-test";
 

@@ -37,10 +37,14 @@ pub struct Host {
     pub provider: Option<String>,
     pub groups: Arc<Vec<Group>>,
     pub member_of: BTreeSet<i64>,
+    /// Of all hosts of the cloud, and those that Nova hears.
+    pub hosts: usize,
+    pub heard: usize,
 }
 
 #[derive(Default)]
 struct Picture {
+    heard: usize,
     at: Option<Timestamp>,
     services: HashMap<String, Service>,
     by_host: HashMap<String, String>,
@@ -118,6 +122,8 @@ impl Nova {
             provider,
             groups: picture.groups.clone(),
             member_of,
+            hosts: picture.services.len(),
+            heard: picture.heard,
         })
     }
 
@@ -144,6 +150,7 @@ impl Nova {
             name: one.name,
         });
         Ok(Picture {
+            heard: services.iter().filter(|one| one.up()).count(),
             at: Some(now),
             by_host: services
                 .iter()
@@ -174,6 +181,12 @@ impl Nova {
             one.disabled_reason = Some(reason.to_owned());
         })
         .await;
+        Ok(())
+    }
+
+    pub async fn force_down(&self, service: &str, down: bool) -> Result<()> {
+        self.fleet.force_down(service, down).await?;
+        self.changed(service, |one| one.forced_down = down).await;
         Ok(())
     }
 

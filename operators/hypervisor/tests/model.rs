@@ -273,3 +273,132 @@ async fn an_eviction_of_its_own_enables_again_by_its_reason() {
     assert!(fleet.service("node1").expect("there").enabled());
     assert_eq!(fleet.servers()[0].id, stuck, "it stayed");
 }
+
+/// What happens to a host, as Kubernetes, Nova and its guests see it.
+fn strike(all: &mut Simulation, name: &str, event: u64) {
+    let fleet = all.fleet.clone();
+    match event {
+        // The plug is pulled; when that is known is another matter.
+        0 | 1 => {
+            fleet.set_power(name, false);
+            fleet.set_up(name, false);
+            all.silent.insert(name.to_owned());
+        }
+        // Frozen, or cut off from everybody.
+        2 => {
+            fleet.set_up(name, false);
+            all.silent.insert(name.to_owned());
+        }
+        3 => fleet.set_up(name, false),
+        4 => {
+            all.silent.insert(name.to_owned());
+        }
+        _ => heal(all, name),
+    }
+    all.wake(name);
+}
+
+fn heal(all: &mut Simulation, name: &str) {
+    all.fenced.remove(name);
+    all.fleet.set_power(name, true);
+    all.fleet.set_up(name, true);
+    all.silent.remove(name);
+    all.wake(name);
+}
+
+#[tokio::test]
+async fn failed_hosts_never_have_two_writers_and_their_servers_come_back() {
+    let wished = std::env::var("C5C3_WORLDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    for seed in 1..=wished.unwrap_or(WORLDS) {
+        failures(seed).await;
+    }
+}
+
+async fn failures(seed: u64) {
+    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let fleet = SimulatedFleet::default();
+    let names: Vec<String> = (1..=2 + dice.roll(4)).map(|i| format!("node{i}")).collect();
+    let mut all = Simulation::new(fleet.clone());
+    for name in &names {
+        fleet.add_host(name, 64, 65536);
+        let spec = HypervisorSpec {
+            skip_tests: true,
+            ..HypervisorSpec::default()
+        };
+        all.join(name, spec);
+    }
+    all.run(Duration::from_secs(300), |_| false).await;
+    let mut servers = BTreeSet::new();
+    for i in 0..5 + dice.roll(20) {
+        let host = &names[usize::try_from(dice.roll(names.len() as u64)).expect("small")];
+        let id = fleet.add_server(host, &format!("s{i}"), "ACTIVE", 512);
+        if dice.roll(6) == 0 {
+            fleet.fail_moves(&id, 2);
+        }
+        servers.insert(id);
+    }
+    fleet.set_faults(u32::try_from(dice.roll(30)).expect("small"), seed);
+    let mut off: BTreeSet<String> = BTreeSet::new();
+    for _ in 0..40 {
+        let name = names[usize::try_from(dice.roll(names.len() as u64)).expect("small")].clone();
+        let event = dice.roll(10);
+        strike(&mut all, &name, event);
+        match event {
+            0 | 1 => {
+                off.insert(name);
+            }
+            5.. => {
+                off.remove(&name);
+            }
+            _ => {}
+        }
+        // Somebody looks at the plugs at times.
+        if dice.roll(3) == 0 {
+            for name in &off {
+                all.fenced.insert(name.clone());
+                all.wake(name);
+            }
+        }
+        all.run(Duration::from_secs(5 + dice.roll(90)), |_| false).await;
+        assert_eq!(fleet.violations(), Violations::default(), "world {seed}");
+    }
+    // All heal but one, which is off for certain.
+    fleet.set_faults(0, 1);
+    for name in &names {
+        heal(&mut all, name);
+    }
+    for server in &servers {
+        fleet.fail_moves(server, 0);
+        fleet.set_status(server, "ACTIVE");
+    }
+    let in_service = |all: &Simulation, name: &String| {
+        let status = all.hosts[name].status.clone().unwrap_or_default();
+        let service = all.fleet.service(name);
+        status.failover.is_none() && service.is_some_and(|one| one.up() && one.enabled() && !one.forced_down)
+    };
+    let healed = all
+        .run(Duration::from_secs(3600), |all| {
+            names.iter().all(|name| in_service(all, name))
+        })
+        .await;
+    assert!(healed, "world {seed}: {:?}", fleet.service(&names[0]));
+    let dead = names[0].clone();
+    strike(&mut all, &dead, 0);
+    all.fenced.insert(dead.clone());
+    let empty = |all: &Simulation| all.fleet.servers().iter().all(|guest| guest.host != dead);
+    assert!(
+        all.run(Duration::from_secs(1800), empty).await,
+        "world {seed}: {:?}",
+        all.hosts[&dead].status
+    );
+    heal(&mut all, &dead);
+    let back = all
+        .run(Duration::from_secs(1800), |all| in_service(all, &dead))
+        .await;
+    assert!(back, "world {seed}: {:?}", fleet.service(&dead));
+    assert_eq!(fleet.violations(), Violations::default(), "world {seed}");
+    let there: BTreeSet<String> = fleet.servers().into_iter().map(|one| one.id).collect();
+    assert_eq!(there, servers, "world {seed}: no server is lost");
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use c5c3_api::hypervisor::{Eviction, Hypervisor, Maintenance};
 use clap::{Args, Subcommand};
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -134,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 async fn list(arguments: &List) -> Result<(), Failure> {
-    let client = arguments.target.client().await?;
+    let client = fleet(&arguments.target).await?;
     let api: Api<Hypervisor> = Api::all(client);
     let rows: Vec<Row> = api.list(&Default::default()).await?.iter().map(row).collect();
     if arguments.output != Format::Table {
@@ -154,6 +154,18 @@ async fn list(arguments: &List) -> Result<(), Failure> {
         table.row(cells.map(|cell| if cell.is_empty() { "-".to_owned() } else { cell }));
     }
     print_table(&table)
+}
+
+/// The cluster with the hosts: the cloud's own, or that of its hypervisors.
+async fn fleet(target: &Target) -> Result<Client, Failure> {
+    let sight = target.sight().await?;
+    for cluster in &sight.others {
+        let hosts: Api<Hypervisor> = Api::all(cluster.client.clone());
+        if !hosts.list(&ListParams::default().limit(1)).await?.items.is_empty() {
+            return Ok(cluster.client.clone());
+        }
+    }
+    Ok(sight.home.client)
 }
 
 /// A host and its eviction, as they are.
@@ -183,7 +195,7 @@ where
 }
 
 async fn drain(arguments: &Drain) -> Result<(), Failure> {
-    let (name, client) = (&arguments.name, arguments.target.client().await?);
+    let (name, client) = (&arguments.name, fleet(&arguments.target).await?);
     let (host, _) = seen(&client, name).await?;
     if host.spec.maintenance == Maintenance::Termination {
         return Err(Failure::Usage(format!(
@@ -236,7 +248,7 @@ async fn wish(client: &Client, name: &str, spec: Value, patience: Duration) -> R
 }
 
 async fn enable(arguments: &Enable) -> Result<(), Failure> {
-    let (name, client) = (&arguments.name, arguments.target.client().await?);
+    let (name, client) = (&arguments.name, fleet(&arguments.target).await?);
     let (host, _) = seen(&client, name).await?;
     if host.spec.maintenance == Maintenance::Termination {
         return Err(Failure::Usage(format!(
@@ -261,7 +273,7 @@ async fn enable(arguments: &Enable) -> Result<(), Failure> {
 }
 
 async fn watch(arguments: &Watch) -> Result<(), Failure> {
-    let (name, client) = (&arguments.name, arguments.target.client().await?);
+    let (name, client) = (&arguments.name, fleet(&arguments.target).await?);
     if arguments.output != Format::Table {
         let (host, eviction) = seen(&client, name).await?;
         return print_values(&[json!(Progress::of(&host, eviction.as_ref()))], arguments.output);

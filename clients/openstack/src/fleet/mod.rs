@@ -125,6 +125,8 @@ pub trait Fleet: Debug + Send + Sync {
     /// Enables the service. One that was forced down stays so: whoever fenced the host has to say.
     async fn enable(&self, service: &str) -> Result<()>;
     async fn disable(&self, service: &str, reason: &str) -> Result<()>;
+    /// Says that the host is down for certain, or takes that back.
+    async fn force_down(&self, service: &str, down: bool) -> Result<()>;
     /// One that is gone already is as good as deleted.
     async fn delete_service(&self, service: &str) -> Result<()>;
     async fn join_aggregate(&self, aggregate: i64, host: &str) -> Result<()>;
@@ -142,6 +144,8 @@ pub trait Fleet: Debug + Send + Sync {
     async fn cold_migrate(&self, server: &str) -> Result<()>;
     async fn confirm_migration(&self, server: &str) -> Result<()>;
     async fn abort_migration(&self, server: &str, id: i64) -> Result<()>;
+    /// Starts the server on another host, from its disk. Its own must be down for certain.
+    async fn evacuate(&self, server: &str) -> Result<()>;
 
     async fn test_bed(&self, name: &str) -> Result<TestBed>;
     async fn create_test_server(&self, draft: &TestDraft) -> Result<String>;

@@ -235,6 +235,13 @@ impl Fleet for Session {
         self.nova_quietly(&doing, Method::PUT, &path, Some(&body)).await
     }
 
+    async fn force_down(&self, service: &str, down: bool) -> Result<()> {
+        let path = format!("/os-services/{}", piece(service));
+        let body = json!({"forced_down": down});
+        let doing = format!("tell whether compute service {service} is down for certain");
+        self.nova_quietly(&doing, Method::PUT, &path, Some(&body)).await
+    }
+
     async fn delete_service(&self, service: &str) -> Result<()> {
         let path = format!("/os-services/{}", piece(service));
         let doing = format!("delete compute service {service}");
@@ -323,6 +330,13 @@ impl Fleet for Session {
         let path = format!("{}/migrations/{id}", one(server));
         let doing = format!("abort migration {id} of server {server}");
         optional(self.nova_quietly(&doing, Method::DELETE, &path, None).await).map(drop)
+    }
+
+    async fn evacuate(&self, server: &str) -> Result<()> {
+        // Up to 2.94 a server that ran is started again; later versions leave it stopped.
+        let body = json!({"evacuate": {}});
+        self.server_action(&format!("restart server {server} elsewhere"), server, &body)
+            .await
     }
 
     async fn test_bed(&self, name: &str) -> Result<TestBed> {

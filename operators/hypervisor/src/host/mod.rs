@@ -1,5 +1,6 @@
 //! Hypervisor: one host from its first day to its last.
 
+mod failover;
 #[cfg(test)]
 mod golden;
 mod leaving;
@@ -13,8 +14,8 @@ use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::conditions::hypervisor::{
-    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HYPERVISOR_DISABLED, OFFBOARDED, ONBOARDING,
-    OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
+    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HOST_FAILED, HYPERVISOR_DISABLED, OFFBOARDED,
+    ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
 };
 use c5c3_api::hypervisor::{Eviction, EvictionSpec, Hypervisor};
 use c5c3_kit::{
@@ -24,6 +25,7 @@ use c5c3_kit::{
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Secret};
 use kube::ResourceExt;
+use openstack_client::Class;
 
 use crate::Error;
 use crate::login::{CONTROL_PLANE, Clouds};
@@ -60,6 +62,7 @@ impl Controller for Hosts {
         Part::informative(TERMINATING),
         Part::informative(OFFBOARDED),
         Part::informative(HA_ENABLED),
+        Part::informative(HOST_FAILED),
         Part::informative(AGENT_REPORTING),
     ];
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
@@ -94,6 +97,7 @@ impl Controller for Hosts {
         let eviction: Option<Eviction> = reader.get_global(&name).await?;
         let ground = Ground {
             node: observe::node(node.as_ref()),
+            fence: node.as_ref().and_then(observe::fence),
             eviction: eviction.as_ref().and_then(observe::eviction),
             now: Timestamp::now(),
         };
@@ -172,6 +176,13 @@ fn said(action: &Action) -> String {
     match action {
         Action::Enable { service } => format!("enabled compute service {service}"),
         Action::Disable { service, reason } => format!("disabled compute service {service}: {reason}"),
+        Action::ForceDown { service, down: true } => {
+            format!("told Nova that compute service {service} is down")
+        }
+        Action::ForceDown { service, .. } => {
+            format!("told Nova that compute service {service} may be up again")
+        }
+        Action::Evacuate { server } => format!("started server {server} on another host"),
         Action::Join { aggregate, host } => format!("added {host} to aggregate {aggregate}"),
         Action::Leave { aggregate, host } => format!("took {host} out of aggregate {aggregate}"),
         Action::SetTraits { provider, .. } => format!("set the traits of {provider}"),
@@ -190,6 +201,18 @@ pub async fn carry_out(nova: &Nova, action: &Action) -> Result<(), Error> {
     match action {
         Action::Enable { service } => nova.enable(service).await.map_err(Error::Onboarding),
         Action::Disable { service, reason } => nova.disable(service, reason).await.map_err(Error::OpenStack),
+        Action::ForceDown { service, down } => {
+            let told = nova.force_down(service, *down).await;
+            told.map_err(Error::OpenStack)
+        }
+        Action::Evacuate { server } => match fleet.evacuate(server).await {
+            // One server that Nova refuses must not keep the others waiting; it is named while it stays.
+            Err(error) if matches!(error.class(), Class::Conflict | Class::Invalid) => {
+                tracing::warn!(%error, "a server of a failed host does not start elsewhere");
+                Ok(())
+            }
+            done => done.map_err(Error::OpenStack),
+        },
         Action::Join { aggregate, host } => nova.join(*aggregate, host).await.map_err(Error::Aggregates),
         Action::Leave { aggregate, host } => nova.leave(*aggregate, host).await.map_err(Error::Aggregates),
         Action::SetTraits {

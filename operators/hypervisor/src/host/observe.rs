@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use openstack_client::Guest;
 
+use super::failover::{self, Verdict};
 use super::view::{EvictionView, NodeView, PlacementView, View};
 use crate::names;
 use crate::nova::{Found, Host, Nova};
@@ -18,6 +19,7 @@ use crate::nova::{Found, Host, Nova};
 #[derive(Clone, Debug, Default)]
 pub struct Ground {
     pub node: NodeView,
+    pub fence: Option<String>,
     pub eviction: Option<EvictionView>,
     pub now: Timestamp,
 }
@@ -35,6 +37,14 @@ pub fn node(node: Option<&Node>) -> NodeView {
         ready: is_true("Ready"),
         terminating: node.metadata.deletion_timestamp.is_some() || is_true("Terminating"),
     }
+}
+
+/// How it is known that the Node has no power.
+pub fn fence(node: &Node) -> Option<String> {
+    let taints = node.spec.as_ref()?.taints.as_ref()?;
+    let of_power = |key: &str| [names::OUT_OF_SERVICE, names::SHUTDOWN].contains(&key);
+    let found = taints.iter().find(|taint| of_power(&taint.key))?;
+    Some(format!("taint {}", found.key))
 }
 
 pub fn address(node: &Node) -> Option<String> {
@@ -67,12 +77,14 @@ pub fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
         deleting: object.metadata.deletion_timestamp.is_some(),
         retry: object.annotations().get(names::RETRY).cloned(),
         node: ground.node,
+        fence: ground.fence,
         nova,
         placement: PlacementView::default(),
         tests: Vec::new(),
         console: String::new(),
         bed: None,
         guests: None,
+        moves: Vec::new(),
         eviction: ground.eviction,
         now: ground.now,
     }
@@ -92,7 +104,16 @@ pub async fn look(object: &Hypervisor, nova: &Nova, ground: Ground) -> Result<Vi
     let onboarding = view.before.onboarding.clone().unwrap_or_default();
     let leaving = view.leaving();
     placement(nova, &mut view, leaving).await?;
-    if leaving || view.spec.maintenance != Maintenance::None {
+    let failed = match &view.nova.service {
+        Found::One(service) if failover::applies(&view.spec) => {
+            matches!(failover::judge(&view, service), Verdict::Off(_))
+        }
+        _ => false,
+    };
+    if failed && let Found::One(service) = &view.nova.service {
+        view.moves = nova.fleet.moves_from(&service.host).await?;
+    }
+    if leaving || failed || view.spec.maintenance != Maintenance::None {
         let host = match &view.nova.service {
             Found::One(service) => Some(service.host.clone()),
             // Servers of a host whose service is gone are still on that host.

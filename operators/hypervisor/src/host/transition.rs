@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use c5c3_api::conditions::hypervisor::{
-    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HYPERVISOR_DISABLED, OFFBOARDED, ONBOARDING,
-    OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
+    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HOST_FAILED, HYPERVISOR_DISABLED, OFFBOARDED,
+    ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
 };
 use c5c3_api::conditions::reason;
 use c5c3_api::hypervisor::{HypervisorStatus, Maintenance, OnboardingPhase, OnboardingStatus};
@@ -13,7 +13,7 @@ use c5c3_kit::States;
 use openstack_client::Service;
 
 use super::view::{Action, NodeView, Step, View};
-use super::{leaving, onboarding, upkeep};
+use super::{failover, leaving, onboarding, upkeep};
 use crate::names;
 use crate::nova::Found;
 
@@ -61,6 +61,7 @@ fn own_fields(before: &HypervisorStatus) -> HypervisorStatus {
         internal_ip: before.internal_ip.clone(),
         evicted: before.evicted,
         onboarding: before.onboarding.clone(),
+        failover: before.failover.clone(),
         ..HypervisorStatus::default()
     }
 }
@@ -122,6 +123,9 @@ fn stay(view: &View, step: &mut Step) {
             return unknown(step, &why);
         }
     };
+    if failover::handle(view, service, step) {
+        return;
+    }
     if view.spec.maintenance == Maintenance::None {
         step.status.evicted = None;
         step.states = std::mem::take(&mut step.states).unmet(EVICTING, reason::NOT_REQUIRED, "");
@@ -261,14 +265,24 @@ fn around(view: &View, states: States) -> States {
             "the agent does not reach libvirt",
         ),
     };
-    let states = match (view.spec.high_availability, view.libvirt()) {
-        (false, _) => states.unmet(HA_ENABLED, reason::NOT_REQUIRED, "highAvailability is false"),
-        (true, None) => states.unmet(HA_ENABLED, reason::AGENT_MISSING, missing),
-        (true, Some(_)) => states.unmet(
+    let states = if !view.spec.high_availability {
+        states.unmet(HA_ENABLED, reason::NOT_REQUIRED, "highAvailability is false")
+    } else if view.spec.lifecycle_enabled && failover::applies(&view.spec) && !view.leaving() {
+        states.met(
             HA_ENABLED,
-            reason::NOT_SUPPORTED,
-            "nothing restarts instances of a failed host yet",
-        ),
+            reason::READY,
+            "servers start elsewhere when the host fails and is known to have no power",
+        )
+    } else {
+        states.unmet(
+            HA_ENABLED,
+            reason::MAINTENANCE,
+            "whoever works on the host is in charge",
+        )
+    };
+    let states = match states.get(HOST_FAILED) {
+        Some(_) => states,
+        None => states.unmet(HOST_FAILED, reason::NOT_REQUIRED, "nobody asks whether it failed"),
     };
     let blocked = states.blocker().is_some();
     match view.node {

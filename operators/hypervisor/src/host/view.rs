@@ -7,7 +7,7 @@ use c5c3_api::conditions::hypervisor::LIBVIRT_CONNECTION;
 use c5c3_api::hypervisor::{HypervisorSpec, HypervisorStatus, Maintenance};
 use c5c3_kit::States;
 use jiff::Timestamp;
-use openstack_client::{Guest, Inventories, TestBed, TestDraft};
+use openstack_client::{Guest, Inventories, Move, TestBed, TestDraft};
 
 use crate::nova::{Amounts, Found, Host};
 
@@ -22,6 +22,8 @@ pub struct View {
     /// The retry that a person asks for.
     pub retry: Option<String>,
     pub node: NodeView,
+    /// How it is known that the host has no power; `None`: it may have.
+    pub fence: Option<String>,
     pub nova: Host,
     pub placement: PlacementView,
     /// Test servers of this host, by their exact name or the id that was stored.
@@ -32,6 +34,8 @@ pub struct View {
     pub bed: Option<TestBed>,
     /// Servers on the host; `None`: not needed now.
     pub guests: Option<Vec<Guest>>,
+    /// Migrations away from a host without power.
+    pub moves: Vec<Move>,
     pub eviction: Option<EvictionView>,
     pub now: Timestamp,
 }
@@ -74,6 +78,15 @@ pub enum Action {
     Disable {
         service: String,
         reason: String,
+    },
+    /// Tells Nova that the host is down for certain, or takes that back.
+    ForceDown {
+        service: String,
+        down: bool,
+    },
+    /// Starts a server of a host without power on another one.
+    Evacuate {
+        server: String,
     },
     Join {
         aggregate: i64,

@@ -34,6 +34,9 @@ pub struct Simulation {
     pub hosts: BTreeMap<String, Hypervisor>,
     pub evictions: BTreeMap<String, Eviction>,
     pub passes: u64,
+    /// Nodes that Kubernetes does not hear, and those that are known to have no power.
+    pub silent: BTreeSet<String>,
+    pub fenced: BTreeSet<String>,
     nova: Nova,
     refusals: Refusals,
     due: BTreeSet<(Duration, Who)>,
@@ -49,6 +52,8 @@ impl Simulation {
             hosts: BTreeMap::new(),
             evictions: BTreeMap::new(),
             passes: 0,
+            silent: BTreeSet::new(),
+            fenced: BTreeSet::new(),
             refusals: Refusals::default(),
             due: BTreeSet::new(),
             when: BTreeMap::new(),
@@ -125,6 +130,11 @@ impl Simulation {
         }
     }
 
+    /// Something about the host changed that a watch tells.
+    pub fn wake(&mut self, name: &str) {
+        self.push(Who::Host(name.to_owned()), Duration::ZERO);
+    }
+
     pub fn phase(&self, name: &str) -> Option<OnboardingPhase> {
         let status = self.hosts.get(name)?.status.as_ref()?;
         status.onboarding.as_ref().map(|one| one.phase)
@@ -159,9 +169,10 @@ impl Simulation {
         let who = Who::Host(name.to_owned());
         let ground = Ground {
             node: NodeView::There {
-                ready: true,
+                ready: !self.silent.contains(name),
                 terminating: false,
             },
+            fence: self.fenced.get(name).map(|_| "the plug was pulled".to_owned()),
             eviction: self.evictions.get(name).and_then(host::eviction_view),
             now: self.now(),
         };

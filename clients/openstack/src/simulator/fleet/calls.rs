@@ -64,6 +64,17 @@ impl Fleet for SimulatedFleet {
         })
     }
 
+    async fn force_down(&self, service: &str, down: bool) -> Result<()> {
+        self.call("force compute service down", |world| {
+            let off = world.off.clone();
+            let service = world.service_by_id(service).ok_or_else(|| missing(service))?;
+            service.forced_down = down;
+            let up = !down && !off.contains(&service.host);
+            service.state = if up { "up" } else { "down" }.to_owned();
+            Ok(())
+        })
+    }
+
     async fn delete_service(&self, service: &str) -> Result<()> {
         self.call("delete compute service", |world| {
             let Some(host) = world.service_by_id(service).map(|one| one.host.clone()) else {
@@ -169,6 +180,10 @@ impl Fleet for SimulatedFleet {
             world.abort(id);
             Ok(())
         })
+    }
+
+    async fn evacuate(&self, server: &str) -> Result<()> {
+        self.call("restart server elsewhere", |world| world.start_evacuation(server))
     }
 
     async fn test_bed(&self, name: &str) -> Result<TestBed> {

@@ -2,6 +2,7 @@
 //! test moves, and calls go wrong at random or on demand. It keeps count of what must never happen.
 
 mod calls;
+mod evacuation;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -36,6 +37,8 @@ pub struct Violations {
     pub lost: u32,
     /// A service or provider was deleted while servers used it.
     pub orphans: u32,
+    /// A server was started elsewhere while its host had power: two hosts write to one disk.
+    pub two_writers: u32,
 }
 
 impl SimulatedFleet {
@@ -51,6 +54,7 @@ impl SimulatedFleet {
     /// nova-compute of the host stops or comes back.
     pub fn set_up(&self, host: &str, up: bool) {
         if let Some(service) = self.world().service_mut(host) {
+            let up = up && !service.forced_down;
             service.state = if up { "up" } else { "down" }.to_owned();
         }
     }

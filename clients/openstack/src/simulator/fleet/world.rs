@@ -46,6 +46,8 @@ pub(crate) struct World {
     pub broken: BTreeSet<String>,
     pub failing: BTreeMap<String, u32>,
     pub stuck: BTreeSet<String>,
+    /// Hosts without power.
+    pub off: BTreeSet<String>,
     pub bed: bool,
     pub faults: VecDeque<Fault>,
     pub fault_percent: u32,
@@ -78,6 +80,7 @@ impl Default for World {
             broken: BTreeSet::new(),
             failing: BTreeMap::new(),
             stuck: BTreeSet::new(),
+            off: BTreeSet::new(),
             bed: true,
             faults: VecDeque::new(),
             fault_percent: 0,
@@ -97,7 +100,7 @@ fn id() -> String {
 
 /// Migrations that are not over.
 pub(crate) fn under_way(status: &str) -> bool {
-    matches!(status, "preparing" | "running" | "migrating")
+    matches!(status, "accepted" | "preparing" | "running" | "migrating")
 }
 
 impl World {
@@ -284,30 +287,37 @@ impl World {
         if !self.services.get(&source).is_some_and(Service::up) {
             return Err((409, format!("compute service of {source} is down")));
         }
+        if live {
+            self.begin_move(server, &source, "live-migration", "running", "migrating");
+        } else {
+            self.begin_move(server, &source, "migration", "migrating", "resize_migrating");
+        }
+        Ok(())
+    }
+
+    pub fn begin_move(&mut self, server: &str, source: &str, kind: &str, status: &str, task: &str) {
         let number = i64::try_from(self.moves.len()).unwrap_or(0) + 1;
-        let kind = if live { "live-migration" } else { "migration" };
         self.moves.insert(
             number,
             Move {
                 id: number,
                 server: server.to_owned(),
-                status: if live { "running" } else { "migrating" }.to_owned(),
+                status: status.to_owned(),
                 kind: kind.to_owned(),
-                source: Some(source.clone()),
+                source: Some(source.to_owned()),
                 destination: None,
             },
         );
-        let all = self.moves_from.entry(source).or_default();
+        let all = self.moves_from.entry(source.to_owned()).or_default();
         all.push(number);
         let running = all.iter().filter(|id| under_way(&self.moves[id].status)).count();
         self.most_moves = self.most_moves.max(running);
         if let Some(guest) = self.guests.get_mut(server) {
-            guest.task = Some(if live { "migrating" } else { "resize_migrating" }.to_owned());
+            guest.task = Some(task.to_owned());
         }
-        if !(live && self.stuck.contains(server)) {
+        if !(kind == "live-migration" && self.stuck.contains(server)) {
             self.at(self.move_time, Due::Moved(number));
         }
-        Ok(())
     }
 
     pub fn abort(&mut self, number: i64) {
@@ -331,7 +341,7 @@ impl World {
         else {
             return;
         };
-        let live = one.kind == "live-migration";
+        let (live, evacuation) = (one.kind == "live-migration", one.kind == "evacuation");
         let fails = match self.failing.get_mut(&one.server) {
             Some(left) if *left > 0 => {
                 *left -= 1;
@@ -350,13 +360,21 @@ impl World {
         guest.task = None;
         let record = self.moves.entry(number).or_default();
         let Some((host, provider)) = destination else {
-            record.status = "error".to_owned();
+            record.status = if evacuation { "failed" } else { "error" }.to_owned();
+            if evacuation {
+                guest.status = "ERROR".to_owned();
+            }
             return;
         };
         record.destination = Some(host.clone());
-        record.status = if live { "completed" } else { "finished" }.to_owned();
-        if !live {
-            guest.status = "VERIFY_RESIZE".to_owned();
+        if evacuation {
+            record.status = "done".to_owned();
+            guest.status = "ACTIVE".to_owned();
+        } else {
+            record.status = if live { "completed" } else { "finished" }.to_owned();
+            if !live {
+                guest.status = "VERIFY_RESIZE".to_owned();
+            }
         }
         guest.host.clone_from(&host);
         if let Some(all) = self.on_host.get_mut(&source) {

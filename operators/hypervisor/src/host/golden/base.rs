@@ -82,11 +82,14 @@ pub fn world(phase: OnboardingPhase) -> View {
             ready: true,
             terminating: false,
         },
+        fence: None,
         nova: Host {
             service: Found::One(service("enabled", None)),
             provider: Some("p1".into()),
             groups: Arc::new(vec![group(1, "zone-a"), group(2, "hana")]),
             member_of: [1].into(),
+            hosts: 3,
+            heard: 3,
         },
         placement: PlacementView {
             provider: Some("p1".into()),
@@ -102,6 +105,7 @@ pub fn world(phase: OnboardingPhase) -> View {
             network: Some("n".into()),
         }),
         guests: Some(Vec::new()),
+        moves: Vec::new(),
         eviction: None,
         now: now(),
     }

@@ -1,13 +1,17 @@
 //! The table of all transitions: worlds and what follows from each, in one snapshot to read.
 
 mod base;
+mod failures;
 mod worlds;
 
 use std::fmt::Write;
 
 use super::transition;
 use super::view::{Step, View};
-use worlds::worlds;
+
+fn worlds() -> Vec<(&'static str, View)> {
+    worlds::worlds().into_iter().chain(failures::worlds()).collect()
+}
 
 fn described(view: &View, step: &Step) -> String {
     let mut text = String::new();

@@ -1,0 +1,220 @@
+//! Pure: a host that failed. Its servers start elsewhere once it is certain that it writes no more.
+//!
+//! One witness is not enough to call a host failed: Node and nova-compute must both be silent, or the
+//! Node and its power, while other hosts of the cloud are heard. And failed is not off: a host that is
+//! cut off from everybody may still run its servers, and a second copy would destroy their disks. So
+//! nothing starts before the fence is confirmed.
+
+use std::cmp::Reverse;
+
+use c5c3_api::common::Time;
+use c5c3_api::conditions::hypervisor::{EVICTING, HOST_FAILED};
+use c5c3_api::conditions::reason;
+use c5c3_api::hypervisor::{FailoverStatus, HypervisorSpec, Maintenance};
+use openstack_client::{Guest, Service};
+
+use super::transition::WAITING;
+use super::view::{Action, NodeView, Step, View};
+use super::{onboarding, upkeep};
+use crate::names;
+
+/// Most servers of one host that start at a time.
+const PARALLEL: usize = 10;
+/// A server that could not be started so often is left to a person.
+const TRIES: usize = 3;
+
+/// What the witnesses say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Well,
+    /// One witness misses the host.
+    Doubtful(String),
+    /// Too many hosts are silent: the fault is with who listens.
+    Blind(String),
+    /// Nobody hears the host, and it may still write.
+    Unfenced,
+    /// It is silent, and has no power.
+    Off(String),
+    /// It was failed over, and is back.
+    Returning,
+}
+
+/// Does high availability look after the host? A person who works on it is in charge.
+pub fn applies(spec: &HypervisorSpec) -> bool {
+    spec.high_availability && matches!(spec.maintenance, Maintenance::None | Maintenance::Ha)
+}
+
+pub fn judge(view: &View, service: &Service) -> Verdict {
+    let node_silent = match view.node {
+        NodeView::There { ready, .. } => !ready,
+        // Whoever removed the Node knows why.
+        NodeView::Missing => return Verdict::Doubtful(format!("there is no Node {}", view.name)),
+    };
+    let failed_over = view.before.failover.is_some();
+    let (heard, hosts) = (view.nova.heard, view.nova.hosts);
+    let others = heard.saturating_sub(usize::from(service.up()));
+    match (node_silent, service.up(), &view.fence) {
+        (false, true, _) => Verdict::Well,
+        (false, false, None) if failed_over && service.forced_down => Verdict::Returning,
+        (false, false, Some(mark)) if failed_over && service.forced_down => Verdict::Doubtful(format!(
+            "the Node is ready again but still has the {mark}: remove it, and the host returns"
+        )),
+        (false, false, _) => {
+            Verdict::Doubtful("nova-compute does not answer Nova, but the Node is ready".into())
+        }
+        (true, _, _) if others == 0 => {
+            Verdict::Blind("Nova hears no other host: nothing could start elsewhere".into())
+        }
+        // Nova takes a minute to notice; a host without power need not wait for it.
+        (true, _, Some(how)) => Verdict::Off(how.clone()),
+        (true, true, None) => {
+            Verdict::Doubtful("the Node is not ready, but nova-compute answers Nova".into())
+        }
+        (true, false, None) if heard * 2 < hosts => Verdict::Blind(format!(
+            "Nova hears {heard} of {hosts} hosts: nothing is done until it hears at least half of them"
+        )),
+        (true, false, None) => Verdict::Unfenced,
+    }
+}
+
+/// `true`: the host failed, and this is all that is done about it.
+pub fn handle(view: &View, service: &Service, step: &mut Step) -> bool {
+    if !applies(&view.spec) {
+        step.status.failover = None;
+        return false;
+    }
+    let states = std::mem::take(&mut step.states);
+    match judge(view, service) {
+        Verdict::Well => {
+            step.status.failover = None;
+            step.states = states.unmet(HOST_FAILED, reason::IN_SERVICE, "");
+            false
+        }
+        Verdict::Doubtful(why) => {
+            step.again = step.again.min(WAITING);
+            step.states = states.unmet(HOST_FAILED, reason::DOUBTFUL, why);
+            false
+        }
+        Verdict::Blind(why) => {
+            step.again = step.again.min(WAITING);
+            step.states = states.unknown(HOST_FAILED, reason::UNREACHABLE, why);
+            false
+        }
+        Verdict::Unfenced => {
+            let why = format!(
+                "Node and nova-compute are silent, but the host may still run its servers: power it off, then \
+                 `kubectl taint node {} {}=nodeshutdown:NoExecute`, and its servers start elsewhere",
+                view.name,
+                names::OUT_OF_SERVICE
+            );
+            step.states = states
+                .met(HOST_FAILED, reason::FENCE_NEEDED, why.clone())
+                .blocked_by(reason::FENCE_NEEDED, why);
+            rest(view, service, step);
+            true
+        }
+        Verdict::Off(how) => {
+            step.states = states;
+            restart(view, service, &how, step);
+            rest(view, service, step);
+            true
+        }
+        Verdict::Returning => {
+            let why = "the host is back: Nova may hear it again";
+            step.actions.push(Action::ForceDown {
+                service: service.id.clone(),
+                down: false,
+            });
+            step.states = states
+                .unmet(HOST_FAILED, reason::RETURNING, why)
+                .blocked_by(reason::RETURNING, why);
+            rest(view, service, step);
+            true
+        }
+    }
+}
+
+/// What is told of a failed host beside its failure.
+fn rest(view: &View, service: &Service, step: &mut Step) {
+    step.again = WAITING;
+    upkeep::keep(view, service, step, upkeep::Membership::Wanted);
+    let phase = step.status.onboarding.clone().unwrap_or_default();
+    let states = std::mem::take(&mut step.states).unmet(EVICTING, reason::NOT_REQUIRED, "");
+    step.states = onboarding::told(states, &phase);
+}
+
+/// Running servers first; then by name, so that every pass takes the same.
+fn turn(guest: &Guest) -> (Reverse<bool>, &str, &str) {
+    (Reverse(guest.status == "ACTIVE"), &guest.name, &guest.id)
+}
+
+fn restart(view: &View, service: &Service, how: &str, step: &mut Step) {
+    let newest = view.moves.iter().map(|one| one.id).max().unwrap_or_default();
+    let failover = step.status.failover.get_or_insert_with(|| FailoverStatus {
+        since: Some(Time(view.now)),
+        fence: Some(how.to_owned()),
+        migrations_before: newest,
+    });
+    let before = failover.migrations_before;
+    if !service.forced_down {
+        step.actions.push(Action::ForceDown {
+            service: service.id.clone(),
+            down: true,
+        });
+    }
+    let tries = |guest: &Guest| {
+        let own = view
+            .moves
+            .iter()
+            .filter(|one| one.server == guest.id && one.id > before);
+        own.filter(|one| one.kind == "evacuation" && matches!(one.status.as_str(), "failed" | "error"))
+            .count()
+    };
+    let mut guests: Vec<&Guest> = view.guests.iter().flatten().collect();
+    guests.sort_by(|a, b| turn(a).cmp(&turn(b)));
+    let (moving, still): (Vec<&Guest>, Vec<&Guest>) =
+        guests.into_iter().partition(|guest| guest.task.is_some());
+    // A server that was in error before has no disk that could be trusted.
+    let fits = |guest: &&Guest| match guest.status.as_str() {
+        "ACTIVE" | "SHUTOFF" => true,
+        "ERROR" => tries(guest) > 0,
+        _ => false,
+    };
+    let (waiting, stuck): (Vec<&Guest>, Vec<&Guest>) = still
+        .into_iter()
+        .partition(|guest| fits(guest) && tries(guest) < TRIES);
+    if service.forced_down {
+        let free = PARALLEL.saturating_sub(moving.len());
+        let next = waiting.iter().take(free).map(|guest| Action::Evacuate {
+            server: guest.id.clone(),
+        });
+        step.actions.extend(next);
+    }
+    let states = std::mem::take(&mut step.states);
+    let left = moving.len() + waiting.len();
+    let named = stuck
+        .iter()
+        .map(|guest| format!("{} ({})", guest.name, guest.status));
+    let named = named.collect::<Vec<_>>().join(", ");
+    let (why, said) = match (left, stuck.is_empty()) {
+        (0, true) => (
+            reason::RECOVERED,
+            format!("the host has no power ({how}); none of its servers is left on it"),
+        ),
+        (0, false) => (
+            reason::FAILED,
+            format!("the host has no power ({how}); these servers could not start elsewhere: {named}"),
+        ),
+        (_, true) => (
+            reason::RECOVERING,
+            format!("the host has no power ({how}); {left} of its servers still have to start elsewhere"),
+        ),
+        (_, false) => (
+            reason::RECOVERING,
+            format!(
+                "the host has no power ({how}); {left} servers still have to start elsewhere; these cannot: {named}"
+            ),
+        ),
+    };
+    step.states = states.met(HOST_FAILED, why, said.clone()).blocked_by(why, said);
+}

@@ -1,0 +1,157 @@
+//! Worlds of a host that fails, seen by few and by many, with and without power.
+
+use c5c3_api::hypervisor::{FailoverStatus, Maintenance, OnboardingPhase};
+use openstack_client::{Guest, Move, Service};
+
+use super::base::{ago, guest, service, set, with, world};
+use crate::host::view::{NodeView, View};
+
+const FENCE: &str = "taint node.kubernetes.io/out-of-service";
+
+fn silent_node(view: &mut View) {
+    view.node = NodeView::There {
+        ready: false,
+        terminating: false,
+    };
+}
+
+fn down(forced_down: bool) -> Service {
+    Service {
+        state: "down".into(),
+        forced_down,
+        ..service("enabled", None)
+    }
+}
+
+fn silent() -> View {
+    with(world(OnboardingPhase::Succeeded), |view| {
+        silent_node(view);
+        set(view, down(false));
+        view.nova.heard = 2;
+    })
+}
+
+fn off(guests: Vec<Guest>) -> View {
+    with(silent(), |view| {
+        view.fence = Some(FENCE.into());
+        set(view, down(true));
+        view.guests = Some(guests);
+        view.before.failover = Some(FailoverStatus {
+            since: ago(5),
+            fence: Some(FENCE.into()),
+            migrations_before: 7,
+        });
+    })
+}
+
+fn evacuation(id: i64, server: &str, status: &str) -> Move {
+    Move {
+        id,
+        server: server.into(),
+        status: status.into(),
+        kind: "evacuation".into(),
+        source: Some("node1".into()),
+        destination: None,
+    }
+}
+
+pub fn worlds() -> Vec<(&'static str, View)> {
+    let two = || vec![guest("g1", "web", "SHUTOFF"), guest("g2", "db", "ACTIVE")];
+    let error = || guest("g1", "web", "ERROR");
+    vec![
+        (
+            "failed? only the Node is silent",
+            with(world(OnboardingPhase::Succeeded), silent_node),
+        ),
+        (
+            "failed? only nova-compute is silent",
+            with(world(OnboardingPhase::Succeeded), |v| set(v, down(false))),
+        ),
+        (
+            "failed? most of the fleet is silent",
+            with(silent(), |v| (v.nova.hosts, v.nova.heard) = (5, 2)),
+        ),
+        (
+            "failed? the whole fleet is silent, and the host has no power",
+            with(silent(), |v| {
+                v.nova.heard = 0;
+                v.fence = Some(FENCE.into());
+            }),
+        ),
+        ("failed: it may still write", silent()),
+        (
+            "failed: a person is in charge",
+            with(silent(), |v| {
+                v.spec.maintenance = Maintenance::Manual;
+                v.fence = Some(FENCE.into());
+            }),
+        ),
+        (
+            "failed: highAvailability is false",
+            with(silent(), |v| {
+                v.spec.high_availability = false;
+                v.fence = Some(FENCE.into());
+            }),
+        ),
+        (
+            "failed: it has no power",
+            with(silent(), |v| {
+                v.fence = Some(FENCE.into());
+                v.guests = Some(two());
+                v.moves = vec![evacuation(7, "g1", "failed")];
+            }),
+        ),
+        (
+            "failed: it has no power, and Nova has not noticed",
+            with(world(OnboardingPhase::Succeeded), |v| {
+                silent_node(v);
+                v.fence = Some(FENCE.into());
+                v.guests = Some(two());
+            }),
+        ),
+        ("failed: Nova was told", off(two())),
+        (
+            "failed: one starts elsewhere",
+            with(off(two()), |v| {
+                v.guests.iter_mut().flatten().for_each(|guest| {
+                    if guest.id == "g2" {
+                        guest.task = Some("rebuilding".into());
+                    }
+                });
+            }),
+        ),
+        ("failed: one was in error before", off(vec![error()])),
+        (
+            "failed: one failed to start once",
+            with(off(vec![error()]), |v| {
+                v.moves = vec![evacuation(8, "g1", "failed")]
+            }),
+        ),
+        (
+            "failed: one failed to start three times",
+            with(off(vec![error()]), |v| {
+                v.moves = (7..=10).map(|id| evacuation(id, "g1", "failed")).collect();
+            }),
+        ),
+        ("failed: nothing is left on it", off(Vec::new())),
+        (
+            "failed: a Node that is back with its taint",
+            with(off(Vec::new()), |v| {
+                v.node = world(OnboardingPhase::Succeeded).node;
+            }),
+        ),
+        (
+            "failed: a Node that is back",
+            with(off(Vec::new()), |v| {
+                v.node = world(OnboardingPhase::Succeeded).node;
+                v.fence = None;
+            }),
+        ),
+        (
+            "failed: back in service",
+            with(world(OnboardingPhase::Succeeded), |v| {
+                v.before.failover = Some(FailoverStatus::default());
+            }),
+        ),
+    ]
+}
