@@ -154,8 +154,7 @@ impl Server {
         let clusters = core.clusters.values();
         futures::future::try_join_all(clusters.clone().map(|cluster| bootstrap(&core, cluster))).await?;
         let authority = access.authority().certificate();
-        let controllers = clusters
-            .map(|cluster| controllers::start(&service, cluster, authority));
+        let controllers = clusters.map(|cluster| controllers::start(&service, cluster, authority));
         let mut tasks: Vec<_> = futures::future::join_all(controllers)
             .await
             .into_iter()

@@ -269,7 +269,11 @@ async fn objects_of_a_crd_go_by_a_role_and_not_by_might() {
     let crd = format!("{CRDS}/{}", example_crd()["metadata"]["name"].as_str().unwrap());
     assert_eq!(delete(c, &crd).await.0, 200);
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    assert_eq!(get(c, &format!("{EXAMPLES}/one")).await.0, 200, "nobody may delete it");
+    assert_eq!(
+        get(c, &format!("{EXAMPLES}/one")).await.0,
+        200,
+        "nobody may delete it"
+    );
 
     let fields = binding["metadata"].as_object_mut().unwrap();
     fields.retain(|key, _| key == "name");

@@ -174,7 +174,10 @@ fn acknowledged_writes_survive_kill_9() {
                 )
             };
             let told = watch(before).await;
-            assert!(told.contains("\"code\":410"), "round {round}: watch from {before}, now {revision}: {told}");
+            assert!(
+                told.contains("\"code\":410"),
+                "round {round}: watch from {before}, now {revision}: {told}"
+            );
             server.shutdown().await;
         });
         std::thread::sleep(Duration::from_millis(5));

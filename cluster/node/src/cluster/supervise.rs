@@ -147,7 +147,10 @@ pub async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
     while !stop.is_cancelled() {
         if power::is_off(&layout) {
             // Also when the plug was pulled while nobody looked.
-            if kubelet::mark_down(&site.accounts.supervisor, &entry.name).await.is_ok() {
+            if kubelet::mark_down(&site.accounts.supervisor, &entry.name)
+                .await
+                .is_ok()
+            {
                 wait_for(&stop, || !power::is_off(&layout)).await;
             } else {
                 tokio::time::sleep(LOOK).await;

@@ -152,7 +152,11 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
     let mut missing = None;
     for component in [agents::SWITCH, agents::CONTROLLER] {
         let set = facts.daemon_sets.get(&names.suffixed(component));
-        let Coverage { ready, updated, wanted } = Coverage::of(set);
+        let Coverage {
+            ready,
+            updated,
+            wanted,
+        } = Coverage::of(set);
         if ready >= wanted && wanted > 0 {
             continue;
         }
@@ -188,7 +192,9 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
 fn dead<'f>(facts: &'f Facts, fit: &BTreeMap<String, Chassis>) -> Vec<String> {
     let lost = |node: &&'f Node| {
         let status = node.status.as_ref();
-        let mut told = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+        let mut told = status
+            .into_iter()
+            .flat_map(|status| status.conditions.iter().flatten());
         told.any(|condition| condition.type_ == "Ready" && condition.status != "True")
     };
     let nodes = facts.nodes.iter().filter(lost).map(ResourceExt::name_any);

@@ -17,6 +17,7 @@ use crate::names::Side;
 use crate::view::{Registered, View};
 
 mod agents;
+mod fields;
 
 fn cluster(members: i32) -> OvnCluster {
     let storage = json!({"size": "1Gi"});

@@ -187,10 +187,22 @@ fn the_servers_own_hands_may_do_what_they_declare_and_no_more() {
         ("node-supervisor", "delete - nodes - n", false),
         ("node-supervisor", "get - secrets a s", false),
         ("node-supervisor", "create - pods a -", false),
-        ("custom-resource-cleaner", "deletecollection x.example.com things a -", true),
-        ("custom-resource-cleaner", "delete x.example.com things a t", false),
+        (
+            "custom-resource-cleaner",
+            "deletecollection x.example.com things a -",
+            true,
+        ),
+        (
+            "custom-resource-cleaner",
+            "delete x.example.com things a t",
+            false,
+        ),
         ("custom-resource-cleaner", "list - secrets a -", false),
-        ("custom-resource-cleaner", "create rbac.authorization.k8s.io roles a -", false),
+        (
+            "custom-resource-cleaner",
+            "create rbac.authorization.k8s.io roles a -",
+            false,
+        ),
     ] {
         let verdict = snapshot.authorize(&account(name), &attributes(question));
         assert_eq!(verdict.allowed, allowed, "{name}: {question}: {}", verdict.reason);

@@ -4,7 +4,9 @@ use super::*;
 
 /// A Node that is Ready, or not.
 fn is(mut node: Node, ready: &str) -> Node {
-    node.status = Some(object(json!({"conditions": [{"type": "Ready", "status": ready}]})));
+    node.status = Some(object(
+        json!({"conditions": [{"type": "Ready", "status": ready}]}),
+    ));
     node
 }
 
@@ -20,18 +22,31 @@ fn covered(facts: &mut Facts, ready: i32, updated: i32) {
 fn a_dead_hypervisor_is_named_and_takes_nobody_else_down() {
     let fresh = cluster(1);
     let mut served = cluster(1);
-    served.status = Some(object(json!({"conditions": [{"type": CONTROLLERS_READY, "status": "True",
-        "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})));
-    let told = |cluster: &OvnCluster, facts: &Facts| {
-        said(&report::report(cluster, facts, now()), CONTROLLERS_READY)
-    };
+    served.status = Some(object(
+        json!({"conditions": [{"type": CONTROLLERS_READY, "status": "True",
+        "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}),
+    ));
+    let told =
+        |cluster: &OvnCluster, facts: &Facts| said(&report::report(cluster, facts, now()), CONTROLLERS_READY);
     let mut facts = running(&fresh, 1);
-    facts.nodes = vec![is(node("node-2", "10.193.0.2"), "True"), is(node("node-3", "10.193.0.3"), "True")];
+    facts.nodes = vec![
+        is(node("node-2", "10.193.0.2"), "True"),
+        is(node("node-3", "10.193.0.3"), "True"),
+    ];
     covered(&mut facts, 1, 2);
-    assert!(told(&fresh, &facts).starts_with("False Progressing: ovs: 1 of 2"), "it comes up");
-    assert!(told(&served, &facts).starts_with("True Degraded: ovs: 1 of 2"), "one of two broke");
+    assert!(
+        told(&fresh, &facts).starts_with("False Progressing: ovs: 1 of 2"),
+        "it comes up"
+    );
+    assert!(
+        told(&served, &facts).starts_with("True Degraded: ovs: 1 of 2"),
+        "one of two broke"
+    );
     covered(&mut facts, 1, 1);
-    assert!(told(&served, &facts).starts_with("False Progressing"), "a new template is on its way");
+    assert!(
+        told(&served, &facts).starts_with("False Progressing"),
+        "a new template is on its way"
+    );
 
     facts.nodes[1] = is(node("node-3", "10.193.0.3"), "Unknown");
     for cluster in [&fresh, &served] {
@@ -41,7 +56,10 @@ fn a_dead_hypervisor_is_named_and_takes_nobody_else_down() {
         );
     }
     covered(&mut facts, 0, 2);
-    assert!(told(&served, &facts).starts_with("False Progressing"), "nobody serves");
+    assert!(
+        told(&served, &facts).starts_with("False Progressing"),
+        "nobody serves"
+    );
 }
 
 fn seen(chassis: &[&str]) -> View {
