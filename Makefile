@@ -5,6 +5,7 @@ C5C3 := target/release/c5c3
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/c5c3
 export C5C3_TOOLS ?= $(CACHE)/tools
 export C5C3_KUBERNETES ?= $(CACHE)/kubernetes-v1.37.1
+export C5C3_FOREIGN_CRDS ?= $(CACHE)/foreign-crds
 
 # Crates whose integration tests need root and installed programs.
 REAL := --exclude end-to-end --exclude machine
@@ -57,6 +58,7 @@ docs: build-packages ## Generate CRDs, roles and the API reference from the type
 
 conformance: packages tools ## The API suite on a real kube-apiserver and etcd (built once, about 12 minutes).
 	scripts/build-kubernetes
+	scripts/fetch-foreign-crds "$(C5C3_FOREIGN_CRDS)"
 	scripts/with-kube-apiserver cargo test --locked -p end-to-end --test conformance -- --include-ignored
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-api --test api server
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-kit -p c5c3-control-plane --test behaviour

@@ -51,6 +51,20 @@ fn walk(schema: &Value, path: &mut Vec<String>, all: &mut Vec<Field>) {
     }
 }
 
+/// The fields of a kind that change nothing in any of these specs; `digest` tells all that follows from one.
+pub fn ignored(kind: &str, specs: &[Value], digest: impl Fn(&Value) -> String) -> Vec<String> {
+    let Some(schema) = spec_of(kind) else {
+        return vec![format!("{kind} is no kind")];
+    };
+    let worlds: Vec<(&Value, String)> = specs.iter().map(|spec| (spec, digest(spec))).collect();
+    let acts = |field: &Field| {
+        let differs = |(spec, before): &(&Value, String)| digest(&changed(spec, &schema, field)) != *before;
+        worlds.iter().any(differs)
+    };
+    let all = fields(&schema);
+    all.iter().filter(|field| !acts(field)).map(Field::name).collect()
+}
+
 /// The spec with another value in one field. What has to stand beside it is put there, too.
 pub fn changed(spec: &Value, schema: &Value, field: &Field) -> Value {
     let mut spec = spec.clone();

@@ -1,6 +1,8 @@
 //! Who the operators are in a cluster, and what they may do there.
 
-use c5c3_kit::Access;
+use c5c3_api::{Origin, registry};
+use c5c3_kit::{Access, Kind};
+use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 /// Where the operators live.
@@ -14,7 +16,57 @@ pub struct Role {
 
 /// Every operator.
 pub fn all() -> Vec<Role> {
+    let mut all = serving();
+    // The first tells of what nobody serves.
+    if let Some(first) = all.first_mut() {
+        first.access = first.access.clone().with_marks(&unserved());
+    }
+    all
+}
+
+/// Every operator, by what its controllers need.
+fn serving() -> Vec<Role> {
     vec![control_plane(), services(), ovn(), hypervisor()]
+}
+
+/// Kinds of ours that neither a controller nor an agent looks after.
+pub fn unserved() -> Vec<Kind> {
+    let operators = serving();
+    let agents = written_by(&of_node("node", NAMESPACE));
+    let served = |kind: &&c5c3_api::Kind| {
+        let by_agent = agents.contains(&(kind.group.clone(), format!("{}/status", kind.plural)));
+        by_agent
+            || operators
+                .iter()
+                .any(|role| role.access.serves(&kind.group, &kind.plural))
+    };
+    let ours = registry().iter().filter(|kind| kind.origin == Origin::Ours);
+    ours.filter(|kind| !served(kind))
+        .map(|kind| {
+            let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
+            let mut unserved = Kind::from(ApiResource::from_gvk_with_plural(&gvk, &kind.plural));
+            unserved.everywhere = !kind.namespaced;
+            unserved
+        })
+        .collect()
+}
+
+/// Groups and resources of the roles among these objects.
+fn written_by(objects: &[Value]) -> Vec<(String, String)> {
+    let texts = |list: &Value| -> Vec<String> {
+        let list = list.as_array().into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let rules = objects
+        .iter()
+        .flat_map(|object| object["rules"].as_array().into_iter().flatten());
+    rules
+        .flat_map(|rule| {
+            let resources = texts(&rule["resources"]);
+            let pairs = texts(&rule["apiGroups"]).into_iter();
+            pairs.flat_map(move |group| resources.clone().into_iter().map(move |one| (group.clone(), one)))
+        })
+        .collect()
 }
 
 pub fn control_plane() -> Role {
@@ -77,6 +129,35 @@ impl Role {
         objects
     }
 
+    /// For an operator that looks after one namespace: its rights are there, and for the whole cluster it
+    /// has only what is in no namespace.
+    pub fn objects_in(&self, namespace: &str, only: &str) -> Vec<Value> {
+        let mut objects = self.objects(namespace);
+        for role in objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "ClusterRole")
+        {
+            role["rules"] = json!(self.access.rules_beside_namespace());
+        }
+        let mut there: Vec<Value> = objects
+            .iter()
+            .filter(|object| ["Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap_or_default()))
+            .cloned()
+            .collect();
+        for object in &mut there {
+            // Its own namespace may be the one: the lease's role has the plain name.
+            let name = format!("{}-{only}", self.name);
+            object["metadata"]["namespace"] = json!(only);
+            object["metadata"]["name"] = json!(name);
+            match object["kind"] == "Role" {
+                true => object["rules"] = json!(self.access.rules_in_namespace()),
+                false => object["roleRef"]["name"] = json!(name),
+            }
+        }
+        objects.extend(there);
+        objects
+    }
+
     /// Account, roles and bindings.
     pub fn objects(&self, namespace: &str) -> Vec<Value> {
         let labels = json!({"app.kubernetes.io/part-of": "c5c3"});
@@ -116,6 +197,12 @@ pub fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
     [home(namespace)].into_iter().chain(owned).collect()
 }
 
+/// The same for operators that look after one namespace.
+pub fn objects_in(roles: &[Role], namespace: &str, only: &str) -> Vec<Value> {
+    let owned = roles.iter().flat_map(|role| role.objects_in(namespace, only));
+    [home(namespace)].into_iter().chain(owned).collect()
+}
+
 /// The same for the cluster of the hypervisors.
 pub fn objects_elsewhere(roles: &[Role], namespace: &str) -> Vec<Value> {
     let owned = roles.iter().flat_map(|role| role.objects_elsewhere(namespace));
@@ -152,6 +239,54 @@ mod tests {
             "services",
         ];
         assert_eq!(resources.into_iter().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn in_one_namespace_nothing_of_another_is_touched() {
+        for role in [control_plane(), services(), ovn()] {
+            let objects = role.objects_in("home", "cloud");
+            let wide = objects
+                .iter()
+                .find(|object| object["kind"] == "ClusterRole")
+                .expect("one");
+            let narrow = objects
+                .iter()
+                .find(|object| object["metadata"]["namespace"] == "cloud");
+            let narrow = narrow.expect("a Role there")["rules"].to_string();
+            let text = wide["rules"].to_string();
+            assert!(!text.contains("secrets") && narrow.contains("secrets"), "{}: {text}", role.name);
+            assert!(!narrow.contains("customresourcedefinitions") && !narrow.contains("\"nodes\""));
+        }
+    }
+
+    #[test]
+    fn what_somebody_serves_is_not_marked() {
+        let unserved = unserved();
+        let marked = |name: &str| unserved.iter().any(|kind| kind.resource.kind == name);
+        for served in [
+            "ControlPlane",
+            "Keystone",
+            "OVNChassis",
+            "Hypervisor",
+            "Eviction",
+            "Migration",
+        ] {
+            assert!(!marked(served), "{served}");
+        }
+        for kind in &unserved {
+            let known = registry()
+                .iter()
+                .find(|one| one.kind == kind.resource.kind)
+                .expect("a kind");
+            let schema = serde_json::to_value(known.crd()).expect("a CRD");
+            let conditions =
+                "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/conditions";
+            assert!(
+                schema.pointer(conditions).is_some(),
+                "{} has no place to say it",
+                known.kind
+            );
+        }
     }
 
     #[test]

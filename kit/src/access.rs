@@ -38,6 +38,10 @@ pub struct Access {
     at_home: Rights,
     /// In other clusters, where it makes less.
     elsewhere: Rights,
+    /// Of `rights`, what is in no namespace or is looked for in all of them.
+    wide: BTreeSet<(String, String)>,
+    /// Kinds whose status a controller writes, by API group and plural.
+    serves: BTreeSet<(String, String)>,
 }
 
 impl Access {
@@ -53,6 +57,8 @@ impl Access {
         }
         if C::STATUS {
             add(rights, &own, "/status", &["get", "patch"]);
+            let served = (own.resource.group.clone(), own.resource.plural.clone());
+            self.serves.insert(served);
         }
         // Owner references that block deletion.
         add(rights, &own, "/finalizers", &["update"]);
@@ -88,7 +94,31 @@ impl Access {
         // To know when a kind comes that the cluster does not have yet.
         let definitions = Kind::of::<CustomResourceDefinition>();
         add(rights, &definitions, "", &["list", "watch"]);
+        let touched = C::touches().into_iter().map(|touch| touch.kind);
+        let kinds = C::owns().into_iter().chain(C::watches()).chain(touched);
+        for kind in kinds.chain([own, definitions]).filter(|kind| kind.everywhere) {
+            self.wide.insert((kind.resource.group, kind.resource.plural));
+        }
         self
+    }
+
+    /// What [`crate::mark_unserved`] needs.
+    #[must_use]
+    pub fn with_marks(mut self, kinds: &[Kind]) -> Self {
+        for kind in kinds {
+            add(&mut self.rights, kind, "", &["list", "watch"]);
+            add(&mut self.rights, kind, "/status", &["patch"]);
+            if kind.everywhere {
+                let wide = (kind.resource.group.clone(), kind.resource.plural.clone());
+                self.wide.insert(wide);
+            }
+        }
+        self
+    }
+
+    /// Whether a controller looks after the kind.
+    pub fn serves(&self, group: &str, plural: &str) -> bool {
+        self.serves.contains(&(group.to_owned(), plural.to_owned()))
     }
 
     /// The lease of replicas that stand by.
@@ -102,6 +132,26 @@ impl Access {
     /// As rules of a role for the whole cluster.
     pub fn rules(&self) -> Vec<PolicyRule> {
         rules(&self.rights)
+    }
+
+    /// As rules of a role in the one namespace that it looks after.
+    pub fn rules_in_namespace(&self) -> Vec<PolicyRule> {
+        rules(&self.split().0)
+    }
+
+    /// As rules of a role for the whole cluster, beside [`Access::rules_in_namespace`].
+    pub fn rules_beside_namespace(&self) -> Vec<PolicyRule> {
+        rules(&self.split().1)
+    }
+
+    fn split(&self) -> (Rights, Rights) {
+        let wide = |(group, resource): &(String, String)| {
+            let plural = resource.split('/').next().unwrap_or_default();
+            self.wide.contains(&(group.clone(), plural.to_owned()))
+        };
+        let all = self.rights.clone().into_iter();
+        let (wide, narrow) = all.partition(|(place, _)| wide(place));
+        (narrow, wide)
     }
 
     /// As rules of a role for another cluster that it works in; none where it does not.
@@ -180,6 +230,23 @@ mod tests {
         assert_eq!(verbs(&idle, "configmaps/status"), ["get", "patch"]);
         let keen = Access::default().with::<Keen>().rules();
         assert_eq!(verbs(&keen, "configmaps"), ["get", "list", "patch", "watch"]);
+    }
+
+    #[test]
+    fn one_namespace_has_all_but_what_is_in_none() {
+        let access = Access::default().with::<Idle>();
+        assert_eq!(
+            verbs(&access.rules_in_namespace(), "configmaps/status"),
+            ["get", "patch"]
+        );
+        let beside = access.rules_beside_namespace();
+        assert_eq!(verbs(&beside, "customresourcedefinitions"), ["list", "watch"]);
+        assert_eq!(beside.len(), 1, "{beside:?}");
+        assert!(access.serves("", "configmaps") && !access.serves("", "secrets"));
+        let marks = [Kind::of::<Secret>()];
+        let marked = access.with_marks(&marks);
+        assert_eq!(verbs(&marked.rules(), "secrets/status"), ["patch"]);
+        assert!(!marked.serves("", "secrets"), "who marks does not serve");
     }
 
     #[test]

@@ -26,7 +26,10 @@ pub struct Kind {
 
 impl Kind {
     pub fn of<K: Resource<DynamicType = ()>>() -> Self {
-        Kind::from(ApiResource::erase::<K>(&()))
+        let mut kind = Kind::from(ApiResource::erase::<K>(&()));
+        // Scopes are types without values; their name is all that can be asked without more bounds.
+        kind.everywhere = std::any::type_name::<K::Scope>().ends_with("ClusterResourceScope");
+        kind
     }
 
     pub fn in_cluster(mut self, name: impl Into<ClusterName>) -> Self {
@@ -188,6 +191,12 @@ mod tests {
         let node = Kind::of::<Node>().in_cluster("hypervisor").named(None, "n1");
         assert_eq!(node.to_string(), "Node n1 in cluster hypervisor");
         assert_eq!(Kind::of::<Deployment>().named(None, "x").kind, "Deployment.apps");
+    }
+
+    #[test]
+    fn kinds_without_namespaces_are_everywhere() {
+        assert!(Kind::of::<Node>().everywhere);
+        assert!(!Kind::of::<Secret>().everywhere);
     }
 
     #[test]

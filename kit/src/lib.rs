@@ -39,6 +39,7 @@ pub use kinds::{Key, Kind, Reference};
 pub use metrics::Metrics;
 pub use read::{ReadError, Reader};
 pub use reconcile::run::{Loop, together};
+pub use reconcile::unserved::mark_unserved;
 pub use stop::Stop;
 
 /// A lock whose data stays sound when a holder panics: every guarded section here leaves whole values.

@@ -40,8 +40,8 @@ pub const MESSAGING_SIZE: &str = "20Gi";
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
-        "!has(self.host) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources))",
-        "infrastructure.database: set either host (run by somebody else) or replicas, storageClass, storageSize and resources (managed), not both",
+        "!has(self.host) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources) || has(self.image))",
+        "infrastructure.database: set either host (run by somebody else) or replicas, storageClass, storageSize, resources and image (managed), not both",
     ),
     (
         "!has(self.port) || has(self.host)",
@@ -83,6 +83,9 @@ pub struct DatabaseCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
+    /// Image of the servers; what their operator takes when left out.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"), length(max = 255))]
+    pub image: Option<String>,
     /// Host of a database that is not ours.
     #[serde(default)]
     #[schemars(schema_with = "schema::host")]
@@ -98,8 +101,8 @@ pub struct DatabaseCluster {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
-        "!has(self.hosts) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources))",
-        "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass, storageSize and resources (managed), not both",
+        "!has(self.hosts) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources) || has(self.image))",
+        "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass, storageSize, resources and image (managed), not both",
     ),
     // One of which nothing is said may not be there at all.
     (
@@ -134,6 +137,9 @@ pub struct MessagingCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
+    /// Image of the servers; what their operator takes when left out.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"), length(max = 255))]
+    pub image: Option<String>,
     /// Brokers that are not ours, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]
@@ -145,8 +151,8 @@ pub struct MessagingCluster {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "!has(self.servers) || !(has(self.replicas) || has(self.memory) || has(self.resources))",
-    "infrastructure.cache: set either servers (run by somebody else) or replicas, memory and resources (managed), not both",
+    "!has(self.servers) || !(has(self.replicas) || has(self.memory) || has(self.resources) || has(self.image))",
+    "infrastructure.cache: set either servers (run by somebody else) or replicas, memory, resources and image (managed), not both",
 )])))]
 pub struct CacheCluster {
     /// Number of Memcached servers; 3 when left out.
@@ -160,6 +166,9 @@ pub struct CacheCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
+    /// Image of the servers; what their operator takes when left out.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"), length(max = 255))]
+    pub image: Option<String>,
     /// Servers that are not ours, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]

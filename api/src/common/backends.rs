@@ -68,7 +68,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The backend of which nothing is said.
+    /// The backend of which nothing is said. `dogpile.cache.pymemcache` has no timeout: a server that is
+    /// silent would hold a request for minutes, here it costs the second of `memcache_socket_timeout`.
     pub fn pool() -> String {
         "oslo_cache.memcache_pool".to_owned()
     }

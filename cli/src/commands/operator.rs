@@ -116,6 +116,8 @@ impl Operator {
         let control_plane = |clusters, metrics, stop| {
             let settings = control_plane::Settings {
                 namespace: namespace.clone(),
+                unserved: crate::roles::unserved(),
+                ..control_plane::Settings::default()
             };
             control_plane::run(clusters, metrics, settings, stop)
         };

@@ -11,6 +11,7 @@ Examples:
   c5c3 rbac | kubectl apply --server-side -f -
   c5c3 rbac -o table                     who may do what
   c5c3 rbac --operator services          one operator's account
+  c5c3 rbac --only-in openstack          for operators that are run with --namespace openstack
   c5c3 rbac --node node-1                the account of one node's agent
   c5c3 rbac --elsewhere | kubectl --context hypervisor apply --server-side -f -";
 
@@ -26,6 +27,9 @@ pub struct Arguments {
     /// For the cluster of the hypervisors, where that is another one: what crosses, and no more.
     #[arg(long)]
     elsewhere: bool,
+    /// For operators with --namespace: rights in this namespace, and in all only what has none.
+    #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["node", "elsewhere"])]
+    only_in: Option<String>,
     /// Namespace of the accounts.
     #[arg(long, default_value = roles::NAMESPACE)]
     namespace: String,
@@ -52,22 +56,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     if arguments.output != Format::Table {
-        let objects = match arguments.elsewhere {
-            true => roles::objects_elsewhere(&roles, &arguments.namespace),
-            false => roles::objects(&roles, &arguments.namespace),
+        let objects = match (arguments.elsewhere, &arguments.only_in) {
+            (true, _) => roles::objects_elsewhere(&roles, &arguments.namespace),
+            (false, Some(only)) => roles::objects_in(&roles, &arguments.namespace, only),
+            (false, None) => roles::objects(&roles, &arguments.namespace),
         };
         return print_values(&objects, arguments.output);
     }
     let mut table = Table::new(&["OPERATOR", "NAMESPACE", "API GROUP", "RESOURCES", "VERBS"]);
     for role in &roles {
+        let only = arguments.only_in.as_deref();
         let (everywhere, at_home) = match arguments.elsewhere {
             true => (role.access.rules_elsewhere(), Vec::new()),
+            false if only.is_some() => (role.access.rules_beside_namespace(), role.access.rules_at_home()),
             false => (role.access.rules(), role.access.rules_at_home()),
         };
+        let there = only.map(|only| {
+            role.access
+                .rules_in_namespace()
+                .into_iter()
+                .map(move |rule| (only, rule))
+        });
         let everywhere = everywhere.into_iter().map(|rule| ("*", rule));
         let at_home = at_home.into_iter();
         let at_home = at_home.map(|rule| (arguments.namespace.as_str(), rule));
-        for (namespace, rule) in everywhere.chain(at_home) {
+        for (namespace, rule) in everywhere.chain(at_home).chain(there.into_iter().flatten()) {
             table.row([
                 role.name.to_owned(),
                 namespace.to_owned(),

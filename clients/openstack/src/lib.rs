@@ -17,6 +17,7 @@ mod error;
 mod fleet;
 mod identity;
 mod images;
+mod listing;
 mod network;
 mod operating;
 mod placement;

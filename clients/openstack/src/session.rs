@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Interface};
 use crate::clouds::{Auth, Cloud, DomainName, Scope, UserName};
 use crate::error::{Cause, Class, Error, Result};
 use crate::identity::{Connect, Identified, Identity};
@@ -33,6 +33,7 @@ struct Login {
     expires: Timestamp,
     who: Identified,
     catalogue: Catalogue,
+    asked: Instant,
 }
 
 #[derive(Default)]
@@ -57,10 +58,12 @@ impl fmt::Debug for Session {
 
 /// Where a call goes.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Place<'a> {
     /// Keystone is where the login is, whatever the catalogue says: that address was reachable.
     Identity,
-    Service(&'static str),
+    Service(&'a str),
+    /// Through this endpoint, not the one that the session prefers.
+    Endpoint(&'a str, Interface),
 }
 
 impl Session {
@@ -168,14 +171,17 @@ impl Session {
                 project: text("/token/project/id"),
             },
             catalogue: serde_json::from_value(catalogue).map_err(|_| garbled("no token.catalog"))?,
+            asked: Instant::now(),
         })
     }
 
-    fn address<'l>(&'l self, login: &'l Login, doing: &str, place: Place) -> Result<&'l str> {
-        let Place::Service(service) = place else {
-            return Ok(&self.cloud.auth_url);
+    fn address<'l>(&'l self, login: &'l Login, doing: &str, place: Place<'_>) -> Result<&'l str> {
+        let (service, interface) = match place {
+            Place::Identity => return Ok(&self.cloud.auth_url),
+            Place::Service(service) => (service, self.cloud.interface),
+            Place::Endpoint(service, interface) => (service, interface),
         };
-        let (interface, region) = (self.cloud.interface, self.cloud.region.as_deref());
+        let region = self.cloud.region.as_deref();
         let found = login.catalogue.endpoint(service, interface, region);
         found.ok_or_else(|| {
             Error::new(
@@ -189,12 +195,28 @@ impl Session {
         })
     }
 
+    /// The login to use, and where the call goes. A catalogue that lacks the service is asked for again,
+    /// unless it is new.
+    async fn way(
+        &self,
+        refused: Option<&Secret>,
+        asked: &Asked<'_>,
+        place: Place<'_>,
+    ) -> Result<(Arc<Login>, String)> {
+        let mut login = self.login(refused).await?;
+        let lacks = self.address(&login, asked.doing, place).is_err();
+        if lacks && login.asked.elapsed() >= self.transport.limits.catalogue {
+            login = self.login(Some(&login.token)).await?;
+        }
+        let url = format!("{}{}", self.address(&login, asked.doing, place)?, asked.path);
+        Ok((login, url))
+    }
+
     /// One call, with a second try under a new token when the first is refused.
-    pub(crate) async fn send(&self, place: Place, asked: Asked<'_>) -> Result<Reply> {
+    pub(crate) async fn send(&self, place: Place<'_>, asked: Asked<'_>) -> Result<Reply> {
         let mut refused = None;
         loop {
-            let login = self.login(refused.as_ref()).await?;
-            let url = format!("{}{}", self.address(&login, asked.doing, place)?, asked.path);
+            let (login, url) = self.way(refused.as_ref(), &asked, place).await?;
             let mut headers = vec![(TOKEN.clone(), login.token.reveal())];
             headers.extend(asked.headers.iter().cloned());
             if asked.body.is_some() {
@@ -220,16 +242,24 @@ impl Session {
         }
     }
 
-    pub(crate) async fn read<T: DeserializeOwned>(&self, place: Place, asked: Asked<'_>) -> Result<T> {
+    pub(crate) async fn send_to(
+        &self,
+        service: &str,
+        interface: Interface,
+        asked: Asked<'_>,
+    ) -> Result<Reply> {
+        self.send(Place::Endpoint(service, interface), asked).await
+    }
+
+    pub(crate) async fn read<T: DeserializeOwned>(&self, place: Place<'_>, asked: Asked<'_>) -> Result<T> {
         let doing = asked.doing;
         let reply = self.send(place, asked).await?;
         serde_json::from_slice(&reply.body).map_err(|e| Error::new(doing, Cause::Garbled(e.to_string())))
     }
 
     /// Sends a stream; a refused token is an error, for a stream cannot be sent twice.
-    pub(crate) async fn upload(&self, place: Place, asked: Asked<'_>, content: Chunks) -> Result<()> {
-        let login = self.login(None).await?;
-        let url = format!("{}{}", self.address(&login, asked.doing, place)?, asked.path);
+    pub(crate) async fn upload(&self, place: Place<'_>, asked: Asked<'_>, content: Chunks) -> Result<()> {
+        let (login, url) = self.way(None, &asked, place).await?;
         let mut headers = vec![(TOKEN.clone(), login.token.reveal())];
         headers.extend(asked.headers.iter().cloned());
         let call = Call {
@@ -247,11 +277,10 @@ impl Session {
         }
     }
 
-    pub(crate) async fn download(&self, place: Place, asked: Asked<'_>) -> Result<Chunks> {
+    pub(crate) async fn download(&self, place: Place<'_>, asked: Asked<'_>) -> Result<Chunks> {
         let mut refused = None;
         loop {
-            let login = self.login(refused.as_ref()).await?;
-            let url = format!("{}{}", self.address(&login, asked.doing, place)?, asked.path);
+            let (login, url) = self.way(refused.as_ref(), &asked, place).await?;
             let headers = [(TOKEN.clone(), login.token.reveal())];
             let call = Call {
                 doing: asked.doing,

@@ -1,10 +1,11 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::test_server::{Question, Reply, Server, answer, token};
 use crate::{Cause, Class, Content, Fields, Identity, ImageDraft, Images, Kind, Limits, Placement, Session};
@@ -89,6 +90,43 @@ async fn a_refused_token_is_renewed_once() {
         .expect_err("refused");
     assert_eq!(error.class(), Class::Unauthorized);
     assert_eq!(never.asked().len(), 4, "no more than two tries");
+}
+
+#[tokio::test]
+async fn a_service_that_came_later_is_found() {
+    let logins = AtomicUsize::new(0);
+    let server = Server::start(move |_, q| {
+        if !is_login(q) {
+            return answer(200, &json!({"images": []}));
+        }
+        // Only the third catalogue has services.
+        let whole = token("t", 3600, &format!("http://{}", q.host));
+        if logins.fetch_add(1, Ordering::Relaxed) >= 2 {
+            return whole;
+        }
+        let mut body: Value = serde_json::from_slice(&whole.2).expect("JSON");
+        body["token"]["catalog"] = json!([]);
+        (whole.0, whole.1, Bytes::from(body.to_string()))
+    })
+    .await;
+    let after = |catalogue| {
+        let limits = Limits {
+            catalogue,
+            ..Limits::default()
+        };
+        Session::with(server.cloud(), Arc::new(Tcp), limits).expect("a session")
+    };
+    let patient = after(Duration::from_secs(3600));
+    for _ in 0..2 {
+        let error = patient.images(None).await.expect_err("no such service");
+        assert!(matches!(error.cause, Cause::NoEndpoint { .. }), "{error}");
+    }
+    assert_eq!(server.asked().len(), 1, "a new catalogue is not asked for again");
+    after(Duration::ZERO)
+        .images(None)
+        .await
+        .expect("it is there by now");
+    assert_eq!(server.asked().len(), 4, "login, login, images");
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ pub struct Limits {
     pub bytes: usize,
     /// Further tries of a request that may be repeated, after an error of the connection.
     pub retries: u32,
+    /// A catalogue at least as old is asked for again when it lacks a service: one may have come.
+    pub catalogue: Duration,
 }
 
 impl Default for Limits {
@@ -38,6 +40,7 @@ impl Default for Limits {
             answer: Duration::from_secs(30),
             bytes: 16 << 20,
             retries: 2,
+            catalogue: Duration::from_secs(5),
         }
     }
 }

@@ -9,14 +9,12 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request};
 use serde_json::Value;
 
 use crate::{
     cluster::Cluster,
-    identity::Identity,
+    controllers::Requests,
     registry::{Kind, Registry, Schema, custom_kinds},
-    serve::{ApiService, empty},
     store::{Action, Collection, Expect, Stored, Write, draft},
     strategy::{CRD_FINALIZER, ESTABLISHED, condition, judge_names, set_condition},
 };
@@ -100,13 +98,14 @@ fn same(old: &[&Arc<Kind>], fresh: &[Kind]) -> bool {
 }
 
 /// Looks after the CRDs of one cluster until the server stops.
-pub async fn run(service: ApiService, cluster: Arc<Cluster>) {
+pub(crate) async fn run(requests: Requests) {
+    let cluster = requests.cluster.clone();
     let collection = cluster.collection(GROUP, RESOURCE);
     let mut changes = cluster.store.changes(&collection);
-    let stopping = service.0.stopping.clone();
+    let stopping = requests.stopping();
     loop {
         changes.borrow_and_update();
-        let waiting = step(&service, &cluster, &collection).await;
+        let waiting = step(&requests, &cluster, &collection).await;
         tokio::select! {
             () = stopping.cancelled() => return,
             changed = changes.changed() => if changed.is_err() { return },
@@ -116,7 +115,7 @@ pub async fn run(service: ApiService, cluster: Arc<Cluster>) {
 }
 
 /// One look at all CRDs; tells whether a removal waits for objects that others hold.
-async fn step(service: &ApiService, cluster: &Arc<Cluster>, collection: &Collection) -> bool {
+async fn step(requests: &Requests, cluster: &Arc<Cluster>, collection: &Collection) -> bool {
     let all: Vec<(Arc<Stored>, Value)> = cluster
         .list(GROUP, RESOURCE, None)
         .objects
@@ -127,7 +126,7 @@ async fn step(service: &ApiService, cluster: &Arc<Cluster>, collection: &Collect
     for (stored, crd) in &all {
         let name = &stored.key.name;
         if !crd["metadata"]["deletionTimestamp"].is_null() {
-            waiting |= !remove(service, cluster, collection, stored, crd).await;
+            waiting |= !remove(requests, cluster, collection, stored, crd).await;
         } else if condition(crd, ESTABLISHED) != Some("True") {
             let others: Vec<Value> = all
                 .iter()
@@ -146,7 +145,7 @@ async fn step(service: &ApiService, cluster: &Arc<Cluster>, collection: &Collect
 
 /// Deletes a CRD's objects, then lets it go. True once it is gone.
 async fn remove(
-    service: &ApiService,
+    requests: &Requests,
     cluster: &Arc<Cluster>,
     collection: &Collection,
     stored: &Arc<Stored>,
@@ -192,13 +191,9 @@ async fn remove(
                     "" => String::new(),
                     name => format!("/namespaces/{name}"),
                 };
-                let path = format!(
-                    "/clusters/{}/apis/{group}/{}{below}/{plural}",
-                    cluster.name, kind.version
-                );
-                if let Ok(mut request) = Request::builder().method(Method::DELETE).uri(path).body(empty()) {
-                    request.extensions_mut().insert(Identity::admin());
-                    let _ = service.answer(request).await;
+                let path = format!("/apis/{group}/{}{below}/{plural}", kind.version);
+                if let Err(refused) = requests.delete(&path, None).await {
+                    tracing::warn!(crd = %stored.key.name, "its objects are not deleted: {refused}");
                 }
             }
         }

@@ -17,7 +17,7 @@ use crate::{
     admission::Network,
     auth::{self, AccessControl},
     cluster::Cluster,
-    controllers, crds,
+    controllers,
     identity::Identity,
     pods,
     serve::{ApiService, Connections, Core, Home, InProcess, Lanes, Limits, Metrics, listener},
@@ -154,20 +154,12 @@ impl Server {
         let clusters = core.clusters.values();
         futures::future::try_join_all(clusters.clone().map(|cluster| bootstrap(&core, cluster))).await?;
         let authority = access.authority().certificate();
-        let controllers = clusters
-            .clone()
-            .map(|cluster| controllers::start(&service, cluster, authority));
+        let controllers = clusters.map(|cluster| controllers::start(&service, cluster, authority));
         let mut tasks: Vec<_> = futures::future::join_all(controllers)
             .await
             .into_iter()
             .flatten()
             .collect();
-        tasks.extend(clusters.map(|cluster| {
-            let (service, cluster) = (service.clone(), cluster.clone());
-            controllers::keep("custom resource definitions", move || {
-                crds::run(service.clone(), cluster.clone())
-            })
-        }));
         let mut address = None;
         if let Some((listener, bound, tls)) = socket {
             let stopping = core.stopping.clone();

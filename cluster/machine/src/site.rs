@@ -88,6 +88,11 @@ impl Accounts {
                 scheduler: server.client_as(cluster, "system:kube-scheduler", &[]),
             },
             network: server.client_as(cluster, "system:kube-proxy", &[]),
+            supervisor: server.client_as(
+                cluster,
+                "system:serviceaccount:kube-system:node-supervisor",
+                &["system:serviceaccounts", "system:serviceaccounts:kube-system"],
+            ),
             kubelets: nodes
                 .map(|node| {
                     let user = format!("system:node:{}", node.name);

@@ -17,7 +17,7 @@ use crate::{detect, pods};
 use embedded_node::addresses::Addresses;
 use embedded_node::containerd::Machine;
 use embedded_node::cri::{self, Cri};
-use embedded_node::error::Result;
+use embedded_node::error::{Error, Result};
 use embedded_node::fabric::{Fabric, Neighbour};
 use embedded_node::images::Images;
 use embedded_node::kubelet::{self, Description, Setup};
@@ -65,6 +65,7 @@ pub struct Site {
     pub ground: Arc<Ground>,
     pub cluster: String,
     pub addresses: Addresses,
+    /// The administrator's, for the cluster's first objects and for the program around it.
     pub client: Client,
     pub accounts: Accounts,
     pub network: Arc<Network>,
@@ -75,6 +76,8 @@ pub struct Site {
 pub struct Accounts {
     pub workloads: workloads::Clients,
     pub network: Client,
+    /// Says of a node what only those outside it can say.
+    pub supervisor: Client,
     /// By the name of the node.
     pub kubelets: BTreeMap<String, Client>,
 }
@@ -93,6 +96,12 @@ impl Site {
             all: all.map(|n| (n.name.clone(), n.index)).collect(),
             init: ground.init.clone(),
         }
+    }
+
+    /// The client of a node's agent; none acts under another name.
+    fn kubelet(&self, node: &str) -> Result<Client> {
+        let known = self.accounts.kubelets.get(node).cloned();
+        known.ok_or_else(|| Error::said(format!("node {node} has no account in cluster {}", self.cluster)))
     }
 
     /// Lays the cables of a node that are missing; true when there were any.
@@ -138,7 +147,10 @@ pub async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
     while !stop.is_cancelled() {
         if power::is_off(&layout) {
             // Also when the plug was pulled while nobody looked.
-            if kubelet::mark_down(&site.client, &entry.name).await.is_ok() {
+            if kubelet::mark_down(&site.accounts.supervisor, &entry.name)
+                .await
+                .is_ok()
+            {
                 wait_for(&stop, || !power::is_off(&layout)).await;
             } else {
                 tokio::time::sleep(LOOK).await;
@@ -176,7 +188,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
     let node = match Node::find(&blueprint.layout) {
         Some(node) => node,
         None => {
-            kubelet::mark_fresh(&site.client, &entry.name).await?;
+            kubelet::mark_fresh(&site.accounts.supervisor, &entry.name).await?;
             Node::start(&blueprint).await?
         }
     };
@@ -204,12 +216,7 @@ async fn bring_up(site: &Arc<Site>, entry: &NodeEntry) -> Result<(Node, DropGuar
     let addresses = &site.addresses;
     let version = runtime.version().await?;
     let setup = Setup {
-        client: site
-            .accounts
-            .kubelets
-            .get(&entry.name)
-            .unwrap_or(&site.client)
-            .clone(),
+        client: site.kubelet(&entry.name)?,
         node: node.clone(),
         address: addresses.node(entry.index).to_string(),
         cri: runtime.clone(),
@@ -271,7 +278,7 @@ async fn take_down(site: &Site, entry: &NodeEntry) {
     ground.up.send_modify(|up| {
         up.remove(name);
     });
-    let marked = kubelet::mark_down(&site.client, name).await;
+    let marked = kubelet::mark_down(&site.accounts.supervisor, name).await;
     site.streams.remove(name).await;
     // Waits for an import that runs, perhaps into this node.
     ground.images.remove_node(name).await;

@@ -7,4 +7,5 @@ pub(crate) mod in_flight;
 pub(crate) mod index;
 pub(crate) mod pass;
 pub mod run;
+pub(crate) mod unserved;
 pub(crate) mod watch;

@@ -9,3 +9,4 @@ mod objects;
 mod parade;
 mod races;
 mod stopping;
+mod unserved;

@@ -10,12 +10,12 @@ pub const KEY: &str = "clouds.yaml";
 /// The cloud that we write for others.
 pub const OPENSTACK: &str = "openstack";
 
-/// Where a cloud is; not how to log in.
+/// Where a cloud is; not how to log in. It names no region: endpoints that K-ORC makes are in none, and who
+/// names one would not find them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cloud {
     /// With its version.
     pub auth_url: String,
-    pub region: Option<String>,
     /// Which endpoints of the catalogue are used; clients take the public ones when it is left out.
     pub interface: Option<String>,
 }
@@ -39,7 +39,6 @@ struct File {
 #[derive(Deserialize)]
 struct Entry {
     auth: Option<Auth>,
-    region_name: Option<String>,
     interface: Option<String>,
     /// The same, as Go's clients call it.
     endpoint_type: Option<String>,
@@ -68,7 +67,6 @@ pub fn find(text: &str, name: &str) -> Result<Cloud, Unreadable> {
         } else {
             format!("{url}/v3")
         },
-        region: entry.region_name,
         interface: entry.interface.or(entry.endpoint_type),
     })
 }
@@ -134,15 +132,12 @@ pub fn of_person(text: &str, name: &str, person: &Person<'_>) -> Result<String, 
 }
 
 fn written(name: &str, type_: &str, cloud: &Cloud, auth: &str) -> String {
-    let region = cloud.region.as_deref().map(quoted);
-    let region = region.map(|region| format!("    region_name: {region}\n"));
     let interface = cloud.interface.as_deref().map(quoted);
     // The older of its two names: Python's, Go's and our own clients know it.
     let interface = interface.map(|interface| format!("    endpoint_type: {interface}\n"));
     format!(
-        "clouds:\n  {name}:\n{type_}    auth:\n      auth_url: {}\n{auth}{}{}    identity_api_version: 3\n",
+        "clouds:\n  {name}:\n{type_}    auth:\n      auth_url: {}\n{auth}{}    identity_api_version: 3\n",
         quoted(&cloud.auth_url),
-        region.unwrap_or_default(),
         interface.unwrap_or_default(),
     )
 }
@@ -155,11 +150,11 @@ mod tests {
     fn what_is_written_is_read_again() {
         let cloud = Cloud {
             auth_url: "http://keystone.ns.svc:5000/v3".to_owned(),
-            region: Some("no: rth".to_owned()),
             interface: Some("internal".to_owned()),
         };
         assert_eq!(find(&of_admin(&cloud, "p\"w: #"), "admin"), Ok(cloud.clone()));
         let text = of_credential(&cloud, "id", "s'\"");
+        assert!(!text.contains("region"), "{text}");
         assert_eq!(find(&text, "openstack"), Ok(cloud));
         let read: Value = serde_saphyr::from_str(&text).expect("YAML");
         let auth = &read["clouds"]["openstack"]["auth"];

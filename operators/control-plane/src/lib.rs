@@ -8,15 +8,33 @@ pub mod forecast;
 mod orphans;
 pub mod plan;
 pub mod secret_aggregate;
+pub mod verification;
 
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
+use std::sync::Arc;
+
+use c5c3_kit::{Access, ClusterError, Clusters, Kind, Loop, Metrics, Stop, mark_unserved, together};
 use futures::FutureExt;
+use verification::Verify;
 
 /// What a deployment of the operator chooses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Look after this namespace only; all when empty.
     pub namespace: Option<String>,
+    /// Kinds that nobody looks after: their objects are told so.
+    pub unserved: Vec<Kind>,
+    /// Who asks the services after an update.
+    pub verify: Arc<dyn Verify>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            namespace: None,
+            unserved: Vec::new(),
+            verify: Arc::new(verification::Real::default()),
+        }
+    }
 }
 
 /// Runs every controller of the operator until the stop.
@@ -31,13 +49,20 @@ pub async fn run(
             Loop::new($controller, clusters.clone(), metrics.clone()).in_namespace(settings.namespace.clone())
         };
     }
+    let marks = mark_unserved(
+        clusters.home().clone(),
+        settings.unserved.clone(),
+        settings.namespace.clone(),
+        stop.clone(),
+    );
+    let marks = tokio::spawn(marks);
     let freed = control_plane::freed(clusters.home().clone(), settings.namespace.as_deref());
-    let control_planes = control_plane::ControlPlanes::new(&clusters);
+    let control_planes = control_plane::ControlPlanes::new(&clusters, settings.verify.clone());
     let control_planes = controller!(control_planes).triggered_by(freed);
     let crossings = controller!(crossing::Crossings);
     let rotations = controller!(credential_rotation::CredentialRotations::new(&clusters));
     let aggregates = controller!(secret_aggregate::SecretAggregates);
-    together(stop, |stop| {
+    let ended = together(stop, |stop| {
         vec![
             control_planes.run(stop.clone()).boxed(),
             crossings.run(stop.clone()).boxed(),
@@ -45,7 +70,9 @@ pub async fn run(
             aggregates.run(stop).boxed(),
         ]
     })
-    .await
+    .await;
+    marks.abort();
+    ended
 }
 
 /// What the operator may do in a cluster.

@@ -358,3 +358,18 @@ fn names_that_follow_from_secrets_tell_nothing_to_whom_lacks_the_key() {
     };
     assert_ne!(job("a"), job("b"));
 }
+
+/// `make conformance` sends these to a real kube-apiserver with the definitions of those operators.
+#[test]
+fn objects_for_the_operators_of_others_in_full() {
+    let of_others = |object: &Value| {
+        let version = object["apiVersion"].as_str().unwrap_or_default().to_owned();
+        version.starts_with("k8s.mariadb.com/") || version.starts_with("rabbitmq.com/")
+    };
+    let all = [
+        objects(&observed(keystone(), facts())),
+        objects(&observed(nova(json!({})), facts())),
+    ];
+    let all: Vec<Value> = all.into_iter().flatten().filter(of_others).collect();
+    insta::assert_json_snapshot!("foreign", all);
+}

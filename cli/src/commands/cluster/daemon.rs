@@ -203,7 +203,13 @@ where
 
 async fn operate(crew: Crew, stop: Stop) {
     let control_plane = kept(&stop, || {
-        let settings = c5c3_control_plane::Settings { namespace: None };
+        let settings = c5c3_control_plane::Settings {
+            namespace: None,
+            unserved: roles::unserved(),
+            verify: Arc::new(c5c3_control_plane::verification::Real {
+                dial: crew.dial.clone(),
+            }),
+        };
         c5c3_control_plane::run(
             crew.control_plane.clone(),
             crew.metrics.clone(),

@@ -14,9 +14,9 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use futures::FutureExt;
 use tokio::task::JoinHandle;
 
-use crate::{cluster::Cluster, serve::ApiService};
+use crate::{cluster::Cluster, crds, serve::ApiService};
 
-use requests::Requests;
+pub(crate) use requests::Requests;
 
 const AFTER_PANIC: Duration = Duration::from_secs(1);
 
@@ -36,6 +36,7 @@ pub async fn start(service: &ApiService, cluster: &Arc<Cluster>, authority: &str
     let namespaces = requests("namespace-controller");
     let aggregation = requests("clusterrole-aggregation-controller");
     let events = requests("event-controller");
+    let definitions = requests("custom-resource-cleaner");
     vec![
         keep("service accounts", move || {
             let (first, again) = (first.take(), accounts());
@@ -50,6 +51,7 @@ pub async fn start(service: &ApiService, cluster: &Arc<Cluster>, authority: &str
         keep("namespaces", move || namespaces::run(namespaces())),
         keep("role aggregation", move || aggregation::run(aggregation())),
         keep("events", move || events::run(events())),
+        keep("custom resource definitions", move || crds::run(definitions())),
     ]
 }
 

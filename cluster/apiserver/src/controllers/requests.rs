@@ -18,7 +18,7 @@ const MANAGER: &str = "kube-controller-manager";
 
 /// One controller's way to its cluster.
 #[derive(Clone)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     service: ApiService,
     pub cluster: Arc<Cluster>,
     identity: Identity,
@@ -27,7 +27,7 @@ pub(super) struct Requests {
 /// A request that was refused.
 #[derive(Debug, thiserror::Error)]
 #[error("{code}: {message}")]
-pub(super) struct Refused {
+pub(crate) struct Refused {
     pub code: u16,
     pub message: String,
 }

@@ -254,3 +254,36 @@ async fn bad_definitions_are_refused() {
         assert!(causes.iter().any(|c| c["field"] == field), "{field}: {status}");
     }
 }
+
+#[tokio::test]
+async fn objects_of_a_crd_go_by_a_role_and_not_by_might() {
+    const BINDING: &str =
+        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:controller:custom-resource-cleaner";
+    let run = start().await;
+    let c = &run.client;
+    assert_eq!(post(c, CRDS, example_crd()).await.0, 201);
+    assert_eq!(post(c, EXAMPLES, example("one", json!({"size": 1}))).await.0, 201);
+    let (code, mut binding) = get(c, BINDING).await;
+    assert_eq!(code, 200, "{binding}");
+    assert_eq!(delete(c, BINDING).await.0, 200);
+    let crd = format!("{CRDS}/{}", example_crd()["metadata"]["name"].as_str().unwrap());
+    assert_eq!(delete(c, &crd).await.0, 200);
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(
+        get(c, &format!("{EXAMPLES}/one")).await.0,
+        200,
+        "nobody may delete it"
+    );
+
+    let fields = binding["metadata"].as_object_mut().unwrap();
+    fields.retain(|key, _| key == "name");
+    let (code, made) = post(c, BINDING.rsplit_once('/').unwrap().0, binding).await;
+    assert_eq!(code, 201, "{made}");
+    for _ in 0..100 {
+        if get(c, &crd).await.0 == 404 {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("the CRD stays");
+}

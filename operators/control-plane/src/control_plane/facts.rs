@@ -17,13 +17,16 @@ use c5c3_kit::{Kind, ReadError, Reader, Reference};
 use futures::future::{BoxFuture, join_all, try_join_all};
 use futures::{FutureExt, TryFutureExt};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::plan::{Child, DELETE_VOLUMES, SERVICES, Seen, SeenSecret, Volume, plan, reference, secret_names};
+use crate::plan::{
+    Child, DELETE_VOLUMES, SERVICES, Seen, SeenSecret, Volume, has_state, plan, reference, secret_names,
+};
 
 /// What [`super::ControlPlanes`] knows when it decides.
 #[derive(Clone, Default)]
@@ -100,8 +103,9 @@ fn made() -> Vec<Box<dyn Made>> {
 
 /// The kinds that a plan makes.
 pub fn kinds() -> Vec<Kind> {
-    let secrets = Kind::of::<Secret>();
-    std::iter::once(secrets)
+    let plain = [Kind::of::<Secret>(), Kind::of::<NetworkPolicy>()];
+    plain
+        .into_iter()
         .chain(made().iter().map(|kind| kind.kind()))
         .collect()
 }
@@ -149,6 +153,7 @@ pub async fn observe(
         releases: releases.to_vec(),
         random: names.into_iter().map(|name| (name, rand::random())).collect(),
         missing: BTreeSet::new(),
+        verified: None,
     };
     if object.metadata.deletion_timestamp.is_none() && elder.is_none() {
         seen.missing = missing(object, &seen, client, &namespace).await;
@@ -168,6 +173,8 @@ async fn missing(object: &ControlPlane, seen: &Seen, client: &Client, namespace:
     let there: BTreeSet<&str> = seen.children.keys().map(|child| child.kind.as_str()).collect();
     let wanted: BTreeMap<String, Reference> = plan
         .wanted()
+        // Kubernetes has the others.
+        .filter(|object| has_state(object))
         .map(reference)
         .filter(|wanted| !there.contains(wanted.kind.as_str()))
         .map(|wanted| (wanted.kind.clone(), wanted))

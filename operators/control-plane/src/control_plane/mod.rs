@@ -6,6 +6,7 @@ mod facts;
 mod neighbours;
 mod report;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
@@ -22,6 +23,7 @@ use serde_json::Value;
 
 use crate::orphans;
 use crate::plan::{self, Child, Seen, reference};
+use crate::verification::Verify;
 pub use facts::Facts;
 pub(crate) use neighbours::freed;
 
@@ -30,18 +32,16 @@ pub(crate) use neighbours::freed;
 pub struct ControlPlanes {
     client: Client,
     releases: Vec<Release>,
+    verify: Arc<dyn Verify>,
 }
 
 impl ControlPlanes {
     /// With the releases that are part of the program.
-    pub fn new(clusters: &Clusters) -> Self {
-        Self::with_releases(clusters, releases())
-    }
-
-    pub fn with_releases(clusters: &Clusters, releases: Vec<Release>) -> Self {
+    pub fn new(clusters: &Clusters, verify: Arc<dyn Verify>) -> Self {
         ControlPlanes {
             client: clusters.home().clone(),
-            releases,
+            releases: releases(),
+            verify,
         }
     }
 
@@ -155,7 +155,15 @@ impl Controller for ControlPlanes {
     }
 
     async fn observe(&self, object: &ControlPlane, reader: &Reader) -> Result<Facts, Error> {
-        Ok(facts::observe(object, reader, &self.client, &self.releases).await?)
+        let mut facts = facts::observe(object, reader, &self.client, &self.releases).await?;
+        let plan = plan::plan(object, &facts.seen);
+        if object.metadata.deletion_timestamp.is_none() && plan.awaits_verification() {
+            facts.seen.verified = Some(match plan::login(object, &facts.seen) {
+                Some(login) => self.verify.verify(&login, &plan::asked(&object.spec)).await,
+                None => Err("there is no login with which the services could be asked".to_owned()),
+            });
+        }
+        Ok(facts)
     }
 
     fn plan(_: &Observed<Self>) {}
@@ -244,7 +252,7 @@ fn wanted(object: Value) -> Wanted {
 fn after(seen: &Seen, applied: &Applied<ControlPlanes>) -> Seen {
     let mut seen = seen.clone();
     for object in applied.objects() {
-        if object.live.get("kind").and_then(serde_json::Value::as_str) != Some("Secret") {
+        if plan::has_state(&object.live) {
             seen.children
                 .insert(reference(&object.live), Child::of(&object.live));
         }

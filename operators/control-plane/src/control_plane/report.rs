@@ -13,6 +13,9 @@ use crate::plan::{self, Plan, State, Step};
 /// Between looks at volumes on their way out: their deletion is not watched.
 const VOLUMES_LOOK: Duration = Duration::from_secs(1);
 
+/// Between two attempts to verify an update.
+const ASK: Duration = Duration::from_secs(10);
+
 pub(super) fn of(plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
     let mut states = States::default();
     for part in ControlPlanes::PARTS {
@@ -29,6 +32,11 @@ pub(super) fn of(plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
         services: plan.services.clone(),
         ..ControlPlaneStatus::default()
     });
+    // Nobody tells when a service answers again.
+    let report = match plan.awaits_verification() {
+        true => report.again_in(ASK),
+        false => report,
+    };
     if applied.pruned().is_empty() {
         return report;
     }

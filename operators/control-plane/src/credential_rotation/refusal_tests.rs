@@ -125,3 +125,37 @@ fn one_that_takes_longer_than_an_hour_is_told() {
     };
     assert_eq!(state(&later(free, 84, 0)).0, "True");
 }
+
+#[test]
+fn every_field_acts_or_is_refused() {
+    let digest = |facts: Facts, day: i64, spec: &Value| {
+        let mut observed = observed(facts, day);
+        let Ok(parsed) = serde_json::from_value(spec.clone()) else {
+            return "the API knows no such value".to_owned();
+        };
+        observed.object.spec = parsed;
+        let references = CredentialRotations::references(&observed.object);
+        let decided = match observed.decide() {
+            Ok(decision) => {
+                let wanted: Vec<&Value> = decision.wanted().iter().map(Wanted::object).collect();
+                json!([wanted, format!("{:?}", decision.actions())])
+            }
+            Err(refused) => json!(refused.to_string()),
+        };
+        let report = observed.report(&Applied::rehearse(Decision::hold()));
+        let told = format!("{:?} {}", report.states(), report.status_fields());
+        format!("{references:?} {decided} {told}")
+    };
+    // One credential that is to be replaced soon, and one that was replaced and is to go.
+    let mut one = known();
+    one.credentials = vec![stored(1, 0, true)];
+    one.current = since(1, 0);
+    let mut two = known();
+    two.credentials = vec![stored(1, 0, true), stored(2, 84, true)];
+    two.current = since(2, 84);
+    let spec = json!(rotation().spec);
+    let ignored = c5c3_api::fields::ignored("CredentialRotation", &[spec], |spec| {
+        digest(one.clone(), 84, spec) + &digest(two.clone(), 91, spec)
+    });
+    assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
+}

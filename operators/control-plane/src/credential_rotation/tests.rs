@@ -68,7 +68,6 @@ fn stored(number: u64, made: i64, complete: bool) -> Stored {
 fn known() -> Facts {
     let cloud = Cloud {
         auth_url: "http://keystone/v3".to_owned(),
-        region: Some("RegionOne".to_owned()),
         interface: None,
     };
     Facts {

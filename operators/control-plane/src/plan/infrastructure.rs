@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::catalogue::{self, SERVICES};
 use super::child::images;
 use super::rollout::{Rollout, same_image};
-use super::{Draft, Object, Start, State, Step, projection, reference, release, secrets};
+use super::{Draft, Object, Start, State, Step, policies, projection, reference, release, secrets};
 use c5c3_api::common::{PodSettings, ResourceRequirements};
 
 /// Names of the objects; there is one cloud in a namespace.
@@ -23,15 +23,9 @@ pub const OVN: &str = "ovn";
 const REPLICAS: i32 = 3;
 
 pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
-    let at_once = |draft: &mut Draft<'_>, step: &str, title: &str, object: Value| {
-        draft.add(
-            step,
-            title,
-            INFRASTRUCTURE_READY,
-            &[],
-            Start::AtOnce,
-            vec![object],
-        );
+    let at_once = |draft: &mut Draft<'_>, step: &str, title: &str, objects: Vec<Value>| {
+        draft.changes_infrastructure |= objects.iter().any(|object| changes_image(draft, object));
+        draft.add(step, title, INFRASTRUCTURE_READY, &[], Start::AtOnce, objects);
     };
     let skip = |draft: &mut Draft<'_>, step: &str, title: &str, text: &str| {
         draft.add_not_required(step, title, INFRASTRUCTURE_READY, text);
@@ -45,14 +39,14 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
             &format!("the database on {host} is used"),
         ),
         None => {
-            let object = mariadb(draft);
-            at_once(draft, "database", "MariaDB", object);
+            let objects = vec![policies::database(draft), mariadb(draft)];
+            at_once(draft, "database", "MariaDB", objects);
         }
     }
     match infrastructure.cache.servers.as_slice() {
         [] => {
-            let object = memcached(draft);
-            at_once(draft, "cache", "Memcached", object);
+            let objects = vec![policies::cache(draft), memcached(draft)];
+            at_once(draft, "cache", "Memcached", objects);
         }
         servers => skip(
             draft,
@@ -63,8 +57,8 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
     }
     match infrastructure.messaging.hosts.as_slice() {
         [] if wants_messaging(draft) => {
-            let object = rabbitmq(draft);
-            at_once(draft, "messaging", "RabbitMQ", object);
+            let objects = vec![policies::messaging(draft), rabbitmq(draft)];
+            at_once(draft, "messaging", "RabbitMQ", objects);
         }
         [] => skip(
             draft,
@@ -81,6 +75,13 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
     }
     plan_valkey(draft);
     plan_ovn(draft, rollout);
+}
+
+/// A server gets another image than it has. One of which nothing is said is its operator's choice.
+fn changes_image(draft: &Draft<'_>, object: &Value) -> bool {
+    let wanted = object.pointer("/spec/image");
+    let there = draft.child(object);
+    wanted.is_some() && there.is_some_and(|there| there.image.as_ref() != wanted)
 }
 
 /// No service speaks with it yet. One that an earlier version made stays until the field is left out.
@@ -120,7 +121,7 @@ fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
     let needs: &[&str] = &["release"];
     if let Some(object) = &object {
         let wanted = images(object);
-        draft.changes_infrastructure = draft.child(object).is_some_and(|child| {
+        draft.changes_infrastructure |= draft.child(object).is_some_and(|child| {
             let differs =
                 |(field, image): (&String, &Value)| !same_image(child.images.get(field), Some(image));
             wanted.iter().any(differs)
@@ -215,8 +216,16 @@ fn max_connections(spec: &ControlPlaneSpec) -> i32 {
     connections
 }
 
-/// Puts resources and the settings of pods where an operator reads them.
-fn settle(spec: &mut Value, resources: Option<&ResourceRequirements>, pods: Option<&PodSettings>) {
+/// Puts image, resources and the settings of pods where an operator reads them.
+fn settle(
+    spec: &mut Value,
+    image: Option<&String>,
+    resources: Option<&ResourceRequirements>,
+    pods: Option<&PodSettings>,
+) {
+    if let Some(image) = image {
+        spec["image"] = json!(image);
+    }
     if let Some(resources) = resources {
         spec["resources"] = json!(resources);
     }
@@ -270,6 +279,7 @@ fn mariadb(draft: &Draft<'_>) -> Value {
     }
     settle(
         &mut spec,
+        database.image.as_ref(),
         database.resources.as_ref(),
         draft.spec.global.pods.as_ref(),
     );
@@ -282,7 +292,7 @@ fn memcached(draft: &Draft<'_>) -> Value {
     if let Some(memory) = cache.memory.as_deref().and_then(projection::megabytes) {
         spec["memcached"] = json!({"maxMemoryMB": memory});
     }
-    settle(&mut spec, cache.resources.as_ref(), None);
+    settle(&mut spec, cache.image.as_ref(), cache.resources.as_ref(), None);
     object(draft, "memcached.c5c3.io/v1beta1", "Memcached", CACHE, &spec)
 }
 
@@ -297,7 +307,12 @@ fn rabbitmq(draft: &Draft<'_>) -> Value {
         spec["persistence"]["storageClassName"] = json!(class);
     }
     let pods = draft.spec.global.pods.clone();
-    settle(&mut spec, messaging.resources.as_ref(), pods.as_ref());
+    settle(
+        &mut spec,
+        messaging.image.as_ref(),
+        messaging.resources.as_ref(),
+        pods.as_ref(),
+    );
     if let Some(pods) = pods {
         on_nodes(&mut spec, &pods);
     }

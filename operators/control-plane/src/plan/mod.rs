@@ -12,6 +12,7 @@ mod infrastructure;
 mod korc;
 mod missing;
 mod passwords;
+mod policies;
 mod projection;
 mod release;
 mod removal;
@@ -22,11 +23,15 @@ mod services;
 use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase};
+use c5c3_api::conditions::control_plane::SERVICES_READY;
 use c5c3_api::conditions::reason;
 use c5c3_catalogue::Release;
 use c5c3_kit::Reference;
 use kube::ResourceExt;
 use serde_json::Value;
+
+use crate::clouds_yaml;
+use crate::verification::Login;
 
 pub use catalogue::{SERVICES, Service, hypervisors};
 pub use child::{Child, Health, reference};
@@ -50,6 +55,8 @@ pub struct Seen {
     pub random: BTreeMap<String, [u8; PASSWORD_BYTES]>,
     /// Kinds, with their groups, that the cluster does not have.
     pub missing: BTreeSet<String>,
+    /// What came of asking the services after an update; none before they were asked.
+    pub verified: Option<Result<(), String>>,
 }
 
 /// How far a step is.
@@ -145,6 +152,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// An update is done, and the cloud was not asked yet.
+    pub fn awaits_verification(&self) -> bool {
+        self.steps.iter().any(|step| step.name == VERIFICATION)
+    }
+
     /// The one step to look at: what failed before what runs before what waits.
     pub fn blocker(&self) -> Option<&Step> {
         let first = |wanted: fn(&State) -> bool| self.steps.iter().find(|step| wanted(&step.state));
@@ -204,6 +216,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
     draft.steps.extend(removal::told(&removal, &seen.owned));
     let services = services::readiness(&draft, &rollout);
     let (update, installed) = rollout.progress(object, &draft);
+    draft.steps.extend(verification(update, &draft));
     Plan {
         steps: draft.steps,
         refusal: rollout.refusal,
@@ -212,6 +225,60 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
         installed,
         services,
     }
+}
+
+/// The name of the last step of an update.
+const VERIFICATION: &str = "verification";
+
+/// All is done but the proof that the cloud serves.
+fn verification(update: UpdatePhase, draft: &Draft<'_>) -> Option<Step> {
+    let done = draft.steps.iter().all(|step| step.state.is_done());
+    let text = match &draft.seen.verified {
+        Some(Err(why)) => format!("the cloud does not serve yet: {why}"),
+        _ => "each service is asked through its public and its internal endpoint".to_owned(),
+    };
+    (update == UpdatePhase::Verifying && done).then(|| Step {
+        name: VERIFICATION.to_owned(),
+        title: "Verification".to_owned(),
+        part: SERVICES_READY,
+        needs: Vec::new(),
+        state: State::Running(text),
+        objects: Vec::new(),
+    })
+}
+
+/// The types of the services that are asked.
+pub fn asked(spec: &ControlPlaneSpec) -> Vec<&'static str> {
+    let running = SERVICES.iter().filter(|service| service.runs(spec));
+    running.map(|service| service.catalogue.0).collect()
+}
+
+/// How to log in to the cloud: as K-ORC does, or as the administrator of our own Keystone.
+pub fn login(object: &ControlPlane, seen: &Seen) -> Option<Login> {
+    let draft = Draft::new(object, seen);
+    let wanted = secrets::clouds(draft.spec);
+    let value = |secret: &str, key: &str| {
+        let bytes = seen.secrets.get(secret)?.data.get(key)?;
+        Some(String::from_utf8_lossy(bytes).into_owned())
+    };
+    if let Some(text) = value(&wanted.secret_name, clouds_yaml::KEY) {
+        return Some(Login {
+            text,
+            cloud: wanted.cloud_name,
+            ca: value(&wanted.secret_name, "cacert"),
+        });
+    }
+    let keystone = catalogue::keystone();
+    let password = value(secrets::ADMIN, "password").filter(|_| keystone.runs(draft.spec))?;
+    let cloud = clouds_yaml::Cloud {
+        auth_url: services::internal_url(&draft, keystone),
+        ..clouds_yaml::Cloud::default()
+    };
+    Some(Login {
+        text: clouds_yaml::of_admin(&cloud, &password),
+        cloud: "admin".to_owned(),
+        ca: None,
+    })
 }
 
 /// The plan of a cloud that is to go: in reverse, one kind after the other.
@@ -319,7 +386,7 @@ impl<'a> Draft<'a> {
 
     fn state_of(&self, objects: &[Value], open: &[String]) -> State {
         let mut running = None;
-        for object in objects.iter().filter(|object| object["kind"] != "Secret") {
+        for object in objects.iter().filter(|object| has_state(object)) {
             let name = said(object);
             match self.child(object).map(|child| &child.health) {
                 Some(Health::Ready) => {}
@@ -334,6 +401,11 @@ impl<'a> Draft<'a> {
         }
         running.map_or(State::Done, State::Running)
     }
+}
+
+/// Whether an object comes to be something: what only has to be there is there once it is applied.
+pub fn has_state(object: &Value) -> bool {
+    !["Secret", "NetworkPolicy"].contains(&object["kind"].as_str().unwrap_or_default())
 }
 
 /// `Keystone`, for what there is one of; `User glance` for others.

@@ -33,6 +33,7 @@ const ORDER: &[&[&str]] = &[
         "RabbitmqCluster.rabbitmq.com",
         "Valkey.cache.cs.sap.com",
         "OVNCluster.ovn.c5c3.io",
+        "NetworkPolicy.networking.k8s.io",
     ],
     &["Keystone.keystone.openstack.c5c3.io"],
     &["Domain.openstack.k-orc.cloud", "Role.openstack.k-orc.cloud"],

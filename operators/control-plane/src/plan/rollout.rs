@@ -327,7 +327,9 @@ impl Rollout {
             Some(_) => (UpdatePhase::UpdatingServices, before),
             // Nothing here follows a release, or all is as it was.
             None if all_done && (back || !follows) => (UpdatePhase::Idle, before),
-            None if all_done => (UpdatePhase::Complete, Some(wanted.clone())),
+            None if all_done && draft.seen.verified == Some(Ok(())) => {
+                (UpdatePhase::Complete, Some(wanted.clone()))
+            }
             None => (UpdatePhase::Verifying, before),
         }
     }

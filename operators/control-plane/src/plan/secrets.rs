@@ -214,7 +214,6 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
             Some(password) => {
                 let cloud = Cloud {
                     auth_url: services::internal_url(draft, keystone()),
-                    region: Some(draft.spec.region.clone()),
                     // K-ORC runs beside it; the public address may be meant for others.
                     interface: Some("internal".to_owned()),
                 };

@@ -184,6 +184,23 @@ mod tests {
     }
 
     #[test]
+    fn every_field_acts_or_is_refused() {
+        let digest = |spec: &serde_json::Value| {
+            let mut object = aggregate();
+            object.spec = serde_json::from_value(spec.clone()).expect("a spec");
+            let references = SecretAggregates::references(&object);
+            let observed = seen(object, &[("a", "user"), ("b", "password")], 5);
+            match observed.decide() {
+                Ok(decision) => format!("{references:?} {:?}", decision.wanted()[0].object()),
+                Err(refused) => format!("{references:?} {refused}"),
+            }
+        };
+        let spec = serde_json::json!(aggregate().spec);
+        let ignored = c5c3_api::fields::ignored("SecretAggregate", &[spec], digest);
+        assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
+    }
+
+    #[test]
     fn depends_on_its_sources_and_its_target() {
         let names: Vec<_> = SecretAggregates::references(&aggregate())
             .iter()

@@ -1,5 +1,6 @@
 //! Pure. How things are.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
@@ -9,12 +10,13 @@ use c5c3_kit::conditions::{State, Truth};
 use c5c3_kit::{Report, States};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::ResourceExt;
 
 use super::Facts;
 use super::plan::{endpoint, gateways, hypervisors};
 use crate::build::{agents, northd};
+use crate::chassis::Chassis;
 use crate::names::{Names, Side};
 
 /// Addresses of Services come with the Services, and what we write ourselves brings no pass.
@@ -145,21 +147,35 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
         let said = "the southbound database has no address yet".to_owned();
         return state(Truth::False, reason::WAITING, said);
     }
+    let dead = dead(facts, &fit);
+    let served = was_served(cluster);
+    let mut missing = None;
     for component in [agents::SWITCH, agents::CONTROLLER] {
         let set = facts.daemon_sets.get(&names.suffixed(component));
-        let wanted = set
-            .and_then(|set| set.status.as_ref())
-            .map(|s| s.desired_number_scheduled);
-        let (ready, wanted) = (ready(set), wanted.unwrap_or(0));
-        let outdated = set.is_none_or(|set| {
-            let seen = set.status.as_ref().and_then(|status| status.observed_generation);
-            seen < set.metadata.generation
-        });
-        if outdated || ready < wanted || wanted == 0 {
-            let trouble = trouble(facts, component).unwrap_or_else(|| "they start".to_owned());
-            let said = format!("{component}: {ready} of {wanted} pods are ready: {trouble}");
+        let Coverage {
+            ready,
+            updated,
+            wanted,
+        } = Coverage::of(set);
+        if ready >= wanted && wanted > 0 {
+            continue;
+        }
+        let who = match dead.as_slice() {
+            [] => trouble(facts, component).unwrap_or_else(|| "they start".to_owned()),
+            dead => format!("{} does not answer", dead.join(", ")),
+        };
+        let said = format!("{component}: {ready} of {wanted} pods are ready: {who}");
+        // A hypervisor that is lost takes no network from the others. One that was never there, and pods
+        // of an older template, are on their way.
+        let lost = i32::try_from(dead.len()).unwrap_or(i32::MAX);
+        let excused = ready + lost >= wanted || (served && updated + lost >= wanted);
+        if ready == 0 || !excused {
             return state(Truth::False, reason::PROGRESSING, said);
         }
+        missing = missing.or(Some(said));
+    }
+    if let Some(missing) = missing {
+        return state(Truth::True, DEGRADED, format!("{missing}; the others serve"));
     }
     let said = match gateways(&fit).as_slice() {
         [] => format!("ovn-controller runs on {} nodes", fit.len()),
@@ -172,9 +188,46 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
     state(Truth::True, reason::READY, said)
 }
 
-fn ready(set: Option<&DaemonSet>) -> i32 {
-    set.and_then(|set| set.status.as_ref())
-        .map_or(0, |status| status.number_ready)
+/// The hypervisors whose Node is not Ready.
+fn dead<'f>(facts: &'f Facts, fit: &BTreeMap<String, Chassis>) -> Vec<String> {
+    let lost = |node: &&'f Node| {
+        let status = node.status.as_ref();
+        let mut told = status
+            .into_iter()
+            .flat_map(|status| status.conditions.iter().flatten());
+        told.any(|condition| condition.type_ == "Ready" && condition.status != "True")
+    };
+    let nodes = facts.nodes.iter().filter(lost).map(ResourceExt::name_any);
+    nodes.filter(|node| fit.contains_key(node)).collect()
+}
+
+/// All controllers were ready, or as many as could be, when it was told last.
+fn was_served(cluster: &OvnCluster) -> bool {
+    let status = cluster.status.as_ref();
+    let mut told = status.into_iter().flat_map(|status| &status.conditions);
+    told.any(|condition| condition.type_ == CONTROLLERS_READY && condition.status == "True")
+}
+
+/// On how many nodes a DaemonSet is. Numbers of an earlier generation say nothing.
+#[derive(Default)]
+struct Coverage {
+    ready: i32,
+    updated: i32,
+    wanted: i32,
+}
+
+impl Coverage {
+    fn of(set: Option<&DaemonSet>) -> Self {
+        let told = set.and_then(|set| {
+            let status = set.status.as_ref()?;
+            (status.observed_generation >= set.metadata.generation).then_some(status)
+        });
+        told.map_or_else(Self::default, |status| Self {
+            ready: status.number_ready,
+            updated: status.updated_number_scheduled.unwrap_or(0),
+            wanted: status.desired_number_scheduled,
+        })
+    }
 }
 
 /// The first pod of the component that does not get on, and what it says.

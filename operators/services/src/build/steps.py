@@ -77,6 +77,46 @@ def connects(url):
     return there
 
 
+# The oldest servers that the releases are run with.
+LEAST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
+
+
+def unfit(version, largest, free):
+    """Why nothing should be changed in a database, or nothing. A step may copy a table."""
+    name = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    # Servers behind which old clients are expected put another number before their own.
+    number = tuple(map(int, re.findall("[0-9]+", version.removeprefix("5.5.5-"))[:2]))
+    if number < LEAST[name]:
+        least = ".".join(map(str, LEAST[name]))
+        return f"{name} {version} is older than {least}: update the server first"
+    if free is not None and free < largest:
+        return f"{free >> 20} MiB are free and the largest table has {largest >> 20}: give the server more room first"
+
+
+def examine(url):
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
+    if engine.dialect.name != "mysql":
+        return None
+    with engine.connect() as connection:
+        ask = lambda question: connection.exec_driver_sql(question).scalar()
+        version = ask("SELECT VERSION()")
+        largest = ask(
+            "SELECT COALESCE(MAX(data_length + index_length), 0) FROM information_schema.tables"
+            " WHERE table_schema = DATABASE()"
+        )
+        try:
+            free = ask(
+                "SELECT available * 1024 FROM information_schema.disks"
+                " WHERE LEFT(@@datadir, LENGTH(path)) = path ORDER BY LENGTH(path) DESC LIMIT 1"
+            )
+        except Exception:
+            # Only a server with the plugin tells, and only to those who may ask.
+            free = None
+    return unfit(version, int(largest), None if free is None else int(free))
+
+
 def run(main, variables, command):
     sys.stdout.flush()
     child = os.fork()
@@ -184,6 +224,9 @@ def work():
     for name, url in sorted(os.environ.items()):
         if name.startswith("OS_") and name.endswith("__CONNECTION"):
             wait("database", connects(url), patience)
+            trouble = examine(url)
+            if trouble:
+                sys.exit(f"database: {trouble}")
     for number, (variables, command) in enumerate(commands, start=1):
         if run(mains[command[0]], variables, command) != 0:
             sys.exit(number)

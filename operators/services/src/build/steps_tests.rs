@@ -74,3 +74,76 @@ fn a_job_tells_which_command_failed() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).ends_with("ValueError: no\n"));
 }
+
+/// Answers as a server of this version would: no database is asked here.
+const SERVER: &str = r#"
+import os
+class pool: NullPool = None
+class Answer:
+    def __init__(self, value): self.value = value
+    def scalar(self): return self.value
+class Engine:
+    class dialect: name = "mysql"
+    def connect(self): return self
+    def close(self): pass
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def exec_driver_sql(self, question):
+        for part, name in (("VERSION()", "VERSION"), ("data_length", "LARGEST"), ("disks", "FREE")):
+            if part in question:
+                return Answer(os.environ[name])
+def create_engine(url, poolclass): return Engine()
+"#;
+
+#[test]
+fn nothing_is_changed_on_a_server_that_is_too_old_or_too_full() {
+    if is_skipped() {
+        return;
+    }
+    let modules = tempfile::tempdir().expect("a directory");
+    std::fs::write(modules.path().join("sqlalchemy.py"), SERVER).expect("written");
+    let path = modules.path().display().to_string();
+    let mib = |number: u64| (number << 20).to_string();
+    for (version, largest, free, words) in [
+        ("11.8.3-MariaDB-deb13", mib(10), Some(mib(10)), None),
+        ("11.8.3-MariaDB-deb13", mib(10), None, None),
+        ("5.5.5-10.6.12-MariaDB", mib(0), Some(mib(1)), None),
+        ("8.0.36", mib(0), None, None),
+        (
+            "10.3.39-MariaDB",
+            mib(0),
+            None,
+            Some("MariaDB 10.3.39-MariaDB is older than 10.6"),
+        ),
+        ("5.7.44", mib(0), None, Some("MySQL 5.7.44 is older than 8.0")),
+        (
+            "11.8.3-MariaDB",
+            mib(10),
+            Some(mib(9)),
+            Some("9 MiB are free and the largest table has 10"),
+        ),
+    ] {
+        let mut environment = vec![
+            ("PYTHONPATH", path.as_str()),
+            ("OS_DATABASE__CONNECTION", "mysql+pymysql://u:secret-1@db/x"),
+            ("VERSION", version),
+            ("LARGEST", largest.as_str()),
+        ];
+        environment.extend(free.as_deref().map(|free| ("FREE", free)));
+        let output = run("print('changed')", &environment);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        match words {
+            None => assert!(
+                output.status.success() && said.contains("changed"),
+                "{version}: {said}"
+            ),
+            Some(words) => {
+                assert_eq!(output.status.code(), Some(1), "{said}");
+                assert!(
+                    said.contains(words) && !said.contains("changed"),
+                    "{version}: {said}"
+                );
+            }
+        }
+    }
+}

@@ -176,6 +176,40 @@ fn rbac_table() {
 }
 
 #[test]
+fn the_servers_own_hands_may_do_what_they_declare_and_no_more() {
+    let snapshot = Snapshot::read(&rbac_defaults());
+    let account = |name: &str| Identity::new(&format!("system:serviceaccount:kube-system:{name}"), &[]);
+    for (name, question, allowed) in [
+        ("node-supervisor", "get - nodes - n", true),
+        ("node-supervisor", "patch - nodes/status - n", true),
+        ("node-supervisor", "list - pods - -", true),
+        ("node-supervisor", "patch - pods/status a p", true),
+        ("node-supervisor", "delete - nodes - n", false),
+        ("node-supervisor", "get - secrets a s", false),
+        ("node-supervisor", "create - pods a -", false),
+        (
+            "custom-resource-cleaner",
+            "deletecollection x.example.com things a -",
+            true,
+        ),
+        (
+            "custom-resource-cleaner",
+            "delete x.example.com things a t",
+            false,
+        ),
+        ("custom-resource-cleaner", "list - secrets a -", false),
+        (
+            "custom-resource-cleaner",
+            "create rbac.authorization.k8s.io roles a -",
+            false,
+        ),
+    ] {
+        let verdict = snapshot.authorize(&account(name), &attributes(question));
+        assert_eq!(verdict.allowed, allowed, "{name}: {question}: {}", verdict.reason);
+    }
+}
+
+#[test]
 fn aggregation_in_a_circle_ends() {
     let role = |name: &str, label: &str, selects: &str| {
         json!({"kind": "ClusterRole", "metadata": {"name": name, "labels": {label: "true"}},

@@ -238,3 +238,20 @@ fn what_comes_with_an_image_changes_with_it() {
     object.spec.open_stack_release = "2026.2".to_owned();
     assert_eq!(nova(&plan(&object, &seen)), "1.0");
 }
+
+#[test]
+fn another_image_of_a_server_is_an_update_of_infrastructure() {
+    let image = |tag: &str| json!({"infrastructure": {"database": {"image": format!("mirror.example.com/mariadb:{tag}")}}});
+    let (object, seen) = complete(&image("11.8.3"));
+    let mut newer = small(&image("11.8.4"));
+    newer.status.clone_from(&object.status);
+    newer.spec.open_stack_release = "2026.1".to_owned();
+    let plan = plan(&newer, &seen);
+    let mariadb = plan
+        .wanted()
+        .find(|value| value["kind"] == "MariaDB")
+        .expect("there");
+    assert_eq!(mariadb["spec"]["image"], "mirror.example.com/mariadb:11.8.4");
+    assert_eq!(plan.update, UpdatePhase::UpdatingInfra);
+    assert_eq!(tag(&plan, "Keystone"), "28.1.0", "services wait for it");
+}

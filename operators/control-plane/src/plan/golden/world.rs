@@ -68,6 +68,7 @@ pub(crate) fn empty(object: &ControlPlane) -> Seen {
             .enumerate()
             .map(|(index, name)| (name, [u8::try_from(index + 1).unwrap_or(1); PASSWORD_BYTES]))
             .collect(),
+        verified: Some(Ok(())),
         ..Seen::default()
     }
 }
@@ -102,6 +103,9 @@ pub(crate) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> 
         seen.secrets
             .entry(name)
             .or_insert(SeenSecret { data, ours: true });
+        return;
+    }
+    if !has_state(value) {
         return;
     }
     let health = health(&said(value));

@@ -32,6 +32,7 @@ impl World {
         let metrics = Metrics::default();
         let settings = Settings {
             namespace: Some(namespace.clone()),
+            ..Settings::default()
         };
         tokio::spawn(run(
             Clusters::of(cluster.client()),

@@ -50,8 +50,20 @@ async fn keystone_is_updated_before_the_others() {
     world
         .apply("cloud", &json!({"spec": {"openStackRelease": "2026.1"}}))
         .await;
+    let refuse = Err("ask image through its public endpoint: 503".to_owned());
+    *world.answers.0.lock().expect("whole") = refuse;
     world.ready("Glance", "glance").await;
     world.ready("Placement", "placement").await;
+    // Every part is Ready, and yet the cloud does not serve.
+    until_phase(&world, UpdatePhase::Verifying).await;
+    let unserved = world.until("Ready", "False", "Progressing").await;
+    assert!(
+        unserved.message.contains("image through its public endpoint"),
+        "{}",
+        unserved.message
+    );
+    assert_eq!(world.status().await.installed_release.as_deref(), Some("2025.2"));
+    *world.answers.0.lock().expect("whole") = Ok(());
     until_phase(&world, UpdatePhase::Complete).await;
     assert_eq!(world.status().await.installed_release.as_deref(), Some("2026.1"));
     world.until("Ready", "True", "Ready").await;

@@ -1,10 +1,15 @@
 //! A namespace with a running operator, and the other operators in the hands of the test.
 
+use std::sync::{Arc, Mutex};
+
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus};
 use c5c3_api::common::Condition;
+use c5c3_control_plane::verification::{Login, Verify};
 use c5c3_control_plane::{Settings, run};
 use c5c3_kit::stop::Stopper;
 use c5c3_kit::{Clusters, Metrics, Stop};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::ApiResource;
@@ -17,7 +22,25 @@ pub struct World {
     pub clouds: Api<ControlPlane>,
     pub secrets: Api<Secret>,
     pub metrics: Metrics,
+    /// What comes of asking the services.
+    pub answers: Arc<Answers>,
     _stopper: Stopper,
+}
+
+/// No OpenStack runs here: the test says how it answers.
+#[derive(Debug)]
+pub struct Answers(pub Mutex<Result<(), String>>);
+
+impl Verify for Answers {
+    fn verify<'a>(
+        &'a self,
+        login: &'a Login,
+        services: &'a [&'static str],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        assert!(login.text.contains("auth_url") && services.contains(&"identity"));
+        let answer = self.0.lock().expect("nobody panics").clone();
+        std::future::ready(answer).boxed()
+    }
 }
 
 /// Kinds that the operator watches, makes or is asked for.
@@ -64,8 +87,11 @@ impl World {
         let namespace = cluster.namespace("cloud").await;
         let (stopper, stop) = Stop::channel();
         let metrics = Metrics::default();
+        let answers = Arc::new(Answers(Mutex::new(Ok(()))));
         let settings = Settings {
             namespace: Some(namespace.clone()),
+            verify: answers.clone(),
+            ..Settings::default()
         };
         tokio::spawn(run(
             Clusters::of(cluster.client()),
@@ -77,6 +103,7 @@ impl World {
             clouds: Api::namespaced(cluster.client(), &namespace),
             secrets: Api::namespaced(cluster.client(), &namespace),
             metrics,
+            answers,
             cluster,
             namespace,
             _stopper: stopper,

@@ -139,11 +139,14 @@ fn shared_options(nova: &Nova, settings: &mut Settings, cached: bool) {
         // Computes of two versions may run for as long as a fleet takes.
         .set("upgrade_levels", "compute", "auto")
         .set("vnc", "enabled", "false");
-    if spec.cache.is_some() && cached {
+    if let Some(cache) = spec.cache.as_ref().filter(|_| cached) {
         settings
             .options
             .set("cache", "enabled", "true")
-            .set("cache", "backend", "dogpile.cache.pymemcache");
+            .set("cache", "backend", &cache.backend)
+            // A server that is gone costs a second, and is asked again soon.
+            .set("cache", "memcache_socket_timeout", "1.0")
+            .set("cache", "memcache_dead_retry", "10");
         settings
             .facts
             .push(("cache", "memcache_servers", Fact::CacheServers));

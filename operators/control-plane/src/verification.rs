@@ -1,0 +1,101 @@
+//! Whether a cloud serves after an update: somebody logs in and asks each service for a listing, through
+//! its public and its internal endpoint.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dial::{Dial, Tcp};
+use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
+use openstack_client::{Cloud, Interface, Limits, Session};
+
+/// All of it has to fit into a pass.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How to log in. It holds a password, so it is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// clouds.yaml, and the cloud of it that is meant.
+    pub text: String,
+    pub cloud: String,
+    /// Who vouches for the endpoints.
+    pub ca: Option<String>,
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login")
+            .field("cloud", &self.cloud)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whoever asks. Behaviour tests have one of their own.
+pub trait Verify: fmt::Debug + Send + Sync {
+    /// `services`: their types in the catalogue. The error names the service and the endpoint.
+    fn verify<'a>(
+        &'a self,
+        login: &'a Login,
+        services: &'a [&'static str],
+    ) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// Asks the real services.
+#[derive(Clone, Debug)]
+pub struct Real {
+    pub dial: Arc<dyn Dial>,
+}
+
+impl Default for Real {
+    fn default() -> Self {
+        Self { dial: Arc::new(Tcp) }
+    }
+}
+
+impl Verify for Real {
+    fn verify<'a>(
+        &'a self,
+        login: &'a Login,
+        services: &'a [&'static str],
+    ) -> BoxFuture<'a, Result<(), String>> {
+        let asked = self.ask(login, services);
+        let whole = tokio::time::timeout(PATIENCE, asked);
+        whole
+            .map(|done| {
+                done.unwrap_or_else(|_| {
+                    Err(format!(
+                        "not all services answered within {} s",
+                        PATIENCE.as_secs()
+                    ))
+                })
+            })
+            .boxed()
+    }
+}
+
+impl Real {
+    async fn ask(&self, login: &Login, services: &[&'static str]) -> Result<(), String> {
+        let cloud = Cloud::parse(&login.text, &login.cloud, login.ca.clone()).map_err(|e| e.to_string())?;
+        let limits = Limits {
+            answer: Duration::from_secs(10),
+            ..Limits::default()
+        };
+        let session = Session::with(cloud, self.dial.clone(), limits).map_err(|e| e.to_string())?;
+        // The token first: without one every listing would tell the same.
+        session.identify().await.map_err(|e| e.to_string())?;
+        let all = services.iter().flat_map(|service| {
+            [Interface::Public, Interface::Internal].map(|interface| (*service, interface))
+        });
+        let asked = all.map(|(service, interface)| session.listing(service, interface));
+        let failed: Vec<String> = join_all(asked)
+            .await
+            .into_iter()
+            .filter_map(|done| Some(done.err()?.to_string()))
+            .collect();
+        match failed.as_slice() {
+            [] => Ok(()),
+            failed => Err(failed.join("; ")),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! No field of OVN's kinds is accepted and ignored.
+
+use c5c3_api::fields::{fields, ignored, spec_of};
+
+use super::*;
+
+/// All that is decided and told of a cluster, or why it is refused.
+fn digest(spec: &Value, away: bool) -> String {
+    let mut cluster = cluster(1);
+    cluster.spec = object(spec.clone());
+    let references: Vec<String> = OvnClusters::references(&cluster)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    let mut facts = running(&cluster, 1);
+    let pem = |key: &str| (key.to_owned(), ByteString(key.as_bytes().to_vec()));
+    facts.certificates = Some(["tls.crt", "tls.key", "ca.crt"].map(pem).into());
+    if away {
+        facts.nodes.clear();
+    }
+    let decided = match decide(&cluster, &facts) {
+        Ok(decision) => json!(
+            decision
+                .wanted()
+                .iter()
+                .map(|one| json!([one.cluster().to_string(), one.object()]))
+                .collect::<Vec<_>>()
+        ),
+        Err(refused) => json!(refused.to_string()),
+    };
+    let report = report::report(&cluster, &facts, now());
+    format!(
+        "{references:?} {decided} {:?} {}",
+        report.states(),
+        report.status_fields()
+    )
+}
+
+#[test]
+fn every_field_acts_or_is_refused() {
+    let mut secured = json!(cluster(1).spec);
+    secured["tls"] = json!({"enabled": true, "certSecretRef": {"name": "certs"}});
+    let worlds = [json!(cluster(1).spec), secured];
+    let ignored = ignored("OVNCluster", &worlds, |spec| {
+        digest(spec, false) + &digest(spec, true)
+    });
+    assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
+}
+
+/// An OVNChassis is written by us: what it says is what its node is told.
+#[test]
+fn every_field_of_a_chassis_reaches_its_node() {
+    let cluster = cluster(1);
+    let decision = decide(&cluster, &running(&cluster, 1)).expect("decides");
+    let chassis = decision
+        .wanted()
+        .iter()
+        .map(Wanted::object)
+        .find(|one| one["kind"] == "OVNChassis")
+        .expect("a chassis");
+    for field in fields(&spec_of("OVNChassis").expect("a schema")) {
+        let path = field
+            .path
+            .iter()
+            .map(|name| if name == "[]" { "0" } else { name });
+        let path: String = path.map(|name| format!("/{name}")).collect();
+        let value = chassis["spec"].pointer(&path);
+        assert!(value.is_some_and(|value| !value.is_null()), "{}", field.name());
+    }
+}
