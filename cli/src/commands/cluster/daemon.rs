@@ -16,6 +16,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use openstack_client::{Dial, Stream, Tcp};
+use stand_ins::external_secrets::BANK;
 
 use super::{Place, own};
 use crate::cloud::apply::apply;
@@ -102,7 +103,12 @@ async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
         true => roles::objects(&crew, roles::NAMESPACE),
         false => roles::objects_elsewhere(&crew, roles::NAMESPACE),
     };
-    for object in accounts {
+    // Rook and External Secrets work in every cluster.
+    let everywhere = match home {
+        true => Vec::new(),
+        false => roles::objects(&[roles::stand_ins()], roles::NAMESPACE),
+    };
+    for object in accounts.into_iter().chain(everywhere) {
         apply(client, &object).await?;
     }
     Ok(())
@@ -129,6 +135,8 @@ struct Crew {
     ovn: Clusters,
     hypervisor: Clusters,
     stand_ins: Clusters,
+    /// Those of other clusters, each at home in its own.
+    elsewhere: Vec<Clusters>,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
 }
@@ -145,6 +153,12 @@ impl Crew {
             }
             Ok::<_, Failure>(clusters)
         };
+        let stand_ins = account(&roles::stand_ins())?;
+        let elsewhere = running.clusters().iter().skip(1).map(|name| {
+            let own = stand_ins.get(name).map_err(anyhow::Error::from)?.clone();
+            Ok::<_, Failure>(Clusters::of(own).with(BANK, stand_ins.home().clone()))
+        });
+        let elsewhere = elsewhere.collect::<Result<_, _>>()?;
         let metrics = Metrics::default();
         let shown = metrics.clone();
         running.join_metrics(move || shown.render());
@@ -153,7 +167,8 @@ impl Crew {
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
             hypervisor: account(&roles::hypervisor())?,
-            stand_ins: account(&roles::stand_ins())?,
+            stand_ins,
+            elsewhere,
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
         })
@@ -216,5 +231,11 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
-    tokio::join!(control_plane, services, ovn, hypervisor, stand_ins);
+    let elsewhere = crew.elsewhere.iter().map(|clusters| {
+        kept(&stop, || {
+            stand_ins::run_elsewhere(clusters.clone(), crew.metrics.clone(), stop.clone())
+        })
+    });
+    let elsewhere = futures::future::join_all(elsewhere);
+    tokio::join!(control_plane, services, ovn, hypervisor, stand_ins, elsewhere);
 }
