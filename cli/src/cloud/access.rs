@@ -84,7 +84,10 @@ impl Target {
             return Ok(None);
         }
         let contexts = Kubeconfig::read_from(&own).map(|config| config.contexts);
-        let named = contexts.unwrap_or_default().into_iter().map(|context| context.name);
+        let named = contexts
+            .unwrap_or_default()
+            .into_iter()
+            .map(|context| context.name);
         Ok(named.into_iter().find(|name| name == STORAGE))
     }
 

@@ -380,7 +380,9 @@ mod tests {
         };
         let places = |bundle: &Bundle, kind: &str| -> Vec<Option<String>> {
             let of_kind = bundle.objects.iter().filter(|object| object["kind"] == kind);
-            of_kind.map(|object| cluster_of(object).map(str::to_owned)).collect()
+            of_kind
+                .map(|object| cluster_of(object).map(str::to_owned))
+                .collect()
         };
         let there = Some("storage".to_owned());
         let whole = storage();

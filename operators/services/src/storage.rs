@@ -13,7 +13,10 @@ use crate::rollout::is_of;
 use crate::shape::{Pool, Process, Volume, VolumeSource};
 
 pub fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mounted: &str) -> States {
-    let VolumeSource::Secret { ceph_client, opens, .. } = &key.source else {
+    let VolumeSource::Secret {
+        ceph_client, opens, ..
+    } = &key.source
+    else {
         return states;
     };
     if let Some(why) = ceph_client.as_ref().and_then(|client| unready(facts, client)) {
@@ -50,7 +53,11 @@ fn opened(states: States, plan: &Plan, facts: &Facts, process: &Process, pool: &
     let refused = failed.iter().find_map(|check| build::last_words(check));
     if let Some((_, words)) = refused {
         let words = plan.configuration.hidden.hide(&words);
-        return states.unmet(CEPH_CONNECTED, reason::FAILED, format!("{}: {words}", process.name));
+        return states.unmet(
+            CEPH_CONNECTED,
+            reason::FAILED,
+            format!("{}: {words}", process.name),
+        );
     }
     if passed.is_empty() {
         let text = format!("{} has not opened pool {name} as client.{user} yet", process.name);

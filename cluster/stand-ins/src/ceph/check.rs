@@ -208,7 +208,10 @@ mod tests {
                 "spec.mon.stretchCluster",
             ),
             (json!({"mgr": {"count": 3}}), "spec.mgr.count"),
-            (json!({"network": {"provider": "multus"}}), "spec.network.provider"),
+            (
+                json!({"network": {"provider": "multus"}}),
+                "spec.network.provider",
+            ),
             (
                 json!({"security": {"kms": {"connectionDetails": {"KMS_PROVIDER": "vault"}}}}),
                 "spec.security.kms",

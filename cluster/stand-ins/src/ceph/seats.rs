@@ -121,7 +121,10 @@ mod tests {
         let more = assign(&ids("abc"), &known, &nodes[..1]);
         assert_eq!((more["a"].name.as_str(), more["b"].name.as_str()), ("n1", "n2"));
         assert!(!more.contains_key("c"), "there is no third node");
-        assert!(assign(&ids("b"), &more, &[]).len() == 1, "who went gives his seat back");
+        assert!(
+            assign(&ids("b"), &more, &[]).len() == 1,
+            "who went gives his seat back"
+        );
     }
 
     #[test]

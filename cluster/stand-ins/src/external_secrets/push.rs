@@ -126,7 +126,10 @@ impl Controller for PushSecrets {
         let wanted = wanted(object, &facts).unwrap_or_default();
         let entries = wanted.into_keys().chain(pushed(object, &facts));
         for kept in entries.map(|(kept, _)| kept).collect::<BTreeSet<_>>() {
-            let found = facts.places.values().find(|place| place.namespace == kept.namespace);
+            let found = facts
+                .places
+                .values()
+                .find(|place| place.namespace == kept.namespace);
             let reader = found.map_or_else(|| reader.clone(), |place| place.reader(reader));
             let secret: Option<Secret> = reader.get(&kept.namespace, &kept.name).await?;
             if let Some(secret) = secret {

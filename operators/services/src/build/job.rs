@@ -266,12 +266,10 @@ pub fn unplaced(pod: &Pod) -> Option<String> {
 }
 
 pub fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
-    pod.status
-        .iter()
-        .flat_map(|status| {
-            let first = status.init_container_statuses.iter().flatten();
-            first.chain(status.container_statuses.iter().flatten())
-        })
+    pod.status.iter().flat_map(|status| {
+        let first = status.init_container_statuses.iter().flatten();
+        first.chain(status.container_statuses.iter().flatten())
+    })
 }
 
 fn of_container(container: &ContainerStatus) -> Option<Trouble> {

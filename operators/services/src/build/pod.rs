@@ -75,7 +75,9 @@ pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container
         volumes.push(json!({"name": set.name, "secret": {"secretName": names.suffixed(set.name), "defaultMode": 0o440}}));
         mounts.push(json!({"name": set.name, "mountPath": set.path, "readOnly": true}));
     }
-    let copied = configured.and_then(Configured::files_name).filter(|_| shape.elsewhere);
+    let copied = configured
+        .and_then(Configured::files_name)
+        .filter(|_| shape.elsewhere);
     for extra in shape.volumes {
         let (source, mount) = volume(names, extra, copied);
         volumes.push(source);

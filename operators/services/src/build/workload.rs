@@ -135,7 +135,12 @@ fn opens(process: &Process, container: &Value) -> Option<Value> {
         "name": CEPH_CHECK, "volumeMounts": mounts,
         "command": ["python3", "-c", include_str!("ceph.py"), pool.user, pool.name],
     });
-    for field in ["image", "securityContext", "resources", "terminationMessagePolicy"] {
+    for field in [
+        "image",
+        "securityContext",
+        "resources",
+        "terminationMessagePolicy",
+    ] {
         first[field] = container[field].clone();
     }
     Some(first)
