@@ -85,13 +85,25 @@ fn keys_of_ceph_go_with_those_who_open_disks() {
     let all = far(&seen);
     let copies: Vec<&Wanted> = all.iter().filter(|one| short(one).ends_with("-files")).collect();
     let names: Vec<String> = copies.iter().map(|one| short(one)).collect();
-    assert_eq!(names, ["Secret nova-libvirt-files", "Secret nova-compute-cell1-files"]);
-    let keys: Vec<&String> = copies[1].object()["data"].as_object().expect("data").keys().collect();
+    assert_eq!(
+        names,
+        ["Secret nova-libvirt-files", "Secret nova-compute-cell1-files"]
+    );
+    let keys: Vec<&String> = copies[1].object()["data"]
+        .as_object()
+        .expect("data")
+        .keys()
+        .collect();
     assert_eq!(keys, ["ceph.ceph.conf", "ceph.keyring"]);
-    let set = all.iter().find(|one| short(one) == "DaemonSet nova-compute-cell1");
+    let set = all
+        .iter()
+        .find(|one| short(one) == "DaemonSet nova-compute-cell1");
     let spec = set.expect("made").object()["spec"]["template"]["spec"].clone();
     let volumes = spec["volumes"].as_array().expect("volumes");
-    let mounted = volumes.iter().find(|volume| volume["name"] == "ceph").expect("there");
+    let mounted = volumes
+        .iter()
+        .find(|volume| volume["name"] == "ceph")
+        .expect("there");
     assert_eq!(
         mounted["secret"]["secretName"],
         copies[1].object()["metadata"]["name"]
@@ -110,7 +122,9 @@ fn keys_of_ceph_go_with_those_who_open_disks() {
     let secret = seen.facts.secrets.get_mut("ceph").expect("there");
     secret.insert("keyring".to_owned(), b"[client]\nkey = other\n".to_vec());
     let after = far(&seen);
-    let after = after.iter().find(|one| short(one) == "Secret nova-compute-cell1-files");
+    let after = after
+        .iter()
+        .find(|one| short(one) == "Secret nova-compute-cell1-files");
     assert_ne!(after.expect("made").object()["metadata"]["name"], before);
 }
 

@@ -318,18 +318,29 @@ fn a_keyring_alone_does_not_prove_that_ceph_is_there() {
     let storage = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"}}});
     let mut seen = observed(glance(storage), facts());
     take_job(&mut seen, "glance-db-sync", Some("Complete"));
-    let first = object(&seen, "Deployment").expect("made")["spec"]["template"]["spec"]["initContainers"].clone();
+    let first =
+        object(&seen, "Deployment").expect("made")["spec"]["template"]["spec"]["initContainers"].clone();
     let command = first[0]["command"].as_array().expect("a command");
     assert_eq!(command[3..], [json!("glance"), json!("images")]);
     let mounts = first[0]["volumeMounts"].to_string();
-    assert!(mounts.contains("/etc/ceph") && !mounts.contains("/etc/glance"), "{mounts}");
+    assert!(
+        mounts.contains("/etc/ceph") && !mounts.contains("/etc/glance"),
+        "{mounts}"
+    );
     let told = |seen: &_| state::<Glance>(seen, CEPH_CONNECTED);
     assert_eq!(
         told(&seen).1,
         "api has not opened pool images as client.glance yet"
     );
-    take_check(&mut seen, "api", Some("Ceph does not open pool images: [errno 13] denied\n"));
-    let refused = ("Failed".to_owned(), "api: Ceph does not open pool images: [errno 13] denied".to_owned());
+    take_check(
+        &mut seen,
+        "api",
+        Some("Ceph does not open pool images: [errno 13] denied\n"),
+    );
+    let refused = (
+        "Failed".to_owned(),
+        "api: Ceph does not open pool images: [errno 13] denied".to_owned(),
+    );
     assert_eq!(told(&seen), refused);
     take_check(&mut seen, "api", None);
     assert_eq!(told(&seen).1, "api opened pool images as client.glance");

@@ -136,7 +136,8 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
         "{cells}"
     );
     let status = cloud.c5c3_here("status", &[])?;
-    for line in ["hypervisor-1 up", "hypervisor-2 up", "Servers: 1 ACTIVE"] {
+    let ceph = "rook-ceph/storage   yes";
+    for line in ["hypervisor-1 up", "hypervisor-2 up", "Servers: 1 ACTIVE", ceph] {
         ensure!(status.contains(line), "{status}");
     }
     let status: Value = serde_json::from_str(&cloud.c5c3_here("status", &["-o", "json"])?)?;
@@ -144,7 +145,7 @@ fn everything_that_serves_it_is_up(cloud: &Cloud) -> anyhow::Result<()> {
     let connected =
         |node: &&Value| node["cluster"] == "hypervisor" && node["compute"] == true && node["chassis"] == true;
     ensure!(
-        nodes.len() == 3 && nodes.iter().filter(connected).count() == 2,
+        nodes.len() == 4 && nodes.iter().filter(connected).count() == 2,
         "{nodes:?}"
     );
     everything_is_where_it_belongs(cloud)
