@@ -386,7 +386,7 @@ mod tests {
         };
         let there = Some("storage".to_owned());
         let whole = storage();
-        assert_eq!(places(&whole, "CephCluster"), [there.clone()]);
+        assert_eq!(places(&whole, "CephCluster"), [Some("storage".to_owned())]);
         assert_eq!(places(&whole, "PushSecret"), vec![there.clone(); 4]);
         assert_eq!(places(&whole, "ExternalSecret"), [None, None, None]);
         assert_eq!(places(&whole, "ClusterSecretStore"), [there.clone(), None]);

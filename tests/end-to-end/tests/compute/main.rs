@@ -50,8 +50,8 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     servers::a_guest_moves_while_it_is_pinged(&world, &second)?;
     ceph::no_disk_is_on_a_hypervisor(&world)?;
     servers::it_is_migrated_and_resized(&world, &second)?;
-    servers::it_is_kept_as_an_image_and_made_anew(&world, &second)?;
-    servers::deleted_it_is_gone(&world, &second)?;
+    let image = servers::it_is_kept_as_an_image_and_made_anew(&world, &second)?;
+    servers::deleted_it_is_gone(&world, &second, &image)?;
     match std::env::var("C5C3_DRILLS") {
         Ok(rounds) => drills::long(&world, rounds.parse()?)?,
         Err(_) => drills::short(&world)?,
