@@ -13,6 +13,8 @@ use super::sight::{self, Cluster, Sight};
 use crate::commands::cluster::Place;
 use crate::failure::Failure;
 
+const STORAGE: &str = "storage";
+
 /// The cluster and namespace of a cloud: the embedded one of this machine unless told otherwise.
 #[derive(Args, Clone)]
 pub struct Target {
@@ -64,13 +66,29 @@ impl Target {
                 client,
             },
         };
-        for name in sight::others(&sight.home.client, &self.namespace).await? {
+        let mut names = sight::others(&sight.home.client, &self.namespace).await?;
+        names.extend(self.storage(&sight.home.name)?);
+        for name in names {
             match self.other(&name).await {
                 Ok(client) => sight.others.push(Cluster { name, client }),
                 Err(why) => sight.blind.push((name, why.to_string())),
             }
         }
         Ok(sight)
+    }
+
+    /// The embedded cluster for storage, where it is one of its own: no object of a cloud names it.
+    fn storage(&self, home: &str) -> Result<Option<String>, Failure> {
+        let own = self.own();
+        if self.file(&own)? != Some(own.as_path()) || home == STORAGE {
+            return Ok(None);
+        }
+        let contexts = Kubeconfig::read_from(&own).map(|config| config.contexts);
+        let named = contexts
+            .unwrap_or_default()
+            .into_iter()
+            .map(|context| context.name);
+        Ok(named.into_iter().find(|name| name == STORAGE))
     }
 
     /// Another cluster, by the context of that name.

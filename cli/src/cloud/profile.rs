@@ -10,6 +10,9 @@ use super::NAMESPACE;
 /// A document that is not applied: it says which clusters and nodes the machine has.
 const MACHINE: (&str, &str) = ("embedded.c5c3.io/v1alpha1", "Machine");
 
+/// The cluster of the machine that an object belongs to, where it is not the first.
+const CLUSTER: &str = "c5c3.io/cluster";
+
 /// The objects of a file or a profile.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub struct Bundle {
@@ -110,6 +113,11 @@ impl Bundle {
     pub fn on(mut self, clusters: &[String]) -> Self {
         self.machine = Plan::default();
         let there = |name: &str| clusters.iter().any(|cluster| cluster == name);
+        for object in &mut self.objects {
+            if !cluster_of(object).is_some_and(there) {
+                *object = unplaced(object);
+            }
+        }
         for plane in &mut self.planes {
             if let Some(compute) = &mut plane.spec.services.nova.compute {
                 compute.cluster_ref.take_if(|cluster| !there(&cluster.name));
@@ -140,6 +148,20 @@ impl Bundle {
             ..Bundle::default()
         }
     }
+}
+
+/// Where `up` brings it, unless that is the first cluster.
+pub fn cluster_of(object: &Value) -> Option<&str> {
+    object["metadata"]["annotations"][CLUSTER].as_str()
+}
+
+/// As it is applied: where it is, is said by where it is.
+pub fn unplaced(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(CLUSTER);
+    }
+    object
 }
 
 fn is_machine(object: &Value) -> bool {
@@ -235,7 +257,7 @@ mod tests {
                     .unwrap_or_default()
             })
             .collect();
-        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696", "6080"]);
+        assert_eq!(ports, ["5000", "9292", "8778", "8774", "9696", "8776", "6080"]);
     }
 
     #[test]
@@ -333,7 +355,11 @@ mod tests {
         let whole = small();
         assert_eq!(
             nodes(&whole),
-            [("control-plane".to_owned(), 1), ("hypervisor".to_owned(), 2)]
+            [
+                ("control-plane".to_owned(), 1),
+                ("hypervisor".to_owned(), 2),
+                ("storage".to_owned(), 1)
+            ]
         );
         assert_eq!(cluster(&whole).as_deref(), Some("hypervisor"));
         let one = small().on(&["default".to_owned()]);
@@ -343,6 +369,32 @@ mod tests {
             (nodes(&other), cluster(&other).as_deref()),
             (vec![], Some("hypervisor"))
         );
+    }
+
+    #[test]
+    fn storage_goes_to_its_cluster_where_there_is_one() {
+        let storage = || {
+            Bundle::parse(include_str!("../../../deploy/quickstart/storage.yaml"))
+                .and_then(|bundle| bundle.shifted(1))
+                .expect("parses")
+        };
+        let places = |bundle: &Bundle, kind: &str| -> Vec<Option<String>> {
+            let of_kind = bundle.objects.iter().filter(|object| object["kind"] == kind);
+            of_kind
+                .map(|object| cluster_of(object).map(str::to_owned))
+                .collect()
+        };
+        let there = Some("storage".to_owned());
+        let whole = storage();
+        assert_eq!(places(&whole, "CephCluster"), [Some("storage".to_owned())]);
+        assert_eq!(places(&whole, "PushSecret"), vec![there.clone(); 4]);
+        assert_eq!(places(&whole, "ExternalSecret"), [None, None, None]);
+        assert_eq!(places(&whole, "ClusterSecretStore"), [there.clone(), None]);
+        assert_eq!(cluster_of(&unplaced(&whole.objects[0])), None);
+        let one = storage().on(&["default".to_owned()]);
+        assert!(one.objects.iter().all(|object| cluster_of(object).is_none()));
+        let named = storage().on(&["cp".to_owned(), "storage".to_owned()]);
+        assert_eq!(places(&named, "CephCluster"), [there]);
     }
 
     #[test]

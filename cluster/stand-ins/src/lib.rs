@@ -34,6 +34,16 @@ pub fn access() -> Access {
     ))))
 }
 
+/// Runs those that work in every cluster, in another one than that of the cloud: Rook and External Secrets.
+/// `clusters` has it as home, and that of the cloud as [`external_secrets::BANK`].
+pub async fn run_elsewhere(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
+    tokio::try_join!(
+        external_secrets::run(clusters.clone(), metrics.clone(), stop.clone()),
+        ceph::run(clusters, metrics, stop),
+    )?;
+    Ok(())
+}
+
 /// Runs all stand-ins until `stop`. `dial` reaches the services of the cluster.
 pub async fn run(
     clusters: Clusters,

@@ -76,6 +76,12 @@ fn the_backend_that_is_not_well_speaks() {
     let mut seen = seen();
     take_job(&mut seen, "cinder-db-sync", Some("Complete"));
     take_deployments(&mut seen);
+    take_check(&mut seen, "volume-fast", None);
+    assert_eq!(
+        state(&seen, CEPH_CONNECTED).1,
+        "volume-large has not opened pool large as client.large yet"
+    );
+    take_check(&mut seen, "volume-large", None);
     assert_eq!(state(&seen, CEPH_CONNECTED).0, "Ready");
     client(&mut seen, "fast", "Failure");
     assert_eq!(state(&seen, CEPH_CONNECTED).1, "CephClient fast is Failure");

@@ -72,6 +72,62 @@ fn only_what_runs_on_hypervisors_and_what_it_reads_goes_there() {
     );
 }
 
+/// Of Ceph's keys each pod over there has those that it uses, as copies: the Secrets themselves are here.
+#[test]
+fn keys_of_ceph_go_with_those_who_open_disks() {
+    let compute = json!({"enabled": true, "rbd": {"pool": "vms", "cephSecretRef": {"name": "ceph"}},
+        "libvirtImage": {"repository": "ghcr.io/c5c3/libvirt", "tag": "11.3"}});
+    let cells = json!({"cells": [{"name": "cell1", "computeRef": {"name": "far"}}], "compute": compute});
+    let mut seen = observed(nova(cells), facts());
+    seen.facts.elsewhere.insert("far".to_owned(), Ok(()));
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    let all = far(&seen);
+    let copies: Vec<&Wanted> = all.iter().filter(|one| short(one).ends_with("-files")).collect();
+    let names: Vec<String> = copies.iter().map(|one| short(one)).collect();
+    assert_eq!(
+        names,
+        ["Secret nova-libvirt-files", "Secret nova-compute-cell1-files"]
+    );
+    let keys: Vec<&String> = copies[1].object()["data"]
+        .as_object()
+        .expect("data")
+        .keys()
+        .collect();
+    assert_eq!(keys, ["ceph.ceph.conf", "ceph.keyring"]);
+    let set = all
+        .iter()
+        .find(|one| short(one) == "DaemonSet nova-compute-cell1");
+    let spec = set.expect("made").object()["spec"]["template"]["spec"].clone();
+    let volumes = spec["volumes"].as_array().expect("volumes");
+    let mounted = volumes
+        .iter()
+        .find(|volume| volume["name"] == "ceph")
+        .expect("there");
+    assert_eq!(
+        mounted["secret"]["secretName"],
+        copies[1].object()["metadata"]["name"]
+    );
+    assert_eq!(
+        mounted["secret"]["items"][1],
+        json!({"key": "ceph.keyring", "path": "ceph.client.nova.keyring"})
+    );
+    assert_eq!(spec["initContainers"][0]["name"], "ceph");
+    // Nothing of it is made here a second time.
+    let here = seen.decide().expect("decides");
+    let here = here.wanted().iter().filter(|one| one.cluster() == HOME);
+    assert_eq!(here.filter(|one| short(one).ends_with("-files")).count(), 0);
+    // Another key, another copy: the pods start anew with it.
+    let before = copies[1].object()["metadata"]["name"].clone();
+    let secret = seen.facts.secrets.get_mut("ceph").expect("there");
+    secret.insert("keyring".to_owned(), b"[client]\nkey = other\n".to_vec());
+    let after = far(&seen);
+    let after = after
+        .iter()
+        .find(|one| short(one) == "Secret nova-compute-cell1-files");
+    assert_ne!(after.expect("made").object()["metadata"]["name"], before);
+}
+
 /// Every password that is known, in the form in which a Secret of Kubernetes holds it and in plain.
 #[test]
 fn nothing_over_there_knows_a_database_or_another_cells_bus() {

@@ -47,6 +47,7 @@ fn earlier(plan: &Plan, configured: &Configured, facts: &Facts, place: &ClusterN
             "credentials-",
             configured.credentials_name(),
         ),
+        (Kind::of::<Secret>(), "files-", configured.files_name()),
     ] {
         let kind = kind.in_cluster(place.clone());
         let prefix = prefix(names, &configured.name, what);
@@ -134,7 +135,10 @@ fn read_by(pod: &PodSpec) -> impl Iterator<Item = &str> {
         .iter()
         .flat_map(|container| container.env_from.iter().flatten());
     let secrets = sources.filter_map(|source| source.secret_ref.as_ref());
+    let files = pod.volumes.iter().flatten();
+    let files = files.filter_map(|volume| volume.secret.as_ref()?.secret_name.as_deref());
     volumes
         .map(|volume| volume.name.as_str())
+        .chain(files)
         .chain(secrets.map(|secret| secret.name.as_str()))
 }

@@ -23,6 +23,7 @@ mod report;
 mod rollout;
 mod rotation;
 pub mod shape;
+mod storage;
 mod told;
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ fn configuration(plan: &Plan, facts: &Facts) -> Vec<Wanted> {
     for configured in &plan.configuration.all {
         let places = plan.service.places_of(&configured.name);
         for place in places.into_iter().filter(|place| facts.reaches(place)) {
-            let objects = configured.objects().cloned().map(Wanted::raw);
+            let objects = configured.objects(&place).cloned().map(Wanted::raw);
             wanted.extend(objects.map(|object| object.in_cluster(place.clone())));
         }
     }

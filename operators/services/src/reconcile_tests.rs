@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use c5c3_api::common::ObjectRef;
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, service};
-use c5c3_api::openstack::Keystone;
+use c5c3_api::openstack::{Glance, Keystone};
 use serde_json::{Value, json};
 
 use super::*;
@@ -316,18 +316,38 @@ fn glance_knows_its_three_stores() {
 #[test]
 fn a_keyring_alone_does_not_prove_that_ceph_is_there() {
     let storage = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"}}});
-    let seen = observed(glance(storage), facts());
-    let report = seen.report(&applied(&seen));
-    let said = report.states().get(CEPH_CONNECTED).expect("said");
-    assert_eq!(
-        (said.truth.as_str(), said.reason.as_str()),
-        ("Unknown", "NotVerified")
+    let mut seen = observed(glance(storage), facts());
+    take_job(&mut seen, "glance-db-sync", Some("Complete"));
+    let first =
+        object(&seen, "Deployment").expect("made")["spec"]["template"]["spec"]["initContainers"].clone();
+    let command = first[0]["command"].as_array().expect("a command");
+    assert_eq!(command[3..], [json!("glance"), json!("images")]);
+    let mounts = first[0]["volumeMounts"].to_string();
+    assert!(
+        mounts.contains("/etc/ceph") && !mounts.contains("/etc/glance"),
+        "{mounts}"
     );
-    assert!(said.message.contains("cephClientRef"), "{}", said.message);
+    let told = |seen: &_| state::<Glance>(seen, CEPH_CONNECTED);
+    assert_eq!(
+        told(&seen).1,
+        "api has not opened pool images as client.glance yet"
+    );
+    take_check(
+        &mut seen,
+        "api",
+        Some("Ceph does not open pool images: [errno 13] denied\n"),
+    );
+    let refused = (
+        "Failed".to_owned(),
+        "api: Ceph does not open pool images: [errno 13] denied".to_owned(),
+    );
+    assert_eq!(told(&seen), refused);
+    take_check(&mut seen, "api", None);
+    assert_eq!(told(&seen).1, "api opened pool images as client.glance");
 }
 
 #[test]
-fn ceph_is_connected_when_rook_says_so() {
+fn what_rook_says_of_the_user_comes_first() {
     let storage = json!({"backend": "rbd", "rbd": {"pool": "images", "cephSecretRef": {"name": "ceph"}, "cephClientRef": {"name": "images"}}});
     let mut seen = observed(glance(storage), facts());
     let config = object(&seen, "ConfigMap").expect("configured").to_string();
@@ -345,6 +365,8 @@ fn ceph_is_connected_when_rook_says_so() {
     seen.facts.ceph_clients = client("Progressing");
     assert_eq!(state(&seen, CEPH_CONNECTED).1, "CephClient images is Progressing");
     seen.facts.ceph_clients = client("Ready");
+    assert_eq!(state(&seen, CEPH_CONNECTED).0, "Progressing");
+    take_check(&mut seen, "api", None);
     assert_eq!(state(&seen, CEPH_CONNECTED).0, "Ready");
     seen.facts.secrets.remove("ceph");
     assert!(

@@ -1,10 +1,6 @@
 //! How a service is, in conditions: each names what it waits for.
 
-use std::collections::BTreeMap;
-
-use c5c3_api::common::ObjectRef;
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason, service};
-use c5c3_api::foreign::rook::CephClient;
 use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::conditions::Truth;
 use c5c3_kit::{Applied, Controller, States};
@@ -287,54 +283,17 @@ fn volume(states: States, plan: &Plan, facts: &Facts, extra: &Volume, part: &'st
                 }
             }
         }
-        VolumeSource::Secret {
-            name, ceph_client, ..
-        } => {
+        VolumeSource::Secret { name, .. } => {
             if let Some(error) = plan.configuration.lacks() {
                 return states.unmet(part, reason::WAITING, error.to_string());
             }
             let mounted = format!("Secret {name} is mounted at {}", extra.path);
-            if part != CEPH_CONNECTED {
-                return states.met(part, reason::READY, mounted);
+            match part {
+                CEPH_CONNECTED => crate::storage::ceph(states, plan, facts, extra, &mounted),
+                _ => states.met(part, reason::READY, mounted),
             }
-            ceph(states, &facts.ceph_clients, ceph_client.as_ref(), &mounted)
         }
         VolumeSource::Lent { .. } | VolumeSource::Scratch | VolumeSource::Host { .. } => states,
-    }
-}
-
-/// Only Rook knows of a client; a keyring alone proves nothing.
-fn ceph(
-    states: States,
-    clients: &BTreeMap<ObjectRef, CephClient>,
-    client: Option<&ObjectRef>,
-    mounted: &str,
-) -> States {
-    let Some(client) = client else {
-        let text = format!(
-            "{mounted}; whether Ceph knows it was not verified: name its CephClient in cephClientRef"
-        );
-        return states.unknown(CEPH_CONNECTED, reason::NOT_VERIFIED, text);
-    };
-    let found = clients.get(client);
-    let phase = found.and_then(|client| client.status.as_ref()?.phase.clone());
-    match (found, phase.as_deref()) {
-        (None, _) => {
-            let text = format!("CephClient {} is missing", client.name);
-            states.unmet(CEPH_CONNECTED, reason::WAITING, text)
-        }
-        (Some(_), Some("Ready")) => {
-            let text = format!("CephClient {} is Ready; {mounted}", client.name);
-            states.met(CEPH_CONNECTED, reason::READY, text)
-        }
-        (Some(_), phase) => {
-            let text = format!(
-                "CephClient {} is {}",
-                client.name,
-                phase.unwrap_or("not ready yet")
-            );
-            states.unmet(CEPH_CONNECTED, reason::WAITING, text)
-        }
     }
 }
 

@@ -93,7 +93,8 @@ fn image_of<'a>(
     annotation(meta, IMAGE).or_else(container)
 }
 
-fn is_of(pod: &Pod, process: &Process) -> bool {
+/// Whether it is a pod of that process.
+pub fn is_of(pod: &Pod, process: &Process) -> bool {
     pod.labels()
         .get("app.kubernetes.io/component")
         .is_some_and(|component| *component == process.name)

@@ -247,6 +247,19 @@ pub fn job_pod(state: &Value, last: &Value) -> Pod {
     .expect("a Pod")
 }
 
+/// A pod of that process has tried its key at Ceph, which said this.
+pub fn take_check<S: Subject>(observed: &mut Observed<Services<S>>, process: &str, refused: Option<&str>) {
+    let ended = json!({"exitCode": i32::from(refused.is_some()), "message": refused});
+    let pod = json!({
+        "metadata": {"name": format!("{process}-x"), "labels": {"app.kubernetes.io/component": process}},
+        "status": {"initContainerStatuses": [{"name": "ceph", "image": "", "imageID": "", "restartCount": 0,
+            "ready": refused.is_none(), "state": {"terminated": ended}}]},
+    });
+    let pods = &mut observed.facts.pods;
+    pods.retain(|pod| pod.metadata.name != Some(format!("{process}-x")));
+    pods.push(serde_json::from_value(pod).expect("a pod"));
+}
+
 /// Workloads as their controllers leave them: all that is wanted is up, on one node for each node.
 pub fn take_deployments<S: Subject>(observed: &mut Observed<Services<S>>) {
     for mut object in objects(observed) {

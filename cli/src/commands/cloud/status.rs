@@ -95,7 +95,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         {
             screen.compute = Some(compute(&sight.home.client, &target.namespace).await);
         }
-        screen.storage = storage::read(&sight.home.client).await?;
+        for cluster in sight.clusters() {
+            screen.storage.extend(storage::read(&cluster.client).await?);
+        }
         screen.unseen = sight.blind;
         if arguments.output != Format::Table {
             print_values(&[json!(screen)], arguments.output)?;

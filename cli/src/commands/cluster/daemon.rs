@@ -16,6 +16,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use machine::daemon::{Options, Running, say};
 use openstack_client::{Dial, Stream, Tcp};
+use stand_ins::external_secrets::BANK;
 
 use super::{Place, own};
 use crate::cloud::apply::apply;
@@ -97,18 +98,16 @@ async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
             .await
             .with_context(|| format!("cannot install {name}"))?;
     }
-    let crew: Vec<Role> = roles::all().into_iter().chain([roles::stand_ins()]).collect();
-    let accounts = match home {
-        true => roles::objects(&crew, roles::NAMESPACE),
-        false => {
-            let crossing = crew
-                .into_iter()
-                .filter(|role| role.name != roles::hypervisor().name);
-            let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
-            // Every cluster with hypervisors is the home of their operator.
-            accounts.extend(roles::hypervisor().objects(roles::NAMESPACE));
-            accounts
-        }
+    let crew = roles::all().into_iter().chain([roles::stand_ins()]);
+    let accounts = if home {
+        roles::objects(&crew.collect::<Vec<_>>(), roles::NAMESPACE)
+    } else {
+        // Hypervisors, Ceph and copies of Secrets are looked after in the cluster where they are.
+        let settled = [roles::hypervisor(), roles::stand_ins()];
+        let crossing = crew.filter(|role| settled.iter().all(|one| one.name != role.name));
+        let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
+        accounts.extend(settled.iter().flat_map(|role| role.objects(roles::NAMESPACE)));
+        accounts
     };
     for object in accounts {
         apply(client, &object).await?;
@@ -138,6 +137,8 @@ struct Crew {
     /// One for each cluster: hypervisors are looked after where they are.
     hypervisors: Vec<Clusters>,
     stand_ins: Clusters,
+    /// Those of other clusters, each at home in its own.
+    elsewhere: Vec<Clusters>,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
 }
@@ -154,6 +155,12 @@ impl Crew {
             }
             Ok::<_, Failure>(clusters)
         };
+        let stand_ins = account(&roles::stand_ins())?;
+        let elsewhere = running.clusters().iter().skip(1).map(|name| {
+            let own = stand_ins.get(name).map_err(anyhow::Error::from)?.clone();
+            Ok::<_, Failure>(Clusters::of(own).with(BANK, stand_ins.home().clone()))
+        });
+        let elsewhere = elsewhere.collect::<Result<_, _>>()?;
         let metrics = Metrics::default();
         let shown = metrics.clone();
         running.join_metrics(move || shown.render());
@@ -162,7 +169,8 @@ impl Crew {
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
             hypervisors: hypervisors(running)?,
-            stand_ins: account(&roles::stand_ins())?,
+            stand_ins,
+            elsewhere,
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
         })
@@ -246,6 +254,12 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
+    let elsewhere = crew.elsewhere.iter().map(|clusters| {
+        kept(&stop, || {
+            stand_ins::run_elsewhere(clusters.clone(), crew.metrics.clone(), stop.clone())
+        })
+    });
+    let elsewhere = futures::future::join_all(elsewhere);
     let hypervisors = futures::future::join_all(hypervisors);
-    tokio::join!(control_plane, services, ovn, hypervisors, stand_ins);
+    tokio::join!(control_plane, services, ovn, hypervisors, stand_ins, elsewhere);
 }

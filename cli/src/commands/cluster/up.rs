@@ -17,7 +17,7 @@ use super::{Place, absolute, failed, own};
 use crate::cloud::access::Target;
 use crate::cloud::profile::{Bundle, exposures};
 use crate::cloud::sight::{self, Sight};
-use crate::cloud::{apply, explain, images, progress, snapshot};
+use crate::cloud::{apply, explain, images, profile, progress, snapshot};
 use crate::commands::block_on;
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
@@ -26,7 +26,7 @@ use crate::output::{print, say_when};
 const EXAMPLES: &str = "\
 Examples:
   c5c3 up                          a whole small cloud, or go on where it was
-  c5c3 up --profile volumes        the same in one cluster, with volumes
+  c5c3 up --profile volumes        the same without Ceph, in one cluster: volumes are files
   c5c3 up --profile core           Keystone, Glance and Placement only, on one node
   c5c3 up --profile ha             three replicas of everything on three nodes
   c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
@@ -44,9 +44,9 @@ Exit codes: 2 when a file or a directory is refused, 4 when the cloud is not rea
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Profile {
-    /// One replica of everything, and two hypervisors in a cluster of their own.
+    /// One replica of everything; two hypervisors, and Ceph, in clusters of their own.
     Small,
-    /// One replica of everything with Cinder, in one cluster with one hypervisor.
+    /// The same without Ceph, in one cluster with one hypervisor: volumes are files.
     Volumes,
     /// Keystone, Glance and Placement, one replica of each.
     Core,
@@ -59,7 +59,11 @@ enum Profile {
 impl Profile {
     fn text(self) -> Option<&'static str> {
         match self {
-            Profile::Small => Some(include_str!("../../../../deploy/profiles/small.yaml")),
+            Profile::Small => Some(concat!(
+                include_str!("../../../../deploy/profiles/small.yaml"),
+                "---\n",
+                include_str!("../../../../deploy/quickstart/storage.yaml")
+            )),
             Profile::Volumes => Some(include_str!("../../../../deploy/profiles/volumes.yaml")),
             Profile::Core => Some(include_str!("../../../../deploy/profiles/core.yaml")),
             Profile::Ha => Some(include_str!("../../../../deploy/profiles/ha.yaml")),
@@ -296,7 +300,10 @@ async fn bring(arguments: &Arguments, bundle: &Bundle, start: Instant) -> Result
         }
     }
     for object in &bundle.objects {
-        apply::apply(&client, object).await?;
+        match profile::cluster_of(object) {
+            Some(name) => apply::apply(&target.other(name).await?, &profile::unplaced(object)).await?,
+            None => apply::apply(&client, object).await?,
+        }
     }
     for plane in &bundle.planes {
         let api: Api<ControlPlane> = Api::namespaced(client.clone(), &place(plane));

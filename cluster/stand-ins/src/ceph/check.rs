@@ -69,10 +69,10 @@ pub fn cluster(cluster: &CephCluster) -> Result<(), Error> {
     }
     if let Some(network) = &spec.network {
         let provider = network.provider.as_deref().unwrap_or_default();
-        if !provider.is_empty() || network.host_network == Some(true) {
+        if !["", "host"].contains(&provider) {
             return wrong(
                 "spec.network.provider",
-                format!("{provider:?} is not served here: leave it out for the network of pods"),
+                format!("{provider:?} is not served here: use host, or leave it out for the network of pods"),
             );
         }
     }
@@ -208,7 +208,10 @@ mod tests {
                 "spec.mon.stretchCluster",
             ),
             (json!({"mgr": {"count": 3}}), "spec.mgr.count"),
-            (json!({"network": {"provider": "host"}}), "spec.network.provider"),
+            (
+                json!({"network": {"provider": "multus"}}),
+                "spec.network.provider",
+            ),
             (
                 json!({"security": {"kms": {"connectionDetails": {"KMS_PROVIDER": "vault"}}}}),
                 "spec.security.kms",

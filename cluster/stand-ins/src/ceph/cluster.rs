@@ -12,14 +12,15 @@ use c5c3_kit::{
     Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch, Wanted,
 };
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
 use kube::{Client, ResourceExt};
 
 use super::check::{self, mgr_ids, mon_ids};
 use super::keyring::{Mint, key_in};
 use super::mons::{self, Identity};
-use super::names::{MON, OVERRIDE};
+use super::names::{ENDPOINTS, MON, OVERRIDE};
 use super::osds::{self, Disk};
+use super::seats::{self, Seats};
 use super::status::{self, Seen};
 use super::tell::{self, Command, Orders};
 use super::view::View;
@@ -56,6 +57,8 @@ pub struct Facts {
     managers: BTreeMap<String, String>,
     /// Addresses of monitors that have one.
     addresses: BTreeMap<String, String>,
+    /// Nodes of monitors, where they are in the network of these.
+    seats: Seats,
     claims: Vec<PersistentVolumeClaim>,
     disk_keys: BTreeMap<String, String>,
     /// Who answered, and what; an error when nobody could.
@@ -109,7 +112,11 @@ impl Controller for CephClusters {
     }
 
     fn touches() -> Vec<Touch> {
-        vec![exec::touched(), Touch::of::<Pod>(&["list"])]
+        vec![
+            exec::touched(),
+            Touch::of::<Pod>(&["list"]),
+            Touch::of::<Node>(&["list"]),
+        ]
     }
 
     async fn observe(&self, object: &CephCluster, reader: &Reader) -> Result<Facts, Error> {
@@ -122,12 +129,20 @@ impl Controller for CephClusters {
             let key = keyring.and_then(|text| key_in(&text, &format!("mgr.{id}")));
             managers.extend(key.map(|key| (id, key)));
         }
-        let mut addresses = BTreeMap::new();
-        for id in mon_ids(&object.spec) {
-            let name = mons::daemon(&namespace, "", &id).name();
-            let found: Option<Service> = reader.get(&namespace, &name).await?;
-            let address = found.and_then(|service| service.spec?.cluster_ip);
-            addresses.extend(address.map(|address| (id, address)));
+        let ids = mon_ids(&object.spec);
+        let (mut addresses, mut seats) = (BTreeMap::new(), Seats::new());
+        if seats::is_host(&object.spec) {
+            let endpoints: Option<ConfigMap> = reader.get(&namespace, ENDPOINTS).await?;
+            let nodes: Vec<Node> = reader.list_all("").await?;
+            seats = seats::assign(&ids, &seats::read(endpoints.as_ref()), &nodes);
+            addresses.extend(seats.iter().map(|(id, seat)| (id.clone(), seat.address.clone())));
+        } else {
+            for id in ids {
+                let name = mons::daemon(&namespace, "", &id).name();
+                let found: Option<Service> = reader.get(&namespace, &name).await?;
+                let address = found.and_then(|service| service.spec?.cluster_ip);
+                addresses.extend(address.map(|address| (id, address)));
+            }
         }
         let config: Option<ConfigMap> = reader.get(&namespace, OVERRIDE).await?;
         let own = |map: &ConfigMap| {
@@ -140,6 +155,7 @@ impl Controller for CephClusters {
             mint: Mint::new(rand::random()),
             managers,
             addresses,
+            seats,
             claims: reader.list(&namespace, osds::CLAIMS).await?,
             disk_keys: osds::keys(&reader.list(&namespace, "app=rook-ceph-osd").await?),
             view: self.view(object, reader).await?,
@@ -295,7 +311,9 @@ fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
     }
     wanted.push(Wanted::of(&mons::metrics(&namespace, &name)));
     for id in mon_ids(spec) {
-        wanted.push(Wanted::of(&mons::service(&namespace, &name, &id)));
+        if !seats::is_host(spec) {
+            wanted.push(Wanted::of(&mons::service(&namespace, &name, &id)));
+        }
         wanted.push(Wanted::of(&mons::claim(&namespace, &name, &id)));
     }
     for disk in &plan.disks {
@@ -315,11 +333,13 @@ fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
     wanted.push(Wanted::of(&mons::endpoints(
         &namespace,
         &facts.addresses,
+        &facts.seats,
         &elsewhere(cluster, view),
     )));
     wanted.push(Wanted::of(&mons::config(&namespace, &facts.addresses)));
     for (id, address) in &facts.addresses {
-        wanted.push(Wanted::of(&mons::deployment(cluster, image, fsid, id, address)));
+        let place = (address.as_str(), facts.seats.get(id));
+        wanted.push(Wanted::of(&mons::deployment(cluster, image, fsid, id, place)));
     }
     for id in mgr_ids(spec) {
         wanted.push(Wanted::of(&mons::mgr_deployment(cluster, image, fsid, &id)));
@@ -385,6 +405,11 @@ fn states(cluster: &CephCluster, facts: &Facts, plan: &Plan, view: Option<&View>
     let Some(view) = view else {
         let why = match &facts.view {
             Err(why) => format!("no monitor answers: {why}"),
+            Ok(_) if seats::is_host(&cluster.spec) && !facts.has_addresses(cluster) => format!(
+                "{} monitors need as many nodes, and {} are ready: add nodes, or set mon.count",
+                wanted.len(),
+                facts.seats.len()
+            ),
             Ok(_) => "no monitor is up yet".to_owned(),
         };
         let after = "monitors come first";

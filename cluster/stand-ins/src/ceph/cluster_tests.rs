@@ -23,6 +23,7 @@ fn facts(addresses: &[&str], view: Option<View>) -> Facts {
         },
         managers: names::map(&[("a", "KEY-mgr")]),
         addresses: addresses.iter().map(address).collect(),
+        seats: Seats::new(),
         claims: Vec::new(),
         disk_keys: names::map(&[("disks-data-0", "KEY-osd")]),
         view: Ok(view.map(|view| (place, view))),

@@ -105,6 +105,8 @@ pub fn deployment(store: &CephObjectStore, image: &str, fsid: &str, replicas: i3
         ready: Ready::Port(PORT),
         resources: store.spec.gateway.resources.clone(),
         replicas,
+        host: false,
+        node: None,
     });
     built.metadata.name = Some(format!("{RGW}-{name}-a"));
     let label = names::map(&[("rook_object_store", &name)]);

@@ -17,6 +17,7 @@ mod orders;
 mod osds;
 mod pods;
 mod pool;
+mod seats;
 mod size;
 mod status;
 mod tell;

@@ -15,6 +15,7 @@ use serde_json::json;
 use super::keyring::{Mint, all_caps, caps, entry, mgr_caps};
 use super::names::{self, CONFIG, Daemon, ENDPOINTS, MGR, MON, MONS_KEYRING};
 use super::pods::{self, KEYRING, Pod, Ready, env_field};
+use super::seats::{self, Seat, Seats};
 
 const V2: u16 = 3300;
 const V1: u16 = 6789;
@@ -168,6 +169,7 @@ pub fn secrets(namespace: &str, identity: &Identity, managers: &BTreeMap<String,
 pub fn endpoints(
     namespace: &str,
     addresses: &BTreeMap<String, String>,
+    seats: &Seats,
     elsewhere: &BTreeMap<String, String>,
 ) -> ConfigMap {
     let own = addresses
@@ -188,7 +190,7 @@ pub fn endpoints(
         &[
             ("data", &data.join(",")),
             ("maxMonId", &last),
-            ("mapping", &json!({"node": {}}).to_string()),
+            (seats::MAPPING, &seats::written(seats)),
             ("csi-cluster-config-json", &csi.to_string()),
             ("externalMons", &names.join(",")),
             ("outOfQuorum", ""),
@@ -212,7 +214,13 @@ pub fn config(namespace: &str, addresses: &BTreeMap<String, String>) -> Secret {
     )
 }
 
-pub fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: &str, address: &str) -> Deployment {
+pub fn deployment(
+    cluster: &CephCluster,
+    image: &str,
+    fsid: &str,
+    id: &str,
+    (address, seat): (&str, Option<&Seat>),
+) -> Deployment {
     let (namespace, parent) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let daemon = daemon(&namespace, &parent, id);
     pods::deployment(Pod {
@@ -239,6 +247,8 @@ pub fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: &str, addr
         ready: Ready::Port(V2),
         resources: cluster.spec.resources.get("mon").cloned(),
         replicas: 1,
+        host: seats::is_host(&cluster.spec),
+        node: seat.map(|seat| seat.hostname.clone()),
     })
 }
 
@@ -257,5 +267,7 @@ pub fn mgr_deployment(cluster: &CephCluster, image: &str, fsid: &str, id: &str) 
         ready: Ready::Port(METRICS),
         resources: cluster.spec.resources.get("mgr").cloned(),
         replicas: 1,
+        host: seats::is_host(&cluster.spec),
+        node: None,
     })
 }

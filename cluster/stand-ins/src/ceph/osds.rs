@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use super::keyring;
 use super::names::{self, Daemon, OSD};
 use super::pods::{self, Pod, Ready, env};
-use super::size;
+use super::{seats, size};
 
 const SET: &str = "ceph.rook.io/DeviceSet";
 const INDEX: &str = "ceph.rook.io/setIndex";
@@ -163,6 +163,8 @@ pub fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: u32, disk:
             .clone()
             .or_else(|| cluster.spec.resources.get("osd").cloned()),
         replicas: 1,
+        host: seats::is_host(&cluster.spec),
+        node: None,
     });
     let own = names::map(&[
         ("ceph-osd-id", &id),

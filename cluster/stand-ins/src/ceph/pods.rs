@@ -47,6 +47,10 @@ pub struct Pod<'a> {
     pub ready: Ready,
     pub resources: Option<ResourceRequirements>,
     pub replicas: i32,
+    /// It is in the network of its node.
+    pub host: bool,
+    /// The node that it is bound to.
+    pub node: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -148,6 +152,9 @@ pub fn deployment(pod: Pod<'_>) -> Deployment {
         volumes: Some(volumes(&pod)),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
+        host_network: pod.host.then_some(true),
+        dns_policy: pod.host.then(|| "ClusterFirstWithHostNet".to_owned()),
+        node_selector: (pod.node.as_deref()).map(|node| map(&[("kubernetes.io/hostname", node)])),
         security_context: Some(PodSecurityContext {
             run_as_non_root: Some(true),
             run_as_user: Some(UID),

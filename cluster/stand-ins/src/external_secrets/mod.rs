@@ -16,7 +16,7 @@ use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
 
 pub use pull::ExternalSecrets;
 pub use push::PushSecrets;
-pub use store::Stores;
+pub use store::{BANK, Stores};
 
 /// What the controllers of this group may do.
 pub fn access(access: Access) -> Access {
@@ -28,6 +28,7 @@ pub fn access(access: Access) -> Access {
 
 /// Runs the controllers of this group until `stop`.
 pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
+    let bank = clusters.get(BANK).unwrap_or_else(|_| clusters.home());
     macro_rules! controller {
         ($controller:expr) => {
             Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
@@ -36,7 +37,7 @@ pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(),
     tokio::try_join!(
         controller!(Stores),
         controller!(ExternalSecrets),
-        controller!(PushSecrets::new(clusters.home().clone())),
+        controller!(PushSecrets::new(clusters.home().clone(), bank.clone())),
     )?;
     Ok(())
 }

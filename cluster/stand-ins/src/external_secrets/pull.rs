@@ -64,6 +64,7 @@ impl Controller for ExternalSecrets {
                 reason: "is missing: name a store".to_owned(),
             })?;
         let place = store::find(store, &object.namespace().unwrap_or_default(), reader).await?;
+        let reader = place.reader(reader);
         let mut found = BTreeMap::new();
         for key in values::keys(&object.spec) {
             let kept: Option<Secret> = reader.get(&place.namespace, &place.secret(key)?).await?;

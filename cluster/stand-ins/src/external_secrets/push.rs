@@ -22,11 +22,13 @@ const SYNCED: &str = "Synced";
 /// The controller.
 pub struct PushSecrets {
     client: Client,
+    /// Of the cluster that keeps the paths of `vault` stores.
+    bank: Client,
 }
 
 impl PushSecrets {
-    pub fn new(client: Client) -> Self {
-        Self { client }
+    pub fn new(client: Client, bank: Client) -> Self {
+        Self { client, bank }
     }
 }
 
@@ -124,6 +126,11 @@ impl Controller for PushSecrets {
         let wanted = wanted(object, &facts).unwrap_or_default();
         let entries = wanted.into_keys().chain(pushed(object, &facts));
         for kept in entries.map(|(kept, _)| kept).collect::<BTreeSet<_>>() {
+            let found = facts
+                .places
+                .values()
+                .find(|place| place.namespace == kept.namespace);
+            let reader = found.map_or_else(|| reader.clone(), |place| place.reader(reader));
             let secret: Option<Secret> = reader.get(&kept.namespace, &kept.name).await?;
             if let Some(secret) = secret {
                 facts.kept.insert(kept, secret.data.unwrap_or_default());
@@ -217,7 +224,8 @@ impl PushSecrets {
             name,
             path,
         } = &change.kept;
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let client = if path.is_some() { &self.bank } else { &self.client };
+        let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
         if change.empties {
             let deleted = api.delete(name, &DeleteParams::default()).await;
             return absent_is_fine(deleted.map(drop));
@@ -244,7 +252,7 @@ impl PushSecrets {
 
     /// Of all namespaces only that of the `vault` stores is ours to make.
     async fn make_namespace(&self, name: &str) -> kube::Result<()> {
-        let api: Api<Namespace> = Api::all(self.client.clone());
+        let api: Api<Namespace> = Api::all(self.bank.clone());
         if name != store::VAULT || api.get_opt(name).await?.is_some() {
             return Ok(());
         }

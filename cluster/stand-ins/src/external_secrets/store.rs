@@ -13,6 +13,8 @@ use crate::objects::hash;
 
 /// The namespace in which paths of `vault` stores are kept.
 pub const VAULT: &str = "openbao-system";
+/// The cluster in which they are kept, where it is not the own.
+pub const BANK: &str = "openbao";
 /// The path that a Secret of a `vault` store stands for.
 pub const PATH: &str = "c5c3.io/path";
 const VALID: &str = "Validated";
@@ -50,6 +52,12 @@ impl Place {
                 "{other:?} is not known here: use kubernetes or vault"
             ))),
         }
+    }
+
+    /// Who reads it. One OpenBao serves all clusters; other places are in the cluster of the object.
+    pub fn reader(&self, reader: &Reader) -> Reader {
+        let bank = self.mount.as_ref().and_then(|_| reader.in_cluster(BANK).ok());
+        bank.unwrap_or_else(|| reader.clone())
     }
 
     /// The Secret that keeps a key.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use c5c3_api::common::CaRef;
 use c5c3_catalogue::{Catalogue, Release};
+use c5c3_kit::HOME;
+use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::mask::Mask;
 use serde_json::{Value, json};
 
@@ -39,6 +41,8 @@ pub struct Configured {
     pub connections: Option<Value>,
     /// What only the processes need, if there is any; or what is missing for it.
     pub credentials: Result<Option<Value>, Error>,
+    /// Files of Secrets for processes in other clusters, which have no such Secrets.
+    pub files: Option<Value>,
     /// Changes when anything does that the processes read.
     pub hash: String,
 }
@@ -63,12 +67,14 @@ impl Configuration {
 }
 
 impl Configured {
-    pub fn objects(&self) -> impl Iterator<Item = &Value> {
+    /// What is read there.
+    pub fn objects(&self, place: &ClusterName) -> impl Iterator<Item = &Value> {
         let credentials = self.credentials.as_ref().ok();
         [
             Some(&self.config_map),
             self.connections.as_ref(),
             credentials.and_then(Option::as_ref),
+            self.files.as_ref().filter(|_| *place != HOME),
         ]
         .into_iter()
         .flatten()
@@ -80,6 +86,10 @@ impl Configured {
 
     pub fn connections_name(&self) -> Option<&str> {
         Some(name_of(self.connections.as_ref()?))
+    }
+
+    pub fn files_name(&self) -> Option<&str> {
+        Some(name_of(self.files.as_ref()?))
     }
 
     pub fn credentials_name(&self) -> Option<&str> {
@@ -158,14 +168,20 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
     let connections = unless_empty("connections", &values);
     let credentials = secrets::credentials(service, settings, facts);
     let credentials = credentials.map(|values| unless_empty("credentials", &values));
+    // What is missing among them is told with the credentials.
+    let files = secrets::files_elsewhere(service, settings, facts).unwrap_or_default();
+    let files = unless_empty("files", &files);
     let connected = connections.as_ref().map_or("", name_of);
     let others = credentials.as_ref().ok().and_then(Option::as_ref);
-    let hash = config::hash(&[&config_hash, connected, others.map_or("", name_of)]);
+    let mut read = vec![config_hash.as_str(), connected, others.map_or("", name_of)];
+    read.extend(files.as_ref().map(name_of));
+    let hash = config::hash(&read);
     Ok(Configured {
         name: settings.name.clone(),
         config_map,
         connections,
         credentials,
+        files,
         hash,
     })
 }

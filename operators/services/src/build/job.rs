@@ -130,6 +130,7 @@ impl Steps<'_> {
             volumes: &[],
             rights: &Rights::None,
             credentials: self.steps.iter().any(|step| step.credentials),
+            elsewhere: false,
             scaled: false,
         };
         pod::spec(service, configuration.of(&self.settings), container)
@@ -265,9 +266,10 @@ pub fn unplaced(pod: &Pod) -> Option<String> {
 }
 
 pub fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
-    pod.status
-        .iter()
-        .flat_map(|status| status.container_statuses.iter().flatten())
+    pod.status.iter().flat_map(|status| {
+        let first = status.init_container_statuses.iter().flatten();
+        first.chain(status.container_statuses.iter().flatten())
+    })
 }
 
 fn of_container(container: &ContainerStatus) -> Option<Trouble> {

@@ -31,4 +31,4 @@ pub use messaging::{PORT as BUS_PORT, messaging_objects, messaging_ready};
 pub use network::network_objects;
 pub use schema::setup_title;
 pub use secrets::hidden;
-pub use workload::{image, is_scaled, resized, workload, workload_name};
+pub use workload::{CEPH_CHECK, image, is_scaled, resized, workload, workload_name};

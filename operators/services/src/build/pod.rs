@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 
 use super::Configured;
+use super::secrets::file_elsewhere;
 use crate::names::Names;
 use crate::shape::{OPENSTACK_UID, Rights, Service, Variable, Volume, VolumeSource};
 
@@ -18,6 +19,8 @@ pub struct Container<'a> {
     pub rights: &'a Rights,
     /// It needs what the processes log in with.
     pub credentials: bool,
+    /// It runs in another cluster: Secrets that it mounts are copies.
+    pub elsewhere: bool,
     /// An autoscaler measures it.
     pub scaled: bool,
 }
@@ -72,8 +75,11 @@ pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container
         volumes.push(json!({"name": set.name, "secret": {"secretName": names.suffixed(set.name), "defaultMode": 0o440}}));
         mounts.push(json!({"name": set.name, "mountPath": set.path, "readOnly": true}));
     }
+    let copied = configured
+        .and_then(Configured::files_name)
+        .filter(|_| shape.elsewhere);
     for extra in shape.volumes {
-        let (source, mount) = volume(names, extra);
+        let (source, mount) = volume(names, extra, copied);
         volumes.push(source);
         mounts.push(mount);
     }
@@ -185,8 +191,8 @@ fn pod_rights(rights: &Rights) -> Value {
     }
 }
 
-/// The volume and its mount.
-fn volume(names: &Names, extra: &Volume) -> (Value, Value) {
+/// The volume and its mount. `copied` holds the files of Secrets in another cluster.
+fn volume(names: &Names, extra: &Volume, copied: Option<&str>) -> (Value, Value) {
     let mut mount = json!({"name": extra.name, "mountPath": extra.path});
     let volume = match &extra.source {
         VolumeSource::Claim { .. } => {
@@ -199,8 +205,12 @@ fn volume(names: &Names, extra: &Volume) -> (Value, Value) {
         VolumeSource::Secret { name, files, .. } => {
             let items: Vec<Value> = files
                 .iter()
-                .map(|(key, path)| json!({"key": key, "path": path}))
+                .map(|(key, path)| match copied {
+                    Some(_) => json!({"key": file_elsewhere(&extra.name, key), "path": path}),
+                    None => json!({"key": key, "path": path}),
+                })
                 .collect();
+            let name = copied.unwrap_or(name);
             mount["readOnly"] = true.into();
             json!({"name": extra.name, "secret": {"secretName": name, "defaultMode": 0o440, "items": items}})
         }

@@ -103,6 +103,27 @@ pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Res
     Ok(values)
 }
 
+/// Files of Secrets that processes in other clusters read: those Secrets are here alone.
+pub fn files_elsewhere(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
+    let processes = service.processes.iter();
+    let away = processes.filter(|process| process.settings == settings.name && process.cluster.is_some());
+    let mut values = Values::new();
+    for volume in away.flat_map(|process| &process.volumes) {
+        if let VolumeSource::Secret { name, files, .. } = &volume.source {
+            for (key, _) in files {
+                let text = value(facts, name, key)? + "\n";
+                values.insert(file_elsewhere(&volume.name, key), text);
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Its key among the files of all volumes.
+pub fn file_elsewhere(volume: &str, key: &str) -> String {
+    format!("{volume}.{key}")
+}
+
 /// The key of the token cache, which all pods of the service share. It follows from the one key that is made
 /// for each service and is in a Secret alone.
 fn cache_key(facts: &Facts) -> String {

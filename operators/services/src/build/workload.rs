@@ -93,9 +93,13 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
         volumes: &process.volumes,
         rights: &process.rights,
         credentials: true,
+        elsewhere: process.cluster.is_some(),
         scaled: is_scaled(service, process),
     };
     let mut spec = pod::spec(service, configuration.of(&process.settings), container);
+    if let Some(first) = opens(process, &spec["containers"][0]) {
+        spec["initContainers"] = json!([first]);
+    }
     probes(process, &mut spec["containers"][0]);
     spec["terminationGracePeriodSeconds"] = process.grace.into();
     if process.wanted().is_some() {
@@ -112,6 +116,34 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
         }]);
     }
     spec
+}
+
+/// The container that tries the key of a pod.
+pub const CEPH_CHECK: &str = "ceph";
+
+/// Before the program starts its key is tried, in its own place: one that Ceph refuses is told as such.
+fn opens(process: &Process, container: &Value) -> Option<Value> {
+    let (volume, pool) = process.volumes.iter().find_map(|volume| match &volume.source {
+        VolumeSource::Secret { opens, .. } => Some((volume, opens.as_ref()?)),
+        _ => None,
+    })?;
+    let mounts = container["volumeMounts"].as_array().into_iter().flatten();
+    let mounts: Vec<&Value> = mounts
+        .filter(|mount| mount["name"] == volume.name || mount["name"] == "tmp")
+        .collect();
+    let mut first = json!({
+        "name": CEPH_CHECK, "volumeMounts": mounts,
+        "command": ["python3", "-c", include_str!("ceph.py"), pool.user, pool.name],
+    });
+    for field in [
+        "image",
+        "securityContext",
+        "resources",
+        "terminationMessagePolicy",
+    ] {
+        first[field] = container[field].clone();
+    }
+    Some(first)
 }
 
 fn probes(process: &Process, container: &mut Value) {

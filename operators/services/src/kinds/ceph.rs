@@ -5,7 +5,7 @@ use c5c3_api::conditions::CEPH_CONNECTED;
 use c5c3_api::openstack::Rbd;
 use md5::{Digest, Md5};
 
-use crate::shape::{Volume, VolumeSource};
+use crate::shape::{Pool, Volume, VolumeSource};
 
 /// Configuration and keyring of a process; librados looks here.
 pub const DIRECTORY: &str = "/etc/ceph";
@@ -30,6 +30,10 @@ pub fn keyring(name: String, rbd: &Rbd, service: &str) -> Volume {
                 ("keyring", format!("ceph.client.{user}.keyring")),
             ],
             ceph_client: rbd.ceph_client_ref.clone(),
+            opens: Some(Pool {
+                name: rbd.pool.clone(),
+                user: user.to_owned(),
+            }),
         },
     }
 }

@@ -11,7 +11,7 @@ mod volume;
 pub use process::{Port, Process, Rights, Runs, Update, Variable, Worker, Workload};
 pub use settings::{Fact, Login, SecretOption, Settings};
 pub use step::{KeySet, Recurring, Schema, Step, Task};
-pub use volume::{Sharing, Volume, VolumeSource};
+pub use volume::{Pool, Sharing, Volume, VolumeSource};
 
 use std::collections::BTreeSet;
 

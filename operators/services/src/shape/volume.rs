@@ -27,6 +27,8 @@ pub enum VolumeSource {
         files: Vec<(&'static str, String)>,
         /// The CephClient whose keyring it holds.
         ceph_client: Option<ObjectRef>,
+        /// What a pod opens with it before its program starts.
+        opens: Option<Pool>,
     },
     /// A directory that goes with the pod.
     Scratch,
@@ -36,6 +38,13 @@ pub enum VolumeSource {
         /// What is mounted in it on one side shows on the other.
         shared: bool,
     },
+}
+
+/// A pool of Ceph, and as whom it is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pool {
+    pub name: String,
+    pub user: String,
 }
 
 /// Whether several pods use a claim at once.

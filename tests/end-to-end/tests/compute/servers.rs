@@ -135,7 +135,8 @@ pub fn it_is_migrated_and_resized(world: &World<'_>, second: &Second) -> anyhow:
     Ok(())
 }
 
-pub fn it_is_kept_as_an_image_and_made_anew(world: &World<'_>, second: &Second) -> anyhow::Result<()> {
+/// The image of it, of which its disk is a clone then.
+pub fn it_is_kept_as_an_image_and_made_anew(world: &World<'_>, second: &Second) -> anyhow::Result<String> {
     let session = &world.session;
     let name = "two-kept";
     world.run(session.act(&second.id, &Action::Snapshot { name: name.into() }))?;
@@ -156,10 +157,13 @@ pub fn it_is_kept_as_an_image_and_made_anew(world: &World<'_>, second: &Second) 
     ensure!(before != after, "its console is the old one");
     let ping = format!("ping -c 1 -W 2 {}", second.address);
     until_ok("it keeps its address", PATIENCE, || inside(world.cloud, &ping))?;
-    world.run(session.delete_image(&image))
+    Ok(image)
 }
 
-pub fn deleted_it_is_gone(world: &World<'_>, second: &Second) -> anyhow::Result<()> {
+pub fn deleted_it_is_gone(world: &World<'_>, second: &Second, image: &str) -> anyhow::Result<()> {
+    let used = world.run(world.session.delete_image(image));
+    ensure!(used.is_err(), "the image went while a disk is a clone of it");
     world.run(world.session.delete_server(&second.id))?;
-    world.gone(&second.id, PATIENCE)
+    world.gone(&second.id, PATIENCE)?;
+    world.run(world.session.delete_image(image))
 }

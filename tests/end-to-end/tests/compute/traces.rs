@@ -6,6 +6,7 @@ use std::time::Duration;
 use end_to_end::patience::until;
 use openstack_client::{NetworkKind, Networking, Operating, Placement};
 
+use super::ceph;
 use super::world::World;
 
 /// Everything that there is because of a server.
@@ -45,6 +46,8 @@ pub fn traces(world: &World<'_>) -> anyhow::Result<BTreeSet<String>> {
         let disks = words(&disks).filter(|name| name.len() == 36);
         found.extend(disks.map(|id| format!("{}: disk of {id}", pod.node)));
     }
+    let disks = ceph::rbd(world, &["ls", "vms"])?;
+    found.extend(words(&disks).map(|name| format!("Ceph: {name}")));
     for pod in world.pods("ovn-ovs")? {
         let ports = world.exec(&pod, &["ovs-vsctl", "list-ports", "br-int"])?;
         let taps = words(&ports).filter(|name| name.starts_with("tap"));

@@ -203,6 +203,8 @@ fn ceph_keys(nova: &Nova) -> Vec<Volume> {
                     name: secret.name.clone(),
                     files: vec![("keyring", "keyring".to_owned())],
                     ceph_client: client.clone(),
+                    // QEMU opens disks; whether the key is good is seen by nova-compute and Cinder.
+                    opens: None,
                 },
             });
         }

@@ -1,0 +1,141 @@
+//! Daemons in the network of their nodes: clients outside of this cluster reach them there. A monitor is known
+//! by its address, so it has one node for good, as Rook has it.
+
+use std::collections::BTreeMap;
+
+use c5c3_api::foreign::rook::CephClusterSpec;
+use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use kube::ResourceExt;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+const INTERNAL: &str = "InternalIP";
+/// Where the ConfigMap of the endpoints keeps the seats.
+pub const MAPPING: &str = "mapping";
+
+/// Where a monitor is, in Rook's words.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Seat {
+    pub name: String,
+    pub hostname: String,
+    pub address: String,
+}
+
+/// By monitor.
+pub type Seats = BTreeMap<String, Seat>;
+
+#[derive(Default, Deserialize)]
+struct Mapping {
+    #[serde(default)]
+    node: BTreeMap<String, Option<Seat>>,
+}
+
+/// Whether daemons are in the network of their nodes.
+pub fn is_host(spec: &CephClusterSpec) -> bool {
+    spec.network.as_ref().is_some_and(|network| {
+        network.provider.as_deref() == Some("host") || network.host_network == Some(true)
+    })
+}
+
+/// The seats that were given before.
+pub fn read(endpoints: Option<&ConfigMap>) -> Seats {
+    let text = endpoints.and_then(|map| map.data.as_ref()?.get(MAPPING));
+    let mapping: Option<Mapping> = text.and_then(|text| serde_json::from_str(text).ok());
+    let seats = mapping.unwrap_or_default().node.into_iter();
+    seats.filter_map(|(id, seat)| Some((id, seat?))).collect()
+}
+
+pub fn written(seats: &Seats) -> String {
+    json!({"node": seats}).to_string()
+}
+
+/// Who has a seat keeps it; others take a node on which no monitor is. Two on one would fight for the ports.
+pub fn assign(ids: &[String], known: &Seats, nodes: &[Node]) -> Seats {
+    let mut seats: Seats = known
+        .iter()
+        .filter(|(id, _)| ids.contains(id))
+        .map(|(id, seat)| (id.clone(), seat.clone()))
+        .collect();
+    let mut all: Vec<Seat> = nodes.iter().filter_map(seat).collect();
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    for id in ids {
+        if seats.contains_key(id) {
+            continue;
+        }
+        let free = all
+            .iter()
+            .find(|seat| seats.values().all(|taken| taken.name != seat.name));
+        if let Some(seat) = free.cloned() {
+            seats.insert(id.clone(), seat);
+        }
+    }
+    seats
+}
+
+fn seat(node: &Node) -> Option<Seat> {
+    let status = node.status.as_ref()?;
+    let mut addresses = status.addresses.iter().flatten();
+    let address = addresses.find(|address| address.type_ == INTERNAL)?;
+    let mut conditions = status.conditions.iter().flatten();
+    let ready = conditions.any(|one| one.type_ == "Ready" && one.status == "True");
+    let name = node.name_any();
+    let hostname = node.labels().get("kubernetes.io/hostname").cloned();
+    ready.then(|| Seat {
+        hostname: hostname.unwrap_or_else(|| name.clone()),
+        address: address.address.clone(),
+        name,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, address: &str, ready: &str) -> Node {
+        let status = json!({"addresses": [{"type": "Hostname", "address": name}, {"type": INTERNAL, "address": address}],
+            "conditions": [{"type": "Ready", "status": ready}]});
+        serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).expect("a node")
+    }
+
+    fn ids(text: &str) -> Vec<String> {
+        text.chars().map(String::from).collect()
+    }
+
+    #[test]
+    fn a_monitor_keeps_its_node_and_shares_it_with_none() {
+        let nodes = [
+            node("n2", "10.0.0.2", "True"),
+            node("n1", "10.0.0.1", "True"),
+            node("n0", "10.0.0.9", "False"),
+        ];
+        let first = assign(&ids("a"), &Seats::new(), &nodes);
+        assert_eq!(first["a"].address, "10.0.0.1");
+        let map = ConfigMap {
+            data: Some([(MAPPING.to_owned(), written(&first))].into()),
+            ..ConfigMap::default()
+        };
+        let known = read(Some(&map));
+        assert_eq!(known, first);
+        // Its node is away: it waits there.
+        let more = assign(&ids("abc"), &known, &nodes[..1]);
+        assert_eq!((more["a"].name.as_str(), more["b"].name.as_str()), ("n1", "n2"));
+        assert!(!more.contains_key("c"), "there is no third node");
+        assert!(
+            assign(&ids("b"), &more, &[]).len() == 1,
+            "who went gives his seat back"
+        );
+    }
+
+    #[test]
+    fn what_others_wrote_there_is_no_trouble() {
+        let map = |text: &str| ConfigMap {
+            data: Some([(MAPPING.to_owned(), text.to_owned())].into()),
+            ..ConfigMap::default()
+        };
+        for text in ["", "{}", "[]", r#"{"node":{}}"#, r#"{"node":{"a":null}}"#] {
+            assert!(read(Some(&map(text))).is_empty(), "{text}");
+        }
+        assert!(read(None).is_empty());
+    }
+}

@@ -1,0 +1,74 @@
+//! Whether a service reaches its data in Ceph. A mounted keyring proves nothing: each pod opens its pool with
+//! its own key before its program starts, so a pod that is up has been let in.
+
+use c5c3_api::common::ObjectRef;
+use c5c3_api::conditions::{CEPH_CONNECTED, reason};
+use c5c3_kit::States;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use crate::build;
+use crate::facts::Facts;
+use crate::plan::Plan;
+use crate::rollout::is_of;
+use crate::shape::{Pool, Process, Volume, VolumeSource};
+
+pub fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mounted: &str) -> States {
+    let VolumeSource::Secret {
+        ceph_client, opens, ..
+    } = &key.source
+    else {
+        return states;
+    };
+    if let Some(why) = ceph_client.as_ref().and_then(|client| unready(facts, client)) {
+        return states.unmet(CEPH_CONNECTED, reason::WAITING, why);
+    }
+    let Some(pool) = opens else {
+        // Handed on to a program that opens disks later.
+        return states.met(CEPH_CONNECTED, reason::READY, mounted);
+    };
+    let mut processes = plan.service.processes.iter();
+    let mounts = |process: &&Process| process.volumes.iter().any(|volume| volume.name == key.name);
+    match processes.find(mounts) {
+        Some(process) => opened(states, plan, facts, process, pool),
+        None => states.unmet(CEPH_CONNECTED, reason::WAITING, mounted),
+    }
+}
+
+/// What Rook says of the user, where it is in this cluster and the spec names it.
+fn unready(facts: &Facts, client: &ObjectRef) -> Option<String> {
+    let name = &client.name;
+    let Some(found) = facts.ceph_clients.get(client) else {
+        return Some(format!("CephClient {name} is missing"));
+    };
+    let phase = found.status.as_ref().and_then(|status| status.phase.as_deref());
+    let phase = phase.unwrap_or("not ready yet");
+    (phase != "Ready").then(|| format!("CephClient {name} is {phase}"))
+}
+
+fn opened(states: States, plan: &Plan, facts: &Facts, process: &Process, pool: &Pool) -> States {
+    let Pool { name, user } = pool;
+    let staying = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none() && is_of(pod, process);
+    let tries = facts.pods.iter().filter(staying).filter_map(of_check);
+    let (passed, failed): (Vec<_>, Vec<_>) = tries.partition(|check| check.ready);
+    let refused = failed.iter().find_map(|check| build::last_words(check));
+    if let Some((_, words)) = refused {
+        let words = plan.configuration.hidden.hide(&words);
+        return states.unmet(
+            CEPH_CONNECTED,
+            reason::FAILED,
+            format!("{}: {words}", process.name),
+        );
+    }
+    if passed.is_empty() {
+        let text = format!("{} has not opened pool {name} as client.{user} yet", process.name);
+        return states.unmet(CEPH_CONNECTED, reason::PROGRESSING, text);
+    }
+    let text = format!("{} opened pool {name} as client.{user}", process.name);
+    states.met(CEPH_CONNECTED, reason::READY, text)
+}
+
+/// How the try of a pod went.
+fn of_check(pod: &Pod) -> Option<&ContainerStatus> {
+    let mut first = pod.status.as_ref()?.init_container_statuses.iter().flatten();
+    first.find(|container| container.name == build::CEPH_CHECK)
+}
