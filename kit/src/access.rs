@@ -38,6 +38,8 @@ pub struct Access {
     at_home: Rights,
     /// In other clusters, where it makes less.
     elsewhere: Rights,
+    /// The part of the rights that is needed in the whole cluster even when it looks after one namespace.
+    everywhere: Rights,
 }
 
 impl Access {
@@ -69,6 +71,9 @@ impl Access {
             }
         }
         for kind in C::watches() {
+            if place(&kind) && kind.everywhere {
+                add(&mut self.everywhere, &kind, "", READ);
+            }
             let rights = if place(&kind) {
                 &mut *rights
             } else {
@@ -82,7 +87,9 @@ impl Access {
         add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
         // To know when a kind comes that the cluster does not have yet.
         let definitions = Kind::of::<CustomResourceDefinition>();
-        add(rights, &definitions, "", &["list", "watch"]);
+        for rights in [rights, &mut self.everywhere] {
+            add(rights, &definitions, "", &["list", "watch"]);
+        }
         self
     }
 
@@ -97,6 +104,21 @@ impl Access {
     /// As rules of a role for the whole cluster.
     pub fn rules(&self) -> Vec<PolicyRule> {
         rules(&self.rights)
+    }
+
+    /// As rules of a role for the whole cluster, of an operator that looks after one namespace.
+    pub fn rules_everywhere(&self) -> Vec<PolicyRule> {
+        rules(&self.everywhere)
+    }
+
+    /// As rules of a role in that namespace: the rest.
+    pub fn rules_in_namespace(&self) -> Vec<PolicyRule> {
+        let mut rest = self.rights.clone();
+        rest.retain(|resource, verbs| {
+            let granted = self.everywhere.get(resource);
+            granted.is_none_or(|granted| !verbs.is_subset(granted))
+        });
+        rules(&rest)
     }
 
     /// As rules of a role for another cluster that it works in; none where it does not.
@@ -178,6 +200,16 @@ mod tests {
             verbs(&access.rules_at_home(), "leases"),
             ["create", "get", "update"]
         );
+    }
+
+    #[test]
+    fn one_namespace_is_enough_but_for_what_has_none() {
+        let access = Access::default().with::<Idle>();
+        let (everywhere, inside) = (access.rules_everywhere(), access.rules_in_namespace());
+        assert_eq!(verbs(&everywhere, "customresourcedefinitions"), ["list", "watch"]);
+        assert!(verbs(&everywhere, "configmaps").is_empty());
+        assert!(verbs(&inside, "customresourcedefinitions").is_empty());
+        assert_eq!(verbs(&inside, "configmaps"), ["get", "list", "watch"]);
     }
 
     #[test]
