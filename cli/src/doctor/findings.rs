@@ -11,6 +11,8 @@ use crate::roles;
 const LEAST: (u32, u32) = (1, 31);
 pub const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
 pub(super) const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
+pub const KINDS: &str = "kinds";
+pub const OPERATORS: &str = "operators";
 /// Seconds: tokens and certificates of the first minute of their life are refused beyond it.
 const SKEW: i64 = 5;
 /// A node gives a sign of life every ten seconds.
@@ -112,15 +114,15 @@ fn own_kinds(facts: &Facts) -> Finding {
     let missing: Vec<&String> = names.iter().filter(|name| !facts.kinds.contains(*name)).collect();
     let way_out = "helm upgrade --install c5c3-crds deploy/charts/crds -n c5c3-system --create-namespace";
     match missing.as_slice() {
-        [] => fine("kinds", format!("all {} are there", names.len())),
-        [one] => found_that("kinds", Verdict::Fault, format!("{one} is missing"), way_out),
+        [] => fine(KINDS, format!("all {} are there", names.len())),
+        [one] => found_that(KINDS, Verdict::Fault, format!("{one} is missing"), way_out),
         [first, ..] => {
             let found = format!(
                 "{} of {} are missing, {first} the first",
                 missing.len(),
                 names.len()
             );
-            found_that("kinds", Verdict::Fault, found, way_out)
+            found_that(KINDS, Verdict::Fault, found, way_out)
         }
     }
 }
@@ -318,7 +320,7 @@ fn security(facts: &Facts) -> Finding {
 }
 
 fn operators(facts: &Facts) -> Finding {
-    let check = "operators";
+    let check = OPERATORS;
     let Some(seen) = &facts.operators else {
         return unseen(check, "deployments");
     };
@@ -336,7 +338,7 @@ fn operators(facts: &Facts) -> Finding {
         return found_that(
             check,
             Verdict::Warning,
-            format!("not in {home}: {}", down.join(", ")),
+            format!("not there: {}", down.join(", ")),
             format!("helm install c5c3 deploy/charts/control-plane -n {home}, and deploy/charts/hypervisor"),
         );
     }

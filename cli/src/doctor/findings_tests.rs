@@ -165,7 +165,7 @@ fn each_lack_is_named_once_with_its_way_out() {
             |f| f.operators = Some([].into()),
             "operators",
             Verdict::Warning,
-            "not in c5c3-system",
+            "not there",
         ),
         (
             |f| {

@@ -22,7 +22,7 @@ pub struct Facts {
     pub cloud: String,
     pub home: String,
     pub nodes: Option<Vec<Node>>,
-    /// Operators of ours in their namespace, and whether each has a replica that serves.
+    /// Operators of ours in any namespace, and whether each has a replica that serves.
     pub operators: Option<BTreeMap<String, bool>>,
     /// Pods of both namespaces that cannot get their image.
     pub pulls: Vec<String>,

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 /// Where the nodes' signs of life are.
 const SIGNS: &str = "kube-node-lease";
+const PART_OF: &str = "app.kubernetes.io/part-of";
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub async fn read(
@@ -36,7 +37,7 @@ pub async fn read(
         list::<Namespace>(Api::all(client.clone())),
         list::<KubeNode>(Api::all(client.clone())),
         list::<Lease>(Api::namespaced(client.clone(), SIGNS)),
-        list::<Deployment>(Api::namespaced(client.clone(), home)),
+        operators(client),
         async {
             match registry {
                 Some(name) => Some((name.to_owned(), reach(name).await)),
@@ -67,6 +68,13 @@ pub async fn read(
         skew: now.map(|now| now.as_second() - Timestamp::now().as_second()),
         registry: reachable,
     })
+}
+
+/// Our own are labelled, wherever they were installed.
+async fn operators(client: &Client) -> Result<Option<Vec<Deployment>>, Failure> {
+    let found = list::<Deployment>(Api::all(client.clone())).await?;
+    let ours = |one: &Deployment| one.labels().get(PART_OF).is_some_and(|part| part == "c5c3");
+    Ok(found.map(|all| all.into_iter().filter(ours).collect()))
 }
 
 /// `None` where we may not look, or the server does not have the kind.
