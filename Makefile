@@ -52,9 +52,10 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	BENCH_PROGRAM=$(CURDIR)/$(C5C3) cargo bench --locked -p machine --bench pods
 	cargo bench --locked -p end-to-end --bench cloud
 
-docs: build-packages ## Generate CRDs, roles and the API reference from the types anew.
+docs: build-packages tools ## Generate CRDs, roles, charts and the API reference from the types anew.
 	UPDATE=1 cargo test --locked -p c5c3-api --quiet
-	UPDATE=1 cargo test --locked -p c5c3 --quiet roles_are_generated
+	UPDATE=1 cargo test --locked -p c5c3 --quiet are_generated
+	UPDATE=1 cargo test --locked -p end-to-end --test helm --quiet as_recorded
 
 conformance: packages tools ## The API suite on a real kube-apiserver and etcd (built once, about 12 minutes).
 	scripts/build-kubernetes

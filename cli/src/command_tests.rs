@@ -1,7 +1,7 @@
-//! Help texts fit a terminal, and the deployments in `deploy/operators` fit the program.
+//! Help texts fit a terminal, and what the charts start fits the program.
 
 use clap::{CommandFactory, Parser};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use serde_json::Value;
 
 use crate::roles;
@@ -30,19 +30,29 @@ fn help_fits_a_terminal_and_tells_a_default_once() {
     }
 }
 
+/// What Helm makes of the charts; `make docs` records it.
+fn rendered(chart: &str) -> Vec<Value> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/end-to-end/golden/charts");
+    let text = std::fs::read_to_string(format!("{directory}/{chart}.yaml")).expect("a rendered chart");
+    serde_saphyr::from_multiple(&text).expect("YAML")
+}
+
 #[test]
 fn deployments_run_every_operator_under_its_account() {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/operators");
+    let objects = [rendered("control-plane"), rendered("hypervisor")].concat();
     for role in roles::all() {
         let name = role.name.trim_start_matches("c5c3-");
-        let text =
-            std::fs::read_to_string(format!("{directory}/{name}.yaml")).expect("a file for each operator");
-        let value: Value = serde_saphyr::from_str(&text).expect("YAML");
+        let of_kind = |kind: &str| {
+            let mut found = objects.iter();
+            found
+                .find(|object| object["kind"] == kind && object["metadata"]["name"] == role.name)
+                .unwrap_or_else(|| panic!("no {kind} {}", role.name))
+        };
+        let value = of_kind("Deployment").clone();
         let deployment: Deployment = serde_json::from_value(value.clone()).expect("a Deployment");
         // A field that the type does not know would be lost.
         assert_eq!(serde_json::to_value(&deployment).expect("JSON"), value, "{name}");
-        assert_eq!(deployment.metadata.name.as_deref(), Some(role.name));
-        assert_eq!(deployment.metadata.namespace.as_deref(), Some(roles::NAMESPACE));
+        of_kind("ServiceAccount");
 
         let spec = deployment.spec;
         let labels = spec.template.metadata.and_then(|metadata| metadata.labels);
@@ -60,10 +70,7 @@ fn deployments_run_every_operator_under_its_account() {
         let image = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
         assert_eq!(container.image.as_deref(), Some(image));
 
-        let words = container.args.iter().flatten().map(String::as_str);
-        let parsed =
-            Cli::try_parse_from(["c5c3"].into_iter().chain(words)).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let Command::Operator(arguments) = parsed.command else {
+        let Command::Operator(arguments) = parsed(container.args.as_deref()) else {
             panic!("{name}: no operator");
         };
         let (operator, port, leads) = arguments.deployed();
@@ -74,5 +81,58 @@ fn deployments_run_every_operator_under_its_account() {
         );
         let ports = container.ports.iter().flatten();
         assert!(ports.clone().any(|open| open.name.as_deref() == Some("metrics") && open.container_port == i32::from(port)));
+
+        // The chart splits the rules by place; together they are what the operator declares.
+        let mut granted = rights(&of_kind("ClusterRole")["rules"]);
+        let mut declared = rights(&serde_json::json!(role.access.rules()));
+        granted.sort();
+        granted.dedup();
+        declared.sort();
+        assert_eq!(granted, declared, "{name}");
+    }
+}
+
+#[test]
+fn agents_of_the_charts_are_started_with_arguments_that_are_there() {
+    for object in [rendered("hypervisor"), rendered("storage")].concat() {
+        if object["kind"] == "DaemonSet" {
+            let set: DaemonSet = serde_json::from_value(object).expect("a DaemonSet");
+            let pod = set.spec.template.spec.expect("a pod");
+            for container in pod.containers {
+                let command = parsed(container.args.as_deref());
+                assert!(matches!(command, Command::Agent(_) | Command::Prysm(_)));
+            }
+        }
+    }
+}
+
+/// Group, resource and verb of each right.
+fn rights(rules: &Value) -> Vec<[String; 3]> {
+    let words = |rule: &Value, field: &str| -> Vec<String> {
+        let all = rule[field].as_array().into_iter().flatten();
+        all.filter_map(|word| word.as_str().map(str::to_owned)).collect()
+    };
+    let mut all = Vec::new();
+    for rule in rules.as_array().into_iter().flatten() {
+        for group in words(rule, "apiGroups") {
+            for resource in words(rule, "resources") {
+                let verbs = words(rule, "verbs").into_iter();
+                all.extend(verbs.map(|verb| [group.clone(), resource.clone(), verb]));
+            }
+        }
+    }
+    all
+}
+
+fn parsed(words: Option<&[String]>) -> Command {
+    let words = words.unwrap_or_default().iter().map(String::as_str);
+    // The node's name comes from the environment of the pod.
+    let mut words: Vec<&str> = ["c5c3"].into_iter().chain(words).collect();
+    if words.get(1) == Some(&"agent") {
+        words.push("--node-name=node-1");
+    }
+    match Cli::try_parse_from(&words) {
+        Ok(cli) => cli.command,
+        Err(error) => panic!("{words:?}: {error}"),
     }
 }

@@ -3,10 +3,13 @@
 // Both panic when nobody reads any more; `output` has what does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(test)]
+mod chart_tests;
 mod cloud;
 #[cfg(test)]
 mod command_tests;
 mod commands;
+mod doctor;
 mod failure;
 mod guests;
 mod output;
@@ -25,6 +28,7 @@ Examples:
   c5c3 demo                                           a server on it, with an address
   c5c3 ssh demo                                       log in to that server
   c5c3 openstack token issue                          use it
+  c5c3 doctor --context production                    can a cluster of yours carry a cloud?
   c5c3 crds | kubectl apply --server-side -f -        install every kind
   c5c3 crds -o table                                  list the kinds
   c5c3 crds --group c5c3.io --kind SecretAggregate    one definition
@@ -55,6 +59,7 @@ enum Command {
     Down(commands::cluster::down::Arguments),
     Status(commands::cloud::status::Arguments),
     Explain(commands::cloud::explain::Arguments),
+    Doctor(commands::doctor::Arguments),
     Plan(commands::cloud::plan::Arguments),
     Logs(commands::cloud::logs::Arguments),
     Demo(commands::cloud::demo::Arguments),
@@ -96,6 +101,7 @@ impl Cli {
             Command::Down(arguments) => commands::cluster::down::run(&arguments),
             Command::Status(arguments) => commands::cloud::status::run(&arguments),
             Command::Explain(arguments) => commands::cloud::explain::run(&arguments),
+            Command::Doctor(arguments) => commands::doctor::run(&arguments),
             Command::Plan(arguments) => commands::cloud::plan::run(&arguments),
             Command::Logs(arguments) => commands::cloud::logs::run(&arguments),
             Command::Demo(arguments) => commands::cloud::demo::run(&arguments),

@@ -73,12 +73,21 @@ impl Clusters {
         others: &[(String, String)],
     ) -> Result<Self, ClusterError> {
         let home = configuration(kubeconfig, context).await?;
-        let mut clusters = Clusters::of(client(&HOME, home)?);
+        Clusters::of(client(&HOME, home)?).join(kubeconfig, others).await
+    }
+
+    /// More clusters: names, and contexts of a kubeconfig. A program that runs inside of its home needs one
+    /// for them alone.
+    pub async fn join(
+        mut self,
+        kubeconfig: Option<&Path>,
+        others: &[(String, String)],
+    ) -> Result<Self, ClusterError> {
         for (name, context) in others {
             let config = configuration(kubeconfig, Some(context)).await?;
-            clusters = clusters.with(name.clone(), client(name, config)?);
+            self = self.with(name.clone(), client(name, config)?);
         }
-        Ok(clusters)
+        Ok(self)
     }
 
     pub fn home(&self) -> &Client {

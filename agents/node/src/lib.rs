@@ -14,7 +14,7 @@ pub mod view;
 mod xml;
 
 pub use agent::NodeAgent;
-pub use rights::{Rights, name, rights};
+pub use rights::{Rights, Shared, name, rights, rights_of_all};
 pub use status::desired;
 
 use std::path::PathBuf;

@@ -55,13 +55,7 @@ pub fn rights(node: &str, namespace: &str) -> Rights {
         kind: kind.to_owned(),
         name: name(node),
     };
-    let mut places = vec![(
-        namespace,
-        vec![
-            rule::<Migration>("", &["create", "patch"]),
-            rule::<Migration>("/status", &["patch"]),
-        ],
-    )];
+    let mut places = vec![(namespace, on_migrations())];
     let events = rule::<Event>("", &["create", "patch"]);
     match places.iter_mut().find(|(place, _)| *place == EVENTS) {
         Some((_, rules)) => rules.push(events),
@@ -100,17 +94,43 @@ pub fn rights(node: &str, namespace: &str) -> Rights {
     }
 }
 
-/// A list or a watch of one name counts as that name.
-fn of_hypervisor(node: &str) -> Vec<PolicyRule> {
-    let rules = [
+/// What the agents of all nodes may do under one account, as pods of a DaemonSet have. An admission policy has
+/// to keep each to its own Hypervisor.
+pub struct Shared {
+    pub cluster: Vec<PolicyRule>,
+    pub home: Vec<PolicyRule>,
+}
+
+pub fn rights_of_all() -> Shared {
+    let mut cluster = on_hypervisors().to_vec();
+    cluster.push(rule::<Event>("", &["create", "patch"]));
+    Shared {
+        cluster,
+        home: on_migrations(),
+    }
+}
+
+fn on_hypervisors() -> [PolicyRule; 2] {
+    [
         rule::<Hypervisor>("", &["get", "list", "watch"]),
         rule::<Hypervisor>("/status", &["get", "patch"]),
-    ];
+    ]
+}
+
+fn on_migrations() -> Vec<PolicyRule> {
+    vec![
+        rule::<Migration>("", &["create", "patch"]),
+        rule::<Migration>("/status", &["patch"]),
+    ]
+}
+
+/// A list or a watch of one name counts as that name.
+fn of_hypervisor(node: &str) -> Vec<PolicyRule> {
     let named = |rule| PolicyRule {
         resource_names: Some(vec![node.to_owned()]),
         ..rule
     };
-    rules.map(named).to_vec()
+    on_hypervisors().map(named).to_vec()
 }
 
 fn rule<K: Resource<DynamicType = ()>>(part: &str, verbs: &[&str]) -> PolicyRule {

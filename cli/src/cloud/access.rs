@@ -42,6 +42,15 @@ impl Target {
         }
     }
 
+    /// A target on another cluster.
+    pub fn elsewhere(place: &Place, kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
+        Target {
+            kubeconfig,
+            context,
+            ..Target::embedded(place)
+        }
+    }
+
     fn own(&self) -> PathBuf {
         self.place.path().join("api/kubeconfig")
     }

@@ -1,6 +1,7 @@
 //! The one thing that blocks: from an object that is not well down to what it waits for, and what
 //! to do about it. Pure.
 
+use c5c3_api::conditions::reason::KIND_MISSING;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -86,7 +87,11 @@ pub fn explain(snapshot: &Snapshot, start: &Value) -> Explanation {
         let Some(health) = ill(object).filter(|_| chain.len() < DEEPEST) else {
             break;
         };
-        next = below(snapshot, object, &health.message, &chain);
+        // What waits below waits for the kind, too.
+        next = match health.reason.as_str() {
+            KIND_MISSING => None,
+            _ => below(snapshot, object, &health.message, &chain),
+        };
         chain.push((object, health));
     }
     let advice = chain
@@ -167,6 +172,10 @@ fn advice(object: &Value, health: &Health) -> Vec<String> {
         }
         "Starting" | "Running" | "NotReady" => {
             say("It is on its way: wait a little, then ask again.".to_owned());
+        }
+        KIND_MISSING => {
+            say("Install the operator that it names; ours see its kinds without a restart.".to_owned());
+            say("What else the cluster lacks: c5c3 doctor".to_owned());
         }
         "InvalidConfig" => say(format!("Correct the option: {kubectl} edit {kind} {name}")),
         "Unreported" => say("See that the operator of this kind runs: c5c3 status".to_owned()),
@@ -263,6 +272,22 @@ mod tests {
             ]
         );
         assert!(found.advice[0].contains("c5c3 image build"), "{:?}", found.advice);
+    }
+
+    #[test]
+    fn a_kind_that_is_missing_ends_the_way() {
+        let mut snapshot = snapshot();
+        let message =
+            "this cluster has no kind RoleAssignment of openstack.k-orc.cloud: install a newer K-ORC";
+        let ready = json!({"type": "Ready", "status": "False", "reason": KIND_MISSING, "message": message});
+        snapshot.objects[0]["status"] = json!({"conditions": [ready]});
+        let found = explain(&snapshot, &snapshot.objects[0]);
+        assert_eq!(found.chain.len(), 1, "{:?}", found.chain);
+        assert!(
+            found.advice[0].contains("Install the operator"),
+            "{:?}",
+            found.advice
+        );
     }
 
     #[test]

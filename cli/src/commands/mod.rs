@@ -7,6 +7,7 @@ pub mod cloud;
 pub mod cluster;
 pub mod completions;
 pub mod crds;
+pub mod doctor;
 pub mod hypervisor;
 pub mod image;
 pub mod operator;

@@ -162,9 +162,12 @@ struct Shared {
     /// Context of the cluster that holds the objects [default: the current one]
     #[arg(long)]
     context: Option<String>,
-    /// Another cluster, by a context of the same kubeconfig: `hypervisor` is where OVN's agents run.
+    /// Another cluster, by a context: `hypervisor` is where OVN's agents run.
     #[arg(long = "cluster", value_name = "NAME=CONTEXT", value_parser = named_context)]
     clusters: Vec<(String, String)>,
+    /// Kubeconfig file with the contexts of --cluster [default: the same kubeconfig]
+    #[arg(long, value_name = "FILE", requires = "clusters")]
+    clusters_kubeconfig: Option<PathBuf>,
     /// Look after one namespace only.
     #[arg(long, short)]
     namespace: Option<String>,
@@ -207,12 +210,12 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
 async fn serve(operator: Operator) -> Result<(), Failure> {
     let shared = operator.shared();
     let stop = Stop::on_signal().context("signals")?;
-    let clusters = Clusters::connect(
-        shared.kubeconfig.as_deref(),
-        shared.context.as_deref(),
-        &shared.clusters,
-    )
-    .await?;
+    let own = shared.kubeconfig.as_deref();
+    let of_others = shared.clusters_kubeconfig.as_deref().or(own);
+    let clusters = Clusters::connect(own, shared.context.as_deref(), &[])
+        .await?
+        .join(of_others, &shared.clusters)
+        .await?;
     let patience = Duration::from_secs(shared.wait);
     if !served(&clusters, operator.groups(), patience, &stop).await? {
         return Ok(());

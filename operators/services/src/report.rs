@@ -41,7 +41,7 @@ pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -
     let said = |states: &States, part| states.get(part).is_some_and(|said| said.truth != Truth::True);
     for extra in service.volumes() {
         if let Some(part) = extra.part.filter(|part| !said(&states, part)) {
-            states = volume(states, plan, facts, extra, part);
+            states = volume(states, plan, facts, extra, part, &gate);
         }
     }
     for running in &service.processes {
@@ -259,7 +259,14 @@ fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migr
     }
 }
 
-fn volume(states: States, plan: &Plan, facts: &Facts, extra: &Volume, part: &'static str) -> States {
+fn volume(
+    states: States,
+    plan: &Plan,
+    facts: &Facts,
+    extra: &Volume,
+    part: &'static str,
+    gate: &Gate,
+) -> States {
     match &extra.source {
         VolumeSource::Claim { .. } => {
             let name = plan.service.names.suffixed(&extra.name);
@@ -277,6 +284,11 @@ fn volume(states: States, plan: &Plan, facts: &Facts, extra: &Volume, part: &'st
                     reason::PROGRESSING,
                     format!("PersistentVolumeClaim {name} is being made"),
                 ),
+                // Many classes make a volume when its first pod is placed.
+                "Pending" if *gate != Gate::Open => {
+                    let text = format!("PersistentVolumeClaim {name} is bound when its first pod starts");
+                    states.unmet(part, reason::WAITING, text)
+                }
                 phase => {
                     let text = format!("PersistentVolumeClaim {name} is {phase}; see its events");
                     states.unmet(part, reason::PROGRESSING, text)

@@ -1,7 +1,9 @@
 //! The embedded cluster on this machine: up, down, its nodes, and the process behind it.
 
+mod bring;
 pub mod daemon;
 pub mod down;
+mod elsewhere;
 mod farewell;
 pub mod node;
 pub mod up;

@@ -2,24 +2,23 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context;
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_image_builder::Images;
 use clap::{Args, ValueEnum};
-use kube::{Api, ResourceExt};
+use kube::Api;
 use machine::plan::ClusterPlan;
 use machine::{Plan, Settings, up};
 
+use super::bring::{Exposed, bring};
 use super::farewell::farewell;
-use super::{Place, absolute, failed, own};
+use super::{Place, absolute, elsewhere, failed, own};
 use crate::cloud::access::Target;
-use crate::cloud::profile::{Bundle, exposures};
-use crate::cloud::sight::{self, Sight};
-use crate::cloud::{apply, explain, images, profile, progress, snapshot};
+use crate::cloud::images;
+use crate::cloud::profile::Bundle;
 use crate::commands::block_on;
-use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
 use crate::output::{print, say_when};
 
@@ -34,6 +33,7 @@ Examples:
   c5c3 up --nodes 3 --hypervisors 2                          one cluster for everything
   c5c3 up --cluster control-plane=3 --cluster hypervisor=3   more of both
   c5c3 up --cluster-only           a plain Kubernetes, without kinds and operators of CobaltCore
+  c5c3 up -f my-cloud.yaml --kubeconfig production.yaml      on a cluster of yours
 
 Without --profile and --file it waits for the clouds that are there, and makes a small one when
 there is none (its core when no node of the cluster runs guests). What names no namespace in a
@@ -93,6 +93,14 @@ pub struct Arguments {
     /// A ControlPlane of your own and what belongs to it; - reads standard input.
     #[arg(long, short, conflicts_with = "cluster_only")]
     file: Option<PathBuf>,
+    /// Kubeconfig file of a cluster of yours, to make the cloud of --file there.
+    #[arg(long, value_name = "FILE", requires = "file",
+        conflicts_with_all = ["nodes", "hypervisors", "clusters", "registries", "port_offset"])]
+    kubeconfig: Option<PathBuf>,
+    /// Context of that file [default: the current one]
+    #[arg(long, requires = "file",
+        conflicts_with_all = ["nodes", "hypervisors", "clusters", "registries", "port_offset"])]
+    context: Option<String>,
     /// Number of nodes of a new cluster for everything [default: 1, for ha 3]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: Option<u8>,
@@ -126,6 +134,13 @@ pub struct Arguments {
 }
 
 impl Arguments {
+    /// The cluster that is meant, when it is none of this machine.
+    fn elsewhere(&self) -> Option<Target> {
+        let (file, context) = (&self.kubeconfig, &self.context);
+        (file.is_some() || context.is_some())
+            .then(|| Target::elsewhere(&self.place, file.clone(), context.clone()))
+    }
+
     fn known(&self) -> bool {
         self.place.path().join("api").exists()
     }
@@ -212,6 +227,9 @@ fn read(file: &Path) -> Result<String, Failure> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let asked = arguments.asked()?;
     let start = Instant::now();
+    if let (Some(bundle), Some(target)) = (&asked, arguments.elsewhere()) {
+        return block_on(elsewhere::run(target, bundle, arguments.wait, start));
+    }
     let store = &arguments.image_store;
     // Images are built while the cluster starts, when it is clear which.
     let building = asked.as_ref().and_then(|bundle| build(store, bundle, start));
@@ -227,7 +245,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     }
     if !bundle.objects.is_empty() || !bundle.planes.is_empty() {
-        block_on(bring(arguments, &bundle, start))?;
+        let target = Target::embedded(&arguments.place);
+        block_on(bring(target, &bundle, Exposed::OnLoopback, arguments.wait, start))?;
     }
     print(&farewell(&arguments.place, &up, &bundle, start.elapsed()))
 }
@@ -287,59 +306,6 @@ async fn present(arguments: &Arguments) -> Result<Bundle, Failure> {
         return arguments.of(if guests { Profile::Small } else { Profile::Core });
     }
     Ok(Bundle::of(planes))
-}
-
-/// Applies the objects and waits until every cloud among them is ready.
-async fn bring(arguments: &Arguments, bundle: &Bundle, start: Instant) -> Result<(), Failure> {
-    let mut target = Target::embedded(&arguments.place);
-    let client = target.client().await?;
-    // Operators make no namespaces, and what they make elsewhere needs one.
-    for plane in &bundle.planes {
-        for name in sight::named(std::slice::from_ref(plane), &[]) {
-            apply::namespace(&target.other(&name).await?, &place(plane)).await?;
-        }
-    }
-    for object in &bundle.objects {
-        match profile::cluster_of(object) {
-            Some(name) => apply::apply(&target.other(name).await?, &profile::unplaced(object)).await?,
-            None => apply::apply(&client, object).await?,
-        }
-    }
-    for plane in &bundle.planes {
-        let api: Api<ControlPlane> = Api::namespaced(client.clone(), &place(plane));
-        // As the server knows it: what belongs to it names its uid.
-        for service in exposures(&api.get(&plane.name_any()).await?) {
-            apply::apply(&client, &service).await?;
-        }
-    }
-    let began = Instant::now();
-    for plane in &bundle.planes {
-        let patience = Duration::from_secs(arguments.wait).saturating_sub(began.elapsed());
-        let mut say = |line: &str| say_when(start, line);
-        target.namespace = place(plane);
-        let sight = target.sight().await?;
-        if !progress::follow(&sight, &place(plane), &plane.name_any(), patience, &mut say).await? {
-            return Err(late(&sight, plane, arguments.wait).await?);
-        }
-    }
-    Ok(())
-}
-
-/// Reading a file has given it a namespace, and so has the server.
-fn place(plane: &ControlPlane) -> String {
-    plane.namespace().unwrap_or_default()
-}
-
-async fn late(sight: &Sight, plane: &ControlPlane, wait: u64) -> Result<Failure, Failure> {
-    let seen = snapshot::read(sight, &place(plane)).await?;
-    let blocked = explain::start(&seen, None)
-        .ok()
-        .flatten()
-        .map(|object| words(&explain::explain(&seen, object)))
-        .unwrap_or_default();
-    Ok(Failure::NotReady(format!(
-        "the cloud is not ready after {wait} s; it goes on, `c5c3 up` waits again\n\n{blocked}"
-    )))
 }
 
 #[cfg(test)]

@@ -217,6 +217,8 @@ impl Builder<'_> {
         self.fill(layer, &sandbox)?;
         if layer.inputs.debian.is_some() || layer.inputs.bootstrap.is_some() {
             tree::clean(&upper)?;
+            // Those below /run that a recipe asks for stay.
+            tree::add_directories(&upper, &layer.inputs.directories)?;
         }
         python::normalise_bytecode(&upper)?;
         let record = self.describe(layer, &upper, &lower)?;

@@ -39,13 +39,13 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
             &format!("the database on {host} is used"),
         ),
         None => {
-            let objects = vec![policies::database(draft), mariadb(draft)];
+            let objects = vec![policies::database(draft), mariadb(draft, rollout)];
             at_once(draft, "database", "MariaDB", objects);
         }
     }
     match infrastructure.cache.servers.as_slice() {
         [] => {
-            let objects = vec![policies::cache(draft), memcached(draft)];
+            let objects = vec![policies::cache(draft), memcached(draft, rollout)];
             at_once(draft, "cache", "Memcached", objects);
         }
         servers => skip(
@@ -57,7 +57,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
     }
     match infrastructure.messaging.hosts.as_slice() {
         [] if wants_messaging(draft) => {
-            let objects = vec![policies::messaging(draft), rabbitmq(draft)];
+            let objects = vec![policies::messaging(draft), rabbitmq(draft, rollout)];
             at_once(draft, "messaging", "RabbitMQ", objects);
         }
         [] => skip(
@@ -259,7 +259,22 @@ fn settle(
     );
 }
 
-fn mariadb(draft: &Draft<'_>) -> Value {
+/// The server's image of the release. Operators of others would take one of a registry of theirs, and that of
+/// RabbitMQ takes none at all without its webhook. While no release is known the image stays as it is.
+fn with_image(draft: &Draft<'_>, rollout: &Rollout, name: &str, mut object: Value) -> Value {
+    // The image that the spec names wins.
+    if object.pointer("/spec/image").is_some() {
+        return object;
+    }
+    let of_release = rollout.release().and_then(|release| release.image(name));
+    let there = || draft.child(&object).and_then(|child| child.image.clone());
+    if let Some(image) = of_release.map(Value::String).or_else(there) {
+        object["spec"]["image"] = image;
+    }
+    object
+}
+
+fn mariadb(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let database = &draft.spec.infrastructure.database;
     let replicas = database.replicas.unwrap_or(REPLICAS);
     let size = database.storage_size.as_deref().unwrap_or(DATABASE_SIZE);
@@ -270,6 +285,9 @@ fn mariadb(draft: &Draft<'_>) -> Value {
         "rootPasswordSecretKeyRef": {"name": secrets::ROOT, "key": "password", "generate": true},
         "storage": {"size": size},
         "myCnf": format!("{MY_CNF}max_connections={}\n", max_connections(draft.spec)),
+        // Its operator waits 20 s before each first look: a server is up after two.
+        "startupProbe": {"initialDelaySeconds": 1, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 300},
+        "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2, "timeoutSeconds": 5},
     });
     if replicas > 1 {
         spec["galera"] = json!({"enabled": true});
@@ -283,26 +301,39 @@ fn mariadb(draft: &Draft<'_>) -> Value {
         database.resources.as_ref(),
         draft.spec.global.pods.as_ref(),
     );
-    object(draft, "k8s.mariadb.com/v1alpha1", "MariaDB", DATABASE, &spec)
+    let object = object(draft, "k8s.mariadb.com/v1alpha1", "MariaDB", DATABASE, &spec);
+    with_image(draft, rollout, DATABASE, object)
 }
 
-fn memcached(draft: &Draft<'_>) -> Value {
+fn memcached(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let cache = &draft.spec.infrastructure.cache;
     let mut spec = json!({"replicas": cache.replicas.unwrap_or(REPLICAS)});
     if let Some(memory) = cache.memory.as_deref().and_then(projection::megabytes) {
         spec["memcached"] = json!({"maxMemoryMB": memory});
     }
     settle(&mut spec, cache.image.as_ref(), cache.resources.as_ref(), None);
-    object(draft, "memcached.c5c3.io/v1beta1", "Memcached", CACHE, &spec)
+    let object = object(draft, "memcached.c5c3.io/v1beta1", "Memcached", CACHE, &spec);
+    with_image(draft, rollout, CACHE, object)
 }
 
-fn rabbitmq(draft: &Draft<'_>) -> Value {
+/// Its operator asks for a processor and 2Gi where nobody says otherwise.
+fn modest() -> Value {
+    json!({"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}})
+}
+
+fn rabbitmq(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let messaging = &draft.spec.infrastructure.messaging;
     let size = messaging.storage_size.as_deref().unwrap_or(MESSAGING_SIZE);
+    let replicas = messaging.replicas.unwrap_or(REPLICAS);
     let mut spec = json!({
-        "replicas": messaging.replicas.unwrap_or(REPLICAS),
+        "replicas": replicas,
         "persistence": {"storage": size},
+        "resources": modest(),
     });
+    if replicas == 1 {
+        // The pause is for members that have to find each other.
+        spec["delayStartSeconds"] = json!(0);
+    }
     if let Some(class) = &messaging.storage_class {
         spec["persistence"]["storageClassName"] = json!(class);
     }
@@ -316,7 +347,10 @@ fn rabbitmq(draft: &Draft<'_>) -> Value {
     if let Some(pods) = pods {
         on_nodes(&mut spec, &pods);
     }
-    object(draft, "rabbitmq.com/v1beta1", "RabbitmqCluster", MESSAGING, &spec)
+    let mut object = object(draft, "rabbitmq.com/v1beta1", "RabbitmqCluster", MESSAGING, &spec);
+    // The newer probe asks for something that servers before 4.2.4 do not have: ours would never be Ready.
+    object["metadata"]["annotations"] = json!({"rabbitmq.com/legacy-startup-probe": "true"});
+    with_image(draft, rollout, MESSAGING, object)
 }
 
 /// RabbitMQ's operator knows nodes by affinity, and a priority class only as an override.

@@ -1,6 +1,7 @@
 //! Database, User and Grant of a managed database.
 
 use c5c3_api::common::Database;
+use c5c3_api::foreign::ConditionsStatus;
 use serde_json::{Value, json};
 
 use crate::config;
@@ -75,6 +76,17 @@ pub fn database_objects(service: &Service, facts: &Facts) -> Result<Vec<Value>, 
     Ok(objects)
 }
 
+/// A Galera cluster of which a member is away: it is not Ready, and serves. Nothing waits for that.
+fn serves_with_fewer(status: Option<&ConditionsStatus>) -> bool {
+    let find = |type_: &str| {
+        let mut all = status.into_iter().flat_map(|status| &status.conditions);
+        all.find(|condition| condition.type_ == type_)
+    };
+    let lacks_members =
+        find("Ready").and_then(|ready| ready.reason.as_deref()) == Some("StatefulSetNotReady");
+    lacks_members && find("GaleraReady").is_some_and(|galera| galera.status == "True")
+}
+
 /// Why the databases cannot be used yet.
 pub fn database_ready(service: &Service, facts: &Facts) -> Result<(), String> {
     let names = &service.names;
@@ -87,7 +99,9 @@ pub fn database_ready(service: &Service, facts: &Facts) -> Result<(), String> {
             .get(&cluster.name)
             .ok_or_else(|| format!("MariaDB {} is missing", cluster.name))?;
         let status = server.status.as_ref().map(|status| status.common.clone());
-        readiness(status, "Ready").map_err(|why| format!("MariaDB {}: {why}", cluster.name))?;
+        if !serves_with_fewer(status.as_ref()) {
+            readiness(status, "Ready").map_err(|why| format!("MariaDB {}: {why}", cluster.name))?;
+        }
         let account = Account::of(names, name, database, facts).map_err(|error| error.to_string())?;
         let own = names.database_object(name);
         for (kind, name) in [
@@ -101,4 +115,24 @@ pub fn database_ready(service: &Service, facts: &Facts) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_lacks_a_member_serves() {
+        let status = |reason: &str, galera: &str| -> ConditionsStatus {
+            serde_json::from_value(json!({"conditions": [
+                {"type": "Ready", "status": "False", "reason": reason, "message": "2 of 3"},
+                {"type": "GaleraReady", "status": galera, "reason": "x", "message": ""},
+            ]}))
+            .expect("a status")
+        };
+        assert!(serves_with_fewer(Some(&status("StatefulSetNotReady", "True"))));
+        assert!(!serves_with_fewer(Some(&status("StatefulSetNotReady", "False"))));
+        assert!(!serves_with_fewer(Some(&status("RestoreNotComplete", "True"))));
+        assert!(!serves_with_fewer(None));
+    }
 }

@@ -147,11 +147,49 @@ fn clusters_of_which_nothing_is_said_are_as_the_api_tells() {
     assert_eq!(found["MariaDB"]["replicas"], 3);
     assert_eq!(found["MariaDB"]["storage"]["size"], c5c3_api::c5c3::DATABASE_SIZE);
     assert_eq!(found["Memcached"], json!({"replicas": 3}));
-    let storage = json!({"storage": c5c3_api::c5c3::MESSAGING_SIZE});
-    assert_eq!(
-        found["RabbitmqCluster"],
-        json!({"replicas": 3, "persistence": storage})
+    let broker = &found["RabbitmqCluster"];
+    assert_eq!(broker["replicas"], 3);
+    assert_eq!(broker["persistence"]["storage"], c5c3_api::c5c3::MESSAGING_SIZE);
+    assert!(
+        broker["delayStartSeconds"].is_null(),
+        "members have to find each other"
     );
+    let small = specs(json!({"messaging": {"replicas": 1, "resources": {"requests": {"cpu": "2"}}}}));
+    let broker = &small["RabbitmqCluster"];
+    assert_eq!(broker["delayStartSeconds"], 0);
+    assert_eq!(broker["resources"], json!({"requests": {"cpu": "2"}}));
+}
+
+#[test]
+fn servers_have_the_images_of_the_release() {
+    let object = small(&json!({"global": {"imageRegistry": "registry.example/cloud"}}));
+    let mut seen = empty(&object);
+    for release in &mut seen.releases {
+        let versions = [("mariadb", "11.8"), ("memcached", "1.6")];
+        release
+            .versions
+            .extend(versions.map(|(name, version)| (name.to_owned(), version.to_owned())));
+    }
+    let image = |seen: &Seen, object: &ControlPlane, kind: &str| {
+        let all = bodies(&plan(object, seen));
+        let found = all.iter().find(|body| body["kind"] == kind).cloned();
+        found.map(|body| body["spec"]["image"].clone())
+    };
+    assert_eq!(
+        image(&seen, &object, "MariaDB"),
+        Some(json!("registry.example/cloud/mariadb:11.8"))
+    );
+    assert_eq!(
+        image(&seen, &object, "Memcached"),
+        Some(json!("registry.example/cloud/memcached:1.6"))
+    );
+    // A release that nobody knows changes no image.
+    let unknown = small(&json!({"openStackRelease": "2031.1"}));
+    let server = json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "MariaDB",
+        "metadata": {"namespace": "openstack", "name": "mariadb"}, "spec": {"image": "theirs:1"}});
+    let mut seen = empty(&unknown);
+    seen.children.insert(reference(&server), Child::of(&server));
+    assert_eq!(image(&seen, &unknown, "MariaDB"), Some(json!("theirs:1")));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A real Helm installs, upgrades, rolls back and removes a chart with CRDs and hooks.
+//! A chart with CRDs and hooks is installed, upgraded, rolled back and removed.
 
 use std::path::Path;
 

@@ -1,0 +1,81 @@
+//! A cloud is applied to a cluster and waited for.
+
+use std::time::{Duration, Instant};
+
+use c5c3_api::c5c3::ControlPlane;
+use kube::{Api, ResourceExt};
+
+use crate::cloud::access::Target;
+use crate::cloud::profile::{Bundle, exposures};
+use crate::cloud::sight::{self, Sight};
+use crate::cloud::{apply, explain, profile, progress, snapshot};
+use crate::commands::cloud::explain::words;
+use crate::failure::Failure;
+use crate::output::say_when;
+
+/// Where people reach the cloud.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposed {
+    /// By Services that `up` adds for this machine.
+    OnLoopback,
+    /// As its ControlPlane says.
+    AsSaid,
+}
+
+/// Applies the objects and waits until every cloud among them is ready.
+pub async fn bring(
+    mut target: Target,
+    bundle: &Bundle,
+    exposed: Exposed,
+    wait: u64,
+    start: Instant,
+) -> Result<(), Failure> {
+    let client = target.client().await?;
+    // Operators make no namespaces, and what they make elsewhere needs one.
+    for plane in &bundle.planes {
+        for name in sight::named(std::slice::from_ref(plane), &[]) {
+            apply::namespace(&target.other(&name).await?, &place(plane)).await?;
+        }
+    }
+    for object in &bundle.objects {
+        match profile::cluster_of(object) {
+            Some(name) => apply::apply(&target.other(name).await?, &profile::unplaced(object)).await?,
+            None => apply::apply(&client, object).await?,
+        }
+    }
+    for plane in bundle.planes.iter().filter(|_| exposed == Exposed::OnLoopback) {
+        let api: Api<ControlPlane> = Api::namespaced(client.clone(), &place(plane));
+        // As the server knows it: what belongs to it names its uid.
+        for service in exposures(&api.get(&plane.name_any()).await?) {
+            apply::apply(&client, &service).await?;
+        }
+    }
+    let began = Instant::now();
+    for plane in &bundle.planes {
+        let patience = Duration::from_secs(wait).saturating_sub(began.elapsed());
+        let mut say = |line: &str| say_when(start, line);
+        target.namespace = place(plane);
+        let sight = target.sight().await?;
+        if !progress::follow(&sight, &place(plane), &plane.name_any(), patience, &mut say).await? {
+            return Err(late(&sight, plane, wait).await?);
+        }
+    }
+    Ok(())
+}
+
+/// Reading a file has given it a namespace, and so has the server.
+fn place(plane: &ControlPlane) -> String {
+    plane.namespace().unwrap_or_default()
+}
+
+async fn late(sight: &Sight, plane: &ControlPlane, wait: u64) -> Result<Failure, Failure> {
+    let seen = snapshot::read(sight, &place(plane)).await?;
+    let blocked = explain::start(&seen, None)
+        .ok()
+        .flatten()
+        .map(|object| words(&explain::explain(&seen, object)))
+        .unwrap_or_default();
+    Ok(Failure::NotReady(format!(
+        "the cloud is not ready after {wait} s; it goes on, `c5c3 up` waits again\n\n{blocked}"
+    )))
+}

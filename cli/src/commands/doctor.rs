@@ -1,0 +1,74 @@
+//! `c5c3 doctor`
+
+use clap::Args;
+use serde_json::json;
+
+use super::block_on;
+use crate::cloud::access::Target;
+use crate::doctor::findings::{Finding, Verdict, findings};
+use crate::doctor::read::read;
+use crate::failure::Failure;
+use crate::output::{Format, Table, print_table, print_values};
+use crate::roles;
+
+const EXAMPLES: &str = "\
+Examples:
+  c5c3 doctor --kubeconfig production.yaml        what a cluster lacks for a cloud
+  c5c3 doctor --registry registry.example/cloud   and whether that registry answers
+  c5c3 doctor -o json
+
+Exit codes:
+  0  a cloud can be made      3  there is no cluster
+  4  something is in its way";
+
+/// Check a cluster before a cloud is made on it; each finding comes with its way out.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// Namespace of the operators.
+    #[arg(long, default_value = roles::NAMESPACE)]
+    operators: String,
+    /// A registry, REGISTRY/PATH: does it answer this machine?
+    #[arg(long, value_name = "REGISTRY")]
+    registry: Option<String>,
+    #[arg(short, long, value_enum, default_value = "table")]
+    output: Format,
+}
+
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    block_on(async {
+        let client = arguments.target.client().await?;
+        let cloud = &arguments.target.namespace;
+        let facts = read(
+            &client,
+            cloud,
+            &arguments.operators,
+            arguments.registry.as_deref(),
+        )
+        .await?;
+        let found = findings(&facts);
+        tell(&found, arguments.output)?;
+        match found.iter().any(|finding| finding.verdict == Verdict::Fault) {
+            true => Err(Failure::Unwell),
+            false => Ok(()),
+        }
+    })
+}
+
+fn tell(found: &[Finding], format: Format) -> Result<(), Failure> {
+    if format != Format::Table {
+        return print_values(&[json!({"findings": found})], format);
+    }
+    let mut table = Table::new(&["CHECK", "VERDICT", "FOUND", "WAY OUT"]);
+    for finding in found {
+        table.row([
+            finding.check.to_owned(),
+            finding.verdict.word().to_owned(),
+            finding.found.clone(),
+            finding.way_out.clone(),
+        ]);
+    }
+    print_table(&table)
+}
