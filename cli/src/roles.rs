@@ -14,7 +14,7 @@ pub struct Role {
 
 /// Every operator.
 pub fn all() -> Vec<Role> {
-    vec![control_plane(), services(), ovn(), hypervisor()]
+    vec![control_plane(), services(), ovn(), hypervisor(), arbiter()]
 }
 
 pub fn control_plane() -> Role {
@@ -42,6 +42,13 @@ pub fn hypervisor() -> Role {
     Role {
         name: "c5c3-hypervisor",
         access: c5c3_hypervisor::access(),
+    }
+}
+
+pub fn arbiter() -> Role {
+    Role {
+        name: "c5c3-arbiter",
+        access: c5c3_arbiter::access(),
     }
 }
 

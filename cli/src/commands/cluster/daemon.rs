@@ -128,6 +128,7 @@ struct Crew {
     services: Clusters,
     ovn: Clusters,
     hypervisor: Clusters,
+    arbiter: Clusters,
     stand_ins: Clusters,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
@@ -153,6 +154,7 @@ impl Crew {
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
             hypervisor: account(&roles::hypervisor())?,
+            arbiter: account(&roles::arbiter())?,
             stand_ins: account(&roles::stand_ins())?,
             dial: Arc::new(Inwards(running.inside(None)?)),
             metrics,
@@ -208,6 +210,9 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
+    let arbiter = kept(&stop, || {
+        c5c3_arbiter::run(crew.arbiter.clone(), crew.metrics.clone(), None, stop.clone())
+    });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
             crew.stand_ins.clone(),
@@ -216,5 +221,5 @@ async fn operate(crew: Crew, stop: Stop) {
             stop.clone(),
         )
     });
-    tokio::join!(control_plane, services, ovn, hypervisor, stand_ins);
+    tokio::join!(control_plane, services, ovn, hypervisor, arbiter, stand_ins);
 }

@@ -56,6 +56,8 @@ pub struct Facts {
     managers: BTreeMap<String, String>,
     /// Addresses of monitors that have one.
     addresses: BTreeMap<String, String>,
+    /// How the monitors that are there have theirs.
+    exported: Option<bool>,
     claims: Vec<PersistentVolumeClaim>,
     disk_keys: BTreeMap<String, String>,
     /// Who answered, and what; an error when nobody could.
@@ -122,11 +124,12 @@ impl Controller for CephClusters {
             let key = keyring.and_then(|text| key_in(&text, &format!("mgr.{id}")));
             managers.extend(key.map(|key| (id, key)));
         }
-        let mut addresses = BTreeMap::new();
+        let (mut addresses, mut exported) = (BTreeMap::new(), None);
         for id in mon_ids(&object.spec) {
             let name = mons::daemon(&namespace, "", &id).name();
             let found: Option<Service> = reader.get(&namespace, &name).await?;
-            let address = found.and_then(|service| service.spec?.cluster_ip);
+            exported = found.as_ref().map(mons::is_exported).or(exported);
+            let address = found.as_ref().and_then(mons::address);
             addresses.extend(address.map(|address| (id, address)));
         }
         let config: Option<ConfigMap> = reader.get(&namespace, OVERRIDE).await?;
@@ -140,6 +143,7 @@ impl Controller for CephClusters {
             mint: Mint::new(rand::random()),
             managers,
             addresses,
+            exported,
             claims: reader.list(&namespace, osds::CLAIMS).await?,
             disk_keys: osds::keys(&reader.list(&namespace, "app=rook-ceph-osd").await?),
             view: self.view(object, reader).await?,
@@ -263,6 +267,14 @@ impl Controller for CephClusters {
 
 /// A cluster whose keys are gone is not begun anew: its data would be lost for ever.
 fn known(cluster: &CephCluster, facts: &Facts) -> Result<(), Error> {
+    // Monitors know each other by their addresses.
+    let exported = check::exported(&cluster.spec);
+    if facts.exported.is_some_and(|before| before != exported) {
+        return Err(Error::Invalid {
+            field: "spec.network.multiClusterService.enabled",
+            reason: format!("monitors keep their addresses: set it back to {}", !exported),
+        });
+    }
     let before = cluster
         .status
         .as_ref()
@@ -295,7 +307,12 @@ fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
     }
     wanted.push(Wanted::of(&mons::metrics(&namespace, &name)));
     for id in mon_ids(spec) {
-        wanted.push(Wanted::of(&mons::service(&namespace, &name, &id)));
+        wanted.push(Wanted::of(&mons::service(
+            &namespace,
+            &name,
+            &id,
+            check::exported(spec),
+        )));
         wanted.push(Wanted::of(&mons::claim(&namespace, &name, &id)));
     }
     for disk in &plan.disks {

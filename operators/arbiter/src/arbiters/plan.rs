@@ -109,8 +109,16 @@ pub fn plan(arbiter: &RemoteArbiter, facts: &Facts, leaving: Option<Duration>) -
 }
 
 fn stay(arbiter: &RemoteArbiter, facts: &Facts, owner: &Owner, held: Option<String>) -> Plan {
+    let told = arbiter
+        .status
+        .as_ref()
+        .and_then(|status| status.mon_id.as_deref());
     let plan = Plan {
-        mon_id: held.clone(),
+        // Without the CephCluster nobody else knows it.
+        mon_id: match facts.ceph {
+            Some(_) => held.clone(),
+            None => told.map(str::to_owned),
+        },
         ..Plan::default()
     };
     let name = arbiter.name_any();
@@ -130,10 +138,6 @@ fn stay(arbiter: &RemoteArbiter, facts: &Facts, owner: &Owner, held: Option<Stri
     let (Some(way), Some(live)) = (&facts.way, &facts.live) else {
         return plan.waiting(Waits::Remote("it was not looked at yet".to_owned()));
     };
-    let told = arbiter
-        .status
-        .as_ref()
-        .and_then(|status| status.mon_id.as_deref());
     let Some(id) = held.filter(|id| mon_ids::listed(ceph).contains(id)) else {
         return named(plan, arbiter, facts, ceph, owner, None);
     };
@@ -387,8 +391,15 @@ fn farewell(
     held: Option<String>,
     since: Duration,
 ) -> Plan {
+    // Nothing bears a name that was not told before.
+    let told = arbiter
+        .status
+        .as_ref()
+        .and_then(|status| status.mon_id.clone());
+    let id = held.clone().or(told);
     let mut plan = Plan {
-        mon_id: held.clone(),
+        // By it the next look knows that there is something in a cluster that does not answer.
+        mon_id: id.clone(),
         ..Plan::default()
     };
     if let (Some(id), Some(ceph)) = (&held, &facts.ceph) {
@@ -396,11 +407,9 @@ fn farewell(
         plan.left
             .push(format!("the name {id} in CephCluster {}", ceph.name_any()));
     }
-    // Nothing bears a name that was not told before.
-    let told = arbiter.status.as_ref().and_then(|status| status.mon_id.as_ref());
     let place = facts.way.as_ref().map(|way| way.to.clone()).unwrap_or_default();
     let Some((live, way)) = facts.live.as_ref().zip(facts.way.as_ref()) else {
-        if let Some(id) = told.or(held.as_ref()) {
+        if let Some(id) = id {
             let why = facts.away.clone().unwrap_or_default();
             let name = build::name(arbiter);
             plan.left.push(format!(
