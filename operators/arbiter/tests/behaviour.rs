@@ -140,9 +140,15 @@ impl World {
         K: DeserializeOwned + Serialize,
     {
         let api = self.home::<K>();
+        // Shown when the test fails.
+        let mut last = Value::Null;
         eventually(&format!("{name} is Ready={status} and says {said:?}"), async || {
             let object = serde_json::to_value(api.get(name).await.ok()?).ok()?;
             let ready = condition(&object, "Ready")?;
+            if last != *ready {
+                println!("{name}: {} {}", ready["status"], ready["message"]);
+                last = ready.clone();
+            }
             let fits = ready["status"] == status && ready["message"].as_str()?.contains(said);
             fits.then_some(object)
         })

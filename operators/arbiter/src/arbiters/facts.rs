@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use c5c3_api::ceph::{RemoteArbiter, RemoteCluster};
 use c5c3_api::conditions::READY;
 use c5c3_api::foreign::rook::CephCluster;
 use c5c3_kit::Reader;
+use c5c3_kit::rewritten::Rewritten;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::ResourceExt;
 use serde_json::Value;
@@ -43,6 +45,8 @@ pub struct Facts {
 pub struct Live {
     pub objects: BTreeMap<Kind, Value>,
     pub pods: Vec<Pod>,
+    /// What was sent and does not read as it was sent.
+    pub sent: Arc<Rewritten>,
 }
 
 impl Live {
@@ -109,7 +113,11 @@ async fn there(arbiter: &RemoteArbiter, remote: &Remote) -> Result<Live, Error> 
         .collect();
     let labels = labels.join(",");
     let (objects, pods) = tokio::try_join!(remote.read(&objects), remote.pods(&labels))?;
-    Ok(Live { objects, pods })
+    Ok(Live {
+        objects,
+        pods,
+        sent: remote.sent(),
+    })
 }
 
 fn not_ready(cluster: &RemoteCluster) -> Option<String> {

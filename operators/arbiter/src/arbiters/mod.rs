@@ -26,7 +26,7 @@ pub use facts::{ENDPOINTS, Facts, KEYRING, Live, OVERRIDE};
 pub use plan::{Action, FAREWELL, LETS_IN, Plan, Waits};
 
 use crate::error::Error;
-use crate::remote::Remotes;
+use crate::remote::{Remotes, reference};
 
 pub const NAME: &str = "remote-arbiter";
 
@@ -139,7 +139,10 @@ impl Controller for Arbiters {
                 kind,
                 name,
                 object,
-            } => self.remotes.get(way)?.apply(NAME, *kind, name, object).await,
+            } => {
+                let to = reference(way, *kind, name);
+                self.remotes.get(way)?.apply(NAME, &to, *kind, object).await
+            }
             Action::Delete { way, kind, name, uid } => self.remotes.get(way)?.delete(*kind, name, uid).await,
         }
     }

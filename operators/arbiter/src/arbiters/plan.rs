@@ -8,6 +8,7 @@ use c5c3_api::ceph::{ArbiterServiceType, RemoteArbiter};
 use c5c3_api::foreign::rook::CephCluster;
 use c5c3_kit::fields;
 use c5c3_kit::ownership::Owner;
+use c5c3_kit::rewritten::still;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
@@ -18,7 +19,7 @@ use super::facts::{Facts, Live, ceph_namespace};
 use super::mon_ids::{self, Change};
 use super::NAME;
 use crate::error::Error;
-use crate::remote::{Kind, Way};
+use crate::remote::{Kind, Way, reference};
 
 /// On a CephCluster: other namespaces whose arbiters may have the key of its monitors, with commas.
 pub const LETS_IN: &str = "ceph.c5c3.io/arbiters-from";
@@ -182,15 +183,16 @@ fn stay(arbiter: &RemoteArbiter, facts: &Facts, owner: &Owner, held: Option<Stri
     }
     for (kind, mut object) in wanted {
         owner.mark(&mut object, false);
-        let same = live
-            .objects
-            .get(&kind)
-            .is_some_and(|live| !fields::differs(&object, live, NAME, None));
+        let name = build::name(arbiter);
+        let to = reference(way, kind, &name);
+        let same = live.objects.get(&kind).is_some_and(|there| {
+            !fields::differs(&object, there, NAME, None) || live.sent.holds(&to, &object, &still(there))
+        });
         if !same {
             plan.actions.push(Action::Apply {
                 way: way.clone(),
                 kind,
-                name: build::name(arbiter),
+                name,
                 object,
             });
         }

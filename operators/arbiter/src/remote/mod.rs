@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use c5c3_api::ceph::RemoteClusterSpec;
 use c5c3_api::common::parse_duration;
-use c5c3_kit::Reader;
 use c5c3_kit::fault::plain;
+use c5c3_kit::rewritten::{Rewritten, still};
+use c5c3_kit::{Key, Reader, Reference, fields};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -124,6 +125,16 @@ pub struct Remote {
     client: Client,
     namespace: String,
     timeout: Duration,
+    sent: Arc<Rewritten>,
+}
+
+/// How an object over there is remembered.
+pub fn reference(way: &Way, kind: Kind, name: &str) -> Reference {
+    Reference {
+        cluster: format!("{}/{}/{}", way.namespace, way.secret, way.key).into(),
+        kind: kind.to_string(),
+        key: Key::new(Some(&way.to), name),
+    }
 }
 
 impl Remote {
@@ -133,7 +144,13 @@ impl Remote {
             client,
             namespace: way.to.clone(),
             timeout: way.timeout,
+            sent: Arc::default(),
         })
+    }
+
+    /// What the server over there writes its own way: sent once.
+    pub fn sent(&self) -> Arc<Rewritten> {
+        self.sent.clone()
     }
 
     async fn within<T>(&self, what: &str, call: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
@@ -216,11 +233,18 @@ impl Remote {
     }
 
     /// Server-side apply: the fields of `object` are ours.
-    pub async fn apply(&self, manager: &str, kind: Kind, name: &str, object: &Value) -> Result<(), Error> {
+    pub async fn apply(&self, manager: &str, to: &Reference, kind: Kind, object: &Value) -> Result<(), Error> {
         let params = PatchParams::apply(manager).force();
+        let name = &to.key.name;
         let (api, patch) = (self.api(kind), Patch::Apply(object));
-        self.written("apply", kind, name, api.patch(name, &params, &patch))
-            .await
+        let applied = self
+            .written("apply", kind, name, api.patch(name, &params, &patch))
+            .await?;
+        let after = serde_json::to_value(applied).unwrap_or_default();
+        if fields::differs(object, &after, manager, None) {
+            self.sent.remember(&to.key, to, object, &still(&after));
+        }
+        Ok(())
     }
 
     /// Deletes the object with this uid and no other of the same name.
@@ -244,10 +268,10 @@ impl Remote {
         kind: Kind,
         name: &str,
         call: impl Future<Output = kube::Result<T>>,
-    ) -> Result<(), Error> {
+    ) -> Result<T, Error> {
         let object = format!("{kind} {}/{name}", self.namespace);
         match tokio::time::timeout(self.timeout, call).await {
-            Ok(Ok(_)) => Ok(()),
+            Ok(Ok(answer)) => Ok(answer),
             Ok(Err(source)) => Err(Error::NotWritten {
                 verb,
                 object,
