@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::ceph::{RemoteArbiter, RemoteCluster, RemoteClusterStatus, RemoteState};
 use c5c3_api::common::parse_duration;
-use c5c3_api::conditions::ceph::{
-    CLUSTER_REACHABLE, CONFIG_VALID, HAS_ENOUGH_PERMISSIONS, SECRET_AVAILABLE,
-};
+use c5c3_api::conditions::ceph::{CLUSTER_REACHABLE, CONFIG_VALID, HAS_ENOUGH_PERMISSIONS, SECRET_AVAILABLE};
 use c5c3_kit::{Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -105,7 +103,8 @@ impl Controller for RemoteClusters {
             (false, None) => RemoteState::Ready,
             (false, Some(_)) => RemoteState::Error,
         };
-        let interval = parse_duration(&observed.object.spec.check_interval).unwrap_or(Duration::from_secs(60));
+        let interval =
+            parse_duration(&observed.object.spec.check_interval).unwrap_or(Duration::from_secs(60));
         let status = RemoteClusterStatus {
             state: Some(state),
             message: Some(trouble.unwrap_or_else(|| "the cluster can be worked with".to_owned())),

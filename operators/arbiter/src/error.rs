@@ -10,11 +10,15 @@ pub enum Error {
         "metadata.name: {name} cannot name a Service: use at most {longest} small letters, digits and dashes, and begin with a letter"
     )]
     NameNotUsable { name: String, longest: usize },
-    #[error("service.nodeIp: is missing: with service.type NodePort other monitors need the address of a node")]
+    #[error(
+        "service.nodeIp: is missing: with service.type NodePort other monitors need the address of a node"
+    )]
     NodeAddressMissing,
     #[error("monIdPrefix: all of {prefix}a to {prefix}z are taken in CephCluster {ceph}: use another prefix")]
     NoMonIdLeft { prefix: String, ceph: String },
-    #[error("{object} in the other cluster belongs to {owner}; it is left alone. Delete it, or choose another name")]
+    #[error(
+        "{object} in the other cluster belongs to {owner}; it is left alone. Delete it, or choose another name"
+    )]
     NotOwned { object: String, owner: String },
     #[error("cannot reserve a monitor in CephCluster {ceph}: {}", plain(.source))]
     NotReserved { ceph: String, source: Box<kube::Error> },

@@ -32,7 +32,10 @@ pub async fn run(
     let arbiters = Loop::new(arbiters, clusters.clone(), metrics.clone()).in_namespace(namespace.clone());
     let remote_clusters = Loop::new(RemoteClusters { remotes }, clusters, metrics).in_namespace(namespace);
     together(stop, |stop| {
-        vec![arbiters.run(stop.clone()).boxed(), remote_clusters.run(stop).boxed()]
+        vec![
+            arbiters.run(stop.clone()).boxed(),
+            remote_clusters.run(stop).boxed(),
+        ]
     })
     .await
 }

@@ -142,23 +142,29 @@ impl World {
         let api = self.home::<K>();
         // Shown when the test fails.
         let mut last = Value::Null;
-        eventually(&format!("{name} is Ready={status} and says {said:?}"), async || {
-            let object = serde_json::to_value(api.get(name).await.ok()?).ok()?;
-            let ready = condition(&object, "Ready")?;
-            if last != *ready {
-                println!("{name}: {} {}", ready["status"], ready["message"]);
-                last = ready.clone();
-            }
-            let fits = ready["status"] == status && ready["message"].as_str()?.contains(said);
-            fits.then_some(object)
-        })
+        eventually(
+            &format!("{name} is Ready={status} and says {said:?}"),
+            async || {
+                let object = serde_json::to_value(api.get(name).await.ok()?).ok()?;
+                let ready = condition(&object, "Ready")?;
+                if last != *ready {
+                    println!("{name}: {} {}", ready["status"], ready["message"]);
+                    last = ready.clone();
+                }
+                let fits = ready["status"] == status && ready["message"].as_str()?.contains(said);
+                fits.then_some(object)
+            },
+        )
         .await
     }
 
     /// Plays the kubelet: a pod of the Deployment, in the quorum or not.
     async fn pod(&self, ready: bool) {
         let deployments = self.away::<Deployment>();
-        let live = eventually("the Deployment", async || deployments.get_opt("third-mon").await.ok()?).await;
+        let live = eventually("the Deployment", async || {
+            deployments.get_opt("third-mon").await.ok()?
+        })
+        .await;
         let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1,
             "updatedReplicas": 1, "observedGeneration": live.metadata.generation}});
         let patch = Patch::Apply(status);
@@ -237,7 +243,10 @@ async fn a_monitor_joins_is_followed_and_leaves() {
     world.ready::<RemoteArbiter>("third", "True", "").await;
     let secret = world.away::<Secret>().get("third-mon").await.expect("there");
     let keyring = text(&secret, "keyring");
-    assert!(keyring.contains("FIRST") && !keyring.contains("ADMIN"), "{keyring}");
+    assert!(
+        keyring.contains("FIRST") && !keyring.contains("ADMIN"),
+        "{keyring}"
+    );
 
     // Nothing changed, nothing written: not at home, not over there.
     let quiet = Duration::from_secs(6);
@@ -275,7 +284,10 @@ async fn a_monitor_joins_is_followed_and_leaves() {
         .delete("third-mon", &DeleteParams::default())
         .await
         .expect("deleted");
-    eventually("it is made anew", async || maps.get_opt("third-mon").await.ok()?).await;
+    eventually("it is made anew", async || {
+        maps.get_opt("third-mon").await.ok()?
+    })
+    .await;
     assert_eq!(services.get("third-mon").await.expect("there").uid(), first.uid());
 
     // Deleted: the name goes back first, and the monitor stays while it is in the quorum.
@@ -307,7 +319,12 @@ async fn a_monitor_joins_is_followed_and_leaves() {
             && services.get_opt("third-mon").await.ok()?.is_none()
             && maps.get_opt("third-mon").await.ok()?.is_none()
             && world.away::<Secret>().get_opt("third-mon").await.ok()?.is_none()
-            && world.home::<RemoteCluster>().get_opt("site").await.ok()?.is_none();
+            && world
+                .home::<RemoteCluster>()
+                .get_opt("site")
+                .await
+                .ok()?
+                .is_none();
         none.then_some(())
     })
     .await;
@@ -324,7 +341,11 @@ async fn no_two_arbiters_have_one_name() {
     let all = names.iter().map(|name| world.arbiter(name));
     futures::future::join_all(all).await;
     let ids = eventually("each has a name", async || {
-        let list = world.home::<RemoteArbiter>().list(&ListParams::default()).await.ok()?;
+        let list = world
+            .home::<RemoteArbiter>()
+            .list(&ListParams::default())
+            .await
+            .ok()?;
         let ids = list.items.into_iter().map(|one| one.status?.mon_id);
         ids.collect::<Option<Vec<String>>>()
     })
@@ -351,7 +372,10 @@ async fn an_account_without_rights_is_told_what_it_lacks() {
     let lacking = "may not get secrets, create secrets, patch secrets, delete secrets there";
     let site = world.ready::<RemoteCluster>("site", "False", lacking).await;
     let state = condition(&site, "HasEnoughPermissions").expect("told");
-    assert_eq!((&state["status"], &site["status"]["state"]), (&json!("False"), &json!("Error")));
+    assert_eq!(
+        (&state["status"], &site["status"]["state"]),
+        (&json!("False"), &json!("Error"))
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -361,9 +385,13 @@ async fn a_blip_passes_by_itself_and_what_is_out_of_reach_is_named() {
     // A gate before the other cluster, that opens and shuts.
     let text = world.kubeconfig(None, None);
     let config: Value = serde_json::from_str(&text).expect("JSON");
-    let server = config["clusters"][0]["cluster"]["server"].as_str().expect("a server");
+    let server = config["clusters"][0]["cluster"]["server"]
+        .as_str()
+        .expect("a server");
     let rest = server.strip_prefix("https://").expect("https");
-    let (host, path) = rest.split_once('/').map_or((rest, String::new()), |(h, p)| (h, format!("/{p}")));
+    let (host, path) = rest
+        .split_once('/')
+        .map_or((rest, String::new()), |(h, p)| (h, format!("/{p}")));
     let gate = Gate::open(host).await;
     let by_gate = world.kubeconfig(None, Some(&format!("https://{}{path}", gate.address)));
     world.access_key(&by_gate).await;
@@ -373,11 +401,16 @@ async fn a_blip_passes_by_itself_and_what_is_out_of_reach_is_named() {
     world.ready::<RemoteArbiter>("third", "True", "").await;
 
     gate.shut.send_replace(true);
-    world.ready::<RemoteCluster>("site", "False", "does not answer").await;
+    world
+        .ready::<RemoteCluster>("site", "False", "does not answer")
+        .await;
     let arbiter = world
         .ready::<RemoteArbiter>("third", "False", "RemoteClusterReady: ")
         .await;
-    assert_eq!(condition(&arbiter, "InQuorum").expect("told")["status"], "Unknown");
+    assert_eq!(
+        condition(&arbiter, "InQuorum").expect("told")["status"],
+        "Unknown"
+    );
     gate.shut.send_replace(false);
     world.ready::<RemoteCluster>("site", "True", "").await;
     world.ready::<RemoteArbiter>("third", "True", "").await;
@@ -388,7 +421,8 @@ async fn a_blip_passes_by_itself_and_what_is_out_of_reach_is_named() {
         .delete("third", &DeleteParams::default())
         .await
         .expect("deleted");
-    let named = "mon.ext-a: Deployment, Service, ConfigMap and Secret arbiters/third-mon in the other cluster";
+    let named =
+        "mon.ext-a: Deployment, Service, ConfigMap and Secret arbiters/third-mon in the other cluster";
     world.ready::<RemoteArbiter>("third", "False", named).await;
     world.pod(false).await;
     gate.shut.send_replace(false);
@@ -415,7 +449,11 @@ async fn an_object_of_somebody_else_is_left_alone() {
     world.remote_cluster().await;
     world.arbiter("third").await;
     world
-        .ready::<RemoteArbiter>("third", "False", "Secret arbiters/third-mon in the other cluster belongs to")
+        .ready::<RemoteArbiter>(
+            "third",
+            "False",
+            "Secret arbiters/third-mon in the other cluster belongs to",
+        )
         .await;
     world
         .home::<RemoteArbiter>()
@@ -427,7 +465,11 @@ async fn an_object_of_somebody_else_is_left_alone() {
         gone.is_none().then_some(())
     })
     .await;
-    let left = world.away::<Secret>().get("third-mon").await.expect("still theirs");
+    let left = world
+        .away::<Secret>()
+        .get("third-mon")
+        .await
+        .expect("still theirs");
     assert_eq!(text(&left, "k"), "v");
 }
 
@@ -439,7 +481,9 @@ struct Gate {
 
 impl Gate {
     async fn open(to: &str) -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+            .await
+            .expect("a port");
         let address = listener.local_addr().expect("an address");
         let (shut, watched) = tokio::sync::watch::channel(false);
         let to = to.to_owned();

@@ -71,7 +71,16 @@ impl Site {
         let token = self
             .0
             .kubectl(&[&THERE[..], &["create", "token", "c5c3-arbiter"]].concat(), "")?;
-        let view = ["--context", "arbiter", "config", "view", "--raw", "--minify", "-o", "json"];
+        let view = [
+            "--context",
+            "arbiter",
+            "config",
+            "view",
+            "--raw",
+            "--minify",
+            "-o",
+            "json",
+        ];
         let mut config: Value = serde_json::from_str(&self.0.kubectl(&view, "")?)?;
         config["users"][0]["user"] = json!({"token": token.trim()});
         let secret = json!({"apiVersion": "v1", "kind": "Secret",
@@ -87,7 +96,10 @@ impl Site {
         let exec = ["exec", "deploy/rook-ceph-mon-a", "--", "sh", "-c", script];
         let status: Value = serde_json::from_str(&self.kubectl(&exec)?)?;
         let names = status["quorum_names"].as_array().context("names")?;
-        Ok(names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect())
+        Ok(names
+            .iter()
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect())
     }
 
     fn in_quorum(&self, names: &[&str]) -> anyhow::Result<()> {
@@ -102,7 +114,9 @@ impl Site {
         let waited = self.kubectl(&["wait", "--for=condition=Ready", object, &limit]);
         waited.map(drop).or_else(|error| {
             let state = self.kubectl(&["get", object, "-o", "yaml"])?;
-            let pods = self.0.kubectl(&[&THERE[..], &["get", "pods", "-o", "yaml"]].concat(), "")?;
+            let pods = self
+                .0
+                .kubectl(&[&THERE[..], &["get", "pods", "-o", "yaml"]].concat(), "")?;
             let logs = [&THERE[..], &["logs", "deploy/third-mon", "--tail=40"]].concat();
             let logs = self.0.kubectl(&logs, "").unwrap_or_default();
             Err(error.context(format!("{state}\n{pods}\n{logs}")))
@@ -120,7 +134,12 @@ impl Site {
     }
 
     fn ids(&self) -> anyhow::Result<String> {
-        self.kubectl(&["get", "cephcluster/storage", "-o", "jsonpath={.spec.mon.externalMonIDs[*]}"])
+        self.kubectl(&[
+            "get",
+            "cephcluster/storage",
+            "-o",
+            "jsonpath={.spec.mon.externalMonIDs[*]}",
+        ])
     }
 }
 
@@ -130,7 +149,17 @@ const ALL: [&str; 4] = ["a", "b", "c", "ext-a"];
 fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
     let cloud = Cloud::new()?;
     cloud.c5c3(&["image", "build", "ceph"])?;
-    cloud.c5c3_here("up", &["--profile", "none", "--cluster", "storage=1", "--cluster", "arbiter=1"])?;
+    cloud.c5c3_here(
+        "up",
+        &[
+            "--profile",
+            "none",
+            "--cluster",
+            "storage=1",
+            "--cluster",
+            "arbiter=1",
+        ],
+    )?;
     let site = Site(cloud);
     let start = Instant::now();
     let told = |what: &str, since: Instant| println!("{what} after {:.1} s", since.elapsed().as_secs_f32());
@@ -139,7 +168,12 @@ fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
     site.apply(&[], ARBITER)?;
     site.access_key()?;
     site.ready("remotecluster/arbiter-site", 60)?;
-    site.kubectl(&["wait", "--for=jsonpath={.status.phase}=Ready", "cephcluster/storage", "--timeout=180s"])?;
+    site.kubectl(&[
+        "wait",
+        "--for=jsonpath={.status.phase}=Ready",
+        "cephcluster/storage",
+        "--timeout=180s",
+    ])?;
     told("three monitors and a manager", start);
 
     let joining = Instant::now();
@@ -148,16 +182,34 @@ fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
     site.in_quorum(&ALL)?;
     ensure!(site.ids()? == "ext-a");
     until(90, "Rook tells its address", || {
-        let endpoints = ["get", "configmap/rook-ceph-mon-endpoints", "-o", "jsonpath={.data.data}"];
+        let endpoints = [
+            "get",
+            "configmap/rook-ceph-mon-endpoints",
+            "-o",
+            "jsonpath={.data.data}",
+        ];
         let endpoints = site.kubectl(&endpoints)?;
-        let address = ["get", "service/third-mon", "-o", "jsonpath={.status.loadBalancer.ingress[0].ip}"];
+        let address = [
+            "get",
+            "service/third-mon",
+            "-o",
+            "jsonpath={.status.loadBalancer.ingress[0].ip}",
+        ];
         let address = site.0.kubectl(&[&THERE[..], &address].concat(), "")?;
-        ensure!(endpoints.contains(&format!("ext-a={address}:6789")), "{endpoints}, {address}");
+        ensure!(
+            endpoints.contains(&format!("ext-a={address}:6789")),
+            "{endpoints}, {address}"
+        );
         Ok(())
     })?;
     let keys = ["get", "secret/third-mon", "-o", "jsonpath={.data.keyring}"];
     let keys = site.0.kubectl(&[&THERE[..], &keys].concat(), "")?;
-    let admin = ["get", "secret/rook-ceph-admin-keyring", "-o", "jsonpath={.data.keyring}"];
+    let admin = [
+        "get",
+        "secret/rook-ceph-admin-keyring",
+        "-o",
+        "jsonpath={.data.keyring}",
+    ];
     ensure!(!keys.is_empty() && keys != site.kubectl(&admin)?);
 
     quiet(&site)?;
@@ -194,7 +246,10 @@ fn killed(site: &Site) -> anyhow::Result<()> {
     until(60, "the others have a quorum", || site.quorum().map(drop))?;
     until(60, "it is back", || site.in_quorum(&ALL))?;
     site.ready("remotearbiter/third", 60)?;
-    println!("killed: in the quorum after {:.1} s", start.elapsed().as_secs_f32());
+    println!(
+        "killed: in the quorum after {:.1} s",
+        start.elapsed().as_secs_f32()
+    );
     Ok(())
 }
 
@@ -202,13 +257,19 @@ fn killed(site: &Site) -> anyhow::Result<()> {
 fn replaced(site: &Site) -> anyhow::Result<()> {
     let start = Instant::now();
     let pod = site.pod()?;
-    site.0.kubectl(&[&THERE[..], &["delete", "pod", &pod]].concat(), "")?;
-    until(60, "the others miss it or have the next one", || site.quorum().map(drop))?;
+    site.0
+        .kubectl(&[&THERE[..], &["delete", "pod", &pod]].concat(), "")?;
+    until(60, "the others miss it or have the next one", || {
+        site.quorum().map(drop)
+    })?;
     until(90, "another has its place", || {
         ensure!(site.pod()? != pod, "it is the same pod");
         site.in_quorum(&ALL)
     })?;
     site.ready("remotearbiter/third", 60)?;
-    println!("replaced: in the quorum after {:.1} s", start.elapsed().as_secs_f32());
+    println!(
+        "replaced: in the quorum after {:.1} s",
+        start.elapsed().as_secs_f32()
+    );
     Ok(())
 }

@@ -203,12 +203,26 @@ fn monitors_for_other_clusters_have_balancers_from_the_first_day() {
     let mut observed = observed(1, facts(&[], None));
     let network = json!({"multiClusterService": {"enabled": true, "clusterID": "storage"}});
     observed.object.spec.network = Some(serde_json::from_value(network).expect("a network"));
-    let refused = CephClusters::plan(&observed).refused.expect("refused").to_string();
-    assert!(refused.contains("multiClusterService") && refused.contains("set it back to false"), "{refused}");
+    let refused = CephClusters::plan(&observed)
+        .refused
+        .expect("refused")
+        .to_string();
+    assert!(
+        refused.contains("multiClusterService") && refused.contains("set it back to false"),
+        "{refused}"
+    );
     observed.facts.exported = None;
     let decision = observed.decide().expect("decided");
-    let service = |one: &&Wanted| one.object()["metadata"]["name"] == "rook-ceph-mon-a" && one.object()["kind"] == "Service";
-    let mut service = decision.wanted().iter().find(service).expect("a Service").object().clone();
+    let service = |one: &&Wanted| {
+        one.object()["metadata"]["name"] == "rook-ceph-mon-a" && one.object()["kind"] == "Service"
+    };
+    let mut service = decision
+        .wanted()
+        .iter()
+        .find(service)
+        .expect("a Service")
+        .object()
+        .clone();
     assert_eq!(service["spec"]["type"], "LoadBalancer");
     service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "10.195.0.4"}]}});
     let live = serde_json::from_value(service).expect("a Service");

@@ -73,7 +73,10 @@ mod tests {
             "[v2:10.0.0.1:3300,v1:10.0.0.1:6789],[v2:10.0.0.2:3300]"
         );
         assert!(mon_host(&mons, "").ends_with(",[v1:10.0.0.3:30001]"));
-        assert_eq!(mon_host(&read("a=[::1]:6789"), ""), "[v2:[::1]:3300,v1:[::1]:6789]");
+        assert_eq!(
+            mon_host(&read("a=[::1]:6789"), ""),
+            "[v2:[::1]:3300,v1:[::1]:6789]"
+        );
         assert!(read("").is_empty());
     }
 
@@ -82,7 +85,14 @@ mod tests {
         let ip = IpAddr::from([10, 0, 0, 1]);
         let usual = Address { ip, v2: V2, v1: V1 };
         assert_eq!(usual.argument(), "--public-addr=10.0.0.1");
-        let other = Address { v2: 31_000, v1: 31_001, ip };
-        assert_eq!(other.argument(), "--public-addrv=[v2:10.0.0.1:31000,v1:10.0.0.1:31001]");
+        let other = Address {
+            v2: 31_000,
+            v1: 31_001,
+            ip,
+        };
+        assert_eq!(
+            other.argument(),
+            "--public-addrv=[v2:10.0.0.1:31000,v1:10.0.0.1:31001]"
+        );
     }
 }

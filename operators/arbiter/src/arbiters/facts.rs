@@ -123,7 +123,10 @@ async fn there(arbiter: &RemoteArbiter, remote: &Remote) -> Result<Live, Error> 
 fn not_ready(cluster: &RemoteCluster) -> Option<String> {
     let name = cluster.name_any();
     let status = cluster.status.clone().unwrap_or_default();
-    let ready = status.conditions.iter().find(|condition| condition.type_ == READY);
+    let ready = status
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == READY);
     match ready {
         Some(ready) if ready.status == "True" => None,
         Some(ready) => Some(format!("RemoteCluster {name} is not ready: {}", ready.message)),
@@ -159,4 +162,3 @@ async fn at_home(arbiter: &RemoteArbiter, reader: &Reader) -> Result<Facts, Erro
         ..Facts::default()
     })
 }
-

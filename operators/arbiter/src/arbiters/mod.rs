@@ -16,7 +16,9 @@ use c5c3_api::conditions::ceph::{
     ARBITER_DEPLOYMENT_READY, CEPH_CLUSTER_READY, IN_QUORUM, REMOTE_CLUSTER_READY,
 };
 use c5c3_api::foreign::rook::CephCluster;
-use c5c3_kit::{Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, Touch};
+use c5c3_kit::{
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, Touch,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};

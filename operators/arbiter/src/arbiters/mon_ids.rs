@@ -140,7 +140,10 @@ mod tests {
         };
         assert_eq!(free(&[], &[], None).as_deref(), Some("ext-a"));
         assert_eq!(free(&["ext-a"], &[], None).as_deref(), Some("ext-c"));
-        assert_eq!(free(&["ext-a"], &[("ext-c", "u")], None).as_deref(), Some("ext-d"));
+        assert_eq!(
+            free(&["ext-a"], &[("ext-c", "u")], None).as_deref(),
+            Some("ext-d")
+        );
         assert_eq!(free(&[], &[], Some("ext-y")).as_deref(), Some("ext-z"));
         assert_eq!(free(&[], &[], Some("ext-z")).as_deref(), Some("ext-a"));
         let all: Vec<String> = ('a'..='z').map(|letter| format!("ext-{letter}")).collect();

@@ -13,11 +13,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::NAME;
 use super::build::{self, JOINED_AS, LONGEST, Material};
 use super::endpoints::{Address, V1, V2, mon_host};
 use super::facts::{Facts, Live, ceph_namespace};
 use super::mon_ids::{self, Change};
-use super::NAME;
 use crate::error::Error;
 use crate::remote::{Kind, Way, reference};
 
@@ -290,7 +290,9 @@ fn address(arbiter: &RemoteArbiter, live: &Live) -> Result<Option<Address>, Erro
         (ArbiterServiceType::NodePort, Some(ip)) => Some(ip.clone()),
         (ArbiterServiceType::ClusterIP, _) => service.map(|one| text(one, "/spec/clusterIP").to_owned()),
         (ArbiterServiceType::LoadBalancer, _) => service.map(|one| {
-            let ingress = one.pointer("/status/loadBalancer/ingress").and_then(Value::as_array);
+            let ingress = one
+                .pointer("/status/loadBalancer/ingress")
+                .and_then(Value::as_array);
             let mut ips = ingress.into_iter().flatten().map(|one| text(one, "/ip"));
             ips.find(|ip| !ip.is_empty()).unwrap_or_default().to_owned()
         }),
@@ -311,7 +313,10 @@ fn address(arbiter: &RemoteArbiter, live: &Live) -> Result<Option<Address>, Erro
 
 fn unaddressed(arbiter: &RemoteArbiter) -> String {
     let kind = arbiter.spec.service.type_;
-    format!("the Service {} of type {kind:?} has no address yet", build::name(arbiter))
+    format!(
+        "the Service {} of type {kind:?} has no address yet",
+        build::name(arbiter)
+    )
 }
 
 /// A monitor keeps the address with which it joined; with another it has to be another monitor.
@@ -332,7 +337,8 @@ fn running(plan: &Plan, facts: &Facts, live: &Live, id: &str) -> Option<Waits> {
     }
     let deployment = live.objects.get(&Kind::Deployment)?;
     let number = |path: &str| deployment.pointer(path).and_then(Value::as_i64).unwrap_or(0);
-    if number("/status/observedGeneration") < number("/metadata/generation") || number("/status/updatedReplicas") < 1
+    if number("/status/observedGeneration") < number("/metadata/generation")
+        || number("/status/updatedReplicas") < 1
     {
         return Some(Waits::Pod("the Deployment is rolled out".to_owned()));
     }
@@ -344,7 +350,9 @@ fn running(plan: &Plan, facts: &Facts, live: &Live, id: &str) -> Option<Waits> {
     }
     if !is_ready(pod) {
         let pod = pod.name_any();
-        return Some(Waits::Quorum(format!("mon.{id} in pod {pod} has not joined, or has lost, the quorum")));
+        return Some(Waits::Quorum(format!(
+            "mon.{id} in pod {pod} has not joined, or has lost, the quorum"
+        )));
     }
     let missed = facts.out_of_quorum.iter().any(|out| out == id);
     missed.then(|| Waits::Quorum(format!("the other monitors miss mon.{id}")))
@@ -378,7 +386,11 @@ fn trouble(pod: &Pod) -> Option<String> {
             let waiting = state.waiting.clone().unwrap_or_default();
             let said = [waiting.reason, waiting.message].into_iter().flatten();
             let said: Vec<String> = said.collect();
-            let said = if said.is_empty() { "it ended".to_owned() } else { said.join(": ") };
+            let said = if said.is_empty() {
+                "it ended".to_owned()
+            } else {
+                said.join(": ")
+            };
             Some(format!("pod {name} does not run: {said}"))
         }
         None => Some(format!("pod {name} starts")),
@@ -394,10 +406,7 @@ fn farewell(
     since: Duration,
 ) -> Plan {
     // Nothing bears a name that was not told before.
-    let told = arbiter
-        .status
-        .as_ref()
-        .and_then(|status| status.mon_id.clone());
+    let told = arbiter.status.as_ref().and_then(|status| status.mon_id.clone());
     let id = held.clone().or(told);
     let mut plan = Plan {
         // By it the next look knows that there is something in a cluster that does not answer.
@@ -424,11 +433,16 @@ fn farewell(
     let stays = (held.is_some() || serves) && since < FAREWELL;
     // The Deployment first: what the monitor reads goes after it.
     for kind in Kind::ALL.into_iter().rev() {
-        let Some(object) = live.objects.get(&kind).filter(|one| owner.stranger(one).is_none()) else {
+        let Some(object) = live
+            .objects
+            .get(&kind)
+            .filter(|one| owner.stranger(one).is_none())
+        else {
             continue;
         };
         let name = build::name(arbiter);
-        plan.left.push(format!("{kind} {place}/{name} in the other cluster"));
+        plan.left
+            .push(format!("{kind} {place}/{name} in the other cluster"));
         let going = object.pointer("/metadata/deletionTimestamp").is_some();
         if !stays && !going {
             plan.actions.push(Action::Delete {

@@ -115,13 +115,13 @@ impl World {
     fn plan(&self) -> Plan {
         let arbiter: RemoteArbiter = serde_json::from_value(self.arbiter.clone()).expect("an arbiter");
         let facts = Facts {
-            ceph: (!self.ceph.is_null()).then(|| serde_json::from_value(self.ceph.clone()).expect("a cluster")),
+            ceph: (!self.ceph.is_null())
+                .then(|| serde_json::from_value(self.ceph.clone()).expect("a cluster")),
             ..self.facts.clone()
         };
         plan(&arbiter, &facts, self.leaving.map(Duration::from_secs))
     }
 }
-
 
 fn running() -> Value {
     json!({"name": "mon", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
@@ -134,7 +134,8 @@ fn owned(value: &Value, top: bool) -> Value {
         return json!({});
     };
     let kept = fields.iter().filter(|(key, _)| {
-        !["apiVersion", "kind", "name", "namespace"].contains(&key.as_str()) || !top && !fields.contains_key("labels")
+        !["apiVersion", "kind", "name", "namespace"].contains(&key.as_str())
+            || !top && !fields.contains_key("labels")
     });
     let kept: Map<String, Value> = kept
         .map(|(key, value)| {
@@ -347,7 +348,11 @@ fn every_world() {
         if let Some(error) = &plan.refused {
             let _ = writeln!(text, "  refuse {error}");
         }
-        let _ = writeln!(text, "  is     {}", report.status_fields()["state"].as_str().unwrap_or_default());
+        let _ = writeln!(
+            text,
+            "  is     {}",
+            report.status_fields()["state"].as_str().unwrap_or_default()
+        );
         if world.leaving.is_none() {
             for Part { name, .. } in Arbiters::PARTS {
                 if let Some(state) = report.states().get(name) {
@@ -367,7 +372,10 @@ fn every_world() {
 #[test]
 fn no_action_shows_a_key() {
     let shown = format!("{:?}", World::named().plan());
-    assert!(shown.contains("apply Secret third-mon") && !shown.contains("key ="), "{shown}");
+    assert!(
+        shown.contains("apply Secret third-mon") && !shown.contains("key ="),
+        "{shown}"
+    );
 }
 
 #[test]

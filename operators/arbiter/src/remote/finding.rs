@@ -1,8 +1,6 @@
 //! What was found on the way to another cluster: the first thing that is in the way.
 
-use c5c3_api::conditions::ceph::{
-    CLUSTER_REACHABLE, CONFIG_VALID, HAS_ENOUGH_PERMISSIONS, SECRET_AVAILABLE,
-};
+use c5c3_api::conditions::ceph::{CLUSTER_REACHABLE, CONFIG_VALID, HAS_ENOUGH_PERMISSIONS, SECRET_AVAILABLE};
 use c5c3_api::conditions::reason;
 use c5c3_kit::States;
 
@@ -74,10 +72,22 @@ mod tests {
             .map(|part| states.get(part).map_or("", |state| state.truth.as_str()))
         };
         let why = || "why".to_owned();
-        assert_eq!(of(Finding::NoSecret(why())), ["False", "Unknown", "Unknown", "Unknown"]);
-        assert_eq!(of(Finding::BadConfig(why())), ["True", "False", "Unknown", "Unknown"]);
-        assert_eq!(of(Finding::Unreachable(why())), ["True", "True", "False", "Unknown"]);
-        assert_eq!(of(Finding::Lacking(vec![why()])), ["True", "True", "True", "False"]);
+        assert_eq!(
+            of(Finding::NoSecret(why())),
+            ["False", "Unknown", "Unknown", "Unknown"]
+        );
+        assert_eq!(
+            of(Finding::BadConfig(why())),
+            ["True", "False", "Unknown", "Unknown"]
+        );
+        assert_eq!(
+            of(Finding::Unreachable(why())),
+            ["True", "True", "False", "Unknown"]
+        );
+        assert_eq!(
+            of(Finding::Lacking(vec![why()])),
+            ["True", "True", "True", "False"]
+        );
         assert_eq!(of(Finding::Fit), ["True"; 4]);
     }
 }

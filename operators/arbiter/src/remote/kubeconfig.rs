@@ -34,7 +34,9 @@ pub async fn config(text: &str, timeout: Duration) -> Result<Config, Finding> {
     let kubeconfig: Kubeconfig =
         serde_saphyr::from_str(text).map_err(|_| bad("it is not YAML with clusters, users and contexts"))?;
     if let Some(what) = refused(&kubeconfig) {
-        return Err(bad(&format!("{what} is not taken from a Secret: write the values into it")));
+        return Err(bad(&format!(
+            "{what} is not taken from a Secret: write the values into it"
+        )));
     }
     let made = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
     let mut config = made.map_err(|error| bad(&error.to_string()))?;
@@ -55,7 +57,10 @@ fn refused(kubeconfig: &Kubeconfig) -> Option<&'static str> {
             (user.exec.is_some(), "users[].user.exec"),
             (user.auth_provider.is_some(), "users[].user.auth-provider"),
             (user.token_file.is_some(), "users[].user.tokenFile"),
-            (user.client_certificate.is_some(), "users[].user.client-certificate"),
+            (
+                user.client_certificate.is_some(),
+                "users[].user.client-certificate",
+            ),
             (user.client_key.is_some(), "users[].user.client-key"),
         ];
         found.into_iter().find_map(|(is, what)| is.then_some(what))
@@ -102,9 +107,17 @@ mod tests {
         for (user, cluster, named) in [
             ("exec: {apiVersion: v1, command: /bin/evil}", "", "user.exec"),
             ("tokenFile: /var/run/secrets/token", "", "tokenFile"),
-            ("client-certificate: /etc/a, client-key: /etc/b", "", "client-certificate"),
+            (
+                "client-certificate: /etc/a, client-key: /etc/b",
+                "",
+                "client-certificate",
+            ),
             ("auth-provider: {name: gcp, config: {}}", "", "auth-provider"),
-            ("token: t", "certificate-authority: /etc/passwd", "certificate-authority"),
+            (
+                "token: t",
+                "certificate-authority: /etc/passwd",
+                "certificate-authority",
+            ),
             ("token: t", "proxy-url: 'http://evil'", "proxy-url"),
         ] {
             let said = found(&with(user, cluster)).await;
@@ -122,7 +135,12 @@ mod tests {
     #[test]
     fn a_secret_has_to_be_there_with_its_key() {
         let missing = text(None, "s", "k").expect_err("missing");
-        assert!(missing.trouble().unwrap_or_default().contains("Secret s is missing"));
+        assert!(
+            missing
+                .trouble()
+                .unwrap_or_default()
+                .contains("Secret s is missing")
+        );
         let empty = text(Some(&Secret::default()), "s", "k").expect_err("empty");
         assert!(empty.trouble().unwrap_or_default().contains("no value under k"));
     }

@@ -233,7 +233,13 @@ impl Remote {
     }
 
     /// Server-side apply: the fields of `object` are ours.
-    pub async fn apply(&self, manager: &str, to: &Reference, kind: Kind, object: &Value) -> Result<(), Error> {
+    pub async fn apply(
+        &self,
+        manager: &str,
+        to: &Reference,
+        kind: Kind,
+        object: &Value,
+    ) -> Result<(), Error> {
         let params = PatchParams::apply(manager).force();
         let name = &to.key.name;
         let (api, patch) = (self.api(kind), Patch::Apply(object));
