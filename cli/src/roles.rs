@@ -26,7 +26,7 @@ pub fn all() -> Vec<Role> {
 
 /// Every operator, by what its controllers need.
 fn serving() -> Vec<Role> {
-    vec![control_plane(), services(), ovn(), hypervisor()]
+    vec![control_plane(), services(), ovn(), hypervisor(), arbiter()]
 }
 
 /// Kinds of ours that neither a controller nor an agent looks after.
@@ -94,6 +94,13 @@ pub fn hypervisor() -> Role {
     Role {
         name: "c5c3-hypervisor",
         access: c5c3_hypervisor::access(),
+    }
+}
+
+pub fn arbiter() -> Role {
+    Role {
+        name: "c5c3-arbiter",
+        access: c5c3_arbiter::access(),
     }
 }
 

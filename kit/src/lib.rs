@@ -29,7 +29,7 @@ pub use clusters::{ClusterError, Clusters, HOME, OTHERS};
 pub use process::{lease, metrics, serve, stop, telemetry};
 pub use reconcile::controller;
 pub use report::{conditions, events};
-pub use write::{fields, owned, ownership};
+pub use write::{fields, owned, ownership, rewritten};
 
 pub use conditions::{Part, States};
 pub use controller::{Applied, Controller, Decision, Finalizer, Observed, Report, Wanted};

@@ -108,6 +108,7 @@ mod tests {
             "Cinder",
             "OVNCluster",
             "CredentialRotation",
+            "RemoteArbiter",
         ] {
             assert_eq!(of(served), "c5c3", "{served}");
         }

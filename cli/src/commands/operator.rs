@@ -57,6 +57,11 @@ enum Operator {
   c5c3 operator hypervisor --context production
   c5c3 operator hypervisor --leader-elect --lease-namespace c5c3-system")]
     Hypervisor(Shared),
+    /// RemoteCluster and RemoteArbiter.
+    #[command(after_help = "Examples:
+  c5c3 operator arbiter --context storage
+  c5c3 operator arbiter --leader-elect --lease-namespace c5c3-system")]
+    Arbiter(Shared),
 }
 
 /// API groups without which the services cannot work.
@@ -74,6 +79,7 @@ const OF_ALL: &[&str] = &[
     "placement.openstack.c5c3.io",
     "ovn.c5c3.io",
     "hypervisor.c5c3.io",
+    "ceph.c5c3.io",
 ];
 
 /// Groups of others that bring databases and caches. A cloud on servers of somebody else needs none.
@@ -87,6 +93,7 @@ impl Operator {
             Operator::Services(_) => "services",
             Operator::Ovn(_) => "ovn",
             Operator::Hypervisor(_) => "hypervisor",
+            Operator::Arbiter(_) => "arbiter",
         }
     }
 
@@ -97,6 +104,7 @@ impl Operator {
             Operator::Services(_) => OF_SERVICES,
             Operator::Ovn(_) => &["ovn.c5c3.io"],
             Operator::Hypervisor(_) => &["hypervisor.c5c3.io", c5c3_api::c5c3::GROUP],
+            Operator::Arbiter(_) => &["ceph.c5c3.io"],
             Operator::All(_) => OF_ALL,
         }
     }
@@ -107,7 +115,8 @@ impl Operator {
             | Operator::ControlPlane(shared)
             | Operator::Services(shared)
             | Operator::Ovn(shared)
-            | Operator::Hypervisor(shared) => shared,
+            | Operator::Hypervisor(shared)
+            | Operator::Arbiter(shared) => shared,
         }
     }
 
@@ -138,15 +147,18 @@ impl Operator {
             };
             c5c3_hypervisor::run(clusters, metrics, Arc::new(connect), stop)
         };
+        let arbiter = |clusters, metrics, stop| c5c3_arbiter::run(clusters, metrics, namespace.clone(), stop);
         match self {
             Operator::All(_) => {
                 let first = control_plane(clusters.clone(), metrics.clone(), stop.clone());
                 let second = services(clusters.clone(), metrics.clone(), stop.clone());
                 let third = ovn(clusters.clone(), metrics.clone(), stop.clone());
-                tokio::try_join!(first, second, third, hypervisor(clusters, metrics, stop))?;
+                let fourth = hypervisor(clusters.clone(), metrics.clone(), stop.clone());
+                tokio::try_join!(first, second, third, fourth, arbiter(clusters, metrics, stop))?;
             }
             Operator::Ovn(_) => ovn(clusters, metrics, stop).await?,
             Operator::Hypervisor(_) => hypervisor(clusters, metrics, stop).await?,
+            Operator::Arbiter(_) => arbiter(clusters, metrics, stop).await?,
             Operator::ControlPlane(_) => control_plane(clusters, metrics, stop).await?,
             Operator::Services(_) => services(clusters, metrics, stop).await?,
         }

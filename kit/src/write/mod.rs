@@ -5,5 +5,5 @@ pub mod fields;
 pub(crate) mod own_writes;
 pub mod owned;
 pub mod ownership;
-pub(crate) mod rewritten;
+pub mod rewritten;
 pub(crate) mod store;

@@ -11,7 +11,7 @@ use crate::kinds::{Key, Reference};
 use crate::lock;
 
 #[derive(Default)]
-pub(crate) struct Rewritten(Mutex<HashMap<Reference, Entry>>);
+pub struct Rewritten(Mutex<HashMap<Reference, Entry>>);
 
 struct Entry {
     owner: Key,
@@ -50,7 +50,7 @@ fn digest(value: &Value) -> u64 {
 }
 
 /// What only a writer changes of an object: not the status, not the versions.
-pub(crate) fn still(live: &Value) -> Value {
+pub fn still(live: &Value) -> Value {
     let mut live = live.clone();
     if let Some(fields) = live.as_object_mut() {
         fields.remove("status");

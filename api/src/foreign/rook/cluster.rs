@@ -159,6 +159,17 @@ pub struct NetworkSpec {
     pub host_network: Option<bool>,
     #[serde(rename = "ipFamily")]
     pub ip_family: Option<String>,
+    /// Monitors with addresses that other clusters reach.
+    pub multi_cluster_service: Option<MultiClusterService>,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct MultiClusterService {
+    #[serde(default)]
+    pub enabled: bool,
+    #[serde(rename = "clusterID")]
+    pub cluster_id: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

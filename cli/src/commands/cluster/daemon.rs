@@ -136,6 +136,7 @@ struct Crew {
     ovn: Clusters,
     /// One for each cluster: hypervisors are looked after where they are.
     hypervisors: Vec<Clusters>,
+    arbiter: Clusters,
     stand_ins: Clusters,
     /// Those of other clusters, each at home in its own.
     elsewhere: Vec<Clusters>,
@@ -169,6 +170,7 @@ impl Crew {
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
             hypervisors: hypervisors(running)?,
+            arbiter: account(&roles::arbiter())?,
             stand_ins,
             elsewhere,
             dial: Arc::new(Inwards(running.inside(None)?)),
@@ -246,6 +248,9 @@ async fn operate(crew: Crew, stop: Stop) {
             c5c3_hypervisor::run(clusters.clone(), metrics, Arc::new(connect), stop.clone())
         })
     });
+    let arbiter = kept(&stop, || {
+        c5c3_arbiter::run(crew.arbiter.clone(), crew.metrics.clone(), None, stop.clone())
+    });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
             crew.stand_ins.clone(),
@@ -261,5 +266,5 @@ async fn operate(crew: Crew, stop: Stop) {
     });
     let elsewhere = futures::future::join_all(elsewhere);
     let hypervisors = futures::future::join_all(hypervisors);
-    tokio::join!(control_plane, services, ovn, hypervisors, stand_ins, elsewhere);
+    tokio::join!(control_plane, services, ovn, hypervisors, arbiter, stand_ins, elsewhere);
 }

@@ -16,6 +16,13 @@ pub fn mon_ids(spec: &CephClusterSpec) -> Vec<String> {
     letters(count)
 }
 
+/// Whether monitors have addresses that other clusters reach.
+pub fn exported(spec: &CephClusterSpec) -> bool {
+    let network = spec.network.as_ref();
+    let shared = network.and_then(|network| network.multi_cluster_service.as_ref());
+    shared.is_some_and(|shared| shared.enabled)
+}
+
 /// Rook runs two managers by default, one of them standing by.
 pub fn mgr_ids(spec: &CephClusterSpec) -> Vec<String> {
     letters(spec.mgr.as_ref().and_then(|mgr| mgr.count).unwrap_or(2))

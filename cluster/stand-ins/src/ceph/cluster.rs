@@ -59,6 +59,8 @@ pub struct Facts {
     addresses: BTreeMap<String, String>,
     /// Nodes of monitors, where they are in the network of these.
     seats: Seats,
+    /// How the monitors that are there have theirs.
+    exported: Option<bool>,
     claims: Vec<PersistentVolumeClaim>,
     disk_keys: BTreeMap<String, String>,
     /// Who answered, and what; an error when nobody could.
@@ -130,7 +132,7 @@ impl Controller for CephClusters {
             managers.extend(key.map(|key| (id, key)));
         }
         let ids = mon_ids(&object.spec);
-        let (mut addresses, mut seats) = (BTreeMap::new(), Seats::new());
+        let (mut addresses, mut seats, mut exported) = (BTreeMap::new(), Seats::new(), None);
         if seats::is_host(&object.spec) {
             let endpoints: Option<ConfigMap> = reader.get(&namespace, ENDPOINTS).await?;
             let nodes: Vec<Node> = reader.list_all("").await?;
@@ -140,7 +142,8 @@ impl Controller for CephClusters {
             for id in ids {
                 let name = mons::daemon(&namespace, "", &id).name();
                 let found: Option<Service> = reader.get(&namespace, &name).await?;
-                let address = found.and_then(|service| service.spec?.cluster_ip);
+                exported = found.as_ref().map(mons::is_exported).or(exported);
+                let address = found.as_ref().and_then(mons::address);
                 addresses.extend(address.map(|address| (id, address)));
             }
         }
@@ -156,6 +159,7 @@ impl Controller for CephClusters {
             managers,
             addresses,
             seats,
+            exported,
             claims: reader.list(&namespace, osds::CLAIMS).await?,
             disk_keys: osds::keys(&reader.list(&namespace, "app=rook-ceph-osd").await?),
             view: self.view(object, reader).await?,
@@ -279,6 +283,14 @@ impl Controller for CephClusters {
 
 /// A cluster whose keys are gone is not begun anew: its data would be lost for ever.
 fn known(cluster: &CephCluster, facts: &Facts) -> Result<(), Error> {
+    // Monitors know each other by their addresses.
+    let exported = check::exported(&cluster.spec);
+    if facts.exported.is_some_and(|before| before != exported) {
+        return Err(Error::Invalid {
+            field: "spec.network.multiClusterService.enabled",
+            reason: format!("monitors keep their addresses: set it back to {}", !exported),
+        });
+    }
     let before = cluster
         .status
         .as_ref()
@@ -312,7 +324,12 @@ fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
     wanted.push(Wanted::of(&mons::metrics(&namespace, &name)));
     for id in mon_ids(spec) {
         if !seats::is_host(spec) {
-            wanted.push(Wanted::of(&mons::service(&namespace, &name, &id)));
+            wanted.push(Wanted::of(&mons::service(
+                &namespace,
+                &name,
+                &id,
+                check::exported(spec),
+            )));
         }
         wanted.push(Wanted::of(&mons::claim(&namespace, &name, &id)));
     }

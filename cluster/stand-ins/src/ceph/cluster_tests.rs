@@ -24,6 +24,7 @@ fn facts(addresses: &[&str], view: Option<View>) -> Facts {
         managers: names::map(&[("a", "KEY-mgr")]),
         addresses: addresses.iter().map(address).collect(),
         seats: Seats::new(),
+        exported: Some(false),
         claims: Vec::new(),
         disk_keys: names::map(&[("disks-data-0", "KEY-osd")]),
         view: Ok(view.map(|view| (place, view))),
@@ -196,4 +197,35 @@ fn the_one_that_blocks_is_named() {
         let report = seen.report(&Applied::rehearse(Decision::hold()));
         assert_eq!(report.status_fields()["message"], blocker);
     }
+}
+
+#[test]
+fn monitors_for_other_clusters_have_balancers_from_the_first_day() {
+    let mut observed = observed(1, facts(&[], None));
+    let network = json!({"multiClusterService": {"enabled": true, "clusterID": "storage"}});
+    observed.object.spec.network = Some(serde_json::from_value(network).expect("a network"));
+    let refused = CephClusters::plan(&observed)
+        .refused
+        .expect("refused")
+        .to_string();
+    assert!(
+        refused.contains("multiClusterService") && refused.contains("set it back to false"),
+        "{refused}"
+    );
+    observed.facts.exported = None;
+    let decision = observed.decide().expect("decided");
+    let service = |one: &&Wanted| {
+        one.object()["metadata"]["name"] == "rook-ceph-mon-a" && one.object()["kind"] == "Service"
+    };
+    let mut service = decision
+        .wanted()
+        .iter()
+        .find(service)
+        .expect("a Service")
+        .object()
+        .clone();
+    assert_eq!(service["spec"]["type"], "LoadBalancer");
+    service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "10.195.0.4"}]}});
+    let live = serde_json::from_value(service).expect("a Service");
+    assert_eq!(mons::address(&live).as_deref(), Some("10.195.0.4"));
 }

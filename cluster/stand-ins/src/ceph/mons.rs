@@ -87,12 +87,16 @@ fn port(name: &str, number: u16) -> ServicePort {
     }
 }
 
-/// Addresses that stay while pods come and go.
-pub fn service(namespace: &str, parent: &str, id: &str) -> Service {
+/// Addresses that stay while pods come and go. `exported`: other clusters reach them too.
+pub fn service(namespace: &str, parent: &str, id: &str, exported: bool) -> Service {
     let daemon = daemon(namespace, parent, id);
+    let mut metadata = daemon.meta();
+    // A balancer would come to the machine's loopback too, where nobody needs it.
+    metadata.annotations = exported.then(|| names::map(&[("c5c3.io/expose", "none")]));
     Service {
-        metadata: daemon.meta(),
+        metadata,
         spec: Some(ServiceSpec {
+            type_: exported.then(|| "LoadBalancer".to_owned()),
             selector: Some(daemon.selector()),
             // Monitors have to meet before any of them serves.
             publish_not_ready_addresses: Some(true),
@@ -101,6 +105,20 @@ pub fn service(namespace: &str, parent: &str, id: &str) -> Service {
         }),
         ..Service::default()
     }
+}
+
+/// The address of such a Service, once it has one.
+pub fn address(service: &Service) -> Option<String> {
+    if !is_exported(service) {
+        return service.spec.as_ref()?.cluster_ip.clone();
+    }
+    let balancer = service.status.as_ref()?.load_balancer.as_ref()?;
+    balancer.ingress.as_ref()?.iter().find_map(|one| one.ip.clone())
+}
+
+pub fn is_exported(service: &Service) -> bool {
+    let type_ = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
+    type_ == Some("LoadBalancer")
 }
 
 /// Where Prometheus reads.
