@@ -129,7 +129,7 @@ fn placements(c: &mut Criterion) {
             let answer = scheduler
                 .answer(SchedulingDomain::Nova, &body)
                 .expect("an answer");
-            assert!(!answer.hosts.is_empty());
+            assert!(answer.body.len() > 20);
             black_box(answer);
         };
         let (p50, p99, rate) = quantiles(ask, 2_000_000 / hosts);

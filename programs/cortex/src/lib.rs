@@ -4,9 +4,11 @@
 //!   [`fleet`], the same answer for the same world, every decision in words.
 //! - [`request`] reads what Nova, Cinder and Manila ask.
 
+pub mod controllers;
 pub mod deschedule;
 pub mod engine;
 pub mod fleet;
 pub mod plan;
 pub mod request;
 pub mod service;
+pub mod sources;

@@ -140,3 +140,25 @@ fn specs_of_cinder_have_no_shape() {
         ("v", "cinder")
     );
 }
+
+/// As Nova 32.2.1 writes it: taken from its own scheduler with our filter.
+#[test]
+fn a_question_of_a_real_nova_is_understood() {
+    let body = include_bytes!("nova_32.json");
+    let request = Request::parse(SchedulingDomain::Nova, body).expect("parses");
+    assert_eq!(request.hosts.len(), 3);
+    let spec = &request.spec;
+    assert_eq!(
+        (spec.flavor.vcpus, spec.flavor.memory_mb, spec.project.as_str()),
+        (1, 64, "p")
+    );
+    let group = spec.group.as_ref().expect("a group");
+    assert_eq!(
+        (group.policy.as_str(), group.max_per_host, group.members.len()),
+        ("anti-affinity", 2, 1)
+    );
+    assert_eq!(
+        (request.pipeline().expect("named").as_str(), spec.zone.as_ref()),
+        ("kvm-general-purpose-load-balancing", None)
+    );
+}

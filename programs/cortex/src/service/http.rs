@@ -200,8 +200,7 @@ impl Answers {
                 {
                     self.scheduler.figures.decisions_lost.inc();
                 }
-                let hosts = serde_json::json!({"hosts": answer.hosts});
-                respond(StatusCode::OK, JSON, hosts.to_string())
+                respond(StatusCode::OK, JSON, answer.body)
             }
             Err(Refusal::Bad(why)) => respond(StatusCode::BAD_REQUEST, TEXT, why.to_string()),
             Err(why) => respond(StatusCode::INTERNAL_SERVER_ERROR, TEXT, why.to_string()),

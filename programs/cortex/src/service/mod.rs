@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use rand::seq::SliceRandom;
 use serde_json::Value;
 
-use crate::engine::{self, Context, Explanation};
+use crate::engine::{self, Context, Explanation, Outcome};
 use crate::request::{BadRequest, Intent, Request};
 use figures::Figures;
 
@@ -45,7 +45,8 @@ pub enum Refusal {
 /// An answer, and whether a Decision is to be kept of it.
 #[derive(Debug)]
 pub struct Answer {
-    pub hosts: Vec<String>,
+    /// `{"hosts": […]}`, written straight from the names that are known.
+    pub body: Vec<u8>,
     pub remembered: Option<Arc<Remembered>>,
     pub create_decision: bool,
 }
@@ -67,12 +68,7 @@ impl Scheduler {
             fleet: &fleet,
             request: &request,
         };
-        let outcome = engine::run(&compiled.pipeline, context);
-        let mut hosts: Vec<String> = outcome.hosts().map(str::to_owned).collect();
-        if request.spec.intent == Intent::Evacuate {
-            let most = hosts.len().min(SHUFFLED);
-            hosts[..most].shuffle(&mut rand::rng());
-        }
+        let mut outcome = engine::run(&compiled.pipeline, context);
         self.figures.ran(&outcome, started.elapsed());
         for shadow in self.world.shadows(domain) {
             let other = engine::run(&shadow.pipeline, context);
@@ -91,10 +87,14 @@ impl Scheduler {
             self.memory.add(remembered.clone());
             remembered
         });
+        if request.spec.intent == Intent::Evacuate {
+            let most = outcome.ordered.len().min(SHUFFLED);
+            outcome.ordered[..most].shuffle(&mut rand::rng());
+        }
         let create_decision = compiled.pipeline.create_decisions;
         self.memory.record(domain, body);
         Ok(Answer {
-            hosts,
+            body: written(&outcome),
             remembered,
             create_decision,
         })
@@ -105,4 +105,17 @@ impl Scheduler {
         let found = self.memory.of(resource).into_iter();
         found.filter_map(|one| serde_json::to_value(&*one).ok()).collect()
     }
+}
+
+fn written(outcome: &Outcome<'_>) -> Vec<u8> {
+    let mut body = br#"{"hosts":["#.to_vec();
+    for (number, host) in outcome.hosts().enumerate() {
+        if number > 0 {
+            body.push(b',');
+        }
+        // Writing to a vector cannot fail, and every text is JSON.
+        let _ = serde_json::to_writer(&mut body, host);
+    }
+    body.extend(b"]}");
+    body
 }

@@ -1,7 +1,7 @@
 //! The world as sources tell it, each its own part. A placement takes the picture of the moment and
 //! never waits for the next one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use c5c3_api::cortex::SchedulingDomain;
@@ -39,12 +39,13 @@ pub struct World {
     fleet: RwLock<Arc<Fleet>>,
     pipelines: RwLock<Arc<Pipelines>>,
     shadows: RwLock<Arc<Pipelines>>,
+    kpis: RwLock<BTreeSet<String>>,
 }
 
 /// What is told of the same host by two: the second wins where it says something.
 fn merge(below: &Host, above: &Host) -> Host {
     let or = |one: &Option<String>, other: &Option<String>| one.clone().or_else(|| other.clone());
-    let set = |one: &std::collections::BTreeSet<String>, other: &std::collections::BTreeSet<String>| {
+    let set = |one: &BTreeSet<String>, other: &BTreeSet<String>| {
         if one.is_empty() {
             other.clone()
         } else {
@@ -137,12 +138,43 @@ impl World {
         *self.fleet.write().unwrap_or_else(PoisonError::into_inner) = packed;
     }
 
+    /// What was known before; sources replace it part by part.
+    pub fn start_with(&self, draft: Draft) {
+        self.change(|parts| {
+            *parts = Parts {
+                hosts: draft.hosts,
+                servers: draft.servers,
+                hypervisors: BTreeMap::new(),
+                reservations: draft.reservations,
+                features: draft.features,
+            }
+        });
+    }
+
     pub fn tell(&self, source: Source) {
         self.change(|parts| match source {
             Source::OpenStack { hosts, servers } => (parts.hosts, parts.servers) = (hosts, servers),
             Source::Hypervisors(hosts) => parts.hypervisors = hosts,
             Source::Reservations(reservations) => parts.reservations = reservations,
         });
+    }
+
+    /// Room that was just given away; the object says so a moment later.
+    pub fn keep(&self, name: &str, reservation: &Reservation) {
+        if self.parts().reservations.get(name) != Some(reservation) {
+            self.change(|parts| {
+                parts.reservations.insert(name.to_owned(), reservation.clone());
+            });
+        }
+    }
+
+    /// Figures that are published.
+    pub fn set_kpis(&self, names: BTreeSet<String>) {
+        *self.kpis.write().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    pub fn kpis(&self) -> BTreeSet<String> {
+        self.kpis.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn learn(&self, learn: impl FnOnce(&mut Features)) {

@@ -152,7 +152,7 @@ impl World {
             id: number,
             uuid: id(),
             name: name.to_owned(),
-            hosts: Vec::new(),
+            ..Aggregate::default()
         });
     }
 
