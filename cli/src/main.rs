@@ -87,6 +87,7 @@ enum Command {
     /// Run an agent of a hypervisor node.
     Agent(commands::agent::Arguments),
     Image(c5c3_image_builder::ImageCommand),
+    Cortex(commands::cortex::Arguments),
     Prysm(c5c3_prysm::PrysmCommand),
     /// Print the version.
     Version(commands::version::Arguments),
@@ -119,6 +120,7 @@ impl Cli {
             Command::Operator(arguments) => commands::operator::run(arguments),
             Command::Agent(arguments) => commands::agent::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
+            Command::Cortex(arguments) => commands::cortex::run(arguments),
             Command::Prysm(arguments) => commands::prysm::run(arguments),
             Command::Version(arguments) => commands::version::run(&arguments),
             Command::Completions(arguments) => commands::completions::run::<Cli>(&arguments),

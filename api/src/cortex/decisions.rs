@@ -184,6 +184,14 @@ pub struct DeschedulingStatus {
         "self.type == oldSelf.type",
         "type: cannot change; make another Reservation",
     ),
+    (
+        "self.type == 'CommittedResource' || !has(self.committedResource)",
+        "committedResource: only type CommittedResource takes it",
+    ),
+    (
+        "self.type == 'Failover' || !has(self.failover)",
+        "failover: only type Failover takes it",
+    ),
 ])))]
 pub struct ReservationSpec {
     /// What the room is for.
@@ -195,6 +203,10 @@ pub struct ReservationSpec {
     /// The host to keep it on; any when left out.
     #[schemars(length(min = 1, max = 253))]
     pub target_host: Option<String>,
+    /// Who may use room of type CommittedResource; nobody when left out.
+    pub committed_resource: Option<CommittedResource>,
+    /// Who may use room of type Failover; nobody when left out.
+    pub failover: Option<Failover>,
     /// From when; at once when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
@@ -203,6 +215,40 @@ pub struct ReservationSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub end_time: Option<Time>,
+}
+
+/// Servers that room was committed to.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommittedResource {
+    /// Their project.
+    #[serde(rename = "projectID")]
+    #[schemars(length(min = 1, max = 64))]
+    pub project_id: String,
+    /// Their flavours' `quota:hw_version`; those without one when left out.
+    #[schemars(length(min = 1, max = 128))]
+    pub resource_group: Option<String>,
+    /// Their availability zone; any when left out.
+    #[schemars(length(min = 1, max = 255))]
+    pub availability_zone: Option<String>,
+}
+
+/// Servers that may be evacuated into the room.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Failover {
+    /// Their ids.
+    #[schemars(
+        length(min = 1, max = 256),
+        inner(length(min = 1, max = 64)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub servers: Vec<String>,
+    /// Their flavours' `quota:hw_version`: those of one group are spread a little.
+    #[schemars(length(min = 1, max = 128))]
+    pub resource_group: Option<String>,
 }
 
 /// What room is kept for.

@@ -10,8 +10,9 @@ pub use data::{
     KnowledgeSpec, KnowledgeStatus, Kpi, KpiSpec, KpiStatus, OpenStackSource, PrometheusSource,
 };
 pub use decisions::{
-    Decision, DecisionSpec, DecisionStatus, Descheduling, DeschedulingSpec, DeschedulingStatus, PastDecision,
-    Reservation, ReservationPhase, ReservationSpec, ReservationStatus, ReservationType, StepResult,
+    CommittedResource, Decision, DecisionSpec, DecisionStatus, Descheduling, DeschedulingSpec,
+    DeschedulingStatus, Failover, PastDecision, Reservation, ReservationPhase, ReservationSpec,
+    ReservationStatus, ReservationType, StepResult,
 };
 pub use deployment::{
     Cortex, CortexDatasources, CortexPipelines, CortexSpec, CortexStatus, DatasourceToggle, FilterName,

@@ -6,6 +6,7 @@ pub mod agent;
 pub mod cloud;
 pub mod cluster;
 pub mod completions;
+pub mod cortex;
 pub mod crds;
 pub mod doctor;
 pub mod hypervisor;

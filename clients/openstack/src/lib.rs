@@ -2,7 +2,7 @@
 //!
 //! - [`Cloud`] is what `clouds.yaml` says about one cloud: where, who, with which secret.
 //! - [`Session`] logs in, keeps the token and carries out calls. It implements the traits
-//!   [`Identity`], [`Images`], [`Placement`], [`Compute`], [`Operating`], [`Networking`] and [`Fleet`].
+//!   [`Identity`], [`Images`], [`Placement`], [`Compute`], [`Operating`], [`Scheduling`], [`Networking`] and [`Fleet`].
 //! - [`Simulator`] implements the first three in memory, with faults on demand, for tests of scale
 //!   and of errors; [`SimulatedFleet`] is Nova and Placement with hosts, on a clock of its own.
 //! - [`Dial`] decides how a host is reached: plain TCP by default, the network of an embedded
@@ -21,6 +21,7 @@ mod listing;
 mod network;
 mod operating;
 mod placement;
+mod scheduling;
 mod secret;
 mod session;
 mod simulator;
@@ -45,6 +46,7 @@ pub use images::{Content, Image, ImageDraft, Images};
 pub use network::{NetworkKind, Networking};
 pub use operating::{Action, Hypervisor, Operating, PlacedServer};
 pub use placement::{Allocation, Inventories, Inventory, Placement, ResourceProvider, Usages};
+pub use scheduling::{Scheduling, SizedServer};
 pub use secret::Secret;
 pub use session::{Connector, Session};
 pub use simulator::{Calls, Fault, SimulatedFleet, Simulator, Violations};

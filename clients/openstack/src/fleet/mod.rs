@@ -53,6 +53,10 @@ pub struct Aggregate {
     pub name: String,
     #[serde(default)]
     pub hosts: Vec<String>,
+    #[serde(default)]
+    pub availability_zone: Option<String>,
+    #[serde(default)]
+    pub metadata: BTreeMap<String, String>,
 }
 
 /// A server as it matters to the host that runs it.

@@ -155,7 +155,7 @@ impl World {
             id: number,
             uuid: id(),
             name: name.to_owned(),
-            hosts: Vec::new(),
+            ..Aggregate::default()
         });
     }
 

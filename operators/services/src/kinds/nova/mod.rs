@@ -4,6 +4,7 @@
 mod cells;
 mod compute;
 mod consoles;
+mod cortex;
 mod disks;
 
 use c5c3_api::common::Messaging;
@@ -37,14 +38,6 @@ impl Subject for Nova {
     const CEPH: bool = true;
 
     fn check(&self) -> Result<(), Error> {
-        let external = self.spec.scheduler.external_scheduler.as_ref();
-        if external.is_some_and(|external| external.enabled) {
-            return Err(Error::NotSupported {
-                field: "scheduler.externalScheduler.enabled",
-                value: "true",
-                way_out: "set it to false; Nova orders hosts by itself",
-            });
-        }
         if self.spec.service_auth.is_some() {
             return Err(Error::NotSupported {
                 field: "serviceAuth",
@@ -90,6 +83,7 @@ impl Subject for Nova {
             processes: processes(self, &cells),
             ..Service::new(self, spec.common.clone())
         };
+        cortex::add(self, &mut service);
         if !compute::is_in_ceph(self) {
             let text = "no disk is in Ceph".to_owned();
             service.not_required.push((CEPH_CONNECTED, text));

@@ -1,0 +1,140 @@
+//! Decision: what was decided about a server, volume or share, with what was decided before.
+
+use std::sync::Arc;
+
+use c5c3_api::common::{LocalRef, Time};
+use c5c3_api::cortex::{Decision, DecisionSpec, DecisionStatus, PastDecision, StepResult};
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::service::Remembered;
+
+const MANAGER: &str = "cortex-decisions";
+/// Earlier decisions that are kept.
+const HISTORY: usize = 10;
+
+/// Letters, digits and dashes: a name that Kubernetes takes.
+fn name(one: &Remembered) -> String {
+    let domain = format!("{:?}", one.domain).to_lowercase();
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
+    let id: String = one.resource.chars().take(200).map(plain).collect();
+    format!("{domain}-{}", id.trim_matches('-'))
+}
+
+/// Pure: the status after one more decision.
+fn status(before: Option<DecisionStatus>, one: &Remembered, at: Timestamp) -> DecisionStatus {
+    let explanation = &one.explanation;
+    let before = before.unwrap_or_default();
+    let mut history = before.history;
+    if before.explanation.is_some() {
+        let past = PastDecision {
+            decided_at: Time(at),
+            target_host: before.target_host,
+            intent: None,
+            explanation: before.explanation,
+        };
+        history.insert(0, past);
+        history.truncate(HISTORY);
+    }
+    let steps = explanation.steps.iter().filter(|step| step.skipped.is_none());
+    DecisionStatus {
+        conditions: Vec::new(),
+        observed_generation: None,
+        ordered_hosts: explanation.ordered_hosts.clone(),
+        target_host: explanation.ordered_hosts.first().cloned(),
+        step_results: steps
+            .map(|step| StepResult {
+                name: step.step.to_owned(),
+                activations: step.activations.clone(),
+            })
+            .collect(),
+        history,
+        explanation: Some(explanation.text.clone()),
+    }
+}
+
+async fn write(api: &Api<Decision>, one: &Remembered) -> Result<(), kube::Error> {
+    let name = name(one);
+    let known = api.get_opt(&name).await?;
+    let spec = DecisionSpec {
+        scheduling_domain: one.domain,
+        pipeline_ref: LocalRef {
+            name: one.explanation.pipeline.clone(),
+        },
+        resource_id: one.resource.clone(),
+        intent: Some(one.intent.word().to_owned()),
+    };
+    let mut object = Decision::new(&name, spec);
+    let params = PatchParams::apply(MANAGER).force();
+    let written = api.patch(&name, &params, &Patch::Apply(&object)).await?;
+    object.status = Some(status(known.and_then(|known| known.status), one, one.at));
+    object.metadata.uid = written.metadata.uid;
+    let patch = json!({"apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Decision",
+        "metadata": {"name": name}, "status": object.status});
+    api.patch_status(&name, &params, &Patch::Apply(&patch)).await?;
+    Ok(())
+}
+
+/// Writes decisions as they come. Placements never wait for this: what does not fit the queue is lost
+/// and counted.
+pub async fn keep(client: Client, mut decisions: mpsc::Receiver<Arc<Remembered>>) {
+    let api: Api<Decision> = Api::all(client);
+    while let Some(one) = decisions.recv().await {
+        // Probes have no id.
+        if one.resource.is_empty() {
+            continue;
+        }
+        if let Err(error) = write(&api, &one).await {
+            tracing::warn!("decision about {} is not kept: {error}", one.resource);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Explanation;
+    use crate::request::Intent;
+    use c5c3_api::cortex::SchedulingDomain;
+
+    fn decided(host: &str) -> Remembered {
+        Remembered {
+            at: Timestamp::UNIX_EPOCH,
+            domain: SchedulingDomain::Cinder,
+            resource: "Vol_1@x".into(),
+            intent: Intent::Create,
+            explanation: Explanation {
+                text: format!("{host} is the best"),
+                ordered_hosts: vec![host.to_owned()],
+                ..Explanation::default()
+            },
+        }
+    }
+
+    #[test]
+    fn history_is_bounded_and_newest_first() {
+        assert_eq!(name(&decided("a")), "cinder-vol-1-x");
+        let mut after = None;
+        for number in 0..15 {
+            let one = decided(&format!("h{number}"));
+            after = Some(status(after, &one, one.at));
+        }
+        let status = after.expect("decided");
+        assert_eq!(status.target_host.as_deref(), Some("h14"));
+        let past: Vec<&str> = status
+            .history
+            .iter()
+            .filter_map(|one| one.target_host.as_deref())
+            .collect();
+        assert_eq!((past.len(), past[0], past[9]), (10, "h13", "h4"));
+    }
+}

@@ -1,0 +1,99 @@
+//! The usual pipelines, for where nobody made a Pipeline.
+
+use serde_json::json;
+
+use super::{PipelineDraft, StepDraft};
+
+pub const GENERAL: &str = "kvm-general-purpose-load-balancing";
+pub const HANA: &str = "kvm-hana-bin-packing";
+
+/// Filters for KVM, in order.
+pub const KVM_FILTERS: [&str; 16] = [
+    "status_conditions",
+    "correct_az",
+    "host_instructions",
+    "image_properties",
+    "capabilities",
+    "has_requested_traits",
+    "external_customer",
+    "has_accelerators",
+    "instance_group_affinity",
+    "instance_group_anti_affinity",
+    "has_enough_capacity",
+    "allowed_projects",
+    "aggregate_metadata",
+    "live_migratable",
+    "requested_destination",
+    "quota_enforcement",
+];
+
+fn filters() -> Vec<StepDraft> {
+    let of = |name: &&str| {
+        let mut step = StepDraft::named(name);
+        if *name == "external_customer" {
+            step.params.insert("domainNamePrefixes".into(), json!(["iaas-"]));
+        }
+        step
+    };
+    KVM_FILTERS.iter().map(of).collect()
+}
+
+fn weighers(balance: bool) -> Vec<StepDraft> {
+    let binpack = StepDraft {
+        multiplier: balance.then_some(-1.0),
+        ..StepDraft::named("kvm_binpack")
+    };
+    let mut all = Vec::new();
+    if balance {
+        all.push(StepDraft::named("kvm_prefer_smaller_hosts"));
+    }
+    all.extend([
+        StepDraft::named("kvm_instance_group_soft_affinity"),
+        binpack,
+        StepDraft::named("kvm_failover_evacuation"),
+        StepDraft::named("kvm_committed_resource_reservation"),
+    ]);
+    all
+}
+
+/// Spreads servers over hosts.
+pub fn general() -> PipelineDraft {
+    PipelineDraft {
+        name: GENERAL.to_owned(),
+        filters: filters(),
+        weighers: weighers(true),
+        ..PipelineDraft::default()
+    }
+}
+
+/// Fills one host after the other, so that large servers find room.
+pub fn hana() -> PipelineDraft {
+    PipelineDraft {
+        name: HANA.to_owned(),
+        filters: filters(),
+        weighers: weighers(false),
+        ..PipelineDraft::default()
+    }
+}
+
+/// Keeps the caller's order.
+pub fn plain(name: &str) -> PipelineDraft {
+    PipelineDraft {
+        name: name.to_owned(),
+        ..PipelineDraft::default()
+    }
+}
+
+/// Room for what survives a lost host.
+pub fn failover() -> PipelineDraft {
+    PipelineDraft {
+        name: "kvm-failover".to_owned(),
+        filters: filters(),
+        weighers: vec![StepDraft::named("kvm_failover_reservation_consolidation")],
+        ..PipelineDraft::default()
+    }
+}
+
+pub fn all() -> Vec<PipelineDraft> {
+    vec![general(), hana(), plain("cinder"), plain("manila")]
+}

@@ -1,0 +1,108 @@
+//! Small worlds and questions for tests.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::{Context, Explanation, PipelineDraft, StepDraft, compile, run};
+use crate::fleet::{Amount, Draft, Fleet, Host, HypervisorType, Server};
+use crate::request::{Flavor, Request, Spec};
+
+/// A host with 16 CPUs and 64 GiB, that may take servers.
+pub fn host() -> Host {
+    Host {
+        hypervisor_type: HypervisorType::Kvm,
+        arch: Some("x86_64".into()),
+        capacity: Some(Amount::new(16, 65536)),
+        ..Host::default()
+    }
+}
+
+pub fn world(hosts: &[(&str, Host)]) -> Draft {
+    Draft {
+        hosts: hosts
+            .iter()
+            .map(|(name, host)| ((*name).to_owned(), host.clone()))
+            .collect(),
+        ..Draft::default()
+    }
+}
+
+pub fn server(host: &str, project: &str, cpu: i64, memory: i64) -> Server {
+    Server {
+        host: host.to_owned(),
+        project: project.to_owned(),
+        size: Amount::new(cpu, memory),
+        ..Server::default()
+    }
+}
+
+/// A server with one CPU and 1 GiB.
+pub fn spec() -> Spec {
+    Spec {
+        project: "p".into(),
+        instance: "new".into(),
+        num_instances: 1,
+        flavor: Flavor {
+            vcpus: 1,
+            memory_mb: 1024,
+            ..Flavor::default()
+        },
+        ..Spec::default()
+    }
+}
+
+pub fn with_specs(pairs: &[(&str, &str)]) -> Spec {
+    let mut spec = spec();
+    let pairs = pairs
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+    spec.flavor.extra_specs = pairs.collect();
+    spec
+}
+
+/// A question about these hosts, with falling weights.
+pub fn question<'a>(hosts: &[&'a str], spec: &Spec) -> Request<'a> {
+    Request {
+        hosts: hosts.iter().map(|host| (Cow::Borrowed(*host), 0.0)).collect(),
+        spec: spec.clone(),
+        ..Request::default()
+    }
+}
+
+pub fn step(name: &str, params: serde_json::Value) -> StepDraft {
+    StepDraft {
+        params: serde_json::from_value::<BTreeMap<_, _>>(params).expect("an object"),
+        ..StepDraft::named(name)
+    }
+}
+
+pub fn only_filter(step: StepDraft) -> PipelineDraft {
+    PipelineDraft {
+        filters: vec![step],
+        ..PipelineDraft::default()
+    }
+}
+
+pub fn only_weigher(step: StepDraft) -> PipelineDraft {
+    PipelineDraft {
+        weighers: vec![step],
+        ..PipelineDraft::default()
+    }
+}
+
+/// The hosts that are left, best first, and the explanation.
+pub fn decide(pipeline: &PipelineDraft, draft: Draft, request: &Request<'_>) -> (Vec<String>, Explanation) {
+    let compiled = compile(pipeline);
+    assert!(
+        compiled.is_usable() && compiled.broken_weighers.is_empty(),
+        "{compiled:?}"
+    );
+    let fleet = Fleet::pack(draft);
+    let context = Context {
+        fleet: &fleet,
+        request,
+    };
+    let outcome = run(&compiled.pipeline, context);
+    let hosts = outcome.hosts().map(str::to_owned).collect();
+    (hosts, Explanation::of(&outcome))
+}
