@@ -51,10 +51,10 @@ const CHARTS: &[Chart] = &[
     },
     Chart {
         name: "storage",
-        description: "Prysm on the nodes of the storage",
-        templates: &["_c5c3.tpl", "prysm.yaml", "NOTES.txt"],
-        values: &["common", "storage"],
-        operators: &[],
+        description: "The operator of external arbiters, and Prysm on the nodes of the storage",
+        templates: &["_c5c3.tpl", "operators.yaml", "alerts.yaml", "prysm.yaml", "NOTES.txt"],
+        values: &["common", "operators", "storage"],
+        operators: &["arbiter"],
     },
 ];
 
@@ -160,7 +160,7 @@ fn of_hypervisors() -> BTreeMap<String, String> {
     )]);
     for role in roles::all() {
         let rules = role.access.rules_elsewhere();
-        if !rules.is_empty() {
+        if !rules.is_empty() && role.crosses_to_hypervisors() {
             let name = role.name.trim_start_matches("c5c3-");
             files.insert(format!("rbac/remote-{name}.yaml"), rights(&rules, &[], &[]));
         }

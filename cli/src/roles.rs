@@ -31,7 +31,7 @@ fn serving() -> Vec<Role> {
 
 /// Kinds of ours that neither a controller nor an agent looks after.
 pub fn unserved() -> Vec<Kind> {
-    let operators = serving();
+    let operators: Vec<Role> = serving().into_iter().chain([cortex()]).collect();
     let agents = written_by(&of_node("node", NAMESPACE));
     let served = |kind: &&c5c3_api::Kind| {
         let by_agent = agents.contains(&(kind.group.clone(), format!("{}/status", kind.plural)));
@@ -104,6 +104,14 @@ pub fn arbiter() -> Role {
     }
 }
 
+/// Not an operator: a program with kinds of its own.
+pub fn cortex() -> Role {
+    Role {
+        name: "c5c3-cortex",
+        access: c5c3_cortex::access(),
+    }
+}
+
 /// On the embedded cluster alone: they stand in for operators of others.
 pub fn stand_ins() -> Role {
     Role {
@@ -116,6 +124,11 @@ impl Role {
     /// The name under which the API server knows it.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{NAMESPACE}:{}", self.name)
+    }
+
+    /// Does it work in the cluster of the hypervisors from another one? Their own operator is at home there.
+    pub fn crosses_to_hypervisors(&self) -> bool {
+        self.name != hypervisor().name
     }
 
     /// In another cluster that it works in: what it makes there, and no more.
@@ -212,7 +225,8 @@ pub fn objects_in(roles: &[Role], namespace: &str, only: &str) -> Vec<Value> {
 
 /// The same for the cluster of the hypervisors.
 pub fn objects_elsewhere(roles: &[Role], namespace: &str) -> Vec<Value> {
-    let owned = roles.iter().flat_map(|role| role.objects_elsewhere(namespace));
+    let crossing = roles.iter().filter(|role| role.crosses_to_hypervisors());
+    let owned = crossing.flat_map(|role| role.objects_elsewhere(namespace));
     [home(namespace)].into_iter().chain(owned).collect()
 }
 
@@ -237,7 +251,6 @@ mod tests {
         }
         let expected = [
             "configmaps",
-            "controlplanes",
             "daemonsets",
             "endpointslices",
             "nodes",

@@ -104,7 +104,7 @@ async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
     } else {
         // Hypervisors, Ceph and copies of Secrets are looked after in the cluster where they are.
         let settled = [roles::hypervisor(), roles::stand_ins()];
-        let crossing = crew.filter(|role| settled.iter().all(|one| one.name != role.name));
+        let crossing = crew.filter(|role| role.name != roles::stand_ins().name);
         let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
         accounts.extend(settled.iter().flat_map(|role| role.objects(roles::NAMESPACE)));
         accounts
