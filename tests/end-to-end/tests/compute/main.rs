@@ -4,6 +4,7 @@
 mod ceph;
 mod consoles;
 mod drills;
+mod hosts;
 mod pings;
 mod servers;
 mod traces;
@@ -57,6 +58,8 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
         Err(_) => drills::short(&world)?,
     }
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
+    hosts::an_emptied_host_gives_its_server_away(&world)?;
+    hosts::a_server_of_a_host_without_power_starts_elsewhere(&world)?;
     hypervisors_have_no_password_of_a_database(&cloud)?;
     ceph::keys_are_where_disks_are_opened(&cloud)?;
     deleted_it_leaves_nothing(&cloud)
