@@ -108,7 +108,7 @@ pub fn arbiter() -> Role {
 pub fn cortex() -> Role {
     Role {
         name: "c5c3-cortex",
-        access: c5c3_cortex::access(),
+        access: c5c3_cortex::controllers::access(),
     }
 }
 
