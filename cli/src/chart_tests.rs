@@ -52,7 +52,13 @@ const CHARTS: &[Chart] = &[
     Chart {
         name: "storage",
         description: "The operator of external arbiters, and Prysm on the nodes of the storage",
-        templates: &["_c5c3.tpl", "operators.yaml", "alerts.yaml", "prysm.yaml", "NOTES.txt"],
+        templates: &[
+            "_c5c3.tpl",
+            "operators.yaml",
+            "alerts.yaml",
+            "prysm.yaml",
+            "NOTES.txt",
+        ],
         values: &["common", "operators", "storage"],
         operators: &["arbiter"],
     },
@@ -112,7 +118,11 @@ impl Chart {
             let access = role(operator).access;
             let home = access.rules_at_home();
             let text = match self.values.contains(&"control-plane") {
-                true => rights(&access.rules_beside_namespace(), &access.rules_in_namespace(), &home),
+                true => rights(
+                    &access.rules_beside_namespace(),
+                    &access.rules_in_namespace(),
+                    &home,
+                ),
                 // It looks after the whole cluster.
                 false => rights(&access.rules(), &[], &home),
             };

@@ -266,5 +266,13 @@ async fn operate(crew: Crew, stop: Stop) {
     });
     let elsewhere = futures::future::join_all(elsewhere);
     let hypervisors = futures::future::join_all(hypervisors);
-    tokio::join!(control_plane, services, ovn, hypervisors, arbiter, stand_ins, elsewhere);
+    tokio::join!(
+        control_plane,
+        services,
+        ovn,
+        hypervisors,
+        arbiter,
+        stand_ins,
+        elsewhere
+    );
 }

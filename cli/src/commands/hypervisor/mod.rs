@@ -161,7 +161,12 @@ async fn fleet(target: &Target) -> Result<Client, Failure> {
     let sight = target.sight().await?;
     for cluster in &sight.others {
         let hosts: Api<Hypervisor> = Api::all(cluster.client.clone());
-        if !hosts.list(&ListParams::default().limit(1)).await?.items.is_empty() {
+        if !hosts
+            .list(&ListParams::default().limit(1))
+            .await?
+            .items
+            .is_empty()
+        {
             return Ok(cluster.client.clone());
         }
     }

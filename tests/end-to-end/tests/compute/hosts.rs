@@ -28,7 +28,9 @@ fn drained(world: &World<'_>, host: &str) -> anyhow::Result<()> {
     let drain = ["drain", host, "--reason", "a fan is replaced", "--timeout", "300"];
     let said = world.cloud.c5c3_here("hypervisor", &drain)?;
     ensure!(world.named("demo")?.host.as_deref() != Some(host), "{said}");
-    world.cloud.c5c3_here("hypervisor", &["enable", host, "--timeout", "120"])?;
+    world
+        .cloud
+        .c5c3_here("hypervisor", &["enable", host, "--timeout", "120"])?;
     Ok(())
 }
 
@@ -48,7 +50,8 @@ pub fn a_server_of_a_host_without_power_starts_elsewhere(world: &World<'_>) -> a
     world.cloud.c5c3_here("node", &["kill", OTHER])?;
     until("it runs on the other host", PATIENCE, || {
         let seen = world.server(&id)?;
-        let there = seen.host.as_deref() == Some(ROUTER) && seen.server.status == "ACTIVE" && seen.task.is_none();
+        let there =
+            seen.host.as_deref() == Some(ROUTER) && seen.server.status == "ACTIVE" && seen.task.is_none();
         Ok(if there { Ok(()) } else { Err(format!("{seen:?}")) })
     })?;
     let after = until_ok("the guest answers", PATIENCE, || inside(world.cloud, boot))?;
