@@ -112,7 +112,7 @@ fn each_lack_is_named_once_with_its_way_out() {
                 f.classes = Some(vec![Class {
                     name: "slow".into(),
                     is_default: false,
-                }])
+                }]);
             },
             "storage",
             Verdict::Fault,
