@@ -58,7 +58,7 @@ impl Running {
     async fn start() -> Self {
         let cluster = TestCluster::start().await;
         for kind in c5c3_api::registry() {
-            if ["cortex.c5c3.io", "hypervisor.c5c3.io"].contains(&kind.group) {
+            if ["cortex.c5c3.io", "hypervisor.c5c3.io"].contains(&kind.group.as_str()) {
                 cluster.install(kind.crd()).await;
             }
         }
