@@ -84,8 +84,18 @@ fn baseline(body: &[u8]) -> usize {
     json!({"hosts": hosts}).to_string().len()
 }
 
+/// Time that this thread had a core: the rate of a core does not depend on who else wants it.
+fn on_core() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text
+        .split_whitespace()
+        .next()
+        .and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or_default())
+}
+
 fn quantiles(mut run: impl FnMut(), count: usize) -> (Duration, Duration, f64) {
-    let start = Instant::now();
+    let start = on_core();
     let mut times: Vec<Duration> = (0..count)
         .map(|_| {
             let start = Instant::now();
@@ -93,7 +103,7 @@ fn quantiles(mut run: impl FnMut(), count: usize) -> (Duration, Duration, f64) {
             start.elapsed()
         })
         .collect();
-    let rate = count as f64 / start.elapsed().as_secs_f64();
+    let rate = count as f64 / (on_core() - start).as_secs_f64();
     times.sort_unstable();
     (times[count / 2], times[count * 99 / 100], rate)
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use c5c3_api::common::{LocalRef, Time};
+use c5c3_api::common::{Condition, LocalRef, Time};
+use c5c3_api::conditions::READY;
 use c5c3_api::cortex::{Decision, DecisionSpec, DecisionStatus, PastDecision, StepResult};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
@@ -30,14 +31,37 @@ fn name(one: &Remembered) -> String {
     format!("{domain}-{}", id.trim_matches('-'))
 }
 
+/// When it was decided, and whether for a host.
+fn ready(one: &Remembered) -> Condition {
+    let found = !one.explanation.ordered_hosts.is_empty();
+    let (status, reason) = if found {
+        ("True", "Decided")
+    } else {
+        ("False", "NoHost")
+    };
+    Condition {
+        type_: READY.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: String::new(),
+        // Kubernetes keeps whole seconds.
+        last_transition_time: Time(Timestamp::from_second(one.at.as_second()).unwrap_or(one.at)),
+        observed_generation: None,
+    }
+}
+
 /// Pure: the status after one more decision.
-fn status(before: Option<DecisionStatus>, one: &Remembered, at: Timestamp) -> DecisionStatus {
+fn status(before: Option<DecisionStatus>, one: &Remembered) -> DecisionStatus {
     let explanation = &one.explanation;
     let before = before.unwrap_or_default();
     let mut history = before.history;
-    if before.explanation.is_some() {
+    let decided = before
+        .conditions
+        .iter()
+        .find(|condition| condition.type_ == READY);
+    if let Some(decided) = decided {
         let past = PastDecision {
-            decided_at: Time(at),
+            decided_at: decided.last_transition_time.clone(),
             target_host: before.target_host,
             intent: None,
             explanation: before.explanation,
@@ -47,7 +71,7 @@ fn status(before: Option<DecisionStatus>, one: &Remembered, at: Timestamp) -> De
     }
     let steps = explanation.steps.iter().filter(|step| step.skipped.is_none());
     DecisionStatus {
-        conditions: Vec::new(),
+        conditions: vec![ready(one)],
         observed_generation: None,
         ordered_hosts: explanation.ordered_hosts.clone(),
         target_host: explanation.ordered_hosts.first().cloned(),
@@ -73,13 +97,12 @@ async fn write(api: &Api<Decision>, one: &Remembered) -> Result<(), kube::Error>
         resource_id: one.resource.clone(),
         intent: Some(one.intent.word().to_owned()),
     };
-    let mut object = Decision::new(&name, spec);
+    let object = Decision::new(&name, spec);
     let params = PatchParams::apply(MANAGER).force();
-    let written = api.patch(&name, &params, &Patch::Apply(&object)).await?;
-    object.status = Some(status(known.and_then(|known| known.status), one, one.at));
-    object.metadata.uid = written.metadata.uid;
+    api.patch(&name, &params, &Patch::Apply(&object)).await?;
+    let status = status(known.and_then(|known| known.status), one);
     let patch = json!({"apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Decision",
-        "metadata": {"name": name}, "status": object.status});
+        "metadata": {"name": name}, "status": status});
     api.patch_status(&name, &params, &Patch::Apply(&patch)).await?;
     Ok(())
 }
@@ -126,7 +149,7 @@ mod tests {
         let mut after = None;
         for number in 0..15 {
             let one = decided(&format!("h{number}"));
-            after = Some(status(after, &one, one.at));
+            after = Some(status(after, &one));
         }
         let status = after.expect("decided");
         assert_eq!(status.target_host.as_deref(), Some("h14"));

@@ -121,7 +121,7 @@ fn opinion(outcome: &Outcome<'_>, weigher: u32, host: &Candidate) -> f64 {
 }
 
 fn text(outcome: &Outcome<'_>) -> String {
-    let asked = outcome.before.len();
+    let asked = outcome.asked;
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = match outcome.ordered.first() {
@@ -188,10 +188,8 @@ fn lead(outcome: &Outcome<'_>, best: &Candidate, next: &Candidate) -> String {
     }
     let mut parts = Vec::new();
     let slot = |host: &Candidate| {
-        outcome
-            .before
-            .get(host.slot as usize)
-            .copied()
+        let at = outcome.survivors.binary_search(&host.slot).ok();
+        at.and_then(|at| outcome.before.get(at).copied())
             .unwrap_or_default()
     };
     let before = slot(best) - slot(next);

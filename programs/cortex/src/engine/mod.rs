@@ -26,7 +26,7 @@ pub use filters::{Filter, NAMES as FILTERS};
 pub use weighers::{NAMES as WEIGHERS, Weigher};
 
 use crate::fleet::Fleet;
-use crate::fleet::names::NONE;
+use crate::fleet::names::{NONE, QuickMap};
 use crate::request::Request;
 
 /// Why a step has no opinion. The run goes on without it.
@@ -96,8 +96,10 @@ pub struct Outcome<'a> {
     pub opinions: Vec<(u32, Vec<f64>)>,
     /// Slots in the order of opinions.
     pub survivors: Vec<u32>,
-    /// Weights before any opinion, by slot.
+    /// Weights before any opinion, in the same order.
     pub before: Vec<f64>,
+    /// How many hosts there were at the start.
+    pub asked: usize,
     /// Hosts beyond those asked about, by slot after theirs.
     pub added: Vec<u32>,
 }
@@ -121,13 +123,7 @@ impl Outcome<'_> {
 /// Runs a pipeline. Pure: the same world and question always give the same order.
 pub fn run<'a>(pipeline: &'a Pipeline, context: Context<'a>) -> Outcome<'a> {
     let (mut candidates, added) = candidates(pipeline, context);
-    // Without weighers the caller's own order must survive, which tanh would flatten.
-    if !pipeline.weighers.is_empty() {
-        for candidate in &mut candidates {
-            candidate.weight = candidate.weight.tanh();
-        }
-    }
-    let before = candidates.iter().map(|candidate| candidate.weight).collect();
+    let asked = candidates.len();
     let mut dropped = Vec::new();
     let mut filters_done = Vec::with_capacity(pipeline.filters.len());
     for (number, filter) in (0..).zip(&pipeline.filters) {
@@ -146,6 +142,14 @@ pub fn run<'a>(pipeline: &'a Pipeline, context: Context<'a>) -> Outcome<'a> {
             Err(why) => StepOutcome::Skipped(why.0),
         });
     }
+    // Without weighers the caller's own order must survive, which tanh would flatten. Filters do not
+    // look at weights, so only those of hosts that are left are needed.
+    if !pipeline.weighers.is_empty() {
+        for candidate in &mut candidates {
+            candidate.weight = candidate.weight.tanh();
+        }
+    }
+    let before = candidates.iter().map(|candidate| candidate.weight).collect();
     let survivors = candidates.iter().map(|candidate| candidate.slot).collect();
     let mut opinions = Vec::new();
     let mut weighers_done = Vec::with_capacity(pipeline.weighers.len());
@@ -179,6 +183,7 @@ pub fn run<'a>(pipeline: &'a Pipeline, context: Context<'a>) -> Outcome<'a> {
         survivors,
         before,
         added,
+        asked,
     };
     sort(&outcome, &mut candidates);
     let most = context.request.options.max_candidates;
@@ -192,27 +197,28 @@ pub fn run<'a>(pipeline: &'a Pipeline, context: Context<'a>) -> Outcome<'a> {
 /// Those asked about, and all others where pipeline and caller both want that.
 fn candidates(pipeline: &Pipeline, context: Context<'_>) -> (Vec<Candidate>, Vec<u32>) {
     let Context { fleet, request } = context;
-    let mut candidates: Vec<Candidate> = (0..)
-        .zip(&request.hosts)
-        .map(|(slot, (name, weight))| Candidate {
-            host: fleet.hosts.find(name),
-            slot,
-            weight: *weight,
-        })
-        .collect();
+    // A host that is named twice is one host.
+    let mut seen = vec![false; fleet.len()];
+    let mut strangers: QuickMap<&str, ()> = QuickMap::default();
+    let mut candidates = Vec::with_capacity(request.hosts.len());
+    for (slot, (name, weight)) in (0..).zip(&request.hosts) {
+        let host = fleet.hosts.find(name);
+        let again = match host {
+            NONE => strangers.insert(name, ()).is_some(),
+            host => std::mem::replace(&mut seen[host as usize], true),
+        };
+        if !again {
+            candidates.push(Candidate {
+                host,
+                slot,
+                weight: *weight,
+            });
+        }
+    }
     let mut added = Vec::new();
     if pipeline.ignore_preselection && request.options.allow_other_hosts {
-        let mut asked = vec![false; fleet.len()];
-        for candidate in candidates.iter().filter(|candidate| candidate.host != NONE) {
-            asked[candidate.host as usize] = true;
-        }
-        added.extend(
-            (0..)
-                .zip(&asked)
-                .filter(|(_, asked)| !**asked)
-                .map(|(host, _)| host),
-        );
-        let first = u32::try_from(candidates.len()).unwrap_or(NONE);
+        added.extend((0..).zip(&seen).filter(|(_, seen)| !**seen).map(|(host, _)| host));
+        let first = u32::try_from(request.hosts.len()).unwrap_or(NONE);
         candidates.extend((first..).zip(&added).map(|(slot, host)| Candidate {
             host: *host,
             slot,

@@ -38,7 +38,7 @@ pub struct Request<'a> {
     pub domain: SchedulingDomain,
     /// Empty: it follows from the flavour.
     pub pipeline: Cow<'a, str>,
-    /// Each once, with the weight that the caller gave it.
+    /// With the weight that the caller gave it. One that is named twice counts once.
     pub hosts: Vec<(Cow<'a, str>, f64)>,
     pub spec: Spec,
     pub options: Options,
@@ -121,8 +121,7 @@ fn join<'a>(
             .zip(&weights)
             .all(|(host, (weighed, _))| host.host == *weighed);
     if same_order {
-        // A JSON object may repeat a key; a host that is there twice is one host.
-        return Ok(each_once(weights));
+        return Ok(weights);
     }
     let by_name: QuickMap<&str, f64> = weights.iter().map(|(host, weight)| (&**host, *weight)).collect();
     let mut joined = Vec::with_capacity(hosts.len());
