@@ -253,7 +253,11 @@ mod tests {
                 .find(|object| object["metadata"]["namespace"] == "cloud");
             let narrow = narrow.expect("a Role there")["rules"].to_string();
             let text = wide["rules"].to_string();
-            assert!(!text.contains("secrets") && narrow.contains("secrets"), "{}: {text}", role.name);
+            assert!(
+                !text.contains("secrets") && narrow.contains("secrets"),
+                "{}: {text}",
+                role.name
+            );
             assert!(!narrow.contains("customresourcedefinitions") && !narrow.contains("\"nodes\""));
         }
     }

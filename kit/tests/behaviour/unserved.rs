@@ -21,7 +21,12 @@ async fn an_object_without_a_controller_says_not_supported_once_for_each_generat
     let namespace = cluster.namespace("kites").await;
     let (_stopper, stop) = Stop::channel();
     let kinds = vec![Kind::from(resource.clone())];
-    tokio::spawn(mark_unserved(cluster.client(), kinds, Some(namespace.clone()), stop));
+    tokio::spawn(mark_unserved(
+        cluster.client(),
+        kinds,
+        Some(namespace.clone()),
+        stop,
+    ));
     let definition = json!({
         "metadata": {"name": "kites.test.c5c3.io"},
         "spec": {"group": "test.c5c3.io", "scope": "Namespaced",
@@ -29,19 +34,27 @@ async fn an_object_without_a_controller_says_not_supported_once_for_each_generat
             "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
                 "schema": {"openAPIV3Schema": schema}}]},
     });
-    cluster.install(&serde_json::from_value(definition).expect("a definition")).await;
+    cluster
+        .install(&serde_json::from_value(definition).expect("a definition"))
+        .await;
 
     let kites: Api<DynamicObject> = Api::namespaced_with(cluster.client(), &namespace, &resource);
     let apply = async |colour: &str| {
         let kite = json!({"apiVersion": "test.c5c3.io/v1", "kind": "Kite", "metadata": {"name": "red"},
             "spec": {"colour": colour}});
-        let made = kites.patch("red", &PatchParams::apply("test").force(), &Patch::Apply(&kite)).await;
+        let made = kites
+            .patch("red", &PatchParams::apply("test").force(), &Patch::Apply(&kite))
+            .await;
         made.expect("made");
     };
     let told = async |generation: i64| {
         eventually("it says that it is not supported", async || {
             let kite = kites.get("red").await.ok()?;
-            let ready = kite.data.pointer("/status/conditions/0").cloned().unwrap_or(Value::Null);
+            let ready = kite
+                .data
+                .pointer("/status/conditions/0")
+                .cloned()
+                .unwrap_or(Value::Null);
             let said = ready["reason"] == "NotSupported" && ready["status"] == "False";
             (said && ready["observedGeneration"] == generation).then_some(kite)
         })
@@ -51,7 +64,10 @@ async fn an_object_without_a_controller_says_not_supported_once_for_each_generat
     let first = told(1).await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     let later = kites.get("red").await.expect("there");
-    assert_eq!(first.metadata.resource_version, later.metadata.resource_version, "said once");
+    assert_eq!(
+        first.metadata.resource_version, later.metadata.resource_version,
+        "said once"
+    );
     apply("blue").await;
     told(2).await;
 }
