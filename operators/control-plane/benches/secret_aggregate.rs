@@ -248,6 +248,7 @@ async fn operate(kubeconfig: &str, namespace: &str) {
     let stop = Stop::on_signal().expect("signals");
     let settings = Settings {
         namespace: Some(namespace.to_owned()),
+        ..Settings::default()
     };
     run(clusters, Metrics::default(), settings, stop)
         .await
