@@ -138,7 +138,8 @@ fn every_field_acts_or_is_refused() {
         let decided = match observed.decide() {
             Ok(decision) => {
                 let wanted: Vec<&Value> = decision.wanted().iter().map(Wanted::object).collect();
-                json!([wanted, format!("{:?}", decision.actions())])
+                let kept: Vec<String> = decision.kept().iter().map(ToString::to_string).collect();
+                json!([wanted, kept, format!("{:?}", decision.actions())])
             }
             Err(refused) => json!(refused.to_string()),
         };
