@@ -219,7 +219,9 @@ fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
     let leaving = Instant::now();
     site.kubectl(&["delete", "remotearbiter/third", "--timeout=120s"])?;
     told("the arbiter left", leaving);
-    until(60, "the others are among themselves", || site.in_quorum(&["a", "b", "c"]))?;
+    until(60, "the others are among themselves", || {
+        site.in_quorum(&["a", "b", "c"])
+    })?;
     ensure!(site.ids()?.is_empty());
     let left = [&THERE[..], &["get", "deployments,services,secrets", "-o", "name"]].concat();
     let left = site.0.kubectl(&left, "")?;
