@@ -146,6 +146,7 @@ impl Site {
 const ALL: [&str; 4] = ["a", "b", "c", "ext-a"];
 
 #[test]
+#[ignore = "takes minutes: `make soak` runs it"]
 fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
     let cloud = Cloud::new()?;
     cloud.c5c3(&["image", "build", "ceph"])?;
