@@ -269,7 +269,8 @@ impl Material<'_> {
                     ("config", "/etc/ceph", true),
                     ("mons", "/etc/ceph-mons", true),
                     ("keyring", "/etc/ceph-keyring", true),
-                    ("data", "/var/lib/ceph/mon", false),
+                    // All of it: in an image it may be closed to this user.
+                    ("data", "/var/lib/ceph", false),
                     ("run", "/run/ceph", false),
                     ("tmp", "/tmp", false),
                 ]

@@ -27,6 +27,9 @@ pub const LETS_IN: &str = "ceph.c5c3.io/arbiters-from";
 /// could leave them without a majority.
 pub const FAREWELL: Duration = Duration::from_secs(120);
 
+/// So long it takes until the readiness of a pod that was just made says something.
+pub const PROBED: Duration = Duration::from_secs(15);
+
 /// What is done outside of the kit.
 #[derive(Clone, PartialEq)]
 pub enum Action {
@@ -429,7 +432,8 @@ fn farewell(
         }
         return plan;
     };
-    let serves = facts.ceph.is_some() && live.pod().is_some_and(is_ready);
+    let serves = |pod: &Pod| is_ready(pod) || since < PROBED;
+    let serves = facts.ceph.is_some() && live.pod().is_some_and(serves);
     let stays = (held.is_some() || serves) && since < FAREWELL;
     // The Deployment first: what the monitor reads goes after it.
     for kind in Kind::ALL.into_iter().rev() {

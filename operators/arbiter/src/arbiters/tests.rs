@@ -281,6 +281,22 @@ fn worlds() -> Vec<(&'static str, World)> {
             }),
         ),
         (
+            "deleted: a pod that may just have been made",
+            World::applied().with(|w| {
+                w.pod(json!({"containerStatuses": [running()]}));
+                w.leaving = Some(3);
+                w.ceph = World::fresh().ceph;
+            }),
+        ),
+        (
+            "deleted: a pod that is out of the quorum",
+            World::applied().with(|w| {
+                w.pod(json!({"containerStatuses": [running()]}));
+                w.leaving = Some(15);
+                w.ceph = World::fresh().ceph;
+            }),
+        ),
+        (
             "deleted: out of the quorum, all goes",
             World::applied().with(|w| {
                 w.leaving = Some(3);

@@ -68,9 +68,12 @@ impl Way {
     }
 }
 
-/// Connections that are kept, each with the digest of the kubeconfig that it was made from.
+/// A connection, and the digest of the kubeconfig that it was made from.
+type Kept = (Vec<u8>, Remote);
+
+/// Connections that are kept.
 #[derive(Clone, Default)]
-pub struct Remotes(Arc<Mutex<HashMap<Way, (Vec<u8>, Remote)>>>);
+pub struct Remotes(Arc<Mutex<HashMap<Way, Kept>>>);
 
 impl fmt::Debug for Remotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
