@@ -161,7 +161,7 @@ async fn charts_come_change_and_go_and_no_object_is_lost() -> anyhow::Result<()>
         .await?;
     helm.run(&["install", "c5c3-storage", &storage, "-n", HOME])
         .await?;
-    assert_eq!(pods_are_restricted(&kubectl).await?, 4);
+    assert_eq!(pods_are_restricted(&kubectl).await?, 5);
 
     let aggregate = "apiVersion: c5c3.io/v1alpha1\nkind: SecretAggregate\nmetadata: {name: mine, namespace: default}\n\
         spec: {sources: [{secretRef: {name: a}}], target: {name: b}}\n";
