@@ -39,7 +39,12 @@ fn rendered(chart: &str) -> Vec<Value> {
 
 #[test]
 fn deployments_run_every_operator_under_its_account() {
-    let objects = [rendered("control-plane"), rendered("hypervisor"), rendered("storage")].concat();
+    let objects = [
+        rendered("control-plane"),
+        rendered("hypervisor"),
+        rendered("storage"),
+    ]
+    .concat();
     for role in roles::all() {
         let name = role.name.trim_start_matches("c5c3-");
         let of_kind = |kind: &str| {

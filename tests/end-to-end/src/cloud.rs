@@ -47,7 +47,7 @@ impl Cloud {
         self.c5c3_here("up", &["--profile", "none"]).map(drop)
     }
 
-    /// The same for a command that takes `--state-dir`.
+    /// The same for a command that takes `--state-dir`: `up`, `node kill`.
     pub fn c5c3_here(&self, command: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.command(command, arguments).stdin(Stdio::null()).output()?;
         said(output, &format!("{command} {}", arguments.join(" ")))
@@ -127,7 +127,8 @@ impl Cloud {
     pub fn command(&self, name: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
-            .args([name, "--state-dir"])
+            .args(name.split(' '))
+            .arg("--state-dir")
             .arg(self.state())
             .args(arguments);
         command

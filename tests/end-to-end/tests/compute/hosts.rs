@@ -12,7 +12,7 @@ const ROUTER: &str = "hypervisor-1";
 const OTHER: &str = "hypervisor-2";
 
 fn seen(world: &World<'_>) -> anyhow::Result<Vec<Value>> {
-    let said = world.cloud.c5c3_here("hypervisor", &["list", "-o", "json"])?;
+    let said = world.cloud.c5c3_here("hypervisor list", &["-o", "json"])?;
     serde_json::from_str(&said).with_context(|| said.clone())
 }
 
@@ -25,12 +25,12 @@ fn all_in_service(world: &World<'_>) -> anyhow::Result<()> {
 }
 
 fn drained(world: &World<'_>, host: &str) -> anyhow::Result<()> {
-    let drain = ["drain", host, "--reason", "a fan is replaced", "--timeout", "300"];
-    let said = world.cloud.c5c3_here("hypervisor", &drain)?;
+    let drain = [host, "--reason", "a fan is replaced", "--timeout", "300"];
+    let said = world.cloud.c5c3_here("hypervisor drain", &drain)?;
     ensure!(world.named("demo")?.host.as_deref() != Some(host), "{said}");
     world
         .cloud
-        .c5c3_here("hypervisor", &["enable", host, "--timeout", "120"])?;
+        .c5c3_here("hypervisor enable", &[host, "--timeout", "120"])?;
     Ok(())
 }
 
@@ -47,7 +47,7 @@ pub fn a_server_of_a_host_without_power_starts_elsewhere(world: &World<'_>) -> a
     let boot = "cat /proc/sys/kernel/random/boot_id";
     let before = inside(world.cloud, boot)?;
     let id = world.named("demo")?.server.id;
-    world.cloud.c5c3_here("node", &["kill", OTHER])?;
+    world.cloud.c5c3_here("node kill", &[OTHER])?;
     until("it runs on the other host", PATIENCE, || {
         let seen = world.server(&id)?;
         let there =
@@ -59,6 +59,6 @@ pub fn a_server_of_a_host_without_power_starts_elsewhere(world: &World<'_>) -> a
     let lost = seen(world)?.into_iter().find(|host| host["name"] == OTHER);
     let said = lost.map(|host| host["state"].to_string()).unwrap_or_default();
     ensure!(said.contains("Recover"), "{said}");
-    world.cloud.c5c3_here("node", &["start", OTHER])?;
+    world.cloud.c5c3_here("node start", &[OTHER])?;
     all_in_service(world)
 }
