@@ -1,7 +1,5 @@
 //! From one release to the next.
 
-use std::time::Duration;
-
 use c5c3_api::c5c3::UpdatePhase;
 use serde_json::{Value, json};
 use test_harness::eventually;
@@ -58,15 +56,12 @@ async fn keystone_is_updated_before_the_others() {
     world.ready("Placement", "placement").await;
     // Every part is Ready, and yet the cloud does not serve.
     until_phase(&world, UpdatePhase::Verifying).await;
-    let mut said = String::new();
-    for _ in 0..300 {
-        said = world.until("Ready", "False", "Progressing").await.message;
-        if said.contains("image through its public endpoint") {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert!(said.contains("image through its public endpoint"), "{said}");
+    eventually("the refusal is told", async || {
+        let unserved = world.until("Ready", "False", "Progressing").await;
+        let told = unserved.message.contains("image through its public endpoint");
+        told.then_some(())
+    })
+    .await;
     assert_eq!(world.status().await.installed_release.as_deref(), Some("2025.2"));
     *world.answers.0.lock().expect("whole") = Ok(());
     until_phase(&world, UpdatePhase::Complete).await;
