@@ -157,7 +157,7 @@ fn placements(c: &mut Criterion) {
         group.throughput(Throughput::Elements(1));
         group.bench_function("placement", |b| b.iter(ask));
         group.bench_function("baseline: read JSON and sort", |b| {
-            b.iter(|| black_box(baseline(&body)))
+            b.iter(|| black_box(baseline(&body)));
         });
         group.finish();
     }

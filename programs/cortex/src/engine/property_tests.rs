@@ -162,8 +162,11 @@ fn a_pipeline() -> impl Strategy<Value = PipelineDraft> {
     })
 }
 
+/// Names with their weights.
+type Weights = Vec<(&'static str, f64)>;
+
 /// Hosts with weights, and the same in another order.
-fn a_question() -> impl Strategy<Value = (Vec<(&'static str, f64)>, Vec<(&'static str, f64)>)> {
+fn a_question() -> impl Strategy<Value = (Weights, Weights)> {
     let hosts = subsequence(&NAMES[..], 0..=NAMES.len());
     let weighed = hosts.prop_flat_map(|hosts| {
         let count = hosts.len();

@@ -124,7 +124,7 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         (
             "failed: one failed to start once",
             with(off(vec![error()]), |v| {
-                v.moves = vec![evacuation(8, "g1", "failed")]
+                v.moves = vec![evacuation(8, "g1", "failed")];
             }),
         ),
         (
