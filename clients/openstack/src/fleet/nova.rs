@@ -238,7 +238,11 @@ impl Fleet for Session {
     async fn force_down(&self, service: &str, down: bool) -> Result<()> {
         let path = format!("/os-services/{}", piece(service));
         let body = json!({"forced_down": down});
-        let doing = format!("tell whether compute service {service} is down for certain");
+        let doing = match down {
+            true => format!("force compute service {service} down"),
+            // Nova refuses until nova-compute has cleaned up after the servers that left.
+            false => format!("let compute service {service} be up again"),
+        };
         self.nova_quietly(&doing, Method::PUT, &path, Some(&body)).await
     }
 

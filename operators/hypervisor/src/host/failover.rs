@@ -70,6 +70,9 @@ pub fn judge(view: &View, service: &Service) -> Verdict {
         (true, true, None) => {
             Verdict::Doubtful("the Node is not ready, but nova-compute answers Nova".into())
         }
+        (true, false, None) if failed_over && service.forced_down => {
+            Verdict::Doubtful("the host comes back: its Node is not ready yet".into())
+        }
         (true, false, None) if heard * 2 < hosts => Verdict::Blind(format!(
             "Nova hears {heard} of {hosts} hosts: nothing is done until it hears at least half of them"
         )),

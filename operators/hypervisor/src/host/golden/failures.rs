@@ -135,6 +135,10 @@ pub fn worlds() -> Vec<(&'static str, View)> {
         ),
         ("failed: nothing is left on it", off(Vec::new())),
         (
+            "failed: a Node that starts",
+            with(off(Vec::new()), |v| v.fence = None),
+        ),
+        (
             "failed: a Node that is back with its taint",
             with(off(Vec::new()), |v| {
                 v.node = world(OnboardingPhase::Succeeded).node;
