@@ -2,6 +2,7 @@
 
 mod actions;
 mod images;
+mod registry;
 mod workspace;
 
 pub use images::Images;
@@ -54,12 +55,17 @@ enum Sub {
     Export(ExportArgs),
     Import(ImportArgs),
     Inspect(InspectArgs),
+    Key(KeyArgs),
     List(ListArgs),
     Lock(LockArgs),
+    Mirror(MirrorArgs),
     Options(OptionsArgs),
     Prune(PruneArgs),
+    Pull(PullArgs),
     Push(PushArgs),
     Sbom(SbomArgs),
+    Sign(SignArgs),
+    Verify(VerifyArgs),
 }
 
 #[derive(Debug, Args)]
@@ -271,6 +277,84 @@ struct PushArgs {
     to: String,
 }
 
+/// Fetch images from a registry under the names that `c5c3 up` uses, each with its bill of materials
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The reverse of `push`. Every blob is checked against its digest.
+
+Examples:
+  c5c3 image pull --from registry.example/cloud
+  c5c3 image pull nova neutron --from registry.example/cloud --key cosign.pub"
+)]
+struct PullArgs {
+    /// Images to fetch, NAME or NAME:TAG; all of the release when none is named
+    names: Vec<String>,
+    /// Where they are: REGISTRY/PATH/<image>:<version>
+    #[arg(long, value_name = "REGISTRY/PATH")]
+    from: String,
+    /// Take only images that the owner of this public key signed
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    #[command(flatten)]
+    release: ReleaseArg,
+}
+
+/// Copy images from one registry to another, through the store
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  c5c3 image mirror --from registry.example/cloud --to registry.internal/cloud --key cosign.pub")]
+struct MirrorArgs {
+    #[command(flatten)]
+    pull: PullArgs,
+    /// Where to: they get the names REGISTRY/PATH/<image>:<version>
+    #[arg(long, value_name = "REGISTRY/PATH")]
+    to: String,
+}
+
+/// Make a key pair that signs images
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Keep the private key secret; it is not encrypted. cosign and openssl read both files.
+
+Examples:
+  c5c3 image key --file cosign.key      writes cosign.key and cosign.pub"
+)]
+struct KeyArgs {
+    /// The file for the private key; the public one ends with .pub
+    #[arg(long, value_name = "FILE", default_value = "cosign.key")]
+    file: PathBuf,
+}
+
+/// Sign images and their bills of materials, in cosign's formats
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Signatures are kept with the images; `c5c3 image push` sends them along.
+
+Examples:
+  c5c3 image sign --key cosign.key
+  c5c3 image sign nova:32.2.1 --key cosign.key"
+)]
+struct SignArgs {
+    /// Images to sign; all when none is named
+    names: Vec<String>,
+    /// The file of the private key
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
+/// Check the signatures of images and of their bills of materials
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  c5c3 image verify --key cosign.pub
+  c5c3 image verify nova:32.2.1 --key cosign.pub")]
+struct VerifyArgs {
+    /// Images to check; all when none is named
+    names: Vec<String>,
+    /// The file of the public key
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
 /// Print the bill of materials of an image, CycloneDX 1.6 as JSON
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -291,12 +375,17 @@ impl ImageCommand {
             Sub::Export(args) => actions::export(common, &args),
             Sub::Import(args) => actions::import(common, &args),
             Sub::Inspect(args) => actions::inspect(common, &args),
+            Sub::Key(args) => registry::key(&args),
             Sub::List(args) => actions::list(common, &args),
             Sub::Lock(args) => actions::lock(common, &args),
+            Sub::Mirror(args) => registry::mirror(common, &args),
             Sub::Options(args) => actions::options(common, &args),
             Sub::Prune(args) => actions::prune(common, &args),
-            Sub::Push(args) => actions::push(common, &args),
+            Sub::Pull(args) => registry::pull(common, &args).map(drop),
+            Sub::Push(args) => registry::push(common, &args),
             Sub::Sbom(args) => actions::sbom(common, &args),
+            Sub::Sign(args) => registry::sign(common, &args),
+            Sub::Verify(args) => registry::verify(common, &args),
         }
     }
 }

@@ -9,15 +9,14 @@ use serde::Serialize;
 use super::workspace::Workspace;
 use super::{
     BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs,
-    LockArgs, OptionsArgs, Output, PruneArgs, PushArgs, SbomArgs,
+    LockArgs, OptionsArgs, Output, PruneArgs, SbomArgs,
 };
 use crate::build::builder::Outcome;
 use crate::build::disk;
-use crate::build::host::Host;
 use crate::build::progress::{Progress, megabytes};
 use crate::error::{Context, Error, Result};
 use crate::oci::store::Store;
-use crate::oci::{check, import, inspect, prune, push, sbom};
+use crate::oci::{check, import, inspect, prune, sbom};
 use crate::output::{Show, columns, render};
 use crate::sources::graph::environment;
 use crate::sources::pins::Pins;
@@ -29,7 +28,7 @@ fn show(value: &impl Show, output: &Output) -> Result<()> {
 }
 
 /// A reader that went away is no failure of ours.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
@@ -227,17 +226,6 @@ pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
             "present"
         };
         say(&format!("{state:<9} {}\n", image.reference()));
-    }
-    Ok(())
-}
-
-pub fn push(common: &Common, args: &PushArgs) -> Result<()> {
-    let target = push::Target::parse(&args.to)?;
-    let store = Store::existing(&common.store)?;
-    let host = Host::gather();
-    for image in import::choose(&store, &args.names)? {
-        let reference = push::push(&store, &image, &target, host.ca.as_deref())?;
-        say(&format!("{reference}@{}\n", image.digest));
     }
     Ok(())
 }

@@ -1,16 +1,15 @@
 //! What a build and its relatives work with.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Common;
 use crate::build::builder::Builder;
 use crate::build::host::Host;
 use crate::build::plan::{Given, Image, Plan, Request};
 use crate::build::progress::Progress;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::oci::store::{Record, Store};
-use crate::oci::tarball::Hashed;
+use crate::oci::tarball::digest;
 use crate::oci::unpack::remove_tree;
 use crate::sources::data::Data;
 use crate::sources::graph::Recipes;
@@ -128,12 +127,4 @@ fn given(inputs: &[String]) -> Result<Given> {
         given.insert(name.to_owned(), (path.clone(), digest(&path)?));
     }
     Ok(given)
-}
-
-fn digest(path: &Path) -> Result<String> {
-    let mut file = File::open(path).context("reading", path)?;
-    let mut hashed = Hashed::new(std::io::sink());
-    std::io::copy(&mut file, &mut hashed).context("reading", path)?;
-    let (_, digest, _) = hashed.finish();
-    Ok(digest)
 }

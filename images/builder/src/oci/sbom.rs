@@ -51,18 +51,27 @@ pub fn write(store: &Store, subject: &Subject<'_>) -> Result<Descriptor> {
 /// The bill of an image in the store, as it was written.
 pub fn read(store: &Store, reference: &str) -> Result<Value> {
     let image = store.find(reference)?;
-    let bill =
-        store.index()?.manifests.into_iter().find(|other| {
-            other.subject() == Some(&image.digest) && other.artifact_type.as_deref() == Some(BILL)
-        });
-    let missing = || {
+    of(store, &image)?.ok_or_else(|| {
         Error::Request(format!(
             "{} has no bill of materials: `c5c3 image build` writes it",
             image.reference()
         ))
+    })
+}
+
+/// The same, where an image may have none.
+pub fn of(store: &Store, image: &Descriptor) -> Result<Option<Value>> {
+    let index = store.index()?;
+    let bill = index
+        .manifests
+        .iter()
+        .find(|other| other.subject() == Some(&image.digest) && other.artifact_type.as_deref() == Some(BILL));
+    let Some(bill) = bill else {
+        return Ok(None);
     };
-    let manifest: Manifest = store.read(&bill.ok_or_else(missing)?.digest)?;
-    store.read(&manifest.layers.first().ok_or_else(missing)?.digest)
+    let manifest: Manifest = store.read(&bill.digest)?;
+    let text = manifest.layers.first().map(|text| store.read(&text.digest));
+    text.transpose()
 }
 
 /// Pure.

@@ -200,6 +200,12 @@ impl Store {
         })
     }
 
+    /// A small blob.
+    pub fn content(&self, digest: &str) -> Result<Vec<u8>> {
+        let path = self.blob(digest);
+        fs::read(&path).context("reading", &path)
+    }
+
     /// A small JSON blob.
     pub fn read<T: DeserializeOwned>(&self, digest: &str) -> Result<T> {
         let path = self.blob(digest);

@@ -182,6 +182,15 @@ pub struct Hashed<W> {
     size: u64,
 }
 
+/// The digest of a file.
+pub fn digest(path: &Path) -> Result<String> {
+    let mut file = File::open(path).context("reading", path)?;
+    let mut hashed = Hashed::new(io::sink());
+    io::copy(&mut file, &mut hashed).context("reading", path)?;
+    let (_, digest, _) = hashed.finish();
+    Ok(digest)
+}
+
 impl<W> Hashed<W> {
     pub fn new(inner: W) -> Self {
         Self {

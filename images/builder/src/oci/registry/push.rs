@@ -1,63 +1,21 @@
-//! Images to a registry, by the distribution API of OCI: blobs that are there are not sent again, and what
-//! is about an image (its bill of materials) goes with it.
-
-mod http;
+//! Images to a registry. Blobs that are there are not sent again, and what is about an image (its bill of
+//! materials, its signatures) goes with it.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::error::{Error, Result};
+use super::http::{Answer, Registry, Request};
+use super::{INDEX, Place, fallback};
+use crate::error::Result;
+use crate::oci::sign;
 use crate::oci::store::{Descriptor, EMPTY, MANIFEST, Manifest, Store};
-use http::{Answer, Registry, Request};
-
-const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-
-/// `REGISTRY/PATH`: where images go.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
-    host: String,
-    path: String,
-}
-
-impl Target {
-    pub fn parse(text: &str) -> Result<Self> {
-        let (host, path) = text.split_once('/').unwrap_or((text, ""));
-        let plain = |part: &str, more: &str| {
-            !part.is_empty()
-                && part
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || more.contains(c))
-        };
-        let path = path.trim_end_matches('/');
-        if !plain(host, ".-:") || !(path.is_empty() || path.split('/').all(|part| plain(part, "._-"))) {
-            return Err(Error::Request(format!(
-                "--to {text}: write REGISTRY/PATH in lower case, without http:// and a tag"
-            )));
-        }
-        Ok(Self {
-            host: host.to_owned(),
-            path: path.to_owned(),
-        })
-    }
-
-    /// Repository and tag there of a full reference here.
-    fn place(&self, reference: &str) -> Option<(String, String)> {
-        let (name, tag) = reference.rsplit_once(':')?;
-        let name = name.rsplit('/').next()?;
-        let path = [self.path.as_str(), name];
-        let path: Vec<&str> = path.into_iter().filter(|part| !part.is_empty()).collect();
-        Some((path.join("/"), tag.to_owned()))
-    }
-}
 
 /// Sends one image and what is about it; gives its reference there.
-pub fn push(store: &Store, image: &Descriptor, target: &Target, ca: Option<&Path>) -> Result<String> {
-    let (repository, tag) = target
-        .place(image.reference())
-        .ok_or_else(|| Error::Damaged(format!("`{}` has no tag", image.reference())))?;
+pub fn push(store: &Store, image: &Descriptor, to: &Place, ca: Option<&Path>) -> Result<String> {
+    let (repository, tag) = to.of(image.reference())?;
     let work = store.work("push")?;
-    let registry = Registry::new(&target.host, &repository, ca, &work.path);
+    let registry = Registry::new(&to.host, &repository, ca, &work.path);
     send(store, &registry, image, &tag)?;
     for about in store.index()?.manifests {
         if about.subject() == Some(&image.digest) {
@@ -66,9 +24,14 @@ pub fn push(store: &Store, image: &Descriptor, target: &Target, ca: Option<&Path
             if answer.header("oci-subject").is_none() {
                 list(&registry, &image.digest, &about)?;
             }
+            // cosign finds its own by a tag.
+            if let Some(ending) = sign::tag_ending(about.artifact_type.as_deref()) {
+                let tag = format!("{}.{ending}", fallback(&image.digest));
+                send(store, &registry, &about, &tag)?;
+            }
         }
     }
-    Ok(format!("{}/{repository}:{tag}", target.host))
+    Ok(format!("{}/{repository}:{tag}", to.host))
 }
 
 /// Blobs first: a manifest that is there is whole.
@@ -104,7 +67,7 @@ fn upload(store: &Store, registry: &Registry<'_>, blob: &Descriptor) -> Result<(
 
 /// For registries that know no referrers: an index under a tag that is made of the subject's digest.
 fn list(registry: &Registry<'_>, subject: &str, about: &Descriptor) -> Result<()> {
-    let path = format!("manifests/{}", subject.replace(':', "-"));
+    let path = format!("manifests/{}", fallback(subject));
     let known = registry.send(&Request::get(&path, INDEX))?;
     let known = match known.status {
         200 => serde_json::from_slice(&known.body).unwrap_or_default(),
@@ -134,4 +97,5 @@ fn listed(known: &Value, about: &Descriptor) -> Value {
 }
 
 #[cfg(test)]
+#[path = "push_tests.rs"]
 mod tests;
