@@ -26,14 +26,7 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
     if draft.spec.korc.cloud_credentials_ref.is_some() {
         ground.push("clouds");
         let state = secrets::given_clouds(draft).map_or_else(|state| state, |_| State::Done);
-        draft.push(Step {
-            name: "clouds".to_owned(),
-            title: "K-ORC's login".to_owned(),
-            part: KORC_READY,
-            needs: Vec::new(),
-            state,
-            objects: Vec::new(),
-        });
+        draft.push(Step::bare("clouds", "K-ORC's login", KORC_READY, state));
     }
     let base = base(draft);
     draft.add("korc", "K-ORC", KORC_READY, &ground, Start::AfterNeeds, base);

@@ -90,20 +90,20 @@ impl Removal {
 
 /// What is to go and does not is told where it belongs: a cloud that is being changed is not Ready.
 pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> {
-    let mut parts: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    let mut parts: BTreeMap<&'static str, Vec<&Reference>> = BTreeMap::new();
     for held in removal.hangs(owned) {
-        parts.entry(part(held)).or_default().push(held.to_string());
+        parts.entry(part(held)).or_default().push(held);
     }
-    let step = |(part, held): (&'static str, Vec<String>)| Step {
-        name: format!("removal-{part}"),
-        title: "Removal".to_owned(),
-        part,
-        needs: Vec::new(),
-        state: State::Running(format!(
+    let step = |(part, held): (&'static str, Vec<&Reference>)| {
+        let names: Vec<String> = held.iter().map(ToString::to_string).collect();
+        let text = format!(
             "being deleted and still there: {}; finalizers in their metadata tell who holds them",
-            held.join(", ")
-        )),
-        objects: Vec::new(),
+            names.join(", ")
+        );
+        Step {
+            blocker: held.first().copied().cloned(),
+            ..Step::bare(&format!("removal-{part}"), "Removal", part, State::Running(text))
+        }
     };
     parts.into_iter().map(step).collect()
 }

@@ -227,13 +227,10 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
             None => Object::Keep(reference(&body)),
         });
     }
+    let state = problem.unwrap_or(State::Done);
     draft.push(Step {
-        name: "secrets".to_owned(),
-        title: "Secrets".to_owned(),
-        part: CREDENTIALS_READY,
-        needs: Vec::new(),
-        state: problem.unwrap_or(State::Done),
         objects,
+        ..Step::bare("secrets", "Secrets", CREDENTIALS_READY, state)
     });
 }
 
