@@ -8,6 +8,8 @@ mod chart_tests;
 mod cloud;
 #[cfg(test)]
 mod command_tests;
+#[cfg(test)]
+mod service_tests;
 mod commands;
 mod doctor;
 mod failure;

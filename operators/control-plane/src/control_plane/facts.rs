@@ -8,7 +8,6 @@ use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::valkey::Valkey;
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_api::ovn::OvnCluster;
 use c5c3_catalogue::Release;
 use c5c3_kit::controller::Object;
@@ -75,13 +74,12 @@ fn made() -> Vec<Box<dyn Made>> {
     {
         Box::new(Of::<K>(std::marker::PhantomData))
     }
-    vec![
+    let mut kinds = vec![
         of::<MariaDb>(),
         of::<Memcached>(),
         of::<RabbitmqCluster>(),
         of::<Valkey>(),
         of::<OvnCluster>(),
-        of::<Keystone>(),
         of::<korc::Domain>(),
         of::<korc::Project>(),
         of::<korc::Role>(),
@@ -90,12 +88,12 @@ fn made() -> Vec<Box<dyn Made>> {
         of::<korc::User>(),
         of::<korc::RoleAssignment>(),
         of::<CredentialRotation>(),
-        of::<Glance>(),
-        of::<Placement>(),
-        of::<Nova>(),
-        of::<Neutron>(),
-        of::<Cinder>(),
-    ]
+    ];
+    macro_rules! services {
+        ($($kind:ty),*) => { [$(of::<$kind>()),*] };
+    }
+    kinds.extend(c5c3_api::each_service!(services));
+    kinds
 }
 
 /// The kinds that a plan makes.
@@ -269,17 +267,6 @@ mod tests {
         for (started, owns, wanted) in [(true, false, true), (false, true, true), (false, false, false)] {
             let cloud = cloud("a", FIRST, started);
             assert_eq!(volumes_wanted(&cloud, owns), wanted, "{started} {owns}");
-        }
-    }
-
-    #[test]
-    fn every_service_that_runs_is_looked_at() {
-        let kinds: Vec<String> = kinds().iter().map(|kind| kind.resource.kind.clone()).collect();
-        for service in crate::plan::SERVICES
-            .iter()
-            .filter(|service| service.own.is_some())
-        {
-            assert!(kinds.iter().any(|kind| kind == service.kind), "{}", service.kind);
         }
     }
 }

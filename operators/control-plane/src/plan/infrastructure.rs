@@ -5,9 +5,10 @@ use c5c3_api::c5c3::{
 };
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use c5c3_api::conditions::reason;
+use c5c3_api::services::SERVICES;
 use serde_json::{Value, json};
 
-use super::catalogue::{self, SERVICES};
+use super::catalogue;
 use super::child::images;
 use super::rollout::{Rollout, same_image};
 use super::{Draft, Object, Start, State, Step, policies, projection, reference, release, secrets};
@@ -207,7 +208,7 @@ const CONNECTIONS: i32 = 500;
 /// and one replica more is no reason for that.
 fn max_connections(spec: &ControlPlaneSpec) -> i32 {
     let running = SERVICES.iter().filter(|service| service.runs(spec));
-    let pods: i32 = running.map(|service| (service.pods)(spec)).sum();
+    let pods: i32 = running.map(|service| catalogue::pods(service, spec)).sum();
     let needed = pods.saturating_mul(OF_A_POD).saturating_add(OF_OTHERS);
     let mut connections = CONNECTIONS;
     while connections < needed {

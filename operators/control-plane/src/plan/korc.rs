@@ -2,9 +2,9 @@
 
 use c5c3_api::c5c3::BootstrapResource;
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KORC_READY};
+use c5c3_api::services::{SERVICES, Service, keystone};
 use serde_json::{Value, json};
 
-use super::catalogue::{SERVICES, Service, keystone};
 use super::{Draft, Start, State, Step, secrets, services};
 
 const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";

@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase};
 use c5c3_api::conditions::control_plane::SERVICES_READY;
 use c5c3_api::conditions::reason;
+use c5c3_api::services::keystone;
 use c5c3_catalogue::Release;
 use c5c3_kit::Reference;
 use kube::ResourceExt;
@@ -34,7 +35,8 @@ use serde_json::Value;
 use crate::clouds_yaml;
 use crate::verification::Login;
 
-pub use catalogue::{SERVICES, Service, hypervisors};
+pub use c5c3_api::services::{SERVICES, Service};
+pub use catalogue::hypervisors;
 pub use child::{Child, Health, reference};
 pub use infrastructure::MESSAGING;
 pub use korc::{ROLES, assignment};
@@ -283,7 +285,7 @@ pub fn login(object: &ControlPlane, seen: &Seen) -> Option<Login> {
             ca: value(&wanted.secret_name, "cacert"),
         });
     }
-    let keystone = catalogue::keystone();
+    let keystone = keystone();
     let password = value(secrets::ADMIN, "password").filter(|_| keystone.runs(draft.spec))?;
     let cloud = clouds_yaml::Cloud {
         auth_url: services::internal_url(&draft, keystone),

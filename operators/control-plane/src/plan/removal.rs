@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_kit::Reference;
 
-use super::catalogue::SERVICES;
 use super::{Object, State, Step, infrastructure, reference};
 use c5c3_api::c5c3::ControlPlaneSpec;
 use c5c3_api::conditions::control_plane::{
     CREDENTIALS_READY, INFRASTRUCTURE_READY, KEYSTONE_READY, KORC_READY, SERVICES_READY,
 };
+use c5c3_api::services::SERVICES;
 
 /// Annotation of a ControlPlane: `"true"` lets its volumes go with it.
 pub const DELETE_VOLUMES: &str = "c5c3.io/delete-volumes";

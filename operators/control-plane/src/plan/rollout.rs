@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase, UpdatePolicy};
 use c5c3_api::conditions::control_plane::SERVICES_READY;
+use c5c3_api::services::{SERVICES, Service};
 use c5c3_catalogue::Release;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::catalogue::{SERVICES, Service};
 use super::{Child, Draft, Health, Refusal, Seen, State, Step, release};
 
 /// The steps whose objects every service stands on.

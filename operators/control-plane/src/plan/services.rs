@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use c5c3_api::c5c3::{ControlPlaneSpec, ServiceReadiness};
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KEYSTONE_READY, SERVICES_READY};
 use c5c3_api::conditions::reason;
+use c5c3_api::services::{SERVICES, Service, keystone};
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
-use super::catalogue::{self, Ground, SERVICES, Service, keystone};
+use super::catalogue::{self, Ground};
 use super::rollout::{Rollout, own_image, version};
 use super::{Draft, Object, Start, State, Step, infrastructure, projection, reference, secrets};
 
@@ -239,8 +240,8 @@ fn fields(
         release,
         images,
     };
-    let mut fields = match service.own.map(|own| own(&ground)) {
-        Some(Value::Object(fields)) => fields,
+    let mut fields = match catalogue::own_fields(service, &ground) {
+        Value::Object(fields) => fields,
         _ => Map::new(),
     };
     let mut put = |name: &str, value: Value| {
