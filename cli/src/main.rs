@@ -8,14 +8,14 @@ mod chart_tests;
 mod cloud;
 #[cfg(test)]
 mod command_tests;
-#[cfg(test)]
-mod service_tests;
 mod commands;
 mod doctor;
 mod failure;
 mod guests;
 mod output;
 mod roles;
+#[cfg(test)]
+mod service_tests;
 
 use std::process::ExitCode;
 

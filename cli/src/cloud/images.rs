@@ -38,7 +38,9 @@ fn of(plane: &ControlPlane) -> Vec<String> {
     let running = || SERVICES.iter().filter(|service| service.runs(&plane.spec));
     // One of somebody else's is not built here.
     let given = |service: &Service| (service.toggle)(&plane.spec).is_some_and(|own| own.image.is_some());
-    let own = running().filter(|service| !given(service)).map(|service| service.name);
+    let own = running()
+        .filter(|service| !given(service))
+        .map(|service| service.name);
     let with_them = running().flat_map(|service| service.images).copied();
     let nova = plane.spec.services.nova.common.enabled;
     let talks = running().any(|service| service.messaging);

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use c5c3_api::conditions::READY;
 use c5c3_api::services::{self, SERVICES};
-use kube::Resource;
 use serde_json::json;
 
 use crate::shape::Subject;
@@ -43,7 +42,11 @@ fn an_api_listens_where_the_catalogue_says() {
     for shape in shapes {
         let row = services::named(shape.names.service).expect("a row");
         let port = shape.api().and_then(|api| api.port()).map(|port| port.number);
-        assert_eq!(port.map(|port| u32::try_from(port).ok()), Some(Some(u32::from(row.port))), "{row:?}");
+        assert_eq!(
+            port.map(|port| u32::try_from(port).ok()),
+            Some(Some(u32::from(row.port))),
+            "{row:?}"
+        );
     }
     assert!(SERVICES.len() >= 6);
 }

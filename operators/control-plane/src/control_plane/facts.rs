@@ -17,8 +17,8 @@ use futures::future::{BoxFuture, try_join_all};
 use futures::{FutureExt, TryFutureExt};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::core::NamespaceResourceScope;
 use kube::ResourceExt;
+use kube::core::NamespaceResourceScope;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -18,7 +18,12 @@ const VOLUMES_LOOK: Duration = Duration::from_secs(1);
 /// Between two attempts to verify an update.
 const ASK: Duration = Duration::from_secs(10);
 
-pub(super) fn of(object: &ControlPlane, seen: &Seen, plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
+pub(super) fn of(
+    object: &ControlPlane,
+    seen: &Seen,
+    plan: &Plan,
+    applied: &Applied<ControlPlanes>,
+) -> Report {
     let progress = progress(object, seen, plan, applied);
     let mut states = States::default();
     for part in ControlPlanes::PARTS {

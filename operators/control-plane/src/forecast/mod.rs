@@ -16,7 +16,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::control_plane::ControlPlanes;
-use crate::plan::{Child, Health, PASSWORD_BYTES, Plan, Progress, Seen, SeenSecret, plan, reference, secret_names};
+use crate::plan::{
+    Child, Health, PASSWORD_BYTES, Plan, Progress, Seen, SeenSecret, plan, reference, secret_names,
+};
 pub use effect::Effect;
 
 /// More stages than any change has: a plan that never ends is a fault, not a wait.

@@ -95,13 +95,10 @@ fn plan_valkey(draft: &mut Draft<'_>) {
     let object = object(draft, "cache.cs.sap.com/v1alpha1", "Valkey", VALKEY, &json!({}));
     let stays = draft.child(&object).map(|_| Object::Keep(reference(&object)));
     let text = "infrastructure.valkey is not supported yet, no service uses it: leave it out";
+    let state = State::failed(reason::NOT_SUPPORTED, text);
     draft.push(Step {
-        name: VALKEY.to_owned(),
-        title: title.to_owned(),
-        part: INFRASTRUCTURE_READY,
-        needs: Vec::new(),
-        state: State::failed(reason::NOT_SUPPORTED, text),
         objects: stays.into_iter().collect(),
+        ..Step::bare(VALKEY, title, INFRASTRUCTURE_READY, state)
     });
 }
 
@@ -138,14 +135,14 @@ fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
             vec![object],
         ),
         // Its images are not known: what runs stays as it is.
-        None => draft.push(Step {
-            name: OVN.to_owned(),
-            title: title.to_owned(),
-            part: INFRASTRUCTURE_READY,
-            needs: vec!["release".to_owned()],
-            state: State::Waiting(vec!["release".to_owned()]),
-            objects: vec![Object::Keep(reference(&ovn_object(draft, &json!({}))))],
-        }),
+        None => {
+            let state = State::Waiting(vec!["release".to_owned()]);
+            draft.push(Step {
+                needs: vec!["release".to_owned()],
+                objects: vec![Object::Keep(reference(&ovn_object(draft, &json!({}))))],
+                ..Step::bare(OVN, title, INFRASTRUCTURE_READY, state)
+            });
+        }
     }
 }
 

@@ -42,11 +42,7 @@ impl Progress {
 
 impl Plan {
     /// `live`: the objects as they are after they were applied. `written`: those that changed by it.
-    pub fn progress(
-        &self,
-        live: &BTreeMap<Reference, Child>,
-        written: &BTreeSet<Reference>,
-    ) -> Progress {
+    pub fn progress(&self, live: &BTreeMap<Reference, Child>, written: &BTreeSet<Reference>) -> Progress {
         let mut steps: Vec<Step> = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             let (state, blocker) = self.standing(step, &steps, live, written);
@@ -94,7 +90,11 @@ impl Plan {
             return as_planned();
         }
         let open: Vec<String> = (step.needs.iter())
-            .filter(|need| before.iter().any(|step| step.name == **need && !step.state.is_done()))
+            .filter(|need| {
+                before
+                    .iter()
+                    .any(|step| step.name == **need && !step.state.is_done())
+            })
             .cloned()
             .collect();
         match state_of(objects, &open, |object| live.get(&reference(object))) {

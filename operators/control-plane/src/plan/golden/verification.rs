@@ -37,7 +37,10 @@ fn an_update_is_complete_when_the_services_answered() {
 #[test]
 fn what_was_just_written_is_judged_as_it_is_now() {
     let (seen, plan) = updated();
-    let keystone = seen.children.keys().find(|child| child.kind.starts_with("Keystone."));
+    let keystone = seen
+        .children
+        .keys()
+        .find(|child| child.kind.starts_with("Keystone."));
     let keystone = keystone.expect("a Keystone").clone();
     let mut live = seen.children.clone();
     let text = "its last change is not processed yet".to_owned();
@@ -49,7 +52,13 @@ fn what_was_just_written_is_judged_as_it_is_now() {
     assert_eq!(blocker.state, State::Running(format!("Keystone: {text}")));
     assert_eq!(blocker.blocker.as_ref(), Some(&keystone));
     let told = &progress.services["keystone"];
-    assert!(!told.ready && told.message.as_deref().is_some_and(|message| message.ends_with(&text)));
+    assert!(
+        !told.ready
+            && told
+                .message
+                .as_deref()
+                .is_some_and(|message| message.ends_with(&text))
+    );
     // An answer from before the change proves nothing of it.
     assert_eq!(progress.verified("2026.1").update, UpdatePhase::Verifying);
 }
