@@ -257,6 +257,18 @@ fn settle(
     );
 }
 
+/// What the restricted Pod Security Standard asks for. RabbitMQ's operator does it by itself.
+fn pod_security(user: i64) -> Value {
+    json!({
+        "runAsNonRoot": true, "runAsUser": user, "runAsGroup": user, "fsGroup": user,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    })
+}
+
+fn container_security() -> Value {
+    json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
+}
+
 /// The server's image of the release. Operators of others would take one of a registry of theirs, and that of
 /// RabbitMQ takes none at all without its webhook. While no release is known the image stays as it is.
 fn with_image(draft: &Draft<'_>, rollout: &Rollout, name: &str, mut object: Value) -> Value {
@@ -286,6 +298,9 @@ fn mariadb(draft: &Draft<'_>, rollout: &Rollout) -> Value {
         // Its operator waits 20 s before each first look: a server is up after two.
         "startupProbe": {"initialDelaySeconds": 1, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 300},
         "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2, "timeoutSeconds": 5},
+        // Its operator's own user, named because what is said replaces all of the operator's defaults.
+        "podSecurityContext": pod_security(999),
+        "securityContext": container_security(),
     });
     if replicas > 1 {
         spec["galera"] = json!({"enabled": true});
@@ -305,7 +320,13 @@ fn mariadb(draft: &Draft<'_>, rollout: &Rollout) -> Value {
 
 fn memcached(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let cache = &draft.spec.infrastructure.cache;
-    let mut spec = json!({"replicas": cache.replicas.unwrap_or(REPLICAS)});
+    let mut spec = json!({
+        "replicas": cache.replicas.unwrap_or(REPLICAS),
+        "security": {
+            "podSecurityContext": pod_security(11211),
+            "containerSecurityContext": container_security(),
+        },
+    });
     if let Some(memory) = cache.memory.as_deref().and_then(projection::megabytes) {
         spec["memcached"] = json!({"maxMemoryMB": memory});
     }

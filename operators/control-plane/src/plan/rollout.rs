@@ -303,7 +303,7 @@ impl Rollout {
             UpdatePhase::Idle | UpdatePhase::Complete | UpdatePhase::Validating
         );
         let back = self.goes_back(draft, wanted) || last == UpdatePhase::RollingBack;
-        let updates = self.updates(draft);
+        let updates = self.updates(draft) || draft.changes_infrastructure;
         if !updates && !under_way {
             let phase = match last {
                 UpdatePhase::Complete => UpdatePhase::Complete,
@@ -319,6 +319,10 @@ impl Rollout {
             Some(service) if service.tier == 0 && !well => (UpdatePhase::UpdatingInfra, before),
             Some(service) if service.tier == 0 => (UpdatePhase::UpdatingKeystone, before),
             Some(_) => (UpdatePhase::UpdatingServices, before),
+            // Only servers below the services got another image.
+            None if !well && (updates || last == UpdatePhase::UpdatingInfra) => {
+                (UpdatePhase::UpdatingInfra, before)
+            }
             // Nothing here follows a release, or all is as it was.
             None if all_done && (back || !follows) => (UpdatePhase::Idle, before),
             None => (UpdatePhase::Verifying, before),

@@ -146,7 +146,7 @@ fn clusters_of_which_nothing_is_said_are_as_the_api_tells() {
     let found = specs(json!({"database": {"replicas": null}, "cache": {"replicas": null}}));
     assert_eq!(found["MariaDB"]["replicas"], 3);
     assert_eq!(found["MariaDB"]["storage"]["size"], c5c3_api::c5c3::DATABASE_SIZE);
-    assert_eq!(found["Memcached"], json!({"replicas": 3}));
+    assert_eq!(found["Memcached"]["replicas"], 3);
     let broker = &found["RabbitmqCluster"];
     assert_eq!(broker["replicas"], 3);
     assert_eq!(broker["persistence"]["storage"], c5c3_api::c5c3::MESSAGING_SIZE);

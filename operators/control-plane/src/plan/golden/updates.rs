@@ -256,3 +256,37 @@ fn another_image_of_a_server_is_an_update_of_infrastructure() {
     assert_eq!(plan.update, UpdatePhase::UpdatingInfra);
     assert_eq!(tag(&plan, "Keystone"), "28.1.0", "services wait for it");
 }
+
+#[test]
+fn an_image_of_a_server_alone_is_an_update_too() {
+    let image = |tag: &str| json!({"infrastructure": {"database": {"image": format!("mirror.example.com/mariadb:{tag}")}}});
+    let (object, mut seen) = complete(&image("11.8.3"));
+    let mut newer = small(&image("11.8.4"));
+    newer.status.clone_from(&object.status);
+    let installed = object
+        .status
+        .as_ref()
+        .and_then(|status| status.installed_release.clone());
+
+    let first = plan(&newer, &seen);
+    assert_eq!(first.update, UpdatePhase::UpdatingInfra);
+    assert_eq!(first.installed, installed, "no other release comes");
+
+    // The server restarts with it: the phase stays.
+    let mariadb = first
+        .wanted()
+        .find(|value| value["kind"] == "MariaDB")
+        .cloned()
+        .expect("there");
+    take_in(&mut seen, &mariadb, &|_: &str| {
+        Health::Progressing("restarts".to_owned())
+    });
+    newer.status.as_mut().expect("complete").update_phase = Some(first.update);
+    assert_eq!(plan(&newer, &seen).update, UpdatePhase::UpdatingInfra);
+
+    take_in(&mut seen, &mariadb, &ready);
+    seen.verified = None;
+    assert_eq!(plan(&newer, &seen).update, UpdatePhase::Verifying);
+    seen.verified = Some(Ok(()));
+    assert_eq!(plan(&newer, &seen).update, UpdatePhase::Complete);
+}
