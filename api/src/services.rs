@@ -178,9 +178,10 @@ pub static SERVICES: &[Service] = &[
             READY,
             DATABASE_READY,
             MESSAGING_READY,
-            part::API_READY,
-            part::SCHEDULER_READY,
+            CEPH_CONNECTED,
             part::CONDUCTOR_READY,
+            part::SCHEDULER_READY,
+            part::API_READY,
             part::CELLS_READY,
         ],
         ..of_field!(nova, "Nova")
@@ -217,7 +218,9 @@ pub static SERVICES: &[Service] = &[
             DATABASE_READY,
             MESSAGING_READY,
             CEPH_CONNECTED,
-            DEPLOYMENT_READY,
+            part::BACKENDS_READY,
+            part::SCHEDULER_READY,
+            part::API_READY,
         ],
         ..of_field!(cinder, "Cinder")
     },

@@ -24,9 +24,6 @@ fn conditions_and_buses_are_those_of_the_shapes() {
         ($($kind:ty),*) => { $(agrees::<$kind>();)* };
     }
     c5c3_api::each_service!(all);
-    // Their operators do not run yet; their shapes are there.
-    agrees::<c5c3_api::openstack::Tempest>();
-    agrees::<c5c3_api::cortex::Cortex>();
 }
 
 #[test]
