@@ -65,9 +65,11 @@ conformance: packages tools ## The API suite on a real kube-apiserver and etcd (
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-api --test api server
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-kit -p c5c3-control-plane --test behaviour
 
-audit: rust ## Licences, sources and banned crates (compiles cargo-deny the first time).
+audit: rust ## Licences, sources, banned crates and, with a network, advisories (compiles cargo-deny the first time).
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --all-features check bans licenses sources
+	@if cargo deny --all-features fetch db >/dev/null 2>&1; then cargo deny --all-features check advisories; \
+	else echo "advisories: skipped, the RustSec database cannot be reached"; fi
 
 packages: rust
 	@scripts/install-packages

@@ -26,5 +26,6 @@ mod reference;
 mod registry;
 pub mod samples;
 mod schema;
+pub mod services;
 
 pub use registry::{Kind, Origin, registry};

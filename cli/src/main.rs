@@ -14,6 +14,8 @@ mod failure;
 mod guests;
 mod output;
 mod roles;
+#[cfg(test)]
+mod service_tests;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 //! Reading for the observe step: a client that cannot write.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::NamespaceResourceScope;
@@ -75,6 +76,12 @@ impl Reader {
     /// What this object owns now, of all kinds that the controller declares.
     pub fn owned(&self) -> Vec<(Reference, Owned)> {
         self.owned.of(&self.uid)
+    }
+
+    /// Of the kinds that the controller makes, those that the home cluster does not have, as
+    /// [`Reference::kind`] names them. When one comes, all objects get a new pass.
+    pub fn absent_kinds(&self) -> BTreeSet<String> {
+        self.owned.absent()
     }
 }
 

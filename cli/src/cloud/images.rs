@@ -1,11 +1,12 @@
 //! Which images a cloud needs. Pure.
 
 use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::services::{SERVICES, Service};
 use c5c3_catalogue::releases;
 use serde_json::Value;
 
 use super::health::{kind, text};
-use super::profile::{Bundle, each};
+use super::profile::Bundle;
 
 /// Images that these clouds need, by release.
 pub fn wanted(bundle: &Bundle) -> Vec<(String, Vec<String>)> {
@@ -34,19 +35,15 @@ fn is_storage(object: &Value) -> bool {
 
 fn of(plane: &ControlPlane) -> Vec<String> {
     let infrastructure = &plane.spec.infrastructure;
-    let services = each(&plane.spec.services);
-    let enabled = |wanted: &str| {
-        services
-            .iter()
-            .any(|(name, toggle)| *name == wanted && toggle.enabled)
-    };
+    let running = || SERVICES.iter().filter(|service| service.runs(&plane.spec));
     // One of somebody else's is not built here.
-    let own = services
-        .iter()
-        .filter(|(_, toggle)| toggle.enabled && toggle.image.is_none())
-        .map(|(name, _)| *name);
-    let (nova, neutron, cinder) = (enabled("nova"), enabled("neutron"), enabled("cinder"));
-    let talks = nova || neutron || cinder;
+    let given = |service: &Service| (service.toggle)(&plane.spec).is_some_and(|own| own.image.is_some());
+    let own = running()
+        .filter(|service| !given(service))
+        .map(|service| service.name);
+    let with_them = running().flat_map(|service| service.images).copied();
+    let nova = plane.spec.services.nova.common.enabled;
+    let talks = running().any(|service| service.messaging);
     let messaging = &infrastructure.messaging;
     let parts = [
         ("mariadb", infrastructure.database.host.is_none()),
@@ -56,15 +53,12 @@ fn of(plane: &ControlPlane) -> Vec<String> {
             messaging.replicas.is_some() || talks && messaging.hosts.is_empty(),
         ),
         ("valkey", infrastructure.valkey.replicas.is_some()),
-        ("ovs", neutron),
-        ("ovn", neutron),
-        ("libvirt", nova),
         // The first image of Glance: something to start.
         ("guest", nova && cfg!(target_arch = "x86_64")),
         ("openstackclient", true),
     ];
     let parts = parts.iter().filter(|(_, needed)| *needed).map(|(name, _)| *name);
-    own.chain(parts).map(str::to_owned).collect()
+    own.chain(parts).chain(with_them).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What `up` applies: a ControlPlane and what the machine adds to it. Pure.
 
-use c5c3_api::c5c3::{ControlPlane, ServiceToggle, Services};
+use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::services::SERVICES;
 use kube::{Resource, ResourceExt};
 use machine::Plan;
 use serde_json::{Value, json};
@@ -168,18 +169,6 @@ fn is_machine(object: &Value) -> bool {
     (object["apiVersion"].as_str(), object["kind"].as_str()) == (Some(MACHINE.0), Some(MACHINE.1))
 }
 
-/// Every service with its settings.
-pub fn each(services: &Services) -> [(&'static str, &ServiceToggle); 6] {
-    [
-        ("keystone", &services.keystone.common),
-        ("glance", &services.glance.common),
-        ("placement", &services.placement.common),
-        ("nova", &services.nova.common),
-        ("neutron", &services.neutron.common),
-        ("cinder", &services.cinder.common),
-    ]
-}
-
 /// The port of a URL on the machine's loopback.
 fn loopback_port(url: &str) -> Option<u16> {
     let uri: http::Uri = url.parse().ok()?;
@@ -224,13 +213,12 @@ pub fn exposures(plane: &ControlPlane) -> Vec<Value> {
             },
         }))
     };
-    let services = &plane.spec.services;
-    let apis = each(services).into_iter().filter(|(_, toggle)| toggle.enabled);
-    let apis = apis.filter_map(|(service, toggle)| {
-        let name = format!("{service}-public");
-        exposed(service, "api", name, toggle.public_endpoint.as_deref())
+    let apis = SERVICES.iter().filter(|service| service.runs(&plane.spec));
+    let apis = apis.filter_map(|service| {
+        let url = (service.toggle)(&plane.spec)?.public_endpoint.as_deref();
+        exposed(service.name, "api", format!("{}-public", service.name), url)
     });
-    let nova = &services.nova;
+    let nova = &plane.spec.services.nova;
     let consoles = nova.consoles.iter().filter(|_| nova.common.enabled);
     let consoles = consoles.filter_map(|(cell, url)| {
         let component = format!("novncproxy-{cell}");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use c5c3_api::Origin;
 use c5c3_api::foreign::brought_by;
+use c5c3_api::services;
 use c5c3_control_plane as control_plane;
 use c5c3_kit::fault::plain;
 use c5c3_kit::lease::{Candidate, Terms};
@@ -64,23 +65,9 @@ enum Operator {
     Arbiter(Shared),
 }
 
-/// API groups without which the services cannot work.
-const OF_SERVICES: &[&str] = &[
-    c5c3_api::c5c3::GROUP,
-    "keystone.openstack.c5c3.io",
-    "glance.openstack.c5c3.io",
-    "placement.openstack.c5c3.io",
-];
-
-const OF_ALL: &[&str] = &[
-    c5c3_api::c5c3::GROUP,
-    "keystone.openstack.c5c3.io",
-    "glance.openstack.c5c3.io",
-    "placement.openstack.c5c3.io",
-    "ovn.c5c3.io",
-    "hypervisor.c5c3.io",
-    "ceph.c5c3.io",
-];
+const OVN: &str = "ovn.c5c3.io";
+const HYPERVISOR: &str = "hypervisor.c5c3.io";
+const CEPH: &str = "ceph.c5c3.io";
 
 /// Groups of others that bring databases and caches. A cloud on servers of somebody else needs none.
 const OF_BACKENDS: &[&str] = &["k8s.mariadb.com", "memcached.c5c3.io"];
@@ -98,14 +85,19 @@ impl Operator {
     }
 
     /// API groups without which it cannot work.
-    fn groups(&self) -> &'static [&'static str] {
+    fn groups(&self) -> Vec<&'static str> {
+        let own = c5c3_api::c5c3::GROUP;
+        let with_services = |others: &[&'static str]| {
+            let all = [own].into_iter().chain(services::groups());
+            all.chain(others.iter().copied()).collect()
+        };
         match self {
-            Operator::ControlPlane(_) => &[c5c3_api::c5c3::GROUP],
-            Operator::Services(_) => OF_SERVICES,
-            Operator::Ovn(_) => &["ovn.c5c3.io"],
-            Operator::Hypervisor(_) => &["hypervisor.c5c3.io", c5c3_api::c5c3::GROUP],
-            Operator::Arbiter(_) => &["ceph.c5c3.io"],
-            Operator::All(_) => OF_ALL,
+            Operator::ControlPlane(_) => vec![own],
+            Operator::Services(_) => with_services(&[]),
+            Operator::Ovn(_) => vec![OVN],
+            Operator::Hypervisor(_) => vec![HYPERVISOR, own],
+            Operator::Arbiter(_) => vec![CEPH],
+            Operator::All(_) => with_services(&[OVN, HYPERVISOR, CEPH]),
         }
     }
 
@@ -229,7 +221,7 @@ async fn serve(operator: Operator) -> Result<(), Failure> {
         .join(of_others, &shared.clusters)
         .await?;
     let patience = Duration::from_secs(shared.wait);
-    if !served(&clusters, operator.groups(), patience, &stop).await? {
+    if !served(&clusters, &operator.groups(), patience, &stop).await? {
         return Ok(());
     }
     let metrics = Metrics::default();

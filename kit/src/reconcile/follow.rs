@@ -143,10 +143,10 @@ impl<C: Controller> Queue<C> {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
+                    let news = self.ctx.owned.take_in(position, &event);
                     if matches!(event, Event::InitDone) && std::mem::take(&mut missing) {
                         self.push_all();
                     }
-                    let news = self.ctx.owned.take_in(position, &event);
                     for reference in &news.gone {
                         self.ctx.own_writes.forget(reference);
                         self.ctx.rewritten.forget(reference);
@@ -162,7 +162,7 @@ impl<C: Controller> Queue<C> {
                 Err(error) => {
                     if is_unknown(&error) {
                         missing = true;
-                        self.ctx.owned.settle(position);
+                        self.ctx.owned.lacks(position);
                     }
                     self.watch_failed(&kind.resource.kind, &error);
                 }

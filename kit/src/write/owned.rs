@@ -50,6 +50,8 @@ struct Inner {
     makers: HashMap<Reference, Key>,
     /// Per kind: what a fresh list has shown so far.
     listing: HashMap<usize, HashSet<Reference>>,
+    /// Kinds that a cluster does not have, by their place in `kinds`.
+    absent: BTreeSet<usize>,
 }
 
 impl Inner {
@@ -174,9 +176,23 @@ impl OwnedObjects {
             .collect()
     }
 
-    /// One kind less to wait for: it was listed, or the cluster lacks it.
-    pub(crate) fn settle(&self, index: usize) {
+    /// One kind less to wait for.
+    fn settle(&self, index: usize) {
         self.missing.send_if_modified(|missing| missing.remove(&index));
+    }
+
+    /// The cluster does not have the kind with this index: there is no list to wait for.
+    pub(crate) fn lacks(&self, index: usize) {
+        lock(&self.inner).absent.insert(index);
+        self.settle(index);
+    }
+
+    /// The kinds that the home cluster does not have, as [`Reference::kind`] names them.
+    pub(crate) fn absent(&self) -> BTreeSet<String> {
+        let inner = lock(&self.inner);
+        let kinds = inner.absent.iter().map(|index| &self.kinds[*index]);
+        let at_home = kinds.filter(|kind| kind.cluster == crate::HOME);
+        at_home.map(|kind| kind.named(None, "").kind).collect()
     }
 
     /// Takes in what the watch of the kind with this index says.
@@ -195,6 +211,7 @@ impl OwnedObjects {
             }
             // What vanished while the watch was down is in no list, and nobody else tells of it.
             Event::InitDone => {
+                inner.absent.remove(&index);
                 let seen = inner.listing.remove(&index).unwrap_or_default();
                 let known = inner.owner_of.keys().chain(inner.makers.keys());
                 let gone: BTreeSet<Reference> = known
@@ -266,8 +283,11 @@ mod tests {
             (vec!["a".into()], vec!["b".into()])
         );
         feed(Event::Init);
+        owned.lacks(0);
+        assert_eq!(owned.absent(), ["Secret".to_owned()].into());
         feed(Event::InitApply(object("b", "u2")));
         feed(Event::InitDone);
+        assert_eq!(owned.absent(), BTreeSet::new());
         assert_eq!(names(&owned, "u1"), Vec::<String>::new());
         feed(Event::Delete(object("b", "u2")));
         assert_eq!(names(&owned, "u2"), Vec::<String>::new());

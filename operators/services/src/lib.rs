@@ -47,6 +47,8 @@ mod nova_guests_tests;
 #[cfg(test)]
 mod nova_tests;
 #[cfg(test)]
+mod registry_tests;
+#[cfg(test)]
 mod rendered_tests;
 #[cfg(test)]
 mod seeds_tests;
@@ -60,7 +62,6 @@ mod upgrade_tests;
 pub use error::Error;
 pub use reconcile::Services;
 
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
 use futures::FutureExt;
 
@@ -71,39 +72,26 @@ pub async fn run(
     namespace: Option<String>,
     stop: Stop,
 ) -> Result<(), ClusterError> {
-    macro_rules! service {
-        ($kind:ty, $stop:expr) => {
-            Loop::new(
-                Services::<$kind>::default(),
-                clusters.clone(),
-                metrics.clone(),
-            )
-            .in_namespace(namespace.clone())
-            .run($stop.clone())
-            .boxed()
-        };
-    }
     together(stop, |stop| {
-        vec![
-            service!(Keystone, stop),
-            service!(Glance, stop),
-            service!(Placement, stop),
-            service!(Nova, stop),
-            service!(Neutron, stop),
-            service!(Cinder, stop),
-        ]
+        macro_rules! loops {
+            ($($kind:ty),*) => {
+                vec![$(
+                    Loop::new(Services::<$kind>::default(), clusters.clone(), metrics.clone())
+                        .in_namespace(namespace.clone())
+                        .run(stop.clone())
+                        .boxed()
+                ),*]
+            };
+        }
+        c5c3_api::each_service!(loops)
     })
     .await
 }
 
 /// What the operator may do in a cluster.
 pub fn access() -> Access {
-    Access::default()
-        .with::<Services<Keystone>>()
-        .with::<Services<Glance>>()
-        .with::<Services<Placement>>()
-        .with::<Services<Nova>>()
-        .with::<Services<Neutron>>()
-        .with::<Services<Cinder>>()
-        .with_lease()
+    macro_rules! access {
+        ($($kind:ty),*) => { Access::default()$(.with::<Services<$kind>>())* };
+    }
+    c5c3_api::each_service!(access).with_lease()
 }

@@ -8,6 +8,7 @@ use c5c3_api::common::ServiceStatus;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::{mariadb, rabbitmq, rook::CephClient};
 use c5c3_api::ovn::OvnCluster;
+use c5c3_api::services;
 use c5c3_kit::{
     Applied, Controller, Decision, Finalizer, HOME, Kind, OTHERS, Observed, Part, Reader, Reference, Report,
     States, Wanted,
@@ -25,6 +26,7 @@ use crate::build::{self, Outcome};
 use crate::error::Error;
 use crate::facts::{self, Facts, dependencies};
 use crate::keep::{earlier_accounts, earlier_configurations};
+use crate::names::Names;
 use crate::plan::{Gate, Plan, Refused, plan};
 use crate::report;
 use crate::rotation::Planned;
@@ -380,10 +382,13 @@ fn again<'a>(
 /// The address of the API inside the cluster.
 fn endpoint(service: &Service) -> Option<String> {
     let port = service.api()?.port()?.number;
-    Some(format!(
-        "http://{}.{}.svc:{port}{}",
-        service.names.name, service.names.namespace, service.endpoint_path
-    ))
+    let Names {
+        namespace,
+        name,
+        service,
+    } = &service.names;
+    let path = services::named(service).map_or("", |row| row.path);
+    Some(format!("http://{name}.{namespace}.svc:{port}{path}"))
 }
 
 #[cfg(test)]

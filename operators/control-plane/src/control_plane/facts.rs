@@ -1,6 +1,6 @@
 //! What is read before a plan is made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlane, CredentialRotation};
 use c5c3_api::foreign::korc;
@@ -8,25 +8,21 @@ use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::valkey::Valkey;
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_api::ovn::OvnCluster;
 use c5c3_catalogue::Release;
 use c5c3_kit::controller::Object;
 use c5c3_kit::ownership::{CONTROLLER, MANAGED_BY, OWNER_UID};
-use c5c3_kit::{Kind, ReadError, Reader, Reference};
-use futures::future::{BoxFuture, join_all, try_join_all};
+use c5c3_kit::{Kind, ReadError, Reader};
+use futures::future::{BoxFuture, try_join_all};
 use futures::{FutureExt, TryFutureExt};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::ResourceExt;
 use kube::core::NamespaceResourceScope;
-use kube::{Client, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::plan::{
-    Child, DELETE_VOLUMES, SERVICES, Seen, SeenSecret, Volume, has_state, plan, reference, secret_names,
-};
+use crate::plan::{Child, DELETE_VOLUMES, SERVICES, Seen, SeenSecret, Volume, reference, secret_names};
 
 /// What [`super::ControlPlanes`] knows when it decides.
 #[derive(Clone, Default)]
@@ -78,13 +74,12 @@ fn made() -> Vec<Box<dyn Made>> {
     {
         Box::new(Of::<K>(std::marker::PhantomData))
     }
-    vec![
+    let mut kinds = vec![
         of::<MariaDb>(),
         of::<Memcached>(),
         of::<RabbitmqCluster>(),
         of::<Valkey>(),
         of::<OvnCluster>(),
-        of::<Keystone>(),
         of::<korc::Domain>(),
         of::<korc::Project>(),
         of::<korc::Role>(),
@@ -93,12 +88,12 @@ fn made() -> Vec<Box<dyn Made>> {
         of::<korc::User>(),
         of::<korc::RoleAssignment>(),
         of::<CredentialRotation>(),
-        of::<Glance>(),
-        of::<Placement>(),
-        of::<Nova>(),
-        of::<Neutron>(),
-        of::<Cinder>(),
-    ]
+    ];
+    macro_rules! services {
+        ($($kind:ty),*) => { [$(of::<$kind>()),*] };
+    }
+    kinds.extend(c5c3_api::each_service!(services));
+    kinds
 }
 
 /// The kinds that a plan makes.
@@ -113,7 +108,6 @@ pub fn kinds() -> Vec<Kind> {
 pub async fn observe(
     object: &ControlPlane,
     reader: &Reader,
-    client: &Client,
     releases: &[Release],
 ) -> Result<Facts, ReadError> {
     let namespace = object.namespace().unwrap_or_default();
@@ -139,7 +133,7 @@ pub async fn observe(
     let keys = lasting.iter().filter(|secret| is_key(secret));
     let keys = keys.map(ResourceExt::name_any).collect();
     let children = children.iter().flatten();
-    let mut seen = Seen {
+    let seen = Seen {
         children: children.map(|live| (reference(live), Child::of(live))).collect(),
         secrets: secrets
             .into_iter()
@@ -152,44 +146,14 @@ pub async fn observe(
             .collect(),
         releases: releases.to_vec(),
         random: names.into_iter().map(|name| (name, rand::random())).collect(),
-        missing: BTreeSet::new(),
-        verified: None,
+        missing: reader.absent_kinds(),
     };
-    if object.metadata.deletion_timestamp.is_none() && elder.is_none() {
-        seen.missing = missing(object, &seen, client, &namespace).await;
-    }
     Ok(Facts {
         seen,
         elder,
         volumes,
         keys,
     })
-}
-
-/// Of the kinds that a plan wants, those that the cluster does not have. A kind of which something is
-/// there is not asked for, so a cloud that is complete asks nothing.
-async fn missing(object: &ControlPlane, seen: &Seen, client: &Client, namespace: &str) -> BTreeSet<String> {
-    let plan = plan(object, seen);
-    let there: BTreeSet<&str> = seen.children.keys().map(|child| child.kind.as_str()).collect();
-    let wanted: BTreeMap<String, Reference> = plan
-        .wanted()
-        // Kubernetes has the others.
-        .filter(|object| has_state(object))
-        .map(reference)
-        .filter(|wanted| !there.contains(wanted.kind.as_str()))
-        .map(|wanted| (wanted.kind.clone(), wanted))
-        .collect();
-    let kinds = kinds();
-    let asked = wanted.iter().map(async |(name, wanted)| {
-        let kind = kinds.iter().find(|kind| kind.is_of(wanted))?;
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind.resource);
-        match api.list(&ListParams::default().limit(1)).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Some(name.clone()),
-            // Anything else is told by whoever writes.
-            _ => None,
-        }
-    });
-    join_all(asked).await.into_iter().flatten().collect()
 }
 
 /// The cloud is to go, and its volumes with it. One that never had the namespace has none.
@@ -303,17 +267,6 @@ mod tests {
         for (started, owns, wanted) in [(true, false, true), (false, true, true), (false, false, false)] {
             let cloud = cloud("a", FIRST, started);
             assert_eq!(volumes_wanted(&cloud, owns), wanted, "{started} {owns}");
-        }
-    }
-
-    #[test]
-    fn every_service_that_runs_is_looked_at() {
-        let kinds: Vec<String> = kinds().iter().map(|kind| kind.resource.kind.clone()).collect();
-        for service in crate::plan::SERVICES
-            .iter()
-            .filter(|service| service.own.is_some())
-        {
-            assert!(kinds.iter().any(|kind| kind == service.kind), "{}", service.kind);
         }
     }
 }

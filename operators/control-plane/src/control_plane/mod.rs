@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
-use c5c3_api::conditions::control_plane as part;
+use c5c3_api::conditions::{control_plane as part, reason};
 use c5c3_catalogue::Release;
+use c5c3_kit::fault::variant;
 use c5c3_kit::{
     Applied, ClusterError, Clusters, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError,
     Reader, Reference, Report, Retry, Touch, Wanted,
@@ -22,8 +23,8 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 
 use crate::orphans;
-use crate::plan::{self, Child, Seen, reference};
-use crate::verification::Verify;
+use crate::plan::{self, Plan, Removal};
+use crate::verification::{Login, Verify};
 pub use facts::Facts;
 pub(crate) use neighbours::freed;
 
@@ -83,16 +84,47 @@ pub enum Error {
         object: Reference,
         source: Box<kube::Error>,
     },
+    #[error("the cloud does not serve yet: {0}")]
+    NotServing(String),
+    #[error("the cloud cannot be verified: there is no login with which to ask its services")]
+    NoLogin,
 }
 
 impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
-        None
+        self.is_of_verification().then_some(part::SERVICES_READY)
     }
 
+    /// The report says when the services are asked again.
     fn retry(&self) -> Retry {
-        Retry::Backoff
+        if self.is_of_verification() {
+            Retry::OnChange
+        } else {
+            Retry::Backoff
+        }
     }
+
+    fn reason(&self) -> String {
+        if self.is_of_verification() {
+            return reason::PROGRESSING.to_owned();
+        }
+        variant(self)
+    }
+}
+
+impl Error {
+    fn is_of_verification(&self) -> bool {
+        matches!(self, Error::NotServing(_) | Error::NoLogin)
+    }
+}
+
+/// What follows from an object and its facts.
+pub enum Planned {
+    Cloud(Box<Plan>),
+    /// What is still to go of a cloud that is deleted.
+    Teardown(Removal),
+    /// The ControlPlane that was in this namespace before.
+    Conflict(String),
 }
 
 /// What no owned object stands for.
@@ -109,12 +141,17 @@ pub enum Action {
         namespace: String,
         name: String,
     },
+    /// Ask these services, by their types in the catalogue, whether they serve after an update.
+    Verify {
+        login: Option<Login>,
+        services: Vec<&'static str>,
+    },
 }
 
 impl Controller for ControlPlanes {
     type Kind = ControlPlane;
     type Facts = Facts;
-    type Plan = ();
+    type Plan = Planned;
     type Action = Action;
     type Error = Error;
 
@@ -155,43 +192,52 @@ impl Controller for ControlPlanes {
     }
 
     async fn observe(&self, object: &ControlPlane, reader: &Reader) -> Result<Facts, Error> {
-        let mut facts = facts::observe(object, reader, &self.client, &self.releases).await?;
-        let plan = plan::plan(object, &facts.seen);
-        if object.metadata.deletion_timestamp.is_none() && plan.awaits_verification() {
-            facts.seen.verified = Some(match plan::login(object, &facts.seen) {
-                Some(login) => self.verify.verify(&login, &plan::asked(&object.spec)).await,
-                None => Err("there is no login with which the services could be asked".to_owned()),
-            });
-        }
-        Ok(facts)
+        Ok(facts::observe(object, reader, &self.releases).await?)
     }
 
-    fn plan(_: &Observed<Self>) {}
-
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Error> {
+    fn plan(observed: &Observed<Self>) -> Planned {
         let Observed { object, facts, .. } = observed;
-        if observed.deleting() {
-            let held = facts.seen.owned.iter().map(|(held, _)| held);
-            let held = held.filter(|held| observed.overdue() && orphans::may_be_held(held));
-            let held: Vec<Action> = held.cloned().map(Action::Abandon).collect();
-            return Ok(teardown(object, facts).act(held));
+        match &facts.elder {
+            _ if observed.deleting() => Planned::Teardown(plan::teardown(&facts.seen)),
+            Some(elder) => Planned::Conflict(elder.clone()),
+            None => Planned::Cloud(Box::new(plan::plan(object, &facts.seen))),
         }
-        if let Some(elder) = &facts.elder {
-            return Err(Error::Conflict(elder.clone()));
-        }
-        let plan = plan::plan(object, &facts.seen);
+    }
+
+    fn decide(observed: &Observed<Self>, plan: &Planned) -> Result<Decision<Action>, Error> {
+        let Observed { object, facts, .. } = observed;
+        let plan = match plan {
+            Planned::Teardown(removal) => {
+                let held = facts.seen.owned.iter().map(|(held, _)| held);
+                let held = held.filter(|held| observed.overdue() && orphans::may_be_held(held));
+                let held: Vec<Action> = held.cloned().map(Action::Abandon).collect();
+                return Ok(teardown(object, facts, removal).act(held));
+            }
+            Planned::Conflict(elder) => return Err(Error::Conflict(elder.clone())),
+            Planned::Cloud(plan) => plan,
+        };
         if plan.refusal.is_some() {
             let going_on = plan.goes_on(&facts.seen.owned);
             return Ok(Decision::only(going_on.cloned().map(wanted)));
         }
         let decision = Decision::want(plan.wanted().cloned().map(wanted));
-        Ok(plan.kept().cloned().fold(decision, Decision::keep))
+        let decision = plan.kept().cloned().fold(decision, Decision::keep);
+        let verify = plan.awaits_verification().then(|| Action::Verify {
+            login: plan::login(object, &facts.seen),
+            services: plan::asked(&object.spec),
+        });
+        Ok(decision.act(verify))
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
         let (namespace, name) = match action {
             Action::DeleteVolume { namespace, name } => (namespace, name),
             Action::Abandon(held) => return self.abandon(held).await,
+            Action::Verify { login, services } => {
+                let login = login.as_ref().ok_or(Error::NoLogin)?;
+                let verified = self.verify.verify(login, services).await;
+                return verified.map_err(Error::NotServing);
+            }
             Action::DeleteKey { namespace, name } => {
                 let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
                 let gone = api.delete(name, &DeleteParams::background()).await;
@@ -209,25 +255,26 @@ impl Controller for ControlPlanes {
         })
     }
 
-    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, plan: &Planned, applied: &Applied<Self>) -> Report {
         let Observed { object, facts, .. } = observed;
-        if observed.deleting() {
-            let report = report::teardown(object, facts, applied);
-            let orphans = applied
-                .outcomes()
-                .iter()
-                .filter_map(|outcome| match &outcome.action {
-                    Action::Abandon(held) => Some(held),
-                    Action::DeleteVolume { .. } | Action::DeleteKey { .. } => None,
-                });
-            return match orphans::note(orphans) {
-                Some(note) => report.note(note),
-                None => report,
-            };
+        let removal = match plan {
+            Planned::Cloud(plan) => return report::of(object, &facts.seen, plan, applied),
+            // Deciding ended with an error.
+            Planned::Conflict(_) => return Report::default(),
+            Planned::Teardown(removal) => removal,
+        };
+        let report = report::teardown(object, facts, removal, applied);
+        let orphans = applied
+            .outcomes()
+            .iter()
+            .filter_map(|outcome| match &outcome.action {
+                Action::Abandon(held) => Some(held),
+                Action::DeleteVolume { .. } | Action::DeleteKey { .. } | Action::Verify { .. } => None,
+            });
+        match orphans::note(orphans) {
+            Some(note) => report.note(note),
+            None => report,
         }
-        let seen = after(&facts.seen, applied);
-        // When a kind comes that is missing, the watch of it wakes everybody.
-        report::of(&plan::plan(object, &seen), applied)
     }
 }
 
@@ -248,20 +295,7 @@ fn wanted(object: Value) -> Wanted {
     if lasts { wanted.lasting() } else { wanted }
 }
 
-/// What was just written is seen as it is now: an older verdict about it no longer counts.
-fn after(seen: &Seen, applied: &Applied<ControlPlanes>) -> Seen {
-    let mut seen = seen.clone();
-    for object in applied.objects() {
-        if plan::has_state(&object.live) {
-            seen.children
-                .insert(reference(&object.live), Child::of(&object.live));
-        }
-    }
-    seen
-}
-
-fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
-    let removal = plan::teardown(&facts.seen);
+fn teardown(object: &ControlPlane, facts: &Facts, removal: &Removal) -> Decision<Action> {
     if removal.is_empty() {
         // The volumes of this namespace are those of the other one.
         if facts.elder.is_some() {
@@ -279,13 +313,14 @@ fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
         });
         return Decision::hold().act(volumes.chain(keys));
     }
-    removal.later.into_iter().fold(Decision::want([]), Decision::keep)
+    let later = removal.later.iter().cloned();
+    later.fold(Decision::want([]), Decision::keep)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{DELETE_VOLUMES, Volume};
+    use crate::plan::{DELETE_VOLUMES, Volume, reference};
     use serde_json::json;
 
     #[test]

@@ -1,14 +1,16 @@
 //! Conditions and status of a ControlPlane, read off its plan.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus, UpdatePhase};
 use c5c3_api::conditions::control_plane as part;
 use c5c3_api::conditions::reason;
+use c5c3_kit::controller::Outcome;
 use c5c3_kit::{Applied, Controller, Note, Report, States};
 
-use super::{ControlPlanes, Facts};
-use crate::plan::{self, Plan, State, Step};
+use super::{Action, ControlPlanes, Facts};
+use crate::plan::{self, Child, Plan, Progress, Removal, Seen, State, Step, reference};
 
 /// Between looks at volumes on their way out: their deletion is not watched.
 const VOLUMES_LOOK: Duration = Duration::from_secs(1);
@@ -16,27 +18,31 @@ const VOLUMES_LOOK: Duration = Duration::from_secs(1);
 /// Between two attempts to verify an update.
 const ASK: Duration = Duration::from_secs(10);
 
-pub(super) fn of(plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
+pub(super) fn of(
+    object: &ControlPlane,
+    seen: &Seen,
+    plan: &Plan,
+    applied: &Applied<ControlPlanes>,
+) -> Report {
+    let progress = progress(object, seen, plan, applied);
     let mut states = States::default();
     for part in ControlPlanes::PARTS {
         if part.name != part::CROSS_CLUSTER_SYNC_READY {
-            states = of_part(states, plan, part.name);
+            states = of_part(states, &progress.steps, part.name);
         }
     }
-    if let Some(step) = plan.blocker() {
+    if let Some(step) = progress.blocker() {
         states = states.blocked_by(step.reason(), step.text());
     }
+    // Nobody tells when a service answers again.
+    let again = progress.awaits_verification().then_some(ASK);
     let report = Report::new(states).status(&ControlPlaneStatus {
-        update_phase: Some(plan.update),
-        installed_release: plan.installed.clone(),
-        services: plan.services.clone(),
+        update_phase: Some(progress.update),
+        installed_release: progress.installed,
+        services: progress.services,
         ..ControlPlaneStatus::default()
     });
-    // Nobody tells when a service answers again.
-    let report = match plan.awaits_verification() {
-        true => report.again_in(ASK),
-        false => report,
-    };
+    let report = again.into_iter().fold(report, Report::again_in);
     if applied.pruned().is_empty() {
         return report;
     }
@@ -44,8 +50,29 @@ pub(super) fn of(plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
     report.note(Note::normal("Removed", gone.join(", ")))
 }
 
-fn of_part(states: States, plan: &Plan, part: &'static str) -> States {
-    let steps: Vec<&Step> = plan.steps.iter().filter(|step| step.part == part).collect();
+/// How far the plan is, with what was written as it is now.
+fn progress(object: &ControlPlane, seen: &Seen, plan: &Plan, applied: &Applied<ControlPlanes>) -> Progress {
+    let mut live = seen.children.clone();
+    let mut written = BTreeSet::new();
+    for object in applied.objects() {
+        if plan::has_state(&object.live) {
+            let own = reference(&object.live);
+            live.insert(own.clone(), Child::of(&object.live));
+            written.extend(object.written.then_some(own));
+        }
+    }
+    let progress = plan.progress(&live, &written);
+    let verified = |outcome: &Outcome<ControlPlanes>| {
+        matches!(outcome.action, Action::Verify { .. }) && outcome.result.is_ok()
+    };
+    if applied.outcomes().iter().any(verified) {
+        return progress.verified(&object.spec.open_stack_release);
+    }
+    progress
+}
+
+fn of_part(states: States, steps: &[Step], part: &'static str) -> States {
+    let steps: Vec<&Step> = steps.iter().filter(|step| step.part == part).collect();
     let first = |wanted: fn(&State) -> bool| steps.iter().find(|step| wanted(&step.state));
     let worst = first(|state| matches!(state, State::Failed { .. }))
         .or_else(|| first(|state| matches!(state, State::Running(_))))
@@ -74,8 +101,12 @@ fn of_part(states: States, plan: &Plan, part: &'static str) -> States {
 }
 
 /// What is still there of a cloud on its way out.
-pub(super) fn teardown(object: &ControlPlane, facts: &Facts, applied: &Applied<ControlPlanes>) -> Report {
-    let removal = plan::teardown(&facts.seen);
+pub(super) fn teardown(
+    object: &ControlPlane,
+    facts: &Facts,
+    removal: &Removal,
+    applied: &Applied<ControlPlanes>,
+) -> Report {
     let objects = removal.now.iter().chain(&removal.later).map(ToString::to_string);
     let volumes = plan::volumes_go(&facts.volumes, &object.spec);
     let volumes = volumes

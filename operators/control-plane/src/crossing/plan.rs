@@ -14,8 +14,6 @@ use kube::ResourceExt;
 use super::Facts;
 use crate::plan::{MESSAGING, SERVICES, hypervisors};
 
-/// What nova-compute and the agents of Neutron log in to, beside the message bus.
-const CALLED: [&str; 5] = ["keystone", "glance", "placement", "neutron", "cinder"];
 const METADATA: &str = "nova-metadata";
 /// An embedded cluster brings a balancer to the machine's loopback too unless told so.
 const EXPOSE: (&str, &str) = ("c5c3.io/expose", "none");
@@ -32,8 +30,8 @@ pub fn called(plane: &ControlPlane) -> Vec<String> {
     if place(plane).is_none() {
         return Vec::new();
     }
-    let services = SERVICES.iter().filter(|service| CALLED.contains(&service.name));
-    let mut names: Vec<String> = services
+    let called = SERVICES.iter().filter(|service| service.called_by_hypervisors);
+    let mut names: Vec<String> = called
         .filter(|service| service.runs(spec))
         .map(|service| service.name.to_owned())
         .collect();

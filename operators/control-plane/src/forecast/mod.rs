@@ -5,7 +5,7 @@
 
 mod effect;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus, UpdatePhase};
 use c5c3_catalogue::Release;
@@ -16,7 +16,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::control_plane::ControlPlanes;
-use crate::plan::{Child, Health, PASSWORD_BYTES, Plan, Seen, SeenSecret, plan, reference, secret_names};
+use crate::plan::{
+    Child, Health, PASSWORD_BYTES, Plan, Progress, Seen, SeenSecret, plan, reference, secret_names,
+};
 pub use effect::Effect;
 
 /// More stages than any change has: a plan that never ends is a fault, not a wait.
@@ -92,7 +94,10 @@ fn carried_out(mut object: ControlPlane, mut seen: Seen, mut live: BTreeMap<Refe
         let plan = plan(&object, &seen);
         let steps = changes(&plan, &seen, &live);
         forecast.refusal = plan.refusal.as_ref().map(ToString::to_string);
-        forecast.blocker = plan
+        // A forecast is of what goes well: services that are asked answer.
+        let progress = plan.progress(&seen.children, &BTreeSet::new());
+        let progress = progress.verified(&object.spec.open_stack_release);
+        forecast.blocker = progress
             .blocker()
             .map(crate::plan::Step::text)
             .filter(|_| steps.is_empty());
@@ -100,7 +105,7 @@ fn carried_out(mut object: ControlPlane, mut seen: Seen, mut live: BTreeMap<Refe
             break;
         }
         take_in(&plan, &mut seen, &mut live);
-        object.status = Some(told(&plan));
+        object.status = Some(told(progress));
         forecast.stages.push(Stage {
             number,
             phase: plan.update,
@@ -135,17 +140,15 @@ fn seen(object: &ControlPlane, world: World) -> Seen {
             .map(|name| (name, [1; PASSWORD_BYTES]))
             .collect(),
         missing: Default::default(),
-        // A forecast is of what goes well.
-        verified: Some(Ok(())),
     }
 }
 
 /// As the status would tell it.
-fn told(plan: &Plan) -> ControlPlaneStatus {
+fn told(progress: Progress) -> ControlPlaneStatus {
     ControlPlaneStatus {
-        update_phase: Some(plan.update),
-        installed_release: plan.installed.clone(),
-        services: plan.services.clone(),
+        update_phase: Some(progress.update),
+        installed_release: progress.installed,
+        services: progress.services,
         ..ControlPlaneStatus::default()
     }
 }

@@ -1,10 +1,11 @@
-//! The services of a cloud: each is one entry of a table.
+//! How fields of a ControlPlane become fields of its services.
 
 use std::collections::BTreeMap;
 
-use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom, ServiceToggle};
+use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom};
 use c5c3_api::common::LocalRef;
-use c5c3_api::openstack::{CephUser, GlanceBackend, port};
+use c5c3_api::openstack::{CephUser, GlanceBackend};
+use c5c3_api::services::Service;
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
@@ -20,199 +21,30 @@ pub struct Ground<'a> {
     pub images: &'a BTreeMap<String, Value>,
 }
 
-/// A service as the plan knows it.
-pub struct Service {
-    pub name: &'static str,
-    pub title: &'static str,
-    /// Its kind, and the group of that.
-    pub kind: &'static str,
-    pub group: &'static str,
-    /// Type in the catalogue of Keystone, and what it is.
-    pub catalogue: (&'static str, &'static str),
-    pub port: u16,
-    pub path: &'static str,
-    /// It sends messages.
-    pub messaging: bool,
-    /// Services are updated one tier after the other.
-    pub tier: u8,
-    /// The field that turns it off.
-    pub switch: &'static str,
-    pub enabled: fn(&ControlPlaneSpec) -> bool,
-    pub toggle: fn(&ControlPlaneSpec) -> Option<&ServiceToggle>,
-    /// The fields that only it has; `None` for a service that is not supported yet.
-    pub own: Option<fn(&Ground<'_>) -> Value>,
-    /// Steps that must be done before it can run, beside those of all services.
-    pub needs: &'static [&'static str],
-    /// Images that come with it.
-    pub images: &'static [&'static str],
-    /// It tells its public address itself, not the catalogue alone.
-    pub tells_address: bool,
-    /// How many pods of it speak with the database.
-    pub pods: fn(&ControlPlaneSpec) -> i32,
-}
-
-impl Service {
-    /// It is wanted and we can run it.
-    pub fn runs(&self, spec: &ControlPlaneSpec) -> bool {
-        (self.enabled)(spec) && self.own.is_some()
-    }
-
-    pub(super) fn api_version(&self) -> String {
-        format!("{}/v1alpha1", self.group)
+/// The fields of a service that only it has.
+pub fn own_fields(service: &Service, ground: &Ground<'_>) -> Value {
+    match service.name {
+        "keystone" => keystone_fields(ground),
+        "glance" => glance_fields(ground),
+        "nova" => nova_fields(ground),
+        "neutron" => neutron_fields(ground),
+        "cinder" => cinder_fields(ground),
+        _ => json!({"replicas": (service.replicas)(ground.spec).unwrap_or(REPLICAS)}),
     }
 }
 
-impl std::fmt::Debug for Service {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name)
+/// How many pods of a service speak with the database.
+pub fn pods(service: &Service, spec: &ControlPlaneSpec) -> i32 {
+    match service.name {
+        "glance" => glance_replicas(spec),
+        "nova" => nova_pods(spec),
+        "cinder" => cinder_pods(spec),
+        _ => (service.replicas)(spec).unwrap_or(REPLICAS),
     }
 }
-
-pub const KEYSTONE: &str = "keystone";
-
-macro_rules! plain {
-    ($field:ident) => {
-        Service {
-            enabled: |spec| spec.services.$field.common.enabled,
-            toggle: |spec| Some(&spec.services.$field.common),
-            name: stringify!($field),
-            group: concat!(stringify!($field), ".openstack.c5c3.io"),
-            switch: concat!("services.", stringify!($field), ".enabled"),
-            ..NONE
-        }
-    };
-}
-
-/// What an entry does not say.
-const NONE: Service = Service {
-    name: "",
-    title: "",
-    kind: "",
-    group: "",
-    catalogue: ("", ""),
-    port: 0,
-    path: "",
-    messaging: false,
-    tier: 0,
-    switch: "",
-    enabled: |_| false,
-    toggle: |_| None,
-    own: None,
-    needs: &[],
-    images: &[],
-    tells_address: false,
-    pods: |_| 0,
-};
 
 /// Replicas of which nothing is said.
 const REPLICAS: i32 = 3;
-
-/// In the order of dependence. A new service is one more entry.
-pub static SERVICES: &[Service] = &[
-    Service {
-        title: "Keystone",
-        kind: "Keystone",
-        catalogue: ("identity", "Identity"),
-        port: port::KEYSTONE,
-        path: "/v3",
-        tier: 0,
-        own: Some(keystone_fields),
-        tells_address: true,
-        pods: |spec| spec.services.keystone.replicas.unwrap_or(REPLICAS),
-        ..plain!(keystone)
-    },
-    Service {
-        title: "Glance",
-        kind: "Glance",
-        catalogue: ("image", "Images"),
-        port: port::GLANCE,
-        tier: 1,
-        own: Some(glance_fields),
-        tells_address: true,
-        pods: |spec| glance_replicas(spec),
-        ..plain!(glance)
-    },
-    Service {
-        title: "Placement",
-        kind: "Placement",
-        catalogue: ("placement", "Resource tracking"),
-        port: port::PLACEMENT,
-        tier: 1,
-        own: Some(placement_fields),
-        pods: |spec| spec.services.placement.replicas.unwrap_or(REPLICAS),
-        ..plain!(placement)
-    },
-    Service {
-        title: "Nova",
-        kind: "Nova",
-        catalogue: ("compute", "Compute"),
-        port: port::NOVA,
-        path: "/v2.1",
-        messaging: true,
-        tier: 2,
-        own: Some(nova_fields),
-        tells_address: true,
-        pods: nova_pods,
-        needs: &["messaging"],
-        images: &["libvirt"],
-        ..plain!(nova)
-    },
-    Service {
-        title: "Neutron",
-        kind: "Neutron",
-        catalogue: ("network", "Networks"),
-        port: port::NEUTRON,
-        messaging: true,
-        tier: 3,
-        own: Some(neutron_fields),
-        pods: |spec| spec.services.neutron.replicas.unwrap_or(REPLICAS),
-        needs: &["messaging", "ovn"],
-        images: &["ovn", "ovs"],
-        ..plain!(neutron)
-    },
-    Service {
-        title: "Cinder",
-        kind: "Cinder",
-        catalogue: ("block-storage", "Volumes"),
-        port: port::CINDER,
-        path: "/v3",
-        messaging: true,
-        tier: 4,
-        own: Some(cinder_fields),
-        tells_address: true,
-        pods: cinder_pods,
-        needs: &["messaging"],
-        ..plain!(cinder)
-    },
-    Service {
-        name: "cortex",
-        title: "Cortex",
-        kind: "Cortex",
-        group: "cortex.c5c3.io",
-        catalogue: ("cortex", "Placement of instances"),
-        port: port::CORTEX,
-        tier: 5,
-        switch: "cortex.enabled",
-        enabled: |spec| spec.cortex.enabled,
-        ..NONE
-    },
-    Service {
-        name: "tempest",
-        title: "Tempest",
-        kind: "Tempest",
-        group: "tempest.openstack.c5c3.io",
-        catalogue: ("tempest", "Integration tests"),
-        tier: 6,
-        switch: "tempest.enabled",
-        enabled: |spec| spec.tempest.enabled,
-        ..NONE
-    },
-];
-
-pub(super) fn keystone() -> &'static Service {
-    // The first entry of the table above.
-    &SERVICES[0]
-}
 
 fn keystone_fields(ground: &Ground<'_>) -> Value {
     let spec = ground.spec;
@@ -275,11 +107,6 @@ fn glance_fields(ground: &Ground<'_>) -> Value {
         "replicas": glance_replicas(spec),
         "storage": storage.unwrap_or_else(|| json!({"backend": "file"})),
     })
-}
-
-fn placement_fields(ground: &Ground<'_>) -> Value {
-    let spec = ground.spec;
-    json!({"replicas": spec.services.placement.replicas.unwrap_or(REPLICAS)})
 }
 
 /// The cells of a Nova, by name.

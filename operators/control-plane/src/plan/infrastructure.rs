@@ -5,9 +5,10 @@ use c5c3_api::c5c3::{
 };
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use c5c3_api::conditions::reason;
+use c5c3_api::services::SERVICES;
 use serde_json::{Value, json};
 
-use super::catalogue::{self, SERVICES};
+use super::catalogue;
 use super::child::images;
 use super::rollout::{Rollout, same_image};
 use super::{Draft, Object, Start, State, Step, policies, projection, reference, release, secrets};
@@ -94,13 +95,10 @@ fn plan_valkey(draft: &mut Draft<'_>) {
     let object = object(draft, "cache.cs.sap.com/v1alpha1", "Valkey", VALKEY, &json!({}));
     let stays = draft.child(&object).map(|_| Object::Keep(reference(&object)));
     let text = "infrastructure.valkey is not supported yet, no service uses it: leave it out";
+    let state = State::failed(reason::NOT_SUPPORTED, text);
     draft.push(Step {
-        name: VALKEY.to_owned(),
-        title: title.to_owned(),
-        part: INFRASTRUCTURE_READY,
-        needs: Vec::new(),
-        state: State::failed(reason::NOT_SUPPORTED, text),
         objects: stays.into_iter().collect(),
+        ..Step::bare(VALKEY, title, INFRASTRUCTURE_READY, state)
     });
 }
 
@@ -137,14 +135,14 @@ fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
             vec![object],
         ),
         // Its images are not known: what runs stays as it is.
-        None => draft.push(Step {
-            name: OVN.to_owned(),
-            title: title.to_owned(),
-            part: INFRASTRUCTURE_READY,
-            needs: vec!["release".to_owned()],
-            state: State::Waiting(vec!["release".to_owned()]),
-            objects: vec![Object::Keep(reference(&ovn_object(draft, &json!({}))))],
-        }),
+        None => {
+            let state = State::Waiting(vec!["release".to_owned()]);
+            draft.push(Step {
+                needs: vec!["release".to_owned()],
+                objects: vec![Object::Keep(reference(&ovn_object(draft, &json!({}))))],
+                ..Step::bare(OVN, title, INFRASTRUCTURE_READY, state)
+            });
+        }
     }
 }
 
@@ -207,7 +205,7 @@ const CONNECTIONS: i32 = 500;
 /// and one replica more is no reason for that.
 fn max_connections(spec: &ControlPlaneSpec) -> i32 {
     let running = SERVICES.iter().filter(|service| service.runs(spec));
-    let pods: i32 = running.map(|service| (service.pods)(spec)).sum();
+    let pods: i32 = running.map(|service| catalogue::pods(service, spec)).sum();
     let needed = pods.saturating_mul(OF_A_POD).saturating_add(OF_OTHERS);
     let mut connections = CONNECTIONS;
     while connections < needed {

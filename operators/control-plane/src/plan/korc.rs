@@ -2,9 +2,9 @@
 
 use c5c3_api::c5c3::BootstrapResource;
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KORC_READY};
+use c5c3_api::services::{SERVICES, Service, keystone};
 use serde_json::{Value, json};
 
-use super::catalogue::{SERVICES, Service, keystone};
 use super::{Draft, Start, State, Step, secrets, services};
 
 const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
@@ -26,14 +26,7 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
     if draft.spec.korc.cloud_credentials_ref.is_some() {
         ground.push("clouds");
         let state = secrets::given_clouds(draft).map_or_else(|state| state, |_| State::Done);
-        draft.push(Step {
-            name: "clouds".to_owned(),
-            title: "K-ORC's login".to_owned(),
-            part: KORC_READY,
-            needs: Vec::new(),
-            state,
-            objects: Vec::new(),
-        });
+        draft.push(Step::bare("clouds", "K-ORC's login", KORC_READY, state));
     }
     let base = base(draft);
     draft.add("korc", "K-ORC", KORC_READY, &ground, Start::AfterNeeds, base);

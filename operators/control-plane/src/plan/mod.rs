@@ -13,6 +13,7 @@ mod korc;
 mod missing;
 mod passwords;
 mod policies;
+mod progress;
 mod projection;
 mod release;
 mod removal;
@@ -25,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase};
 use c5c3_api::conditions::control_plane::SERVICES_READY;
 use c5c3_api::conditions::reason;
+use c5c3_api::services::keystone;
 use c5c3_catalogue::Release;
 use c5c3_kit::Reference;
 use kube::ResourceExt;
@@ -33,10 +35,12 @@ use serde_json::Value;
 use crate::clouds_yaml;
 use crate::verification::Login;
 
-pub use catalogue::{SERVICES, Service, hypervisors};
+pub use c5c3_api::services::{SERVICES, Service};
+pub use catalogue::hypervisors;
 pub use child::{Child, Health, reference};
 pub use infrastructure::MESSAGING;
 pub use korc::{ROLES, assignment};
+pub use progress::Progress;
 pub use release::Refusal;
 pub use removal::{DELETE_VOLUMES, Removal, Volume, volumes_go};
 pub use secrets::{PASSWORD_BYTES, SeenSecret, lasts, names as secret_names};
@@ -55,8 +59,6 @@ pub struct Seen {
     pub random: BTreeMap<String, [u8; PASSWORD_BYTES]>,
     /// Kinds, with their groups, that the cluster does not have.
     pub missing: BTreeSet<String>,
-    /// What came of asking the services after an update; none before they were asked.
-    pub verified: Option<Result<(), String>>,
 }
 
 /// How far a step is.
@@ -115,10 +117,25 @@ pub struct Step {
     pub part: &'static str,
     pub needs: Vec<String>,
     pub state: State,
+    /// The object of this step of which the state tells, while it is not well.
+    pub blocker: Option<Reference>,
     pub objects: Vec<Object>,
 }
 
 impl Step {
+    /// A step without objects.
+    fn bare(name: &str, title: &str, part: &'static str, state: State) -> Self {
+        Step {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            part,
+            needs: Vec::new(),
+            state,
+            blocker: None,
+            objects: Vec::new(),
+        }
+    }
+
     /// What it is at, for a condition's message. Empty when it is done.
     pub fn text(&self) -> String {
         match &self.state {
@@ -149,6 +166,16 @@ pub struct Plan {
     /// The release that all run whose images are not named in the spec.
     pub installed: Option<String>,
     pub services: BTreeMap<String, ServiceReadiness>,
+    /// By service, why it has another image than that of the release.
+    notes: BTreeMap<String, String>,
+}
+
+/// The one step to look at: what failed before what runs before what waits.
+pub fn blocker<'a>(steps: impl Iterator<Item = &'a Step> + Clone) -> Option<&'a Step> {
+    let first = |wanted: fn(&State) -> bool| steps.clone().find(|step| wanted(&step.state));
+    first(|state| matches!(state, State::Failed { .. }))
+        .or_else(|| first(|state| matches!(state, State::Running(_))))
+        .or_else(|| first(|state| matches!(state, State::Waiting(_))))
 }
 
 impl Plan {
@@ -157,12 +184,8 @@ impl Plan {
         self.steps.iter().any(|step| step.name == VERIFICATION)
     }
 
-    /// The one step to look at: what failed before what runs before what waits.
     pub fn blocker(&self) -> Option<&Step> {
-        let first = |wanted: fn(&State) -> bool| self.steps.iter().find(|step| wanted(&step.state));
-        first(|state| matches!(state, State::Failed { .. }))
-            .or_else(|| first(|state| matches!(state, State::Running(_))))
-            .or_else(|| first(|state| matches!(state, State::Waiting(_))))
+        blocker(self.steps.iter())
     }
 
     /// What should be there of what is there already. A refused release stops no scaling and no
@@ -214,7 +237,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
         None => Removal::of(&seen.owned, &draft.steps),
     };
     draft.steps.extend(removal::told(&removal, &seen.owned));
-    let services = services::readiness(&draft, &rollout);
+    let (services, notes) = services::readiness(&draft, &rollout);
     let (update, installed) = rollout.progress(object, &draft);
     draft.steps.extend(verification(update, &draft));
     Plan {
@@ -224,26 +247,20 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
         update,
         installed,
         services,
+        notes,
     }
 }
 
 /// The name of the last step of an update.
-const VERIFICATION: &str = "verification";
+pub(crate) const VERIFICATION: &str = "verification";
 
 /// All is done but the proof that the cloud serves.
 fn verification(update: UpdatePhase, draft: &Draft<'_>) -> Option<Step> {
     let done = draft.steps.iter().all(|step| step.state.is_done());
-    let text = match &draft.seen.verified {
-        Some(Err(why)) => format!("the cloud does not serve yet: {why}"),
-        _ => "each service is asked through its public and its internal endpoint".to_owned(),
-    };
-    (update == UpdatePhase::Verifying && done).then(|| Step {
-        name: VERIFICATION.to_owned(),
-        title: "Verification".to_owned(),
-        part: SERVICES_READY,
-        needs: Vec::new(),
-        state: State::Running(text),
-        objects: Vec::new(),
+    let text = "each service is asked through its public and its internal endpoint";
+    (update == UpdatePhase::Verifying && done).then(|| {
+        let state = State::Running(text.to_owned());
+        Step::bare(VERIFICATION, "Verification", SERVICES_READY, state)
     })
 }
 
@@ -268,7 +285,7 @@ pub fn login(object: &ControlPlane, seen: &Seen) -> Option<Login> {
             ca: value(&wanted.secret_name, "cacert"),
         });
     }
-    let keystone = catalogue::keystone();
+    let keystone = keystone();
     let password = value(secrets::ADMIN, "password").filter(|_| keystone.runs(draft.spec))?;
     let cloud = clouds_yaml::Cloud {
         auth_url: services::internal_url(&draft, keystone),
@@ -353,7 +370,10 @@ impl<'a> Draft<'a> {
     ) {
         let needs: Vec<String> = needs.iter().map(|need| (*need).to_owned()).collect();
         let open = self.open(&needs);
-        let state = missing::state(self, &objects).unwrap_or_else(|| self.state_of(&objects, &open));
+        let (state, blocker) = match missing::state(self, &objects) {
+            Some(state) => (state, None),
+            None => state_of(&objects, &open, |object| self.child(object)),
+        };
         let held_back = |object: &Value| {
             let early = start == Start::AfterNeeds && !open.is_empty() && self.child(object).is_none();
             early || missing::is_missing(self, object)
@@ -369,38 +389,40 @@ impl<'a> Draft<'a> {
             part,
             needs,
             state,
+            blocker,
             objects,
         });
     }
 
     fn add_not_required(&mut self, name: &str, title: &str, part: &'static str, text: impl Into<String>) {
-        self.push(Step {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            part,
-            needs: Vec::new(),
-            state: State::NotRequired(text.into()),
-            objects: Vec::new(),
-        });
+        self.push(Step::bare(name, title, part, State::NotRequired(text.into())));
     }
+}
 
-    fn state_of(&self, objects: &[Value], open: &[String]) -> State {
-        let mut running = None;
-        for object in objects.iter().filter(|object| has_state(object)) {
-            let name = said(object);
-            match self.child(object).map(|child| &child.health) {
-                Some(Health::Ready) => {}
-                // What is missing explains what fails.
-                _ if !open.is_empty() => return State::Waiting(open.to_vec()),
-                Some(Health::Failed { reason, text }) => {
-                    return State::failed(reason, format!("{name}: {text}"));
-                }
-                Some(Health::Progressing(text)) => running = running.or(Some(format!("{name}: {text}"))),
-                None => running = running.or(Some(format!("{name} is being made"))),
+/// The state of a step with these objects, and which of them it tells of.
+fn state_of<'a, 'o>(
+    objects: impl IntoIterator<Item = &'o Value>,
+    open: &[String],
+    child: impl Fn(&Value) -> Option<&'a Child>,
+) -> (State, Option<Reference>) {
+    let mut running = None;
+    for object in objects.into_iter().filter(|object| has_state(object)) {
+        let name = said(object);
+        let about = || Some(reference(object));
+        match child(object).map(|child| &child.health) {
+            Some(Health::Ready) => {}
+            // What is missing explains what fails.
+            _ if !open.is_empty() => return (State::Waiting(open.to_vec()), None),
+            Some(Health::Failed { reason, text }) => {
+                return (State::failed(reason, format!("{name}: {text}")), about());
             }
+            Some(Health::Progressing(text)) => {
+                running = running.or_else(|| Some((format!("{name}: {text}"), about())));
+            }
+            None => running = running.or_else(|| Some((format!("{name} is being made"), about()))),
         }
-        running.map_or(State::Done, State::Running)
     }
+    running.map_or((State::Done, None), |(text, about)| (State::Running(text), about))
 }
 
 /// Whether an object comes to be something: what only has to be there is there once it is applied.

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use c5c3_api::services::SERVICES;
 use sha2::{Digest, Sha256};
 
-use super::catalogue::SERVICES;
 use super::secrets::service_user;
 
 /// The Secret with the key of the names.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use c5c3_kit::Reference;
 
-use super::catalogue::SERVICES;
 use super::{Object, State, Step, infrastructure, reference};
 use c5c3_api::c5c3::ControlPlaneSpec;
 use c5c3_api::conditions::control_plane::{
     CREDENTIALS_READY, INFRASTRUCTURE_READY, KEYSTONE_READY, KORC_READY, SERVICES_READY,
 };
+use c5c3_api::services::SERVICES;
 
 /// Annotation of a ControlPlane: `"true"` lets its volumes go with it.
 pub const DELETE_VOLUMES: &str = "c5c3.io/delete-volumes";
@@ -90,20 +90,20 @@ impl Removal {
 
 /// What is to go and does not is told where it belongs: a cloud that is being changed is not Ready.
 pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> {
-    let mut parts: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    let mut parts: BTreeMap<&'static str, Vec<&Reference>> = BTreeMap::new();
     for held in removal.hangs(owned) {
-        parts.entry(part(held)).or_default().push(held.to_string());
+        parts.entry(part(held)).or_default().push(held);
     }
-    let step = |(part, held): (&'static str, Vec<String>)| Step {
-        name: format!("removal-{part}"),
-        title: "Removal".to_owned(),
-        part,
-        needs: Vec::new(),
-        state: State::Running(format!(
+    let step = |(part, held): (&'static str, Vec<&Reference>)| {
+        let names: Vec<String> = held.iter().map(ToString::to_string).collect();
+        let text = format!(
             "being deleted and still there: {}; finalizers in their metadata tell who holds them",
-            held.join(", ")
-        )),
-        objects: Vec::new(),
+            names.join(", ")
+        );
+        Step {
+            blocker: held.first().copied().cloned(),
+            ..Step::bare(&format!("removal-{part}"), "Removal", part, State::Running(text))
+        }
     };
     parts.into_iter().map(step).collect()
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase, UpdatePolicy};
 use c5c3_api::conditions::control_plane::SERVICES_READY;
+use c5c3_api::services::{SERVICES, Service};
 use c5c3_catalogue::Release;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::catalogue::{SERVICES, Service};
 use super::{Child, Draft, Health, Refusal, Seen, State, Step, release};
 
 /// The steps whose objects every service stands on.
@@ -146,17 +146,11 @@ impl Rollout {
     /// The first step of every plan.
     pub fn step(&self, draft: &Draft<'_>) -> Step {
         let wanted = &draft.spec.open_stack_release;
-        Step {
-            name: "release".to_owned(),
-            title: format!("release {wanted}"),
-            part: SERVICES_READY,
-            needs: Vec::new(),
-            state: match &self.refusal {
-                Some(refusal) => State::failed(refusal.reason(), refusal.to_string()),
-                None => self.unwell(draft).map_or(State::Done, State::Running),
-            },
-            objects: Vec::new(),
-        }
+        let state = match &self.refusal {
+            Some(refusal) => State::failed(refusal.reason(), refusal.to_string()),
+            None => self.unwell(draft).map_or(State::Done, State::Running),
+        };
+        Step::bare("release", &format!("release {wanted}"), SERVICES_READY, state)
     }
 
     /// The image that a service should have in the end: its pin, or that of the release.
@@ -331,9 +325,6 @@ impl Rollout {
             }
             // Nothing here follows a release, or all is as it was.
             None if all_done && (back || !follows) => (UpdatePhase::Idle, before),
-            None if all_done && draft.seen.verified == Some(Ok(())) => {
-                (UpdatePhase::Complete, Some(wanted.clone()))
-            }
             None => (UpdatePhase::Verifying, before),
         }
     }

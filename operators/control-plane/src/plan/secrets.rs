@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use c5c3_api::c5c3::{CloudCredentialsRef, ControlPlaneSpec};
 use c5c3_api::conditions::control_plane::CREDENTIALS_READY;
 use c5c3_api::conditions::reason;
+use c5c3_api::services::{SERVICES, keystone};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use crate::clouds_yaml::{self, Cloud};
 
-use super::catalogue::{self, KEYSTONE, SERVICES, keystone};
+use super::catalogue;
 use super::{Draft, Object, State, Step, passwords, reference, services};
 
 pub const PASSWORD_BYTES: usize = 24;
@@ -135,7 +136,7 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
                 given: None,
             }));
         }
-        if service.name == KEYSTONE {
+        if service.name == keystone().name {
             all.push(Need {
                 name: ADMIN.to_owned(),
                 keys: vec![("password", Fill::Random)],
@@ -227,13 +228,10 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
             None => Object::Keep(reference(&body)),
         });
     }
+    let state = problem.unwrap_or(State::Done);
     draft.push(Step {
-        name: "secrets".to_owned(),
-        title: "Secrets".to_owned(),
-        part: CREDENTIALS_READY,
-        needs: Vec::new(),
-        state: problem.unwrap_or(State::Done),
         objects,
+        ..Step::bare("secrets", "Secrets", CREDENTIALS_READY, state)
     });
 }
 

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use c5c3_api::c5c3::{ControlPlaneSpec, ServiceReadiness};
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KEYSTONE_READY, SERVICES_READY};
 use c5c3_api::conditions::reason;
+use c5c3_api::services::{SERVICES, Service, keystone};
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
-use super::catalogue::{self, Ground, SERVICES, Service, keystone};
+use super::catalogue::{self, Ground};
 use super::rollout::{Rollout, own_image, version};
 use super::{Draft, Object, Start, State, Step, infrastructure, projection, reference, secrets};
 
@@ -43,14 +44,7 @@ pub(super) fn plan_keystone(draft: &mut Draft<'_>, rollout: &Rollout) {
         Ok(url) => State::NotRequired(format!("the Keystone on {url} is used")),
         Err(problem) => problem,
     };
-    draft.push(Step {
-        name: service.name.to_owned(),
-        title: service.title.to_owned(),
-        part: KEYSTONE_READY,
-        needs: Vec::new(),
-        state,
-        objects: Vec::new(),
-    });
+    draft.push(Step::bare(service.name, service.title, KEYSTONE_READY, state));
 }
 
 pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
@@ -73,13 +67,10 @@ pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
                 let bare = object(draft, service, Map::new());
                 // What runs stays as it is.
                 let stays = draft.child(&bare).map(|_| Object::Keep(reference(&bare)));
+                let state = State::failed(reason::INVALID, text);
                 draft.push(Step {
-                    name: service.name.to_owned(),
-                    title: service.title.to_owned(),
-                    part: SERVICES_READY,
-                    needs: Vec::new(),
-                    state: State::failed(reason::INVALID, text),
                     objects: stays.into_iter().collect(),
+                    ..Step::bare(service.name, service.title, SERVICES_READY, state)
                 });
                 continue;
             }
@@ -138,14 +129,8 @@ pub(super) fn plan_global(draft: &mut Draft<'_>) {
 }
 
 fn not_supported(draft: &mut Draft<'_>, name: &str, title: &str, text: String) {
-    draft.push(Step {
-        name: name.to_owned(),
-        title: title.to_owned(),
-        part: SERVICES_READY,
-        needs: Vec::new(),
-        state: State::failed(reason::NOT_SUPPORTED, text),
-        objects: Vec::new(),
-    });
+    let state = State::failed(reason::NOT_SUPPORTED, text);
+    draft.push(Step::bare(name, title, SERVICES_READY, state));
 }
 
 pub(super) fn credential_step(service: &Service) -> String {
@@ -255,8 +240,8 @@ fn fields(
         release,
         images,
     };
-    let mut fields = match service.own.map(|own| own(&ground)) {
-        Some(Value::Object(fields)) => fields,
+    let mut fields = match catalogue::own_fields(service, &ground) {
+        Value::Object(fields) => fields,
         _ => Map::new(),
     };
     let mut put = |name: &str, value: Value| {
@@ -321,9 +306,13 @@ fn cache(spec: &ControlPlaneSpec) -> Value {
     }
 }
 
-/// Each service at a glance.
-pub(super) fn readiness(draft: &Draft<'_>, rollout: &Rollout) -> BTreeMap<String, ServiceReadiness> {
+/// Each service at a glance, and what there is to say of its image.
+pub(super) fn readiness(
+    draft: &Draft<'_>,
+    rollout: &Rollout,
+) -> (BTreeMap<String, ServiceReadiness>, BTreeMap<String, String>) {
     let mut all = BTreeMap::new();
+    let mut notes = BTreeMap::new();
     for service in SERVICES.iter().filter(|service| (service.enabled)(draft.spec)) {
         let Some(step) = draft.steps.iter().find(|step| step.name == service.name) else {
             continue;
@@ -332,8 +321,9 @@ pub(super) fn readiness(draft: &Draft<'_>, rollout: &Rollout) -> BTreeMap<String
         let installed = child.and_then(|child| child.installed.clone());
         let image = child.and_then(|child| child.image.as_ref());
         let pinned = service.runs(draft.spec) && own_image(draft.spec, service).is_some();
-        let messages = [step.text(), note_image(draft, rollout, service, pinned)];
-        let messages: Vec<String> = messages.into_iter().filter(|text| !text.is_empty()).collect();
+        let note = note_image(draft, rollout, service, pinned);
+        let message = joined(&step.text(), note.as_ref());
+        notes.extend(note.map(|note| (service.name.to_owned(), note)));
         all.insert(
             service.name.to_owned(),
             ServiceReadiness {
@@ -344,21 +334,27 @@ pub(super) fn readiness(draft: &Draft<'_>, rollout: &Rollout) -> BTreeMap<String
                 version: installed,
                 image: image.and_then(version).map(str::to_owned),
                 pinned,
-                message: (!messages.is_empty()).then(|| messages.join("; ")),
+                message,
             },
         );
     }
-    all
+    (all, notes)
+}
+
+pub(super) fn joined(text: &str, note: Option<&String>) -> Option<String> {
+    let all = [Some(text), note.map(String::as_str)];
+    let all: Vec<&str> = all.into_iter().flatten().filter(|one| !one.is_empty()).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Why a service has another image than its release.
-fn note_image(draft: &Draft<'_>, rollout: &Rollout, service: &Service, pinned: bool) -> String {
-    match rollout.held(draft, service) {
-        _ if pinned => format!(
+fn note_image(draft: &Draft<'_>, rollout: &Rollout, service: &Service, pinned: bool) -> Option<String> {
+    if pinned {
+        return Some(format!(
             "services.{}.image names its image: it does not follow openStackRelease",
             service.name
-        ),
-        Some(newer) => format!("updatePolicy holds back {newer}"),
-        None => String::new(),
+        ));
     }
+    let newer = rollout.held(draft, service)?;
+    Some(format!("updatePolicy holds back {newer}"))
 }

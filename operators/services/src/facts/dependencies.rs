@@ -6,48 +6,43 @@ use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::valkey::Valkey;
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::{Kind, ReadError, Reader, Reference};
+use kube::Resource;
 use serde_json::Value;
 
+/// Services, and what they stand on.
+macro_rules! with_backends {
+    ($($service:ty),*) => {
+        kinds! { $($service,)* Cortex, OvnCluster, MariaDb, RabbitmqCluster, Memcached, Valkey }
+    };
+}
+
 macro_rules! kinds {
-    ($($name:literal => $kind:ty),* $(,)?) => {
+    ($($kind:ty),*) => {
         /// Every kind that `dependsOn` can name.
         pub fn kinds() -> Vec<Kind> {
             vec![$(Kind::of::<$kind>()),*]
         }
 
         fn kind(name: &str) -> Option<Kind> {
-            match name {
-                $($name => Some(Kind::of::<$kind>()),)*
-                _ => None,
-            }
+            $(if name == <$kind>::kind(&()) {
+                return Some(Kind::of::<$kind>());
+            })*
+            None
         }
 
         async fn read(reader: &Reader, namespace: &str, kind: &str, name: &str) -> Result<Option<Value>, ReadError> {
-            Ok(match kind {
-                $($name => reader.get::<$kind>(namespace, name).await?.map(|object| serde_json::to_value(object).unwrap_or_default()),)*
-                _ => None,
-            })
+            $(if kind == <$kind>::kind(&()) {
+                let object = reader.get::<$kind>(namespace, name).await?;
+                return Ok(object.map(|object| serde_json::to_value(object).unwrap_or_default()));
+            })*
+            Ok(None)
         }
     };
 }
 
-kinds! {
-    "Keystone" => Keystone,
-    "Glance" => Glance,
-    "Placement" => Placement,
-    "Nova" => Nova,
-    "Neutron" => Neutron,
-    "Cinder" => Cinder,
-    "Cortex" => Cortex,
-    "OVNCluster" => OvnCluster,
-    "MariaDB" => MariaDb,
-    "RabbitmqCluster" => RabbitmqCluster,
-    "Memcached" => Memcached,
-    "Valkey" => Valkey,
-}
+c5c3_api::each_service!(with_backends);
 
 pub fn reference(dependency: &Dependency, namespace: Option<&str>) -> Option<Reference> {
     Some(kind(&dependency.kind)?.named(namespace, &dependency.name))

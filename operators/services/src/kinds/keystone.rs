@@ -43,7 +43,6 @@ impl Subject for Keystone {
         let api = Runs::wsgi("keystone.wsgi.api:application", port::KEYSTONE, "/v3");
         Service {
             status: self.status.as_ref().map(|status| status.common.clone()),
-            endpoint_path: "/v3",
             environment: vec![(
                 "OS_KEYSTONE_CONFIG_FILES".into(),
                 "/etc/keystone/keystone.conf".into(),

@@ -64,8 +64,6 @@ pub struct Service {
     pub common: ServiceCommon,
     /// None where the status has not what services with processes tell.
     pub status: Option<ServiceStatus>,
-    /// What follows host and port in the catalogue.
-    pub endpoint_path: &'static str,
     pub format: Format,
     /// How the programs find their configuration.
     pub environment: Vec<(String, String)>,
@@ -141,7 +139,6 @@ impl Service {
             names: Names::of(subject),
             common,
             status: None,
-            endpoint_path: "",
             format: Format::Oslo,
             environment: Vec::new(),
             settings: Vec::new(),

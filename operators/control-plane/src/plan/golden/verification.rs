@@ -4,33 +4,63 @@ use super::world::*;
 use super::*;
 
 /// Every service has the new release, and the last phase was that of services.
-fn updated(verified: Option<Result<(), String>>) -> Plan {
+fn updated() -> (Seen, Plan) {
     let old = installed(small(&json!({})), "2025.2");
     let seen = running(&old);
     let mut new = installed(small(&json!({"openStackRelease": "2026.1"})), "2025.2");
-    let mut seen = carried_out(&new, seen, ready);
+    let seen = carried_out(&new, seen, ready);
     if let Some(status) = new.status.as_mut() {
         status.update_phase = Some(UpdatePhase::UpdatingServices);
     }
-    seen.verified = verified;
-    plan(&new, &seen)
+    let plan = plan(&new, &seen);
+    (seen, plan)
 }
 
 #[test]
 fn an_update_is_complete_when_the_services_answered() {
-    let asked = updated(None);
-    assert_eq!(asked.update, UpdatePhase::Verifying);
-    assert!(asked.awaits_verification() && asked.installed.as_deref() == Some("2025.2"));
-    let refused = updated(Some(Err("ask image through its public endpoint: 503".to_owned())));
-    assert_eq!(refused.update, UpdatePhase::Verifying);
-    let blocker = refused.blocker().map(Step::text).unwrap_or_default();
-    assert!(
-        blocker.contains("ask image through its public endpoint"),
-        "{blocker}"
+    let (seen, plan) = updated();
+    assert!(plan.awaits_verification());
+    let asked = plan.progress(&seen.children, &BTreeSet::new());
+    assert_eq!(
+        (asked.update, asked.installed.as_deref()),
+        (UpdatePhase::Verifying, Some("2025.2"))
     );
-    let served = updated(Some(Ok(())));
-    assert_eq!(served.update, UpdatePhase::Complete);
-    assert!(!served.awaits_verification() && served.installed.as_deref() == Some("2026.1"));
+    assert_eq!(asked.blocker().map(|step| step.name.as_str()), Some(VERIFICATION));
+    let served = asked.verified("2026.1");
+    assert_eq!(
+        (served.update, served.installed.as_deref()),
+        (UpdatePhase::Complete, Some("2026.1"))
+    );
+    assert!(served.blocker().is_none() && !served.awaits_verification());
+}
+
+#[test]
+fn what_was_just_written_is_judged_as_it_is_now() {
+    let (seen, plan) = updated();
+    let keystone = seen
+        .children
+        .keys()
+        .find(|child| child.kind.starts_with("Keystone."));
+    let keystone = keystone.expect("a Keystone").clone();
+    let mut live = seen.children.clone();
+    let text = "its last change is not processed yet".to_owned();
+    live.get_mut(&keystone).expect("there").health = Health::Progressing(text.clone());
+    // Nothing was written: the plan knew as much.
+    assert!(plan.progress(&live, &BTreeSet::new()).awaits_verification());
+    let progress = plan.progress(&live, &[keystone.clone()].into());
+    let blocker = progress.blocker().expect("blocked");
+    assert_eq!(blocker.state, State::Running(format!("Keystone: {text}")));
+    assert_eq!(blocker.blocker.as_ref(), Some(&keystone));
+    let told = &progress.services["keystone"];
+    assert!(
+        !told.ready
+            && told
+                .message
+                .as_deref()
+                .is_some_and(|message| message.ends_with(&text))
+    );
+    // An answer from before the change proves nothing of it.
+    assert_eq!(progress.verified("2026.1").update, UpdatePhase::Verifying);
 }
 
 #[test]

@@ -60,6 +60,12 @@ pub(crate) fn installed(mut object: ControlPlane, release: &str) -> ControlPlane
     object
 }
 
+/// What the status tells when services that are asked answer.
+pub(crate) fn answered(object: &ControlPlane, plan: &Plan, seen: &Seen) -> Progress {
+    let progress = plan.progress(&seen.children, &BTreeSet::new());
+    progress.verified(&object.spec.open_stack_release)
+}
+
 pub(crate) fn empty(object: &ControlPlane) -> Seen {
     Seen {
         releases: releases(),
@@ -68,7 +74,6 @@ pub(crate) fn empty(object: &ControlPlane) -> Seen {
             .enumerate()
             .map(|(index, name)| (name, [u8::try_from(index + 1).unwrap_or(1); PASSWORD_BYTES]))
             .collect(),
-        verified: Some(Ok(())),
         ..Seen::default()
     }
 }

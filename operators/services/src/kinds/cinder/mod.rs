@@ -75,7 +75,6 @@ impl Subject for Cinder {
         let no_ceph = no_ceph.then(|| (CEPH_CONNECTED, "no backend is in Ceph".to_owned()));
         Service {
             status: self.status.as_ref().map(|status| status.common.clone()),
-            endpoint_path: "/v3",
             settings: all,
             databases: vec![super::database("database", &spec.database)],
             buses: vec![super::bus("", &spec.messaging)],

@@ -66,7 +66,6 @@ impl Subject for Nova {
         buses.extend(cells.iter().filter_map(Cell::own_bus));
         let mut service = Service {
             status: self.status.as_ref().map(|status| status.common.clone()),
-            endpoint_path: "/v2.1",
             environment: vec![
                 // The first file is the one of the pipelines.
                 (
