@@ -168,6 +168,7 @@ fn kills(storage: &Storage, written: &str) -> anyhow::Result<()> {
         );
         until(90, "all is up again", || storage.all_up())?;
     }
+    explained(storage)?;
     let pod = storage.pod("app=rook-ceph-osd,ceph-osd-id=0")?;
     storage.kubectl(&["delete", "pod", &pod, "--wait=true"])?;
     storage.guest("echo more > /tmp/more; rados -p volumes put more /tmp/more")?;
@@ -184,6 +185,28 @@ fn kills(storage: &Storage, written: &str) -> anyhow::Result<()> {
     until(90, "both OSDs are up again", || storage.all_up())?;
     storage.same(written)?;
     storage.wait("cephcluster/storage", 60)
+}
+
+/// An OSD that cannot run is named as what blocks.
+fn explained(storage: &Storage) -> anyhow::Result<()> {
+    let node = storage.kubectl(&["get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"])?;
+    storage.kubectl(&["cordon", &node])?;
+    let pod = storage.pod("app=rook-ceph-osd,ceph-osd-id=1")?;
+    storage.kubectl(&["delete", "pod", &pod, "--wait=true"])?;
+    let told = until(90, "explain names the OSD", || {
+        let (code, said, complaint) = storage.0.tried("explain", &[])?;
+        ensure!(
+            code == 4 && said.contains("osd.1 on"),
+            "{code}: {said}{complaint}"
+        );
+        Ok(said)
+    })?;
+    ensure!(
+        told.contains("CephCluster storage") && told.contains("-l app=rook-ceph-osd"),
+        "{told}"
+    );
+    storage.kubectl(&["uncordon", &node])?;
+    until(120, "the OSD is up again", || storage.all_up())
 }
 
 /// All daemons stop and start together: the first ones meet nobody.

@@ -51,7 +51,10 @@ impl Nats {
         // The answer to the ping says that the subscription stands.
         while line.trim() != "PONG" {
             line.clear();
-            ensure!(reader.read_line(&mut line)? > 0, "nats-server closed the connection");
+            ensure!(
+                reader.read_line(&mut line)? > 0,
+                "nats-server closed the connection"
+            );
         }
         let messages = self.messages.clone();
         std::thread::spawn(move || {
