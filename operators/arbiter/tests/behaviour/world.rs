@@ -128,8 +128,13 @@ impl World {
     }
 
     pub async fn arbiter(&self, name: &str) {
+        self.arbiter_with(name, "ext-").await;
+    }
+
+    pub async fn arbiter_with(&self, name: &str, prefix: &str) {
         let arbiter = json!({"apiVersion": "ceph.c5c3.io/v1alpha1", "kind": "RemoteArbiter", "metadata": {"name": name},
-            "spec": {"remoteCluster": {"name": "site"}, "cephCluster": {"name": "ceph"}, "checkInterval": "5s"}});
+            "spec": {"remoteCluster": {"name": "site"}, "cephCluster": {"name": "ceph"}, "checkInterval": "5s",
+                "monIdPrefix": prefix}});
         put(&self.home::<RemoteArbiter>(), name, &arbiter).await;
     }
 
@@ -159,30 +164,35 @@ impl World {
 
     /// Plays the kubelet: a pod of the Deployment, in the quorum or not.
     pub async fn pod(&self, ready: bool) {
+        self.pod_of("third", ready).await;
+    }
+
+    pub async fn pod_of(&self, arbiter: &str, ready: bool) {
+        let (deployment, name) = (format!("{arbiter}-mon"), format!("{arbiter}-mon-x"));
         let deployments = self.away::<Deployment>();
         let live = eventually("the Deployment", async || {
-            deployments.get_opt("third-mon").await.ok()?
+            deployments.get_opt(&deployment).await.ok()?
         })
         .await;
         let status = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": {"replicas": 1,
             "updatedReplicas": 1, "observedGeneration": live.metadata.generation}});
         let patch = Patch::Apply(status);
         deployments
-            .patch_status("third-mon", &params(), &patch)
+            .patch_status(&deployment, &params(), &patch)
             .await
             .expect("a status");
         let template = live.spec.template;
-        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "third-mon-x",
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name,
             "labels": template.metadata.expect("labels").labels},
             "spec": {"containers": [{"name": "mon", "image": "ceph:18"}]}});
         let pods = self.away::<Pod>();
-        put(&pods, "third-mon-x", &pod).await;
+        put(&pods, &name, &pod).await;
         let truth = if ready { "True" } else { "False" };
         let status = json!({"apiVersion": "v1", "kind": "Pod", "status": {
             "conditions": [{"type": "Ready", "status": truth}],
             "containerStatuses": [{"name": "mon", "image": "ceph:18", "imageID": "", "ready": ready,
                 "restartCount": 0, "state": {"running": {}}}]}});
-        pods.patch_status("third-mon-x", &params(), &Patch::Apply(status))
+        pods.patch_status(&name, &params(), &Patch::Apply(status))
             .await
             .expect("a status");
     }

@@ -13,7 +13,7 @@ use anyhow::ensure;
 use end_to_end::cloud::Cloud;
 use serde_json::Value;
 
-use world::{NAMESPACE, Storage, quickstart, until};
+use world::{NAMESPACE, Storage, patient, quickstart, until};
 
 const GREEDY: &str = r#"
 apiVersion: ceph.rook.io/v1
@@ -77,7 +77,7 @@ fn ceph_with_its_pools_users_and_objects() -> anyhow::Result<()> {
         "wait",
         "--for=condition=Ready",
         "pod/guest",
-        "--timeout=120s",
+        &format!("--timeout={}s", patient(120)),
     ];
     storage.0.kubectl(&wait, "")?;
     println!(
@@ -90,11 +90,15 @@ fn ceph_with_its_pools_users_and_objects() -> anyhow::Result<()> {
     ensure!(written.starts_with(&sent), "{sent}\n{written}");
     rights(&storage)?;
     until(90, "all placement groups are clean", || storage.all_up())?;
-    kills(&storage, &written)?;
-    down_and_up(&storage, &written)?;
     s3::ready(&storage)?;
     prysm::watches_the_gateway(&storage)?;
-    drop(webhook);
+    webhook.end(&storage)?;
+    println!(
+        "Prysm has seen it all after {:.1} s",
+        start.elapsed().as_secs_f32()
+    );
+    kills(&storage, &written)?;
+    down_and_up(&storage, &written)?;
     println!("all of it after {:.1} s", start.elapsed().as_secs_f32());
     nothing_more_is_written(&storage)?;
     gone(&storage)
@@ -237,7 +241,7 @@ fn gone(storage: &Storage) -> anyhow::Result<()> {
         "delete",
         "cephclient/greedy",
         "cephblockpool/images",
-        "--timeout=60s",
+        &format!("--timeout={}s", patient(60)),
     ])?;
     storage.kubectl(&["delete", "cephblockpool/volumes", "--wait=false"])?;
     until(30, "what is left is named", || {
@@ -246,8 +250,17 @@ fn gone(storage: &Storage) -> anyhow::Result<()> {
         Ok(())
     })?;
     storage.guest("rbd rm --no-progress volumes/disk")?;
-    storage.kubectl(&["wait", "--for=delete", "cephblockpool/volumes", "--timeout=60s"])?;
-    storage.kubectl(&["delete", "cephclient/cinder", "--timeout=60s"])?;
+    storage.kubectl(&[
+        "wait",
+        "--for=delete",
+        "cephblockpool/volumes",
+        &format!("--timeout={}s", patient(60)),
+    ])?;
+    storage.kubectl(&[
+        "delete",
+        "cephclient/cinder",
+        &format!("--timeout={}s", patient(60)),
+    ])?;
     let users = storage.ceph("auth ls")?.to_string();
     ensure!(!users.contains("client.cinder"), "{users}");
     Ok(())

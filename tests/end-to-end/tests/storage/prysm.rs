@@ -83,6 +83,12 @@ impl Webhook {
             _files: files,
         })
     }
+
+    /// Without its configuration nobody asks for it any more.
+    pub fn end(self, storage: &Storage) -> anyhow::Result<()> {
+        let configuration = "mutatingwebhookconfiguration/prysm-sidecar";
+        storage.0.kubectl(&["delete", configuration], "").map(drop)
+    }
 }
 
 /// One producer on this machine; it ends with the test.

@@ -122,7 +122,7 @@ pub fn load(storage: &Storage, plan: serde_json::Value) -> anyhow::Result<Counte
     let given = serde_json::json!({"secret": secret, "plan": plan}).to_string();
     let pod = storage.pod("app=rook-ceph-rgw")?;
     let exec = [
-        "-n", NAMESPACE, "exec", "-i", &pod, "-c", "rgw", "--", "timeout", "120", "python3", "-c", LOAD,
+        "-n", NAMESPACE, "exec", "-i", &pod, "-c", "rgw", "--", "timeout", "300", "python3", "-c", LOAD,
     ];
     let said = storage.0.kubectl(&exec, &given)?;
     serde_json::from_str(&said).with_context(|| said.clone())

@@ -15,7 +15,13 @@ pub const NAMESPACE: &str = "rook-ceph";
 const QUICKSTART: &str = include_str!("../../../../deploy/quickstart/storage.yaml");
 
 pub fn until<T>(seconds: u64, what: &str, attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    until_ok(what, Duration::from_secs(seconds), attempt)
+    until_ok(what, Duration::from_secs(patient(seconds)), attempt)
+}
+
+/// On a machine that has much else to do everything takes longer: C5C3_PATIENCE says how many times.
+pub fn patient(seconds: u64) -> u64 {
+    let times = std::env::var("C5C3_PATIENCE").ok();
+    seconds * times.and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
 /// In the network of pods; the cloud that `c5c3 up` makes has it in that of nodes.
@@ -41,7 +47,7 @@ impl Storage {
     }
 
     pub fn wait(&self, object: &str, seconds: u64) -> anyhow::Result<()> {
-        let limit = format!("--timeout={seconds}s");
+        let limit = format!("--timeout={}s", patient(seconds));
         let waited = self.kubectl(&["wait", "--for=jsonpath={.status.phase}=Ready", object, &limit]);
         waited.map(drop).or_else(|error| {
             let state = self.kubectl(&["get", object, "-o", "yaml"])?;
@@ -62,6 +68,7 @@ impl Storage {
 
     /// Runs a script where the client's key is.
     pub fn guest(&self, script: &str) -> anyhow::Result<String> {
+        let limit = patient(90).to_string();
         let exec = [
             "-n",
             "openstack",
@@ -69,7 +76,7 @@ impl Storage {
             "guest",
             "--",
             "timeout",
-            "90",
+            &limit,
             "bash",
             "-ec",
             script,
