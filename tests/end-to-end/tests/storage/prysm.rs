@@ -41,7 +41,13 @@ impl Webhook {
                 "-subj",
                 "/CN=prysm",
             ])
-            .args(["-addext", "subjectAltName=IP:127.0.0.1", "-keyout"])
+            .args([
+                "-addext",
+                "subjectAltName=IP:127.0.0.1",
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
+            ])
+            .arg("-keyout")
             .arg(&key)
             .arg("-out")
             .arg(&certificate)
