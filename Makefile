@@ -46,7 +46,7 @@ check: build-packages ## Format, lints and docs, warnings are errors.
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
 
 bench: packages tools ## Measure; each figure stands beside a baseline of the same run.
-	cargo bench --locked -p apimachinery -p c5c3-control-plane -p c5c3-hypervisor -p c5c3-cortex
+	cargo bench --locked -p apimachinery -p c5c3-control-plane -p c5c3-hypervisor -p c5c3-cortex -p c5c3-prysm -p c5c3-arbiter
 	$(WITH_KUBERNETES) cargo bench --locked -p apiserver --bench load
 	cargo bench --locked -p c5c3-image-builder
 	cargo build --locked --release -p c5c3

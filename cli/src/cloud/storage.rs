@@ -5,6 +5,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
 
+use crate::cloud::explain::{Explanation, Link};
 use crate::failure::Failure;
 
 /// One line on the screen.
@@ -60,6 +61,40 @@ fn storage(cluster: &CephCluster) -> Storage {
     }
 }
 
+/// A Ceph cluster that does not serve is below everything else that is not well: it comes last.
+/// `cluster` is the other cluster that it is in.
+pub fn explain(found: &mut Explanation, storage: &Storage, cluster: Option<&str>) {
+    found.chain.push(Link {
+        kind: "CephCluster".to_owned(),
+        name: storage.name.clone(),
+        cluster: cluster.map(str::to_owned),
+        reason: storage.health.clone(),
+        message: storage.message.clone(),
+    });
+    let namespace = &storage.namespace;
+    let there = cluster
+        .map(|cluster| format!(" --context {cluster}"))
+        .unwrap_or_default();
+    let kubectl = format!("kubectl{there} -n {namespace}");
+    let looks = [
+        ("mon ", "rook-ceph-mon"),
+        ("monitor", "rook-ceph-mon"),
+        ("osd", "rook-ceph-osd"),
+        ("OSD", "rook-ceph-osd"),
+        ("manager", "rook-ceph-mgr"),
+    ];
+    let named = looks.iter().find(|(word, _)| storage.message.contains(word));
+    let mut advice: Vec<String> = named
+        .map(|(_, app)| format!("{kubectl} get pods -l app={app} -o wide   # why does it not run?"))
+        .into_iter()
+        .collect();
+    if storage.message.contains("full") {
+        advice.push("add OSDs (storage.storageClassDeviceSets[].count), or delete data: nothing is written while one is full".to_owned());
+    }
+    advice.push(format!("{kubectl} describe cephcluster {}", storage.name));
+    found.advice.splice(0..0, advice);
+}
+
 /// What Ceph's own checks found, errors first.
 fn complaints(ceph: &CephHealth) -> String {
     let mut checks: Vec<_> = ceph.details.values().collect();
@@ -112,5 +147,32 @@ mod tests {
         assert!(!row(json!({"phase": "Ready", "ceph": {"health": "HEALTH_ERR"}})).well);
         let silent = row(json!(null));
         assert!(!silent.well && silent.message.contains("no operator") && used(&silent).is_empty());
+    }
+
+    #[test]
+    fn what_blocks_is_named_below_what_it_blocks() {
+        let storage = Storage {
+            name: "storage".to_owned(),
+            namespace: "rook-ceph".to_owned(),
+            well: false,
+            health: "HEALTH_WARN".to_owned(),
+            version: String::new(),
+            used: 0,
+            total: 0,
+            message: "osd.1 on disks-data-1 is down".to_owned(),
+        };
+        let mut found = Explanation {
+            chain: Vec::new(),
+            advice: vec!["later".to_owned()],
+        };
+        explain(&mut found, &storage, Some("storage"));
+        assert_eq!(found.chain[0].message, "osd.1 on disks-data-1 is down");
+        assert!(
+            found.advice[0]
+                .starts_with("kubectl --context storage -n rook-ceph get pods -l app=rook-ceph-osd"),
+            "{:?}",
+            found.advice
+        );
+        assert_eq!(found.advice.last().map(String::as_str), Some("later"));
     }
 }

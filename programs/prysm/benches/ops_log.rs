@@ -1,4 +1,5 @@
-//! Lines per second through decoder and counters, beside finding the same lines and doing nothing.
+//! Lines per second through decoder and counters, beside finding the same lines and doing nothing; and
+//! the memory that this takes, garbage included.
 
 use std::hint::black_box;
 
@@ -45,7 +46,7 @@ fn ops_log(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let mut decoder = Decoder::default();
                 for chunk in log.chunks(1 << 16) {
-                    decoder.feed(chunk, |entry, _| counters.count(entry));
+                    decoder.feed(chunk, |entry, _| _ = counters.count(entry));
                 }
                 assert_eq!(decoder.malformed, 0);
             });
@@ -55,5 +56,40 @@ fn ops_log(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, ops_log);
+/// Two million lines and 256 MiB of garbage, as the producer reads them.
+fn memory(_: &mut Criterion) {
+    let log = log();
+    let mut counters = Counters::new(choose(&[]).expect("families"), "rgw-0", Limits::default(), true);
+    let mut decoder = Decoder::default();
+    let before = most_resident();
+    for _ in 0..100 {
+        for chunk in log.chunks(1 << 16) {
+            decoder.feed(chunk, |entry, _| _ = counters.count(entry));
+        }
+    }
+    let mut state = 0x9e37_79b9_u32;
+    let mut garbage = vec![0; 1 << 16];
+    for _ in 0..4096 {
+        for byte in &mut garbage {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            *byte = (state >> 24) as u8;
+        }
+        decoder.feed(&garbage, |entry, _| _ = counters.count(entry));
+    }
+    assert_eq!(counters.entries, 100 * LINES as u64);
+    let (before, after) = (before / 1024, most_resident() / 1024);
+    println!(
+        "ops-log/memory: at most {after} MiB resident, of which {before} MiB are the log itself and the test"
+    );
+}
+
+/// In KiB.
+fn most_resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let value = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    value.unwrap_or_default()
+}
+
+criterion_group!(benches, memory, ops_log);
 criterion_main!(benches);

@@ -34,8 +34,10 @@ pub fn find_processes(program: &str, group: &str) -> anyhow::Result<Vec<u32>> {
     let runs = |pid: &u32| {
         // One that ends meanwhile is none of them.
         let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-        // The kernel keeps 15 bytes of a name.
-        read("comm").trim_end() == program.get(..15).unwrap_or(program) && read("cgroup").contains(group)
+        // The kernel keeps 15 bytes of a name, and some programs give themselves another.
+        let named = read("comm").trim_end() == program.get(..15).unwrap_or(program);
+        let file = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        (named || file.ends_with(program)) && read("cgroup").contains(group)
     };
     Ok(ids.filter(runs).collect())
 }

@@ -2,14 +2,12 @@
 //!
 //! Needs root. The images are built first; that takes minutes once, then nothing.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use end_to_end::cloud::Cloud;
+use end_to_end::forward::Forward;
 use end_to_end::patience::until_ok;
-use end_to_end::tools;
 use ovsdb_client::{Condition, Follow, Operation, Session, Way, remotes};
 use serde_json::Value;
 
@@ -120,46 +118,6 @@ spec:
         }
         Ok(())
     }
-
-    /// A port of this machine that leads to a port of a pod, until it is dropped.
-    fn forward(&self, pod: &str, port: u16) -> anyhow::Result<Forward> {
-        let mut child = Command::new(tools::tool("kubectl")?)
-            .args(["-n", NAMESPACE, "port-forward", pod, &format!(":{port}")])
-            .env("KUBECONFIG", self.0.state().join("api/kubeconfig"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let mut said = String::new();
-        let mut output = BufReader::new(child.stdout.take().context("a pipe")?);
-        output.read_line(&mut said)?;
-        let mut forward = Forward {
-            child,
-            _output: output,
-            port: 0,
-        };
-        // Forwarding from 127.0.0.1:40123 -> 6641
-        let port = said
-            .split(" -> ")
-            .next()
-            .and_then(|front| front.rsplit(':').next());
-        let port = port.and_then(|port| port.parse().ok());
-        forward.port = port.with_context(|| format!("no port: {said}"))?;
-        Ok(forward)
-    }
-}
-
-struct Forward {
-    child: Child,
-    /// It tells of every connection, and ends when nobody listens.
-    _output: BufReader<ChildStdout>,
-    port: u16,
-}
-
-impl Drop for Forward {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 #[test]
@@ -259,7 +217,8 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
 }
 
 fn our_own_client_reads_and_writes(ovn: &Ovn) -> anyhow::Result<()> {
-    let forward = ovn.forward("ovn-nb-0", 6641)?;
+    let kubeconfig = ovn.0.state().join("api/kubeconfig");
+    let forward = Forward::start(&kubeconfig, NAMESPACE, "ovn-nb-0", 6641)?;
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let follow = Follow {

@@ -45,6 +45,11 @@ pub struct Gateway {
     pub resources: Option<ResourceRequirements>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rgw_config: BTreeMap<String, String>,
+    /// On the Deployment and its pods.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub annotations: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

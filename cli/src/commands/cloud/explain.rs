@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::cloud::access::Target;
-use crate::cloud::{explain, snapshot};
+use crate::cloud::{explain, snapshot, storage};
 use crate::commands::block_on;
 use crate::commands::cloud::status::{has_cloud, no_cloud};
 use crate::failure::Failure;
@@ -53,13 +53,24 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .object
             .as_ref()
             .map(|(kind, name)| (kind.as_str(), name.as_str()));
-        if named.is_none() && !has_cloud(&seen) {
-            return Err(Failure::NotFound(no_cloud(&target.namespace)));
+        let mut ceph = Vec::new();
+        if named.is_none() {
+            for cluster in sight.clusters() {
+                let other = (cluster.name != sight.home.name).then(|| cluster.name.clone());
+                let found = storage::read(&cluster.client).await?;
+                ceph.extend(found.into_iter().map(|one| (other.clone(), one)));
+            }
+            if !has_cloud(&seen) && ceph.is_empty() {
+                return Err(Failure::NotFound(no_cloud(&target.namespace)));
+            }
         }
         let start = explain::start(&seen, named).map_err(Failure::NotFound)?;
-        let found = start
+        let mut found = start
             .map(|object| explain::explain(&seen, object))
             .unwrap_or_default();
+        if let Some((other, unwell)) = ceph.iter().find(|(_, one)| !one.well) {
+            storage::explain(&mut found, unwell, other.as_deref());
+        }
         match arguments.output {
             Format::Table => print(&words(&found))?,
             format => print_values(&[json!(found)], format)?,

@@ -397,7 +397,8 @@ fn osd_deployments(cluster: &CephCluster, plan: &Plan, fsid: &str, view: Option<
     plan.disks.iter().filter_map(deployment).collect()
 }
 
-/// Monitors outside of this cluster that have joined, with their addresses.
+/// Monitors outside of this cluster that have joined, with their addresses. One that nobody wants any
+/// more is told of for as long as Ceph's map has it: it still votes.
 fn elsewhere(cluster: &CephCluster, view: Option<&View>) -> BTreeMap<String, String> {
     let outside = cluster
         .spec
@@ -406,7 +407,11 @@ fn elsewhere(cluster: &CephCluster, view: Option<&View>) -> BTreeMap<String, Str
         .map(|mon| mon.external_mon_ids.clone())
         .unwrap_or_default();
     let mons = view.map(|view| view.mons.mons.as_slice()).unwrap_or_default();
-    let theirs = mons.iter().filter(|mon| outside.contains(&mon.name));
+    // Those of this cluster are letters, whether they are to stay or not.
+    let own = |name: &str| name.len() == 1;
+    let theirs = mons
+        .iter()
+        .filter(|mon| outside.contains(&mon.name) || !own(&mon.name));
     theirs
         .filter_map(|mon| {
             let all = &mon.public_addrs.addrvec;

@@ -229,3 +229,19 @@ fn monitors_for_other_clusters_have_balancers_from_the_first_day() {
     let live = serde_json::from_value(service).expect("a Service");
     assert_eq!(mons::address(&live).as_deref(), Some("10.195.0.4"));
 }
+
+#[test]
+fn a_monitor_elsewhere_is_told_of_until_it_has_left_the_map() {
+    let mut view = view(&["a", "b"]);
+    let address =
+        json!({"name": "ext-a", "public_addrs": {"addrvec": [{"type": "v1", "addr": "10.9.0.1:6789"}]}});
+    view.mons
+        .mons
+        .push(serde_json::from_value(address).expect("a monitor"));
+    // Nobody names it any more, nor `b`, which is of this cluster.
+    let seen = observed(1, facts(&["a"], Some(view.clone())));
+    let there = elsewhere(&seen.object, Some(&view));
+    assert_eq!(there, names::map(&[("ext-a", "10.9.0.1:6789")]));
+    view.mons.mons.retain(|mon| mon.name != "ext-a");
+    assert!(elsewhere(&seen.object, Some(&view)).is_empty());
+}

@@ -109,14 +109,21 @@ pub fn deployment(store: &CephObjectStore, image: &str, fsid: &str, replicas: i3
         node: None,
     });
     built.metadata.name = Some(format!("{RGW}-{name}-a"));
-    let label = names::map(&[("rook_object_store", &name)]);
-    built
-        .metadata
-        .labels
-        .get_or_insert_default()
-        .extend(label.clone());
-    let meta = built.spec.template.metadata.get_or_insert_default();
-    meta.labels.get_or_insert_default().extend(label);
+    // What a person asks for never takes the place of what daemons are found by.
+    let gateway = &store.spec.gateway;
+    let own = names::map(&[("rook_object_store", &name)]);
+    let pod = built.spec.template.metadata.get_or_insert_default();
+    for meta in [&mut built.metadata, pod] {
+        let labels = meta.labels.get_or_insert_default();
+        let there = std::mem::replace(labels, gateway.labels.clone());
+        labels.extend(there);
+        labels.extend(own.clone());
+        if !gateway.annotations.is_empty() {
+            let annotations = meta.annotations.get_or_insert_default();
+            let there = std::mem::replace(annotations, gateway.annotations.clone());
+            annotations.extend(there);
+        }
+    }
     built
 }
 

@@ -299,7 +299,7 @@ fn calls(object: &CephObjectStoreUser, user: Option<&User>) -> Vec<Vec<String>> 
         .spec
         .capabilities
         .iter()
-        .map(|(k, v)| (k.as_str(), v.as_str()))
+        .map(|(kind, right)| (right_of(kind), right.as_str()))
         .collect();
     let text = |caps: &BTreeMap<&str, &str>| {
         let one: Vec<String> = caps.iter().map(|(kind, perm)| format!("{kind}={perm}")).collect();
@@ -314,6 +314,18 @@ fn calls(object: &CephObjectStoreUser, user: Option<&User>) -> Vec<Vec<String>> 
         }
     }
     calls
+}
+
+/// RadosGW's name of a right; Rook knows some in the singular too, and writes others together.
+fn right_of(field: &str) -> &str {
+    match field {
+        "user" => "users",
+        "bucket" => "buckets",
+        "amzCache" => "amz-cache",
+        "userPolicy" => "user-policy",
+        "oidcProvider" => "oidc-provider",
+        other => other,
+    }
 }
 
 fn check(object: &CephObjectStoreUser) -> Result<(), Error> {
@@ -365,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_user_is_made_and_then_brought_to_what_is_wanted() {
-        let spec = json!({"store": "s", "displayName": "U", "capabilities": {"buckets": "read"},
+        let spec = json!({"store": "s", "displayName": "U", "capabilities": {"bucket": "read"},
             "quotas": {"maxSize": "1Ki", "maxBuckets": 3}});
         assert_eq!(
             lines(spec.clone(), None),

@@ -224,7 +224,8 @@ fn container(pod: &Pod<'_>) -> Container {
     let mut mounts = vec![
         mount("rook-config-override", "/etc/ceph", true),
         mount("keyring", "/etc/ceph-keyring", true),
-        mount("run", "/run/ceph", false),
+        mount("ceph-daemons-sock-dir", "/run/ceph", false),
+        mount("rook-ceph-log", "/var/log/ceph", false),
         mount("tmp", "/tmp", false),
         mount("lib", "/var/lib/ceph", false),
     ];
@@ -278,7 +279,9 @@ fn volumes(pod: &Pod<'_>) -> Vec<Volume> {
             }),
             ..Volume::default()
         },
-        empty("run"),
+        // Names that Rook uses, for whoever adds a container to a pod.
+        empty("ceph-daemons-sock-dir"),
+        empty("rook-ceph-log"),
         empty("tmp"),
         empty("lib"),
     ];

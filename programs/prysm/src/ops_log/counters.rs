@@ -3,9 +3,14 @@
 
 use std::collections::HashMap;
 
+use serde_json::{Value, json};
+
 use super::entry::Entry;
 use super::families::{Amount, Family};
 use crate::exposition::{Page, Type};
+
+/// Series in one message: NATS takes no message of more than a mebibyte.
+const IN_A_MESSAGE: usize = 1000;
 
 /// Between label values in a key: no name of RadosGW holds it.
 const BETWEEN: char = '\u{1f}';
@@ -46,7 +51,17 @@ pub struct Counters {
     families: Vec<Counted>,
     pub entries: u64,
     pub ignored: u64,
+    totals: Totals,
     key: String,
+}
+
+/// Of all entries that count.
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    requests: u64,
+    bytes_sent: u64,
+    bytes_received: u64,
+    errors: u64,
 }
 
 impl Counters {
@@ -63,16 +78,22 @@ impl Counters {
             families: families.into_iter().map(counted).collect(),
             entries: 0,
             ignored: 0,
+            totals: Totals::default(),
             key: String::new(),
         }
     }
 
-    pub fn count(&mut self, entry: &Entry<'_>) {
+    /// `false`: it is one of those that are not counted.
+    pub fn count(&mut self, entry: &Entry<'_>) -> bool {
         self.entries += 1;
         if self.ignore_anonymous && entry.is_anonymous() {
             self.ignored += 1;
-            return;
+            return false;
         }
+        self.totals.requests += 1;
+        self.totals.bytes_sent = self.totals.bytes_sent.saturating_add(entry.bytes_sent);
+        self.totals.bytes_received = self.totals.bytes_received.saturating_add(entry.bytes_received);
+        self.totals.errors += u64::from(entry.is_error());
         for counted in &mut self.families {
             let family = counted.family;
             let Some(amount) = family.measure.amount(entry) else {
@@ -96,11 +117,11 @@ impl Counters {
             };
             series.add(amount, family.measure.buckets());
         }
+        true
     }
 
     /// `malformed` is what the decoder could not read.
-    pub fn render(&self, malformed: u64) -> String {
-        let mut page = Page::default();
+    pub fn render(&self, page: &mut Page, malformed: u64) {
         for (name, help, value) in [
             (
                 "prysm_ops_log_entries_total",
@@ -131,9 +152,29 @@ impl Counters {
             page.sample(dropped, [("family", counted.family.name)], counted.folded);
         }
         for counted in &self.families {
-            counted.render(&mut page);
+            counted.render(page);
         }
-        page.text()
+    }
+
+    /// The same as messages: first the sums, then the series of each family.
+    pub fn messages(&self) -> Vec<Value> {
+        let totals = self.totals;
+        let mut messages = vec![json!({
+            "pod": self.pod, "total_requests": totals.requests, "bytes_sent": totals.bytes_sent,
+            "bytes_received": totals.bytes_received, "errors": totals.errors,
+        })];
+        for counted in &self.families {
+            let samples: Vec<Value> = counted
+                .series
+                .iter()
+                .map(|(key, series)| counted.sample(key, series))
+                .collect();
+            let parts = samples.chunks(IN_A_MESSAGE);
+            messages.extend(
+                parts.map(|part| json!({"pod": self.pod, "family": counted.family.name, "samples": part})),
+            );
+        }
+        messages
     }
 }
 
@@ -162,6 +203,23 @@ impl Series {
 }
 
 impl Counted {
+    fn labels<'a>(&self, key: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let names = self.family.labels.iter().map(|label| label.name());
+        names.zip(key.split(BETWEEN))
+    }
+
+    fn sample(&self, key: &str, series: &Series) -> Value {
+        let labels: serde_json::Map<String, Value> = self
+            .labels(key)
+            .map(|(name, value)| (name.to_owned(), value.into()))
+            .collect();
+        let mut sample = json!({"labels": labels, "count": series.count});
+        if !series.buckets.is_empty() {
+            sample["sum"] = series.sum.into();
+        }
+        sample
+    }
+
     fn render(&self, page: &mut Page) {
         let (family, bounds) = (self.family, self.family.measure.buckets());
         let kind = if bounds.is_empty() {
@@ -179,10 +237,7 @@ impl Counted {
         let mut all: Vec<_> = self.series.iter().collect();
         all.sort_by_key(|(key, _)| *key);
         for (key, series) in all {
-            let labels = || {
-                let names = family.labels.iter().map(|label| label.name());
-                names.zip(key.split(BETWEEN))
-            };
+            let labels = || self.labels(key);
             if bounds.is_empty() {
                 page.sample(family.name, labels(), series.count);
                 continue;
@@ -228,6 +283,12 @@ mod tests {
         }
     }
 
+    fn rendered(counters: &Counters, malformed: u64) -> String {
+        let mut page = Page::default();
+        counters.render(&mut page, malformed);
+        page.text()
+    }
+
     fn has(page: &str, line: &str) {
         assert!(page.lines().any(|each| each == line), "{line}\nis not in\n{page}");
     }
@@ -246,7 +307,7 @@ mod tests {
         counters.count(&entry("acme$bob", "b", "200", 5, 1));
         counters.count(&entry("acme$ann", "b", "404", 1, 1));
         counters.count(&entry("anonymous", "b", "200", 99, 1));
-        let page = counters.render(7);
+        let page = rendered(&counters, 7);
         has(
             &page,
             r#"radosgw_total_requests_per_tenant{pod="rgw-0",tenant="acme",method="GET",http_status="200"} 2"#,
@@ -262,6 +323,24 @@ mod tests {
         has(&page, "prysm_ops_log_entries_total 4");
         has(&page, "prysm_ops_log_ignored_total 1");
         has(&page, "prysm_ops_log_malformed_total 7");
+
+        let messages = counters.messages();
+        assert_eq!(messages[0]["total_requests"], 3);
+        assert_eq!(
+            (&messages[0]["bytes_sent"], &messages[0]["errors"]),
+            (&16.into(), &1.into())
+        );
+        let sent = messages
+            .iter()
+            .find(|message| message["family"] == "radosgw_bytes_sent");
+        let samples = sent
+            .and_then(|message| message["samples"].as_array())
+            .expect("samples");
+        assert!(
+            samples
+                .iter()
+                .any(|sample| sample["labels"]["user"] == "ann" && sample["count"] == 11)
+        );
     }
 
     #[test]
@@ -270,7 +349,7 @@ mod tests {
         for millis in [5, 6, 100, 60_000, 0] {
             counters.count(&entry("a$b", "b", "200", 0, millis));
         }
-        let page = counters.render(0);
+        let page = rendered(&counters, 0);
         let name = "radosgw_requests_duration_per_method";
         has(&page, &format!(r#"{name}_bucket{{method="GET",le="0.005"}} 1"#));
         has(&page, &format!(r#"{name}_bucket{{method="GET",le="0.1"}} 3"#));
@@ -285,7 +364,7 @@ mod tests {
         for bucket in ["a", "b", "c", "d", "a"] {
             counters.count(&entry("t$u", bucket, "200", 1, 0));
         }
-        let page = counters.render(0);
+        let page = rendered(&counters, 0);
         has(
             &page,
             r#"radosgw_bytes_sent_per_bucket{pod="rgw-0",tenant="t",bucket="a"} 2"#,

@@ -2,38 +2,24 @@
 //!
 //! Needs root. The image is built first; that takes minutes once, then nothing.
 
+mod prysm;
+mod s3;
+mod subscriber;
+mod world;
+
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use end_to_end::cloud::Cloud;
-use end_to_end::patience::until_ok;
 use serde_json::Value;
 
-const NAMESPACE: &str = "rook-ceph";
-
-/// What a person applies: the cluster, its pools and users, and the way of their keys to OpenStack.
-const QUICKSTART: &str = include_str!("../../../deploy/quickstart/storage.yaml");
+use world::{NAMESPACE, Storage, patient, quickstart, until};
 
 const GREEDY: &str = r#"
 apiVersion: ceph.rook.io/v1
 kind: CephClient
 metadata: {name: greedy, namespace: rook-ceph}
 spec: {caps: {mon: ""}}
-"#;
-
-const OBJECTS: &str = r#"
-apiVersion: ceph.rook.io/v1
-kind: CephObjectStore
-metadata: {name: objects, namespace: rook-ceph}
-spec:
-  metadataPool: {replicated: {size: 2}}
-  dataPool: {replicated: {size: 2}}
-  gateway: {port: 80, instances: 1}
----
-apiVersion: ceph.rook.io/v1
-kind: CephObjectStoreUser
-metadata: {name: glance, namespace: rook-ceph}
-spec: {store: objects, displayName: Images, quotas: {maxBuckets: 5}}
 "#;
 
 /// A guest of the cluster: it has the files of Cinder, as Cinder has them.
@@ -55,106 +41,6 @@ spec:
       volumeMounts: [{name: ceph, mountPath: /etc/ceph}, {name: tmp, mountPath: /tmp}]
 "#;
 
-fn until<T>(seconds: u64, what: &str, attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
-    until_ok(what, Duration::from_secs(seconds), attempt)
-}
-
-/// In the network of pods; the cloud that `c5c3 up` makes has it in that of nodes.
-fn quickstart() -> anyhow::Result<String> {
-    let host = "  network: { provider: host }\n";
-    ensure!(QUICKSTART.contains(host), "{host} is gone");
-    Ok(QUICKSTART.replace(host, ""))
-}
-
-struct Storage(Cloud);
-
-impl Storage {
-    fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.0.kubectl(&[&["-n", NAMESPACE], arguments].concat(), "")
-    }
-
-    fn apply(&self, objects: &str) -> anyhow::Result<()> {
-        self.0.kubectl(&["apply", "-f", "-"], objects).map(drop)
-    }
-
-    fn field(&self, object: &str, path: &str) -> anyhow::Result<String> {
-        self.kubectl(&["get", object, "-o", &format!("jsonpath={{{path}}}")])
-    }
-
-    fn wait(&self, object: &str, seconds: u64) -> anyhow::Result<()> {
-        let limit = format!("--timeout={seconds}s");
-        let waited = self.kubectl(&["wait", "--for=jsonpath={.status.phase}=Ready", object, &limit]);
-        waited.map(drop).or_else(|error| {
-            let state = self.kubectl(&["get", object, "-o", "yaml"])?;
-            let pods = self.kubectl(&["get", "pods", "-o", "wide"])?;
-            Err(error.context(format!("{state}\n{pods}")))
-        })
-    }
-
-    /// The only pod of a daemon.
-    fn pod(&self, selector: &str) -> anyhow::Result<String> {
-        let path = "jsonpath={.items[*].metadata.name}";
-        let names = self.kubectl(&["get", "pods", "-l", selector, "-o", path])?;
-        let mut names = names.split_whitespace();
-        let name = names.next().with_context(|| format!("no pod {selector}"))?;
-        ensure!(names.next().is_none(), "several pods {selector}");
-        Ok(name.to_owned())
-    }
-
-    /// Runs a script where the client's key is.
-    fn guest(&self, script: &str) -> anyhow::Result<String> {
-        let exec = [
-            "-n",
-            "openstack",
-            "exec",
-            "guest",
-            "--",
-            "timeout",
-            "90",
-            "bash",
-            "-ec",
-            script,
-        ];
-        Ok(self.0.kubectl(&exec, "")?.trim().to_owned())
-    }
-
-    /// What the same script says when it fails.
-    fn refused(&self, script: &str) -> anyhow::Result<String> {
-        match self.guest(script) {
-            Ok(said) => anyhow::bail!("it worked: {script}: {said}"),
-            Err(error) => Ok(format!("{error:#}")),
-        }
-    }
-
-    /// Ceph's own tool, as administrator beside the monitor.
-    fn ceph(&self, words: &str) -> anyhow::Result<Value> {
-        let pod = self.pod("app=rook-ceph-mon")?;
-        let script = format!(
-            "ceph --mon-host \"$ROOK_CEPH_MON_HOST\" --keyring /etc/ceph-keyring/keyring --connect-timeout 10 {words} -f json"
-        );
-        let said = self.kubectl(&["exec", &pod, "--", "sh", "-c", &script])?;
-        Ok(serde_json::from_str(&said)?)
-    }
-
-    /// Reads it all and compares.
-    fn same(&self, written: &str) -> anyhow::Result<()> {
-        let read = self.guest(READ)?;
-        ensure!(read == written, "written:\n{written}\nread:\n{read}");
-        Ok(())
-    }
-
-    fn all_up(&self) -> anyhow::Result<()> {
-        let status = self.ceph("status")?;
-        ensure!(status["osdmap"]["num_up_osds"] == 2, "{}", status["osdmap"]);
-        let states = &status["pgmap"]["pgs_by_state"];
-        let clean = states
-            .as_array()
-            .is_some_and(|all| all.len() == 1 && all[0]["state_name"] == "active+clean");
-        ensure!(clean, "{states}");
-        Ok(())
-    }
-}
-
 const WRITE: &str = "head -c 20000000 /dev/urandom > /tmp/data; rados -p volumes put data /tmp/data; \
     rbd create volumes/disk --size 64M; rbd bench --io-type write --io-total 8M --io-size 64K volumes/disk >/dev/null";
 /// Sums of an object and of a disk.
@@ -163,7 +49,7 @@ const READ: &str =
 
 #[test]
 fn ceph_with_its_pools_users_and_objects() -> anyhow::Result<()> {
-    let storage = Storage(Cloud::up(&["ceph"])?);
+    let storage = Storage(Cloud::up(&["ceph", "c5c3"])?);
     let start = Instant::now();
     storage.apply(&quickstart()?)?;
     storage.apply(GREEDY)?;
@@ -179,7 +65,9 @@ fn ceph_with_its_pools_users_and_objects() -> anyhow::Result<()> {
         storage.wait(object, 60)?;
     }
     println!("pools and users after {:.1} s", start.elapsed().as_secs_f32());
-    storage.apply(OBJECTS)?;
+    // Before the gateway is there: the webhook changes its Deployment as it is made.
+    let webhook = prysm::Webhook::start(&storage)?;
+    storage.apply(s3::OBJECTS)?;
     wrong_users(&storage)?;
 
     storage.apply(GUEST)?;
@@ -189,7 +77,7 @@ fn ceph_with_its_pools_users_and_objects() -> anyhow::Result<()> {
         "wait",
         "--for=condition=Ready",
         "pod/guest",
-        "--timeout=120s",
+        &format!("--timeout={}s", patient(120)),
     ];
     storage.0.kubectl(&wait, "")?;
     println!(
@@ -202,9 +90,15 @@ fn ceph_with_its_pools_users_and_objects() -> anyhow::Result<()> {
     ensure!(written.starts_with(&sent), "{sent}\n{written}");
     rights(&storage)?;
     until(90, "all placement groups are clean", || storage.all_up())?;
+    s3::ready(&storage)?;
+    prysm::watches_the_gateway(&storage)?;
+    webhook.end(&storage)?;
+    println!(
+        "Prysm has seen it all after {:.1} s",
+        start.elapsed().as_secs_f32()
+    );
     kills(&storage, &written)?;
     down_and_up(&storage, &written)?;
-    objects(&storage)?;
     println!("all of it after {:.1} s", start.elapsed().as_secs_f32());
     nothing_more_is_written(&storage)?;
     gone(&storage)
@@ -278,6 +172,7 @@ fn kills(storage: &Storage, written: &str) -> anyhow::Result<()> {
         );
         until(90, "all is up again", || storage.all_up())?;
     }
+    explained(storage)?;
     let pod = storage.pod("app=rook-ceph-osd,ceph-osd-id=0")?;
     storage.kubectl(&["delete", "pod", &pod, "--wait=true"])?;
     storage.guest("echo more > /tmp/more; rados -p volumes put more /tmp/more")?;
@@ -296,6 +191,28 @@ fn kills(storage: &Storage, written: &str) -> anyhow::Result<()> {
     storage.wait("cephcluster/storage", 60)
 }
 
+/// An OSD that cannot run is named as what blocks.
+fn explained(storage: &Storage) -> anyhow::Result<()> {
+    let node = storage.kubectl(&["get", "nodes", "-o", "jsonpath={.items[0].metadata.name}"])?;
+    storage.kubectl(&["cordon", &node])?;
+    let pod = storage.pod("app=rook-ceph-osd,ceph-osd-id=1")?;
+    storage.kubectl(&["delete", "pod", &pod, "--wait=true"])?;
+    let told = until(90, "explain names the OSD", || {
+        let (code, said, complaint) = storage.0.tried("explain", &[])?;
+        ensure!(
+            code == 4 && said.contains("osd.1 on"),
+            "{code}: {said}{complaint}"
+        );
+        Ok(said)
+    })?;
+    ensure!(
+        told.contains("CephCluster storage") && told.contains("-l app=rook-ceph-osd"),
+        "{told}"
+    );
+    storage.kubectl(&["uncordon", &node])?;
+    until(120, "the OSD is up again", || storage.all_up())
+}
+
 /// All daemons stop and start together: the first ones meet nobody.
 fn down_and_up(storage: &Storage, written: &str) -> anyhow::Result<()> {
     storage.0.c5c3_here("down", &[])?;
@@ -307,57 +224,6 @@ fn down_and_up(storage: &Storage, written: &str) -> anyhow::Result<()> {
         start.elapsed().as_secs_f32()
     );
     until(90, "all is up again", || storage.all_up())
-}
-
-/// Puts and gets an object with nothing but Python: the signature is AWS' fourth.
-const S3: &str = r#"
-import base64, datetime, hashlib, hmac, json, os, sys, urllib.request, urllib.error
-secret = json.load(sys.stdin)['data']
-read = lambda name: base64.b64decode(secret[name]).decode()
-host = read('Endpoint').removeprefix('http://').removesuffix(':80')
-def call(method, path, body=b'', key=None):
-    now = datetime.datetime.now(datetime.timezone.utc)
-    stamp, day = now.strftime('%Y%m%dT%H%M%SZ'), now.strftime('%Y%m%d')
-    digest = hashlib.sha256(body).hexdigest()
-    names = 'host;x-amz-content-sha256;x-amz-date'
-    canonical = f'{method}\n{path}\n\nhost:{host}\nx-amz-content-sha256:{digest}\nx-amz-date:{stamp}\n\n{names}\n{digest}'
-    scope = f'{day}/us-east-1/s3/aws4_request'
-    text = f'AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}'
-    sign = lambda k, m: hmac.new(k, m.encode(), hashlib.sha256).digest()
-    k = ('AWS4' + (key or read('SecretKey'))).encode()
-    for part in (day, 'us-east-1', 's3', 'aws4_request'): k = sign(k, part)
-    auth = f"AWS4-HMAC-SHA256 Credential={read('AccessKey')}/{scope}, SignedHeaders={names}, Signature={sign(k, text).hex()}"
-    headers = {'x-amz-content-sha256': digest, 'x-amz-date': stamp, 'Authorization': auth}
-    request = urllib.request.Request(f'http://{host}{path}', data=body or None, headers=headers, method=method)
-    return urllib.request.urlopen(request, timeout=30).read()
-body = os.urandom(3_000_000)
-call('PUT', '/bucket'); call('PUT', '/bucket/object', body)
-assert call('GET', '/bucket/object') == body
-try: call('GET', '/bucket/object', key='wrong'); raise SystemExit('a wrong key was taken')
-except urllib.error.HTTPError as error: assert error.code == 403, error
-call('DELETE', '/bucket/object'); call('DELETE', '/bucket')
-print('as it was')
-"#;
-
-fn objects(storage: &Storage) -> anyhow::Result<()> {
-    storage.wait("cephobjectstore/objects", 120)?;
-    storage.wait("cephobjectstoreuser/glance", 60)?;
-    // The gateway's own pod has Python; the keys of the Secret come by standard input.
-    let secret = storage.kubectl(&[
-        "get",
-        "secret",
-        "rook-ceph-object-user-objects-glance",
-        "-o",
-        "json",
-    ])?;
-    let pod = storage.pod("app=rook-ceph-rgw")?;
-    let exec = [
-        "-n", NAMESPACE, "exec", "-i", &pod, "--", "timeout", "60", "python3", "-c", S3,
-    ];
-    let said = storage.0.kubectl(&exec, &secret)?;
-    let said = said.trim();
-    ensure!(said == "as it was", "{said}");
-    Ok(())
 }
 
 fn nothing_more_is_written(storage: &Storage) -> anyhow::Result<()> {
@@ -375,7 +241,7 @@ fn gone(storage: &Storage) -> anyhow::Result<()> {
         "delete",
         "cephclient/greedy",
         "cephblockpool/images",
-        "--timeout=60s",
+        &format!("--timeout={}s", patient(60)),
     ])?;
     storage.kubectl(&["delete", "cephblockpool/volumes", "--wait=false"])?;
     until(30, "what is left is named", || {
@@ -384,8 +250,17 @@ fn gone(storage: &Storage) -> anyhow::Result<()> {
         Ok(())
     })?;
     storage.guest("rbd rm --no-progress volumes/disk")?;
-    storage.kubectl(&["wait", "--for=delete", "cephblockpool/volumes", "--timeout=60s"])?;
-    storage.kubectl(&["delete", "cephclient/cinder", "--timeout=60s"])?;
+    storage.kubectl(&[
+        "wait",
+        "--for=delete",
+        "cephblockpool/volumes",
+        &format!("--timeout={}s", patient(60)),
+    ])?;
+    storage.kubectl(&[
+        "delete",
+        "cephclient/cinder",
+        &format!("--timeout={}s", patient(60)),
+    ])?;
     let users = storage.ceph("auth ls")?.to_string();
     ensure!(!users.contains("client.cinder"), "{users}");
     Ok(())

@@ -1,0 +1,44 @@
+//! A bound on how many things are shown: tenants make them, and every one is a series of its own.
+
+use crate::exposition::{Page, Type};
+
+pub struct Bound<'a, T> {
+    pub shown: Vec<&'a T>,
+    /// How many are left out.
+    pub beyond: usize,
+}
+
+impl<'a, T> Bound<'a, T> {
+    /// The `most` largest, in the order in which they came.
+    pub fn largest<K: Ord>(all: &'a [T], most: usize, size: impl Fn(&T) -> K) -> Self {
+        let beyond = all.len().saturating_sub(most);
+        if beyond == 0 {
+            return Bound {
+                shown: all.iter().collect(),
+                beyond,
+            };
+        }
+        let mut order: Vec<(usize, &T)> = all.iter().enumerate().collect();
+        order.sort_by_key(|(_, one)| std::cmp::Reverse(size(one)));
+        order.truncate(most);
+        order.sort_by_key(|(index, _)| *index);
+        Bound {
+            shown: order.into_iter().map(|(_, one)| one).collect(),
+            beyond,
+        }
+    }
+}
+
+impl Bound<'_, ()> {
+    pub fn render(page: &mut Page, beyond: &[(&str, usize)]) {
+        let name = "prysm_series_dropped";
+        page.family(
+            name,
+            Type::Gauge,
+            "What is not shown because there is too much of it.",
+        );
+        for (kind, count) in beyond {
+            page.sample(name, [("kind", *kind)], count);
+        }
+    }
+}

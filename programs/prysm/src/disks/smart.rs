@@ -1,0 +1,184 @@
+//! The part of `smartctl --json` and of `nvme … -o json` that is used. All of it may be missing:
+//! every kind of disk tells something else.
+
+use serde::Deserialize;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    pub smartctl: Program,
+    pub device: Device,
+    pub model_family: String,
+    pub model_name: String,
+    pub serial_number: String,
+    pub firmware_version: String,
+    pub user_capacity: Option<Capacity>,
+    pub rotation_rate: Option<u64>,
+    pub form_factor: Option<Named>,
+    pub smart_status: Option<Status>,
+    pub temperature: Option<Temperature>,
+    pub power_on_time: Option<PowerOn>,
+    pub endurance_used: Option<Endurance>,
+    pub ata_smart_attributes: Option<Attributes>,
+    pub nvme_pci_vendor: Option<PciVendor>,
+    pub nvme_total_capacity: Option<u64>,
+    pub nvme_smart_health_information_log: Option<Health>,
+    pub scsi_vendor: String,
+    pub scsi_product: String,
+    pub scsi_model_name: String,
+    pub scsi_grown_defect_list: Option<u64>,
+    pub scsi_percentage_used_endurance_indicator: Option<u64>,
+    pub scsi_error_counter_log: Option<ErrorCounters>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Program {
+    pub exit_status: i32,
+    pub messages: Vec<Message>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Message {
+    pub string: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    pub name: String,
+    pub protocol: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Capacity {
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Named {
+    pub name: String,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Status {
+    pub passed: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Temperature {
+    pub current: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PowerOn {
+    pub hours: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Endurance {
+    pub current_percent: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Attributes {
+    pub table: Vec<Attribute>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Attribute {
+    pub id: u64,
+    pub name: String,
+    /// From 100 or 200 down as things get worse.
+    pub value: u64,
+    pub raw: Raw,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Raw {
+    pub value: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PciVendor {
+    pub id: u64,
+    pub subsystem_id: u64,
+}
+
+/// NVMe's log page 2.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Health {
+    pub critical_warning: u64,
+    pub temperature: i64,
+    pub available_spare: u64,
+    pub available_spare_threshold: u64,
+    pub percentage_used: u64,
+    pub data_units_read: u64,
+    pub data_units_written: u64,
+    pub host_reads: u64,
+    pub host_writes: u64,
+    pub controller_busy_time: u64,
+    pub power_cycles: u64,
+    pub power_on_hours: u64,
+    pub unsafe_shutdowns: u64,
+    pub media_errors: u64,
+    pub num_err_log_entries: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ErrorCounters {
+    pub read: Option<ErrorCounter>,
+    pub write: Option<ErrorCounter>,
+    pub verify: Option<ErrorCounter>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ErrorCounter {
+    pub total_errors_corrected: u64,
+    pub total_uncorrected_errors: u64,
+}
+
+/// `smartctl --scan --json`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Scan {
+    pub devices: Vec<Device>,
+}
+
+/// `nvme error-log -o json`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ErrorLog {
+    pub errors: Vec<LoggedError>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct LoggedError {
+    /// Zero in places that were never written.
+    pub error_count: u64,
+}
+
+/// `nvme id-ctrl -o json`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Controller {
+    pub vid: u64,
+    pub ssvid: u64,
+    pub tnvmcap: u64,
+    /// Firmware.
+    pub fr: String,
+}
