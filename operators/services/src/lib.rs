@@ -60,7 +60,7 @@ mod upgrade_tests;
 pub use error::Error;
 pub use reconcile::Services;
 
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
 use futures::FutureExt;
 
@@ -91,6 +91,7 @@ pub async fn run(
             service!(Nova, stop),
             service!(Neutron, stop),
             service!(Cinder, stop),
+            service!(Tempest, stop),
         ]
     })
     .await
@@ -105,5 +106,6 @@ pub fn access() -> Access {
         .with::<Services<Nova>>()
         .with::<Services<Neutron>>()
         .with::<Services<Cinder>>()
+        .with::<Services<Tempest>>()
         .with_lease()
 }

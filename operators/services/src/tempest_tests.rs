@@ -1,6 +1,5 @@
-//! Steps on a schedule fit the one shape: Tempest as it will be, for the decisions alone.
+//! When the tests of a cloud run, and what is told of them.
 
-use c5c3_api::common::ServiceCommon;
 use c5c3_api::conditions::service::TESTS_PASSED;
 use c5c3_api::openstack::Tempest;
 use c5c3_kit::{Observed, Part};
@@ -8,57 +7,7 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
 use crate::reconcile::Services;
-use crate::shape::{Recurring, Service, Settings, Step, Subject};
 use crate::testing::*;
-
-impl Subject for Tempest {
-    const SERVICE: &'static str = "tempest";
-    const PARTS: &'static [Part] = &[Part::required(TESTS_PASSED)];
-    const RECURRING: bool = true;
-
-    fn shape(&self) -> Service {
-        let common = ServiceCommon {
-            image: self.spec.image.clone(),
-            depends_on: self.spec.depends_on.clone(),
-            resources: self.spec.resources.clone(),
-            ..ServiceCommon::default()
-        };
-        let tests = &self.spec.tests;
-        let concurrency = tests.concurrency.to_string();
-        let regex = tests.include_regex.iter().flat_map(|regex| ["--regex", regex]);
-        let run = [
-            "tempest",
-            "run",
-            "--workspace-path",
-            "/tmp/workspace",
-            "--concurrency",
-            &concurrency,
-        ];
-        let run: Vec<&str> = run.into_iter().chain(regex).collect();
-        let init = [
-            "tempest",
-            "init",
-            "--config-dir",
-            "/etc/tempest",
-            "/tmp/workspace",
-        ];
-        Service {
-            settings: vec![Settings::new("tempest.conf").with(&[
-                ("auth", "use_dynamic_credentials", "true"),
-                ("identity", "uri_v3", &self.spec.keystone.auth_url),
-            ])],
-            recurring: vec![Recurring {
-                steps: vec![Step::new("workspace", &init), Step::new("tests", &run)],
-                schedule: self.spec.schedule.clone(),
-                nodes_of: Vec::new(),
-                again: false,
-                part: Some(TESTS_PASSED),
-                told: true,
-            }],
-            ..Service::new(self, common)
-        }
-    }
-}
 
 fn tempest(schedule: Option<&str>) -> Observed<Services<Tempest>> {
     let mut tempest = json!({
