@@ -59,6 +59,10 @@ fn of(plane: &ControlPlane) -> Vec<String> {
         ("ovs", neutron),
         ("ovn", neutron),
         ("libvirt", nova),
+        (
+            "tempest",
+            plane.spec.tempest.enabled && plane.spec.tempest.image.is_none(),
+        ),
         // The first image of Glance: something to start.
         ("guest", nova && cfg!(target_arch = "x86_64")),
         ("openstackclient", true),

@@ -8,7 +8,7 @@ use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::valkey::Valkey;
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_api::ovn::OvnCluster;
 use c5c3_catalogue::Release;
 use c5c3_kit::controller::Object;
@@ -98,6 +98,7 @@ fn made() -> Vec<Box<dyn Made>> {
         of::<Nova>(),
         of::<Neutron>(),
         of::<Cinder>(),
+        of::<Tempest>(),
     ]
 }
 

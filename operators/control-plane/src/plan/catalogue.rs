@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom, ServiceToggle};
-use c5c3_api::common::LocalRef;
-use c5c3_api::openstack::{CephUser, GlanceBackend, port};
+use c5c3_api::common::{ExtraConfig, Image, LocalRef};
+use c5c3_api::openstack::{CephUser, GlanceBackend, LiveMigration, port};
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,7 @@ pub struct Service {
     /// Its kind, and the group of that.
     pub kind: &'static str,
     pub group: &'static str,
-    /// Type in the catalogue of Keystone, and what it is.
+    /// Type in the catalogue of Keystone, and what it is; empty for what nobody calls.
     pub catalogue: (&'static str, &'static str),
     pub port: u16,
     pub path: &'static str,
@@ -39,6 +39,12 @@ pub struct Service {
     pub switch: &'static str,
     pub enabled: fn(&ControlPlaneSpec) -> bool,
     pub toggle: fn(&ControlPlaneSpec) -> Option<&ServiceToggle>,
+    /// The image that the spec names for it.
+    pub pin: fn(&ControlPlaneSpec) -> Option<&Image>,
+    /// It has a database and uses the cache.
+    pub keeps: bool,
+    /// It is no part of the cloud but judges it: an update is verified by it, and does not wait for it.
+    pub judges: bool,
     /// The fields that only it has; `None` for a service that is not supported yet.
     pub own: Option<fn(&Ground<'_>) -> Value>,
     /// Steps that must be done before it can run, beside those of all services.
@@ -75,6 +81,7 @@ macro_rules! plain {
         Service {
             enabled: |spec| spec.services.$field.common.enabled,
             toggle: |spec| Some(&spec.services.$field.common),
+            pin: |spec| spec.services.$field.common.image.as_ref(),
             name: stringify!($field),
             group: concat!(stringify!($field), ".openstack.c5c3.io"),
             switch: concat!("services.", stringify!($field), ".enabled"),
@@ -97,6 +104,9 @@ const NONE: Service = Service {
     switch: "",
     enabled: |_| false,
     toggle: |_| None,
+    pin: |_| None,
+    keeps: true,
+    judges: false,
     own: None,
     needs: &[],
     images: &[],
@@ -201,10 +211,13 @@ pub static SERVICES: &[Service] = &[
         title: "Tempest",
         kind: "Tempest",
         group: "tempest.openstack.c5c3.io",
-        catalogue: ("tempest", "Integration tests"),
         tier: 6,
         switch: "tempest.enabled",
         enabled: |spec| spec.tempest.enabled,
+        pin: |spec| spec.tempest.image.as_ref(),
+        keeps: false,
+        judges: true,
+        own: Some(tempest_fields),
         ..NONE
     },
 ];
@@ -417,4 +430,53 @@ fn cinder_fields(ground: &Ground<'_>) -> Value {
         fields["defaultVolumeType"] = json!(default);
     }
     fields
+}
+
+/// The smoke tests, unless something else is said.
+const SMOKE: &str = "smoke";
+
+fn tempest_fields(ground: &Ground<'_>) -> Value {
+    let tempest = &ground.spec.tempest;
+    let tests = tempest.tests.as_ref();
+    let mut fields = json!({
+        "tests": tests.map_or_else(|| json!({"includeRegex": SMOKE}), |tests| json!(tests)),
+        "extraConfig": capabilities(ground.spec),
+        // It tests what is there, not what is on its way.
+        "dependsOn": SERVICES
+            .iter()
+            .filter(|service| !service.judges && service.runs(ground.spec))
+            .map(|service| json!({"kind": service.kind, "name": service.name}))
+            .collect::<Vec<_>>(),
+    });
+    if let Some(schedule) = &tempest.schedule {
+        fields["schedule"] = json!(schedule);
+    }
+    fields
+}
+
+/// What no API tells of the cloud, and its spec does; what the user says wins.
+fn capabilities(spec: &ControlPlaneSpec) -> ExtraConfig {
+    let nova = &spec.services.nova;
+    let compute = nova.compute.clone().unwrap_or_default();
+    let shared = compute.rbd.is_some();
+    let moves = compute.live_migration != LiveMigration::Off;
+    let mut found = ExtraConfig::new();
+    let mut say = |group: &str, option: &str, value: bool| {
+        let options = found.entry(group.to_owned()).or_default();
+        options.insert(option.to_owned(), value.to_string());
+    };
+    if nova.common.enabled {
+        let group = "compute-feature-enabled";
+        say(group, "vnc_console", !nova.consoles.is_empty());
+        // Disks that are not shared are copied.
+        say(group, "block_migration_for_live_migration", !shared);
+        if !moves {
+            say(group, "live_migration", false);
+        }
+    }
+    for (group, options) in &spec.tempest.extra_config {
+        let known = found.entry(group.clone()).or_default();
+        known.extend(options.clone());
+    }
+    found
 }
