@@ -12,6 +12,7 @@ pub mod build;
 pub mod config;
 mod error;
 mod facts;
+mod figures;
 mod keep;
 pub mod keys;
 mod kinds;
@@ -71,6 +72,7 @@ pub async fn run(
     namespace: Option<String>,
     stop: Stop,
 ) -> Result<(), ClusterError> {
+    figures::publish(&metrics, clusters.home().clone(), namespace.as_deref());
     macro_rules! service {
         ($kind:ty, $stop:expr) => {
             Loop::new(

@@ -18,7 +18,7 @@ const LONGEST: u32 = 6 * 3600;
 const REPORTS: &str = "1Gi";
 
 /// The files of a run, beside its options.
-const FILES: [(&str, &str); 6] = [
+pub(crate) const FILES: [(&str, &str); 6] = [
     ("run.py", include_str!("run.py")),
     ("cloud.py", include_str!("cloud.py")),
     ("selection.py", include_str!("selection.py")),

@@ -31,7 +31,7 @@ def plain(test):
 def last_words(text):
     """The line of a traceback that says what was wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Failure|Conflict|NotFound|\w+): ", line)]
+    said = [line for line in lines if re.match(r"[A-Za-z_][\w.]*: ", line) and not line.startswith("Details: ")]
     details = [line for line in lines if line.startswith("Details: ")]
     best = (said or lines or ["it said nothing"])[-1]
     if details and details[-1] not in best:
