@@ -41,13 +41,18 @@ class Cloud:
         )
         self.session = session.Session(auth=login, verify=authority or True, timeout=60)
         self.interface = interface
-        access = login.get_access(self.session)
+        access = patiently(lambda: login.get_access(self.session))
         self.catalogue = {one["type"] for one in access.service_catalog.catalog if one["endpoints"]}
         self.domain = access.project_domain_id
 
     def send(self, method, kind, path, body=None, quiet=True):
         answer = self.session.request(
-            self.endpoint(kind) + path, method, json=body, raise_exc=not quiet, headers=self.newest(kind)
+            self.endpoint(kind) + path,
+            method,
+            json=body,
+            raise_exc=not quiet,
+            headers=self.newest(kind),
+            connect_retries=5,
         )
         if quiet and answer.status_code >= 400 and answer.status_code != 404:
             print(f"{method} {kind} {path}: {answer.status_code}", flush=True)
@@ -72,6 +77,20 @@ class Cloud:
         tail = re.search(r"/v\d[\w.]*", url)
         answer = self.session.get(f"{root}{tail[0] if tail else ''}/", raise_exc=False).json()
         return answer.get("version") or next(iter(answer.get("versions", [])), {})
+
+
+def patiently(do, patience=60):
+    """A service that was away for a moment is no reason to give up."""
+    from keystoneauth1 import exceptions
+
+    end = time.monotonic() + patience
+    while True:
+        try:
+            return do()
+        except (exceptions.ConnectFailure, exceptions.HttpServerError) as error:
+            if time.monotonic() > end:
+                sys.exit(f"cannot log in: {error}")
+            time.sleep(2)
 
 
 class Administrator:
