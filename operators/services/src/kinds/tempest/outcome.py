@@ -54,6 +54,17 @@ def result(test):
     }
 
 
+def spread(result, tests):
+    """A class that could not be set up is told once; it stands for all its tests."""
+    fixture = re.fullmatch(r"setUpClass \((.+)\)", result["test"])
+    if not fixture:
+        return [result]
+    if result["status"] == PASSED:
+        return []
+    own = [plain(test) for test in tests if plain(test).rpartition(".")[0] == fixture[1]]
+    return [result | {"test": test} for test in own] or [result]
+
+
 def counted(results, seconds, left_over):
     """As the status has it; what does not fit into a pod's last word is left out at the end."""
     of = lambda status: sum(one["status"] == status for one in results)

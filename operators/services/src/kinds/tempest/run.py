@@ -62,13 +62,18 @@ class Cloud:
         return {"compute": {"OpenStack-API-Version": "compute 2.1"}}.get(kind, {})
 
     def __call__(self, kind, path):
-        return self.send("GET", kind, path, quiet=False).json()
+        from keystoneauth1 import exceptions
+
+        try:
+            return self.send("GET", kind, path, quiet=False).json()
+        except exceptions.ClientException as error:
+            sys.exit(f"GET {self.endpoint(kind)}{path}: {error}")
 
     def endpoint(self, kind):
         named = [kind] + [alias for alias, name in cloud.ALIASES.items() if name == kind]
         kind = next((one for one in named if one in self.catalogue), kind)
         url = self.session.get_endpoint(service_type=kind, interface=self.interface).rstrip("/")
-        return url if kind != "identity" else re.sub(r"(/v3)?$", "/v3", url)
+        return url if kind != "identity" else url.removesuffix("/v3") + "/v3"
 
     def version(self, kind):
         """The newest that a service speaks."""
@@ -177,6 +182,9 @@ def workspace():
     with open(f"{WORK}/.stestr.conf", "w") as file:
         file.write(f"[DEFAULT]\ntest_path={place}/tempest/test_discover\ntop_dir={place}\n")
         file.write("group_regex=([^\\.]*\\.)*\n")
+    program = os.path.join(os.path.dirname(sys.executable), "stestr")
+    if not os.path.isdir(f"{WORK}/.stestr"):
+        subprocess.run([program, "init"], cwd=WORK, check=True)
 
 
 def listed(config):
@@ -188,7 +196,7 @@ def listed(config):
     return [line for line in text.splitlines() if is_test.match(line)]
 
 
-def followed(stream, total, kept):
+def followed(stream, tests, kept):
     """Reads the tests' results as they come, and says so."""
     import subunit
     import testtools
@@ -198,13 +206,11 @@ def followed(stream, total, kept):
     def one(test):
         if test["status"] == "exists":
             return
-        result = outcome.result(test)
-        # Fixtures of a class: told where they fail or skip.
-        if result["test"].startswith("setUpClass") and result["status"] == outcome.PASSED:
-            return
-        results.append(result)
-        words = f": {result['words']}" if result["words"] else ""
-        print(f"[{len(results)}/{total}] {result['status']} {result['test']} ({result['seconds']} s){words}", flush=True)
+        for result in outcome.spread(outcome.result(test), tests):
+            results.append(result)
+            words = f": {result['words']}" if result["words"] else ""
+            told = f"{result['status']} {result['test']} ({result['seconds']} s){words}"
+            print(f"[{len(results)}/{len(tests)}] {told}", flush=True)
 
     summary = testtools.StreamToDict(one)
     copy = testtools.CopyStreamResult([summary, subunit.StreamResultToBytes(kept)])
@@ -281,7 +287,7 @@ def run(tests, config, concurrency, reports):
     words += ["--concurrency", str(concurrency), "--subunit"]
     with open(f"{reports}/{now}/report.subunit", "wb") as kept:
         running = tempest(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        results = followed(running.stdout, len(tests), kept)
+        results = followed(running.stdout, tests, kept)
         running.wait()
     if not results:
         sys.exit(f"tempest ended with {running.returncode} and ran no test")

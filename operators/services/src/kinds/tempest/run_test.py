@@ -130,6 +130,14 @@ class Outcome(unittest.TestCase):
         self.assertIn("{'in': 'use'}", words)
         self.assertEqual(outcome.result(told("inprogress"))["status"], "failed")
 
+    def test_a_class_that_is_skipped_stands_for_its_tests(self):
+        tests = ["a.B.test_c[id-1]", "a.B.test_d[id-2,smoke]", "a.Be.test_e[id-3]"]
+        skipped = outcome.result(told("skip", reason="no swift") | {"id": "setUpClass (a.B)"})
+        self.assertEqual([one["test"] for one in outcome.spread(skipped, tests)], ["a.B.test_c", "a.B.test_d"])
+        fine = outcome.result(told("success") | {"id": "setUpClass (a.B)"})
+        self.assertEqual(outcome.spread(fine, tests), [])
+        self.assertEqual(len(outcome.spread(outcome.result(told("success")), tests)), 1)
+
     def test_the_last_word_fits_into_a_pod(self):
         many = self.results()[1:2] * 500
         counts = outcome.counted(self.results() + many, 61.7, 2)
