@@ -4,6 +4,7 @@
 //! conditions, images. What a service consists of is its shape (`operators/services/src/kinds`).
 
 use crate::c5c3::{ControlPlaneSpec, ServiceToggle};
+use crate::common::Image;
 use crate::conditions::{
     CEPH_CONNECTED, DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, READY, service as part,
 };
@@ -20,7 +21,8 @@ macro_rules! each_service {
             $crate::openstack::Placement,
             $crate::openstack::Nova,
             $crate::openstack::Neutron,
-            $crate::openstack::Cinder
+            $crate::openstack::Cinder,
+            $crate::openstack::Tempest
         }
     };
 }
@@ -36,7 +38,7 @@ pub struct Service {
     pub group: &'static str,
     /// An operator looks after the kind: a cloud can have it.
     pub served: bool,
-    /// Type in the catalogue of Keystone, and what it is.
+    /// Type in the catalogue of Keystone, and what it is; empty for what nobody calls.
     pub catalogue: (&'static str, &'static str),
     pub port: u16,
     /// What follows host and port in the catalogue.
@@ -49,6 +51,12 @@ pub struct Service {
     pub switch: &'static str,
     pub enabled: fn(&ControlPlaneSpec) -> bool,
     pub toggle: fn(&ControlPlaneSpec) -> Option<&ServiceToggle>,
+    /// The image that a ControlPlane names for it.
+    pub pin: fn(&ControlPlaneSpec) -> Option<&Image>,
+    /// It has a database and uses the cache.
+    pub keeps: bool,
+    /// It is no part of the cloud but judges it: it verifies an update, which does not wait for it.
+    pub judges: bool,
     /// `spec.replicas` for it, where a ControlPlane has one number for all of its processes.
     pub replicas: fn(&ControlPlaneSpec) -> Option<i32>,
     /// Steps of a ControlPlane's plan that must be done before it can run, beside those of all services.
@@ -95,6 +103,9 @@ const NONE: Service = Service {
     switch: "",
     enabled: |_| false,
     toggle: |_| None,
+    pin: |_| None,
+    keeps: true,
+    judges: false,
     replicas: |_| None,
     needs: &[],
     images: &[],
@@ -115,6 +126,7 @@ macro_rules! of_field {
             switch: concat!("services.", stringify!($field), ".enabled"),
             enabled: |spec| spec.services.$field.common.enabled,
             toggle: |spec| Some(&spec.services.$field.common),
+            pin: |spec| spec.services.$field.common.image.as_ref(),
             ..NONE
         }
     };
@@ -242,10 +254,13 @@ pub static SERVICES: &[Service] = &[
         title: "Tempest",
         kind: "Tempest",
         group: "tempest.openstack.c5c3.io",
-        catalogue: ("tempest", "Integration tests"),
+        served: true,
         tier: 6,
         switch: "tempest.enabled",
         enabled: |spec| spec.tempest.enabled,
+        pin: |spec| spec.tempest.image.as_ref(),
+        keeps: false,
+        judges: true,
         conditions: &[READY, part::TESTS_PASSED],
         ..NONE
     },

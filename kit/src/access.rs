@@ -26,6 +26,8 @@ pub struct Touch {
     /// A subresource with its slash; empty for the object itself.
     pub part: &'static str,
     pub verbs: &'static [&'static str],
+    /// In the namespace where the program itself lives, and nowhere else.
+    pub at_home: bool,
 }
 
 /// Verbs by API group and resource.
@@ -83,7 +85,9 @@ impl Access {
             add(rights, &kind, "", READ);
         }
         for touch in C::touches() {
-            let rights = if place(&touch.kind) {
+            let rights = if touch.at_home {
+                &mut self.at_home
+            } else if place(&touch.kind) {
                 &mut *rights
             } else {
                 &mut *elsewhere
@@ -200,6 +204,16 @@ impl Touch {
             kind: Kind::of::<K>(),
             part,
             verbs,
+            at_home: false,
+        }
+    }
+
+    /// In the namespace where the program itself lives, and nowhere else.
+    #[must_use]
+    pub fn at_home(self) -> Self {
+        Touch {
+            at_home: true,
+            ..self
         }
     }
 

@@ -1,5 +1,6 @@
 use super::{Infrastructure, Services};
-use crate::common::{Condition, Image, PodSettings, PolicyOverrides, default, is_default};
+use crate::common::{Condition, ExtraConfig, Image, PodSettings, PolicyOverrides, default, is_default};
+use crate::openstack::TempestTests;
 use crate::schema::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -145,6 +146,12 @@ pub struct TempestToggle {
     #[serde(default)]
     #[schemars(schema_with = "schema::cron")]
     pub schedule: Option<String>,
+    /// What is tested; the smoke tests when nothing is said.
+    pub tests: Option<TempestTests>,
+    /// Options of tempest.conf that win over what is found by asking the cloud: section, option, value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "crate::common::extra_config")]
+    pub extra_config: ExtraConfig,
     /// Another image than the release's.
     pub image: Option<Image>,
 }

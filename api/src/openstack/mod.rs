@@ -24,7 +24,9 @@ pub use nova::{
 };
 pub use placement::{Placement, PlacementSpec, PlacementStatus};
 pub use rbd::{CephUser, Rbd};
-pub use tempest::{Tempest, TempestResults, TempestSpec, TempestStatus, TempestTests};
+pub use tempest::{
+    RUN_NOW, RUN_ONLY, Tempest, TempestFailure, TempestResults, TempestSpec, TempestStatus, TempestTests,
+};
 
 use crate::common::default;
 use schemars::JsonSchema;

@@ -1,9 +1,18 @@
-use crate::common::{Condition, Dependency, Image, KeystoneAuth, ResourceRequirements, Time, is_default};
+use crate::common::{
+    Condition, Dependency, ExtraConfig, Image, KeystoneAuth, PodSettings, ResourceRequirements, Time,
+    is_default,
+};
 use crate::schema;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
+
+/// A new value runs the tests once, now; `status.runNow` has the last one that was acted on.
+pub const RUN_NOW: &str = "c5c3.io/run-now";
+/// What that run is about: `smoke`, or a regular expression; the tests of the spec when left out.
+pub const RUN_ONLY: &str = "c5c3.io/run-only";
 
 /// Integration tests of a cloud.
 #[skip_serializing_none]
@@ -52,6 +61,12 @@ pub struct TempestSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
+    /// Where the run's pod runs, and with which right to pull its image.
+    pub pods: Option<PodSettings>,
+    /// Options of tempest.conf that win over what is found by asking the cloud: section, option, value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "crate::common::extra_config")]
+    pub extra_config: ExtraConfig,
 }
 
 /// What is tested.
@@ -67,7 +82,7 @@ pub struct TempestTests {
     #[serde(default = "TempestTests::four")]
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: i32,
-    /// Only tests that match.
+    /// Only tests that match; `smoke` are those that Tempest calls so.
     #[serde(default)]
     #[schemars(schema_with = "schema::regex")]
     pub include_regex: Option<String>,
@@ -113,6 +128,10 @@ pub struct TempestStatus {
     pub last_duration: Option<String>,
     /// Its outcome.
     pub results: Option<TempestResults>,
+    /// The last value of the annotation c5c3.io/run-now that was acted on.
+    pub run_now: Option<String>,
+    /// The version of the image whose tests passed last.
+    pub installed_release: Option<String>,
 }
 
 /// Outcome of a run.
@@ -127,4 +146,20 @@ pub struct TempestResults {
     pub skipped: i32,
     /// All of them.
     pub total: i32,
+    /// Things that the tests left behind, which were deleted.
+    pub left_over: i32,
+    /// Tests that failed, as many as there is room for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub failures: Vec<TempestFailure>,
+}
+
+/// A test that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TempestFailure {
+    /// Its name.
+    pub test: String,
+    /// Its last words.
+    pub words: String,
 }

@@ -37,7 +37,7 @@ fn of(plane: &ControlPlane) -> Vec<String> {
     let infrastructure = &plane.spec.infrastructure;
     let running = || SERVICES.iter().filter(|service| service.runs(&plane.spec));
     // One of somebody else's is not built here.
-    let given = |service: &Service| (service.toggle)(&plane.spec).is_some_and(|own| own.image.is_some());
+    let given = |service: &Service| (service.pin)(&plane.spec).is_some();
     let own = running()
         .filter(|service| !given(service))
         .map(|service| service.name);

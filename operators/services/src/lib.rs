@@ -12,6 +12,7 @@ pub mod build;
 pub mod config;
 mod error;
 mod facts;
+mod figures;
 mod keep;
 pub mod keys;
 mod kinds;
@@ -72,6 +73,7 @@ pub async fn run(
     namespace: Option<String>,
     stop: Stop,
 ) -> Result<(), ClusterError> {
+    figures::publish(&metrics, clusters.home().clone(), namespace.as_deref());
     together(stop, |stop| {
         macro_rules! loops {
             ($($kind:ty),*) => {

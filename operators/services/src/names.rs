@@ -21,6 +21,9 @@ pub const SCHEMA: &str = "c5c3.io/schema";
 /// What the pod of a Job is made of.
 pub const POD: &str = "c5c3.io/pod";
 
+/// The request for which a Job was made.
+pub const ASKED: &str = c5c3_api::openstack::RUN_NOW;
+
 /// The nodes for which a Job was made.
 pub const NODES: &str = "c5c3.io/nodes";
 

@@ -286,6 +286,7 @@ fn migration(
         // The mounted Secret may be older than the rotation.
         wait_for: Some(format!("{}/{}", set.path, mark.primary)),
         inputs: vec![mark.primary.to_string(), mark.at],
+        volumes: Vec::new(),
         schema: None,
     };
     Ok(Some((steps, mark.settled)))

@@ -294,7 +294,7 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     kept.extend(facts.out_of_reach().cloned());
     for run in &plan.recurring {
         if open {
-            wanted.extend(run.wanted.clone().map(Wanted::raw));
+            wanted.extend(run.wanted.iter().cloned().map(Wanted::raw));
         }
         kept.extend(run.kept.iter().cloned());
     }

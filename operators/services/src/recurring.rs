@@ -1,18 +1,20 @@
-//! Steps that run on a schedule, or once for each set of inputs.
+//! Steps that run on a schedule, once for each set of inputs, or when somebody asks.
+
+mod results;
 
 use c5c3_api::conditions::reason;
 use c5c3_kit::{Kind, Reference, States};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::build::{self, Configuration, Outcome, Steps};
 use crate::facts::Facts;
-use crate::names::NODES;
+use crate::names::{ASKED, NODES};
 use crate::plan::{Gate, has_title};
 use crate::rollout;
-use crate::shape::{Recurring, Service};
+use crate::shape::{Asked, Recurring, Service};
 
 /// So many runs that ended are kept, of good ones and of bad ones.
 const HISTORY: u32 = 3;
@@ -20,11 +22,12 @@ const HISTORY: u32 = 3;
 /// What becomes of the steps.
 #[derive(Debug)]
 pub struct Planned {
-    pub wanted: Option<Value>,
+    pub wanted: Vec<Value>,
     pub kept: Vec<Reference>,
     pub title: String,
     pub part: Option<&'static str>,
-    told: bool,
+    /// What the status tells of the runs.
+    status: Value,
     /// The last run that ended; one that goes on says nothing yet.
     last: Option<Run>,
     /// When the newest run began.
@@ -62,28 +65,59 @@ fn one(
     let ours = facts.jobs.values().filter(|job| has_title(job, &steps.title));
     let began = |job: &Job| job.status.as_ref()?.start_time.as_ref().map(|time| time.0);
     let newest = ours.clone().filter_map(began).max();
-    let ended = ours.filter(|job| build::is_complete(job) || build::has_failed(job));
+    let has_ended = |job: &&Job| build::is_complete(job) || build::has_failed(job);
+    let mut busy = ours.clone().any(|job| !has_ended(&job));
+    let ended = ours.clone().filter(has_ended);
     let ended = ended.max_by_key(|job| (began(job), job.name_any()));
     let named = |job: &str| Kind::of::<Job>().named(namespace, job);
-    let (wanted, mut kept) = match &recurring.schedule {
+    let (mut wanted, mut kept) = (Vec::new(), Vec::new());
+    let mut asked_at_work = false;
+    let before = recurring.told.as_ref();
+    let mut acted = before.and_then(|told| told["runNow"].as_str().map(str::to_owned));
+    if let Some(asked) = &recurring.asked {
+        let live = ours
+            .clone()
+            .find(|job| job.annotations().get(ASKED) == Some(&asked.mark));
+        if let Some(job) = live {
+            kept.push(named(&job.name_any()));
+            acted = Some(asked.mark.clone());
+            asked_at_work = !has_ended(&job);
+        } else if !busy && acted.as_ref() != Some(&asked.mark) {
+            wanted.push(asked_job(&steps, service, configuration, recurring, asked));
+            (busy, asked_at_work) = (true, true);
+        }
+    }
+    let name = steps.name(names);
+    let usual = || job(&steps, service, configuration, recurring, &nodes);
+    let live = facts.jobs.contains_key(&name);
+    match &recurring.schedule {
         Some(schedule) => {
-            let cron_job = cron_job(&steps, service, configuration, recurring, schedule);
-            let live = Kind::of::<CronJob>().named(namespace, &names.suffixed(&steps.title));
-            (Some(cron_job), vec![live])
+            // Two runs at once would be in each other's way.
+            let cron_job = cron_job(&steps, service, configuration, recurring, schedule, asked_at_work);
+            wanted.push(cron_job);
+            kept.push(Kind::of::<CronJob>().named(namespace, &names.suffixed(&steps.title)));
+            let passed = before.map(|told| told["installedRelease"].as_str());
+            let is_new = passed.is_some_and(|passed| passed != service.version().as_deref());
+            if is_new || live {
+                kept.push(named(&name));
+                wanted.extend((!live && !busy).then(usual));
+            }
         }
         // It was done for all of these nodes before one of them went.
-        None if ended.is_some_and(|job| build::is_complete(job) && covers(job, &nodes)) => (None, Vec::new()),
+        None if ended.is_some_and(|job| build::is_complete(job) && covers(job, &nodes)) => {}
         None => {
-            let name = steps.name(names);
-            let live = facts.jobs.contains_key(&name);
-            let job = job(&steps, service, configuration, recurring, &nodes);
-            ((!live).then_some(job), vec![named(&name)])
+            kept.push(named(&name));
+            let waits = recurring.asked.is_some() && busy;
+            wanted.extend((!live && !waits).then(usual));
         }
-    };
+    }
     let last = ended.map(|job| Run {
         began: began(job),
         ended: end(job),
-        failed: failure(&steps, &steps.outcome_of(job, facts, &configuration.hidden)),
+        failed: failure(&steps, &steps.outcome_of(job, facts, &configuration.hidden)).map(|(step, words)| {
+            let said = build::last_word(facts, job).and_then(results::words);
+            (step, said.map_or(words, |said| configuration.hidden.hide(&said)))
+        }),
     });
     if recurring.schedule.is_none() && !recurring.nodes_of.is_empty() {
         // What was done stays until the next run is done.
@@ -92,12 +126,27 @@ fn one(
     let current = facts.jobs.get(&steps.name(names));
     let trying =
         current.and_then(|job| failure(&steps, &steps.outcome_of(job, facts, &configuration.hidden)));
+    let status = match before {
+        Some(before) => results::status(
+            service,
+            facts,
+            configuration,
+            &results::Seen {
+                before,
+                began: newest,
+                ended,
+                took: last.as_ref().and_then(Run::took),
+                acted,
+            },
+        ),
+        None => json!({}),
+    };
     Some(Planned {
         wanted,
         kept,
         title: steps.title,
         part: recurring.part,
-        told: recurring.told,
+        status,
         // One that is tried again has not ended, and says why.
         last: trying.filter(|_| recurring.again).map(Run::that_failed).or(last),
         began: newest,
@@ -131,6 +180,11 @@ fn steps(
 ) -> Option<Steps<'static>> {
     let mut steps = recurring.steps.clone();
     steps.last_mut()?.command.extend(nodes.iter().cloned());
+    let mut inputs = vec![service.image()];
+    // On a schedule the next run comes by itself.
+    if recurring.told.is_none() || recurring.schedule.is_none() {
+        inputs.push(configuration.hash_of(&service.schema.settings).to_owned());
+    }
     Some(Steps {
         title: steps.last()?.name.clone(),
         settings: service.schema.settings.clone(),
@@ -139,10 +193,8 @@ fn steps(
         task: None,
         patience: None,
         wait_for: None,
-        inputs: vec![
-            service.image(),
-            configuration.hash_of(&service.schema.settings).to_owned(),
-        ],
+        inputs,
+        volumes: recurring.volumes.clone(),
         schema: None,
     })
 }
@@ -157,7 +209,39 @@ fn run(steps: &Steps<'_>, service: &Service, configuration: &Configuration, recu
     };
     spec["restartPolicy"] = policy.into();
     let metadata = service.names.pod_metadata(&steps.title);
-    json!({"backoffLimit": limit, "template": {"metadata": metadata, "spec": spec}})
+    let mut run = json!({"backoffLimit": limit, "template": {"metadata": metadata, "spec": spec}});
+    if let Some(seconds) = recurring.longest {
+        run["activeDeadlineSeconds"] = seconds.into();
+    }
+    run
+}
+
+/// The same steps with other arguments, once.
+fn asked_job(
+    steps: &Steps<'_>,
+    service: &Service,
+    configuration: &Configuration,
+    recurring: &Recurring,
+    asked: &Asked,
+) -> Value {
+    let mut own = Steps {
+        title: steps.title.clone(),
+        settings: steps.settings.clone(),
+        steps: steps.steps.clone(),
+        named_by: steps.named_by.clone(),
+        inputs: steps.inputs.iter().chain([&asked.mark]).cloned().collect(),
+        volumes: steps.volumes.clone(),
+        task: None,
+        patience: None,
+        wait_for: None,
+        schema: None,
+    };
+    if let Some(last) = own.steps.last_mut() {
+        last.command.extend(asked.arguments.iter().cloned());
+    }
+    let mut job = job(&own, service, configuration, recurring, &[]);
+    job["metadata"]["annotations"] = json!({ASKED: asked.mark});
+    job
 }
 
 fn job(
@@ -184,12 +268,13 @@ fn cron_job(
     configuration: &Configuration,
     recurring: &Recurring,
     schedule: &str,
+    suspended: bool,
 ) -> Value {
     let names = &service.names;
     json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": names.metadata(&names.suffixed(&steps.title)),
         "spec": {
-            "schedule": schedule, "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid",
+            "schedule": schedule, "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid", "suspend": suspended,
             "successfulJobsHistoryLimit": HISTORY, "failedJobsHistoryLimit": HISTORY,
             "jobTemplate": {"metadata": {"labels": names.labels()}, "spec": run(steps, service, configuration, recurring)},
         },
@@ -212,6 +297,10 @@ fn end(job: &Job) -> Option<Timestamp> {
 }
 
 impl Run {
+    fn took(&self) -> Option<SignedDuration> {
+        Some(self.ended?.duration_since(self.began?))
+    }
+
     fn that_failed(failed: (String, String)) -> Self {
         Run {
             began: None,
@@ -258,20 +347,6 @@ impl Planned {
 
     /// What the status tells of the runs.
     pub fn status(&self) -> Value {
-        let mut status = json!({});
-        if !self.told {
-            return status;
-        }
-        if let Some(began) = self.began {
-            status["lastRun"] = began.to_string().into();
-        }
-        let took = self
-            .last
-            .as_ref()
-            .and_then(|run| Some(run.ended?.duration_since(run.began?)));
-        if let Some(took) = took {
-            status["lastDuration"] = format!("{}s", took.as_secs()).into();
-        }
-        status
+        self.status.clone()
     }
 }

@@ -8,3 +8,4 @@ pub mod openstack;
 pub mod plan;
 pub mod ssh;
 pub mod status;
+pub mod test;

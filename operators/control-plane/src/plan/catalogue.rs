@@ -29,6 +29,7 @@ pub fn own_fields(service: &Service, ground: &Ground<'_>) -> Value {
         "nova" => nova_fields(ground),
         "neutron" => neutron_fields(ground),
         "cinder" => cinder_fields(ground),
+        "tempest" => tempest_fields(ground),
         _ => json!({"replicas": (service.replicas)(ground.spec).unwrap_or(REPLICAS)}),
     }
 }
@@ -39,6 +40,7 @@ pub fn pods(service: &Service, spec: &ControlPlaneSpec) -> i32 {
         "glance" => glance_replicas(spec),
         "nova" => nova_pods(spec),
         "cinder" => cinder_pods(spec),
+        _ if !service.keeps => 0,
         _ => (service.replicas)(spec).unwrap_or(REPLICAS),
     }
 }
@@ -244,4 +246,53 @@ fn cinder_fields(ground: &Ground<'_>) -> Value {
         fields["defaultVolumeType"] = json!(default);
     }
     fields
+}
+
+/// The smoke tests, unless something else is said.
+const SMOKE: &str = "smoke";
+
+fn tempest_fields(ground: &Ground<'_>) -> Value {
+    let tempest = &ground.spec.tempest;
+    let tests = tempest.tests.as_ref();
+    let mut fields = json!({
+        "tests": tests.map_or_else(|| json!({"includeRegex": SMOKE}), |tests| json!(tests)),
+        "extraConfig": capabilities(ground.spec),
+        // It tests what is there, not what is on its way.
+        "dependsOn": SERVICES
+            .iter()
+            .filter(|service| !service.judges && service.runs(ground.spec))
+            .map(|service| json!({"kind": service.kind, "name": service.name}))
+            .collect::<Vec<_>>(),
+    });
+    if let Some(schedule) = &tempest.schedule {
+        fields["schedule"] = json!(schedule);
+    }
+    fields
+}
+
+/// What no API tells of the cloud, and its spec does; what the user says wins.
+fn capabilities(spec: &ControlPlaneSpec) -> ExtraConfig {
+    let nova = &spec.services.nova;
+    let compute = nova.compute.clone().unwrap_or_default();
+    let shared = compute.rbd.is_some();
+    let moves = compute.live_migration != LiveMigration::Off;
+    let mut found = ExtraConfig::new();
+    let mut say = |group: &str, option: &str, value: bool| {
+        let options = found.entry(group.to_owned()).or_default();
+        options.insert(option.to_owned(), value.to_string());
+    };
+    if nova.common.enabled {
+        let group = "compute-feature-enabled";
+        say(group, "vnc_console", !nova.consoles.is_empty());
+        // Disks that are not shared are copied.
+        say(group, "block_migration_for_live_migration", !shared);
+        if !moves {
+            say(group, "live_migration", false);
+        }
+    }
+    for (group, options) in &spec.tempest.extra_config {
+        let known = found.entry(group.clone()).or_default();
+        known.extend(options.clone());
+    }
+    found
 }

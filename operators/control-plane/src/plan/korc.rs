@@ -135,8 +135,30 @@ fn base(draft: &Draft<'_>) -> Vec<Value> {
 }
 
 fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
-    let (type_, description) = service.catalogue;
     let name = called(draft, service.name);
+    let mut all = Vec::new();
+    if !service.catalogue.0.is_empty() {
+        all = entries(draft, service, &name);
+    }
+    // While the password is not known, K-ORC waits for the Secret that should have it.
+    let password = draft.passwords.get(service.name).cloned();
+    let password = password.unwrap_or_else(|| secrets::service_user(service.name));
+    let user = json!({
+        "name": name,
+        "defaultProjectRef": SERVICE_PROJECT,
+        "passwordRef": password,
+        "enabled": true,
+    });
+    let mut user = managed(draft, "User", service.name, &in_domain(draft, user));
+    user["metadata"]["annotations"] = json!({ROLES: SERVICE_ROLES.join(",")});
+    all.push(user);
+    all.extend(SERVICE_ROLES.map(|role| granted(draft, service, role)));
+    all
+}
+
+/// What clients find the service by.
+fn entries(draft: &Draft<'_>, service: &Service, name: &str) -> Vec<Value> {
+    let (type_, description) = service.catalogue;
     let entry = json!({"name": name, "type": type_, "description": description, "enabled": true});
     let mut all = vec![managed(draft, "Service", service.name, &entry)];
     let internal = services::internal_url(draft, service);
@@ -152,19 +174,6 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
             &endpoint,
         ));
     }
-    // While the password is not known, K-ORC waits for the Secret that should have it.
-    let password = draft.passwords.get(service.name).cloned();
-    let password = password.unwrap_or_else(|| secrets::service_user(service.name));
-    let user = json!({
-        "name": name,
-        "defaultProjectRef": SERVICE_PROJECT,
-        "passwordRef": password,
-        "enabled": true,
-    });
-    let mut user = managed(draft, "User", service.name, &in_domain(draft, user));
-    user["metadata"]["annotations"] = json!({ROLES: SERVICE_ROLES.join(",")});
-    all.push(user);
-    all.extend(SERVICE_ROLES.map(|role| granted(draft, service, role)));
     all
 }
 

@@ -267,7 +267,8 @@ fn verification(update: UpdatePhase, draft: &Draft<'_>) -> Option<Step> {
 /// The types of the services that are asked.
 pub fn asked(spec: &ControlPlaneSpec) -> Vec<&'static str> {
     let running = SERVICES.iter().filter(|service| service.runs(spec));
-    running.map(|service| service.catalogue.0).collect()
+    let types = running.map(|service| service.catalogue.0);
+    types.filter(|type_| !type_.is_empty()).collect()
 }
 
 /// How to log in to the cloud: as K-ORC does, or as the administrator of our own Keystone.

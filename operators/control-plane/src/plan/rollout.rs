@@ -121,8 +121,10 @@ impl Rollout {
         self.from.as_ref()?;
         let release = self.release()?;
         let running = || {
-            let running = SERVICES.iter().filter(|service| service.runs(draft.spec));
-            running.filter_map(|service| Some((service, self.child(draft, service)?)))
+            let parts = SERVICES
+                .iter()
+                .filter(|service| service.runs(draft.spec) && !service.judges);
+            parts.filter_map(|service| Some((service, self.child(draft, service)?)))
         };
         let started = |service: &Service, child: &Child| {
             let target = release::image(release, service.name).ok();
@@ -318,6 +320,7 @@ impl Rollout {
             _ if back && lagging.is_some() => (UpdatePhase::RollingBack, before),
             Some(service) if service.tier == 0 && !well => (UpdatePhase::UpdatingInfra, before),
             Some(service) if service.tier == 0 => (UpdatePhase::UpdatingKeystone, before),
+            Some(service) if service.judges => (UpdatePhase::Verifying, before),
             Some(_) => (UpdatePhase::UpdatingServices, before),
             // Only servers below the services got another image.
             None if !well && (updates || last == UpdatePhase::UpdatingInfra) => {
@@ -332,8 +335,7 @@ impl Rollout {
 
 /// The image that the spec names for a service.
 pub(super) fn own_image(spec: &ControlPlaneSpec, service: &Service) -> Option<Value> {
-    let image = (service.toggle)(spec)?.image.as_ref()?;
-    Some(json!(image))
+    Some(json!((service.pin)(spec)?))
 }
 
 /// What a service calls the version of an image.

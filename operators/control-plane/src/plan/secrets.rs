@@ -94,17 +94,19 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
         });
     }
     for service in SERVICES.iter().filter(|service| service.runs(spec)) {
-        all.push(Need {
-            name: database(service.name),
-            keys: vec![
-                ("username", Fill::Fixed(service.name)),
-                ("password", Fill::Random),
-            ],
-            given: outside(
-                spec.infrastructure.database.host.is_some(),
-                "the database of infrastructure.database.host knows the user, not we",
-            ),
-        });
+        if service.keeps {
+            all.push(Need {
+                name: database(service.name),
+                keys: vec![
+                    ("username", Fill::Fixed(service.name)),
+                    ("password", Fill::Random),
+                ],
+                given: outside(
+                    spec.infrastructure.database.host.is_some(),
+                    "the database of infrastructure.database.host knows the user, not we",
+                ),
+            });
+        }
         if service.messaging {
             all.push(Need {
                 name: messaging(service.name),

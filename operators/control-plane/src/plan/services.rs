@@ -248,8 +248,10 @@ fn fields(
         fields.insert(name.to_owned(), value);
     };
     put("image", image);
-    put("database", database(spec, service.name));
-    put("cache", cache(spec));
+    if service.keeps {
+        put("database", database(spec, service.name));
+        put("cache", cache(spec));
+    }
     if service.messaging {
         put(
             "messaging",

@@ -14,7 +14,7 @@ use crate::config;
 use crate::facts::Facts;
 use crate::names::{Names, POD, SCHEMA};
 use crate::rollout::has_ended;
-use crate::shape::{Rights, Service, Step, Task};
+use crate::shape::{Rights, Service, Step, Task, Volume};
 
 /// Steps that one Job runs, in order, and what decides whether they must run again.
 #[derive(Debug)]
@@ -33,6 +33,7 @@ pub struct Steps<'a> {
     pub wait_for: Option<String>,
     /// Other inputs make another Job.
     pub inputs: Vec<String>,
+    pub volumes: Vec<Volume>,
     pub schema: Option<Schema>,
 }
 
@@ -127,7 +128,7 @@ impl Steps<'_> {
             image: service.image(),
             command: json!(command),
             environment,
-            volumes: &[],
+            volumes: &self.volumes,
             rights: &Rights::None,
             credentials: self.steps.iter().any(|step| step.credentials),
             elsewhere: false,
@@ -221,6 +222,14 @@ fn pods_of<'a>(facts: &'a Facts, job: &Job) -> impl Iterator<Item = &'a Pod> {
 
 fn newest_pod<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Pod> {
     pods_of(facts, job).max_by_key(|pod| pod.creation_timestamp().map(|time| time.0))
+}
+
+/// The last word of a Job that ended, good or bad.
+pub fn last_word<'a>(facts: &'a Facts, job: &Job) -> Option<&'a str> {
+    let pod = newest_pod(facts, job)?;
+    let ended = |container: &'a ContainerStatus| container.state.as_ref()?.terminated.as_ref();
+    let mut ended = statuses(pod).filter_map(ended);
+    ended.find_map(|ended| ended.message.as_deref())
 }
 
 /// A step is at work this very moment: to end it might leave half of a change behind. One that

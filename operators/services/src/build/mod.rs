@@ -24,8 +24,8 @@ pub use configuration::{Configuration, Configured, address_option, configuration
 pub use database::{Account, database_objects, database_ready};
 pub use hanging::{hanging, next_hanging};
 pub use job::{
-    Outcome, Steps, has_failed, is_complete, last_words, not_starting, orphan_at_work, runs_now, statuses,
-    unplaced,
+    Outcome, Steps, has_failed, is_complete, last_word, last_words, not_starting, orphan_at_work, runs_now,
+    statuses, unplaced,
 };
 pub use messaging::{PORT as BUS_PORT, messaging_objects, messaging_ready};
 pub use network::network_objects;

@@ -57,6 +57,7 @@ impl<'a> Steps<'a> {
             patience: database_ready(service, facts).is_err().then_some(120),
             wait_for: None,
             inputs,
+            volumes: Vec::new(),
             schema: None,
         };
         if let Some(task) = task.filter(|_| !shape.steps.is_empty()) {
@@ -84,6 +85,7 @@ impl<'a> Steps<'a> {
             patience: None,
             wait_for: None,
             inputs: vec![service.image(), configuration.database_hash.clone()],
+            volumes: Vec::new(),
             schema: None,
         })
     }

@@ -8,6 +8,7 @@ pub mod neutron;
 pub mod nova;
 pub mod placement;
 mod shares;
+pub mod tempest;
 
 use c5c3_api::common::{Database, KeystoneAuth, LogFormat, LogLevel, Messaging, ServiceCommon};
 

@@ -10,7 +10,7 @@ mod volume;
 
 pub use process::{Port, Process, Rights, Runs, Update, Variable, Worker, Workload};
 pub use settings::{Fact, Login, SecretOption, Settings};
-pub use step::{KeySet, Recurring, Schema, Step, Task};
+pub use step::{Asked, KeySet, Recurring, Schema, Step, Task};
 pub use volume::{Pool, Sharing, Volume, VolumeSource};
 
 use std::collections::BTreeSet;
@@ -204,10 +204,12 @@ impl Service {
         places
     }
 
-    /// Volumes of all processes, each once.
+    /// Volumes of all processes and recurring jobs, each once.
     pub fn volumes(&self) -> Vec<&Volume> {
         let mut all: Vec<&Volume> = Vec::new();
-        for volume in self.processes.iter().flat_map(|process| &process.volumes) {
+        let of_processes = self.processes.iter().flat_map(|process| &process.volumes);
+        let of_runs = self.recurring.iter().flat_map(|run| &run.volumes);
+        for volume in of_processes.chain(of_runs) {
             if all.iter().all(|known| known.name != volume.name) {
                 all.push(volume);
             }

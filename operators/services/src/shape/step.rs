@@ -1,5 +1,9 @@
 //! Commands that run to their end.
 
+use serde_json::Value;
+
+use super::Volume;
+
 /// The steps that bring the databases into shape.
 #[derive(Debug, Clone, Default)]
 pub struct Schema {
@@ -74,7 +78,7 @@ pub struct Task {
 }
 
 /// Steps on a schedule, or once for each set of inputs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Recurring {
     pub steps: Vec<Step>,
     /// As cron, in UTC.
@@ -86,8 +90,24 @@ pub struct Recurring {
     pub again: bool,
     /// The condition that holds when the last run succeeded, where there is one.
     pub part: Option<&'static str>,
-    /// The status tells when it ran last and for how long: it is what the service is for.
-    pub told: bool,
+    /// The status tells when it ran last, for how long and with what results, as it is what the service
+    /// is for. This is what it told before. Each version of the image is run once, whatever the schedule.
+    pub told: Option<Value>,
+    /// A run that somebody asked for, beside the others.
+    pub asked: Option<Asked>,
+    /// What is mounted into its pod.
+    pub volumes: Vec<Volume>,
+    /// So many seconds it may take.
+    pub longest: Option<u32>,
+}
+
+/// A run that somebody asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// Another mark is another run.
+    pub mark: String,
+    /// What is put behind the last step.
+    pub arguments: Vec<String>,
 }
 
 /// Keys that the operator makes and rotates.

@@ -138,7 +138,7 @@ impl Controller for Datasources {
     const PARTS: &'static [Part] = &[];
 
     fn touches() -> Vec<Touch> {
-        vec![Touch::of::<Secret>(&["get"])]
+        vec![Touch::of::<Secret>(&["get"]).at_home()]
     }
 
     /// Reading the source is observing. It is read when its time has come, when its spec changed, and

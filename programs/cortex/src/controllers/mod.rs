@@ -130,3 +130,15 @@ pub fn access() -> Access {
         .with::<Deschedulings>()
         .with_lease()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::access;
+
+    #[test]
+    fn secrets_are_read_at_home_alone() {
+        let text = |rules: Vec<_>| serde_json::to_string(&rules).unwrap_or_default();
+        assert!(!text(access().rules()).contains("secrets"));
+        assert!(text(access().rules_at_home()).contains("secrets"));
+    }
+}

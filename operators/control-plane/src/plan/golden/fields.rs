@@ -31,6 +31,7 @@ fn clouds() -> Vec<Value> {
         json!({}),
         json!({"services": all}),
         json!({"services": all, "infrastructure": others}),
+        json!({"tempest": on}),
         storage(json!({"backend": "rbd", "rbd": {"pool": "p", "cephSecretRef": {"name": "c"}}})),
         storage(
             json!({"backend": "s3", "s3": {"endpoint": "https://s3", "bucket": "b", "secretRef": {"name": "s"}}}),
@@ -42,9 +43,8 @@ fn clouds() -> Vec<Value> {
 }
 
 /// Switches of what is not there yet: all below them is refused with them.
-const SWITCHES: [(&str, &str); 4] = [
+const SWITCHES: [(&str, &str); 3] = [
     ("cortex", "cortex"),
-    ("tempest", "tempest"),
     ("global.tls", "tls"),
     ("global.monitoring", "monitoring"),
 ];

@@ -308,11 +308,11 @@ async fn bad_input_is_told_and_what_runs_is_left_alone() {
     })
     .await;
     world
-        .apply("cloud", &json!({"spec": {"tempest": {"enabled": true}}}))
+        .apply("cloud", &json!({"spec": {"cortex": {"enabled": true}}}))
         .await;
     let services = world.until("ServicesReady", "False", "NotSupported").await;
     assert!(
-        services.message.contains("tempest.enabled: false"),
+        services.message.contains("cortex.enabled: false"),
         "{}",
         services.message
     );

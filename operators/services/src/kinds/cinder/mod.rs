@@ -122,9 +122,7 @@ fn capacity(cinder: &Cinder, hourly: bool) -> Recurring {
         steps: vec![Step::new(name, &["/etc/cinder/capacity.py", &names.join(",")]).with_credentials()],
         schedule: hourly.then(|| "7 * * * *".to_owned()),
         nodes_of: if hourly { Vec::new() } else { nodes_of },
-        again: false,
-        part: None,
-        told: false,
+        ..Recurring::default()
     }
 }
 
@@ -133,10 +131,7 @@ fn purge() -> Recurring {
     Recurring {
         steps: vec![manage("db-purge", &["db", "purge", "30"])],
         schedule: Some("23 3 * * 0".to_owned()),
-        nodes_of: Vec::new(),
-        again: false,
-        part: None,
-        told: false,
+        ..Recurring::default()
     }
 }
 

@@ -55,11 +55,10 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
     let computes: Vec<String> = cells.iter().map(name).collect();
     to.recurring.push(Recurring {
         steps: vec![Step::new("discover-hosts", &["/etc/nova/hosts.py", "60"])],
-        schedule: None,
         nodes_of: computes,
         again: true,
         part: Some(service::CELLS_READY),
-        told: false,
+        ..Recurring::default()
     });
     to.groups = Some(Groups {
         field: "cells",
