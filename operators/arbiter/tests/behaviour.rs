@@ -405,7 +405,7 @@ async fn a_blip_passes_by_itself_and_what_is_out_of_reach_is_named() {
         .ready::<RemoteCluster>("site", "False", "does not answer")
         .await;
     let arbiter = world
-        .ready::<RemoteArbiter>("third", "False", "RemoteClusterReady: ")
+        .ready::<RemoteArbiter>("third", "False", "does not answer")
         .await;
     assert_eq!(
         condition(&arbiter, "InQuorum").expect("told")["status"],

@@ -160,7 +160,7 @@ fn without_a_schedule_it_runs_once_for_each_set_of_inputs() {
 #[test]
 fn it_waits_for_what_it_depends_on_and_then_goes_on() {
     let mut seen = tempest(Some("0 3 * * *"));
-    seen.facts.unmet = Some("Keystone keystone is not ready".to_owned());
+    seen.facts.unmet = Some(trouble("Keystone keystone is not ready"));
     assert_eq!(count(&seen, "CronJob"), 0);
     assert_eq!(state(&seen, TESTS_PASSED).1, "Keystone keystone is not ready");
     // A CronJob that is there stays.
