@@ -7,11 +7,11 @@ use kube::{Api, ResourceExt};
 
 use crate::cloud::access::Target;
 use crate::cloud::profile::{Bundle, exposures};
+use crate::cloud::progress::Shown;
 use crate::cloud::sight::{self, Sight};
 use crate::cloud::{apply, explain, profile, progress, snapshot};
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
-use crate::cloud::progress::Shown;
 use crate::output::{end_waiting, say_when, show_waiting};
 
 /// Where people reach the cloud.
