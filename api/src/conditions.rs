@@ -135,6 +135,12 @@ pub mod reason {
     pub const TIMEOUT: &str = "Timeout";
     pub const SCALED_TO_ZERO: &str = "ScaledToZero";
     pub const NOT_VERIFIED: &str = "NotVerified";
+    /// A pass that failed did not get to it.
+    pub const NOT_REACHED: &str = "NotReached";
+    /// Nobody has said anything of it.
+    pub const NOT_REPORTED: &str = "NotReported";
+    /// What is known of it is of an older generation.
+    pub const OUT_OF_DATE: &str = "OutOfDate";
 
     /// Of a SecretAggregate.
     pub const ALL_SOURCES_AVAILABLE: &str = "AllSourcesAvailable";

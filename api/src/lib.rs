@@ -17,6 +17,7 @@ pub mod crossplane;
 pub mod fields;
 pub mod foreign;
 pub mod generate;
+pub mod health;
 pub mod hypervisor;
 pub mod openstack;
 pub mod ovn;

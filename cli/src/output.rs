@@ -1,6 +1,7 @@
 //! What commands print: a table for people, JSON and YAML for programs.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use clap::ValueEnum;
@@ -67,10 +68,46 @@ impl Table {
     }
 }
 
+/// The last line on the terminal is one that the next thing said replaces.
+static PASSING: AtomicBool = AtomicBool::new(false);
+
+/// What takes a passing line away.
+fn cleared() -> &'static str {
+    if PASSING.swap(false, Ordering::Relaxed) {
+        "\r\x1b[K"
+    } else {
+        ""
+    }
+}
+
 /// Says what happens. Whoever closed our output has seen enough; the work goes on.
 pub fn say(line: &str) {
-    let mut out = io::stdout();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let mut out = io::stdout().lock();
+    let _ = writeln!(out, "{}{line}", cleared()).and_then(|()| out.flush());
+}
+
+/// Shows on a terminal what is waited for, until something else is said. Elsewhere it is said as a
+/// line of its own where it is `new`.
+pub fn show_waiting(start: Instant, line: &str, new: bool) {
+    let mut out = io::stdout().lock();
+    if !out.is_terminal() {
+        drop(out);
+        if new {
+            say_when(start, &format!("… {line}"));
+        }
+        return;
+    }
+    let seconds = start.elapsed().as_secs_f32();
+    // Without automatic wrapping the terminal cuts a line that is too long.
+    let text = format!("\r\x1b[K\x1b[?7l{seconds:>6.1} s  … {line}\x1b[?7h");
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    PASSING.store(true, Ordering::Relaxed);
+}
+
+/// Takes away what [`show_waiting`] left.
+pub fn end_waiting() {
+    let mut out = io::stdout().lock();
+    let _ = out.write_all(cleared().as_bytes()).and_then(|()| out.flush());
 }
 
 /// Says what happened, and how long after the start.

@@ -3,6 +3,8 @@
 use std::fmt::{self, Debug, Write};
 use std::time::Duration;
 
+use crate::kinds::Reference;
+
 /// What may be tried after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
@@ -24,6 +26,11 @@ pub trait Fault: std::error::Error + Debug + Send + Sync + 'static {
 
     fn reason(&self) -> String {
         variant(self)
+    }
+
+    /// The object without which it cannot go on; without a namespace, one beside the object itself.
+    fn blocker(&self) -> Option<Reference> {
+        None
     }
 }
 

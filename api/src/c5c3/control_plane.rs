@@ -1,5 +1,5 @@
 use super::{Infrastructure, Services};
-use crate::common::{Condition, ExtraConfig, Image, PodSettings, PolicyOverrides, default, is_default};
+use crate::common::{Blocker, Condition, ExtraConfig, Image, PodSettings, PolicyOverrides, default, is_default};
 use crate::openstack::TempestTests;
 use crate::schema::{self, rules};
 use kube::CustomResource;
@@ -309,6 +309,8 @@ pub struct ControlPlaneStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// The object that keeps this one from being ready.
+    pub blocked_by: Option<Blocker>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
     /// Step of a running update.

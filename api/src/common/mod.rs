@@ -12,7 +12,7 @@ pub use backends::{AppCredentialRef, CaRef, Cache, Database, KeystoneAuth, Messa
 pub use duration::{DurationError, parse_duration};
 pub use pods::{PodSettings, Toleration};
 pub use quantity::parse_quantity;
-pub use references::{Image, LocalRef, ObjectRef, SecretKeyRef};
+pub use references::{Blocker, Image, LocalRef, ObjectRef, SecretKeyRef};
 pub use service::{
     Autoscaling, Dependency, ExtraConfig, LogFormat, LogLevel, Logging, NetworkPolicy, PolicyOverrides,
     ServiceCommon, ServiceStatus, UpgradePhase,

@@ -33,6 +33,23 @@ pub struct ObjectRef {
     pub namespace: Option<String>,
 }
 
+/// An object that keeps another one from being ready.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Blocker {
+    /// Its API group; none for the core of Kubernetes.
+    pub group: Option<String>,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace, where it is another one.
+    pub namespace: Option<String>,
+    /// The cluster that it is in, where it is another one.
+    pub cluster: Option<String>,
+}
+
 /// One key of a Secret in the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -1,4 +1,4 @@
-use super::{Condition, Image, LocalRef, PodSettings, ResourceRequirements, default, is_default};
+use super::{Blocker, Condition, Image, LocalRef, PodSettings, ResourceRequirements, default, is_default};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -164,6 +164,8 @@ pub struct ServiceStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// The object that keeps this one from being ready.
+    pub blocked_by: Option<Blocker>,
     /// Address inside the cluster.
     pub endpoint: Option<String>,
     /// The generation that was processed.

@@ -118,6 +118,8 @@ pub struct TempestStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// The object that keeps this one from being ready.
+    pub blocked_by: Option<crate::common::Blocker>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
     /// When the last run started.

@@ -1,11 +1,12 @@
 //! The one thing that blocks: from an object that is not well down to what it waits for, and what
 //! to do about it. Pure.
 
-use c5c3_api::conditions::reason::KIND_MISSING;
+use c5c3_api::common::Blocker;
+use c5c3_api::conditions::reason::{KEY_MISSING, KIND_MISSING, NOT_REPORTED, SECRET_MISSING};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::health::{Health, group, health, is_owned, kind, name, text};
+use super::health::{Trouble, group, health, is_owned, kind, name, text};
 use super::snapshot::{CLUSTER, Snapshot};
 
 /// Longer chains do not occur; a ring of waiting objects ends here.
@@ -76,34 +77,34 @@ fn full_kind(object: &Value) -> String {
     }
 }
 
-fn ill(object: &Value) -> Option<Health> {
-    health(object).filter(|health| !health.well)
+fn ill(object: &Value) -> Option<Trouble> {
+    health(object)?.trouble().cloned()
 }
 
 pub fn explain(snapshot: &Snapshot, start: &Value) -> Explanation {
-    let mut chain: Vec<(&Value, Health)> = Vec::new();
+    let mut chain: Vec<(&Value, Trouble)> = Vec::new();
     let mut next = Some(start);
     while let Some(object) = next {
-        let Some(health) = ill(object).filter(|_| chain.len() < DEEPEST) else {
+        let Some(trouble) = ill(object).filter(|_| chain.len() < DEEPEST) else {
             break;
         };
         // What waits below waits for the kind, too.
-        next = match health.reason.as_str() {
+        next = match trouble.reason.as_str() {
             KIND_MISSING => None,
-            _ => below(snapshot, object, &health.message, &chain),
+            _ => below(snapshot, object, trouble.blocker.as_ref(), &chain),
         };
-        chain.push((object, health));
+        chain.push((object, trouble));
     }
     let advice = chain
         .last()
-        .map(|(object, health)| advice(object, health))
+        .map(|(object, trouble)| advice(object, trouble))
         .unwrap_or_default();
-    let links = chain.iter().map(|(object, health)| Link {
+    let links = chain.iter().map(|(object, trouble)| Link {
         kind: kind(object).to_owned(),
         name: name(object).to_owned(),
         cluster: object[CLUSTER].as_str().map(str::to_owned),
-        reason: health.reason.clone(),
-        message: health.message.clone(),
+        reason: trouble.reason.clone(),
+        message: trouble.message.clone(),
     });
     Explanation {
         chain: links.collect(),
@@ -111,47 +112,35 @@ pub fn explain(snapshot: &Snapshot, start: &Value) -> Explanation {
     }
 }
 
-/// What this one waits for: an ill object that its message names, else one that it owns.
+/// What this one waits for: the object that its status names, else one of its own that is not well.
 fn below<'a>(
     snapshot: &'a Snapshot,
     object: &Value,
-    message: &str,
-    seen: &[(&Value, Health)],
+    blocker: Option<&Blocker>,
+    seen: &[(&Value, Trouble)],
 ) -> Option<&'a Value> {
     let uid = text(object, "/metadata/uid");
-    let owned = |other: &Value| is_owned(other, uid);
     let candidates = snapshot.objects.iter().filter(|other| {
         let again =
-            |(before, _): &(&Value, Health)| text(before, "/metadata/uid") == text(other, "/metadata/uid");
+            |(before, _): &(&Value, Trouble)| text(before, "/metadata/uid") == text(other, "/metadata/uid");
         text(other, "/metadata/uid") != uid && !seen.iter().any(again) && ill(other).is_some()
     });
-    let message = message.to_lowercase();
-    candidates
-        .filter_map(|other| {
-            let at = mentioned(&message, other);
-            // Named beats owned, and what is named first blocks first.
-            (at.is_some() || owned(other))
-                .then(|| (at.unwrap_or(usize::MAX), !owned(other), name(other), other))
-        })
-        .min_by_key(|(at, foreign, called, _)| (*at, *foreign, *called))
-        .map(|(.., other)| other)
+    let mut named = candidates
+        .clone()
+        .filter(|other| blocker.is_some_and(|blocker| is(other, blocker)));
+    let owned = candidates.filter(|other| is_owned(other, uid));
+    named.next().or_else(|| owned.min_by_key(|other| name(other)))
 }
 
-/// Where a message speaks of an object: `Kind name`, `Kind/name`, `kind: …`.
-fn mentioned(message: &str, object: &Value) -> Option<usize> {
-    let (kind, name) = (kind(object).to_lowercase(), name(object).to_lowercase());
-    let ways = [
-        format!("{kind} {name}"),
-        format!("{kind}/{name}"),
-        format!("{kind} {name:?}"),
-    ];
-    let full = ways.iter().filter_map(|way| message.find(way)).min();
-    // A part of a cloud has the name of its kind: "Keystone: db-sync failed".
-    let short = message.starts_with(&format!("{kind}:")).then_some(0);
-    full.or(short)
+/// Everything that was read is of one namespace.
+fn is(object: &Value, blocker: &Blocker) -> bool {
+    kind(object) == blocker.kind
+        && name(object) == blocker.name
+        && group(object) == blocker.group.as_deref().unwrap_or_default()
+        && object[CLUSTER].as_str() == blocker.cluster.as_deref()
 }
 
-fn advice(object: &Value, health: &Health) -> Vec<String> {
+fn advice(object: &Value, trouble: &Trouble) -> Vec<String> {
     let (kind, name) = (full_kind(object), name(object));
     let namespace = text(object, "/metadata/namespace");
     let kubectl = match object[CLUSTER].as_str() {
@@ -160,7 +149,7 @@ fn advice(object: &Value, health: &Health) -> Vec<String> {
     };
     let mut lines = Vec::new();
     let mut say = |line: String| lines.push(line);
-    match health.reason.as_str() {
+    match trouble.reason.as_str() {
         "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" => {
             say("Build the image with `c5c3 image build`, or correct spec.image.".to_owned());
         }
@@ -177,12 +166,21 @@ fn advice(object: &Value, health: &Health) -> Vec<String> {
             say("Install the operator that it names; ours see its kinds without a restart.".to_owned());
             say("What else the cluster lacks: c5c3 doctor".to_owned());
         }
+        SECRET_MISSING => {
+            let secret = trouble.blocker.as_ref().map_or("NAME", |blocker| &blocker.name);
+            say(format!(
+                "Create the Secret: {kubectl} create secret generic {secret} …"
+            ));
+        }
+        KEY_MISSING => {
+            let secret = trouble.blocker.as_ref().map_or("NAME", |blocker| &blocker.name);
+            say(format!(
+                "Add the key to the Secret: {kubectl} edit secret {secret}"
+            ));
+        }
         "InvalidConfig" => say(format!("Correct the option: {kubectl} edit {kind} {name}")),
-        "Unreported" => say("See that the operator of this kind runs: c5c3 status".to_owned()),
+        NOT_REPORTED => say("See that the operator of this kind runs: c5c3 status".to_owned()),
         _ => {}
-    }
-    if health.message.contains("Secret ") && health.message.contains("missing") {
-        say(format!("Create it: {kubectl} create secret generic …"));
     }
     say(format!("Everything about it: {kubectl} describe {kind} {name}"));
     if kind == "pod" {
@@ -203,7 +201,14 @@ mod tests {
     }
 
     fn not_ready(message: &str) -> Value {
-        json!({"conditions": [{"type": "Ready", "status": "False", "reason": "Waiting", "message": message}]})
+        json!({"observedGeneration": 1, "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Waiting", "message": message}]})
+    }
+
+    fn blocked(message: &str, blocker: Value) -> Value {
+        let mut status = not_ready(message);
+        status["blockedBy"] = blocker;
+        status
     }
 
     fn snapshot() -> Snapshot {
@@ -215,14 +220,20 @@ mod tests {
                     "ControlPlane",
                     "cloud",
                     "",
-                    not_ready("Keystone: waits for MariaDB mariadb"),
+                    blocked(
+                        "Keystone: waits for its database",
+                        json!({"group": "keystone.openstack.c5c3.io", "kind": "Keystone", "name": "keystone"}),
+                    ),
                 ),
                 object(
                     keystone,
                     "Keystone",
                     "keystone",
                     "ControlPlane-cloud",
-                    not_ready("MariaDB mariadb is not ready"),
+                    blocked(
+                        "the database is not ready",
+                        json!({"group": "k8s.mariadb.com", "kind": "MariaDB", "name": "mariadb"}),
+                    ),
                 ),
                 object(
                     "memcached.c5c3.io/v1beta1",
@@ -272,6 +283,23 @@ mod tests {
             ]
         );
         assert!(found.advice[0].contains("c5c3 image build"), "{:?}", found.advice);
+    }
+
+    #[test]
+    fn a_missing_secret_is_named_with_the_command_that_makes_it() {
+        let mut snapshot = snapshot();
+        let ready = json!({"type": "Ready", "status": "False", "reason": SECRET_MISSING, "message": "it lacks a Secret"});
+        snapshot.objects[1]["status"] =
+            json!({"conditions": [ready], "blockedBy": {"kind": "Secret", "name": "keystone-db"}});
+        let mut only = snapshot.clone();
+        only.objects.truncate(2);
+        let found = explain(&only, &only.objects[0]);
+        assert_eq!(found.chain.len(), 2);
+        assert!(
+            found.advice[0].contains("create secret generic keystone-db"),
+            "{:?}",
+            found.advice
+        );
     }
 
     #[test]
@@ -338,7 +366,8 @@ mod tests {
     #[test]
     fn the_way_down_leads_into_another_cluster() {
         let nova = "nova.openstack.c5c3.io/v1alpha1";
-        let said = "CellsReady: compute-cell1: up on 0 of 2 nodes; pod nova-compute-cell1-x: ErrImagePull";
+        let said = "compute-cell1: up on 0 of 2 nodes; ErrImagePull";
+        let pod_there = json!({"kind": "Pod", "name": "nova-compute-cell1-x", "cluster": "hypervisor"});
         let mut set = object(
             "apps/v1",
             "DaemonSet",
@@ -369,7 +398,13 @@ mod tests {
                     "",
                     not_ready("Nova: CellsReady"),
                 ),
-                object(nova, "Nova", "nova", "ControlPlane-cloud", not_ready(said)),
+                object(
+                    nova,
+                    "Nova",
+                    "nova",
+                    "ControlPlane-cloud",
+                    blocked(said, pod_there),
+                ),
                 set,
                 pod,
             ],
@@ -387,7 +422,7 @@ mod tests {
             advice.contains("kubectl --context hypervisor -n openstack logs nova-compute-cell1-x"),
             "{advice}"
         );
-        // A message that names no pod: what the object made over there is known by its mark.
+        // A status that names no object: what the object made over there is known by its mark.
         seen.objects[1]["status"] = not_ready("not ready");
         assert_eq!(
             way(&seen),
@@ -404,8 +439,20 @@ mod tests {
     fn waiting_in_a_ring_ends() {
         let ring = Snapshot {
             objects: vec![
-                object("a.io/v1", "A", "a", "", not_ready("waits for B b")),
-                object("a.io/v1", "B", "b", "", not_ready("waits for A a")),
+                object(
+                    "a.io/v1",
+                    "A",
+                    "a",
+                    "",
+                    blocked("waits", json!({"group": "a.io", "kind": "B", "name": "b"})),
+                ),
+                object(
+                    "a.io/v1",
+                    "B",
+                    "b",
+                    "",
+                    blocked("waits", json!({"group": "a.io", "kind": "A", "name": "a"})),
+                ),
             ],
         };
         assert_eq!(explain(&ring, &ring.objects[0]).chain.len(), 2);

@@ -58,7 +58,7 @@ fn compute(seen: &Snapshot, cluster: &str, node: &str) -> Option<bool> {
     };
     let mut pods = seen.of_kind("", "Pod").filter(of).peekable();
     pods.peek()?;
-    Some(pods.any(|pod| health(pod).is_some_and(|health| health.well)))
+    Some(pods.any(|pod| health(pod).is_some_and(|health| health.is_ready())))
 }
 
 fn chassis(seen: &Snapshot, node: &str) -> Option<bool> {

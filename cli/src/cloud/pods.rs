@@ -14,8 +14,8 @@ pub fn not_ready(seen: &Snapshot, plane: &str) -> Option<String> {
     seen.of_kind("", "Pod")
         .filter(|pod| belonging.contains(text(pod, "/metadata/uid")) && !is_over(pod))
         .find_map(|pod| {
-            let health = health(pod).filter(|health| !health.well)?;
-            Some(format!("Pod {}: {}", name(pod), health.message))
+            let health = health(pod)?;
+            Some(format!("Pod {}: {}", name(pod), health.trouble()?.message))
         })
 }
 

@@ -1,9 +1,12 @@
-//! A cloud on its way to Ready: each thing that happened, once.
+//! A cloud on its way to Ready: each part when it is ready, and what is waited for.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
+use c5c3_api::common::Blocker;
+use c5c3_api::conditions::reason::NOT_REQUIRED;
+use c5c3_api::conditions::{READY, control_plane as part};
 use futures::{TryStreamExt, pin_mut};
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
@@ -16,13 +19,40 @@ use crate::failure::Failure;
 #[derive(Debug, Default)]
 pub struct Told {
     met: BTreeSet<String>,
-    waits: String,
+    waits: Option<Waiting>,
 }
+
+/// What keeps a cloud from being ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    pub message: String,
+    /// It waits for something else than before, not only with other words.
+    pub new: bool,
+    blocker: Option<Blocker>,
+}
+
+/// One thing to show.
+pub enum Shown<'a> {
+    Done(&'a str),
+    Waiting(&'a Waiting),
+}
+
+/// Parts of a cloud beside its services, in words. Services are told one by one.
+const PARTS: [(&str, &str); 4] = [
+    (part::INFRASTRUCTURE_READY, "the infrastructure is ready"),
+    (part::KORC_READY, "the service catalogue is ready"),
+    (part::CREDENTIALS_READY, "the services have their credentials"),
+    (
+        part::CROSS_CLUSTER_SYNC_READY,
+        "hypervisors in another cluster reach the services",
+    ),
+];
 
 /// What a look at the cloud adds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct News {
     pub lines: Vec<String>,
+    pub waiting: Option<Waiting>,
     pub ready: bool,
 }
 
@@ -41,36 +71,37 @@ impl Told {
                 news.lines.push(format!("{name} {version} is ready"));
             }
         }
-        for condition in status
-            .conditions
-            .iter()
-            .filter(|condition| condition.status == "True")
-        {
-            let required = condition.reason != "NotRequired" && condition.type_ != "Ready";
-            if self.met.insert(condition.type_.clone()) && required {
-                let line = format!("{}: {}", condition.type_, condition.message);
-                news.lines.push(line.trim_end_matches([':', ' ']).to_owned());
+        let condition = |name: &str| status.conditions.iter().find(|one| one.type_ == name);
+        for (name, words) in PARTS {
+            let met = condition(name).filter(|one| one.status == "True" && one.reason != NOT_REQUIRED);
+            if met.is_some() && self.met.insert(name.to_owned()) {
+                news.lines.push(words.to_owned());
             }
         }
-        let ready = status
-            .conditions
-            .iter()
-            .find(|condition| condition.type_ == "Ready");
+        let ready = condition(READY);
         // Several controllers tell of a cloud: what one of them has seen, another may not have.
         let seen = ready.and_then(|condition| condition.observed_generation);
         news.ready = ready.is_some_and(|condition| condition.status == "True")
             && seen.is_none_or(|seen| Some(seen) == generation);
         if let Some(ready) = ready.filter(|_| !news.ready) {
-            news.lines.extend(self.wait(&ready.message));
+            news.waiting = self.wait(&ready.message, status.blocked_by.as_ref());
         }
         news
     }
 
     /// What is waited for, unless that was the last that was said.
-    fn wait(&mut self, message: &str) -> Option<String> {
-        let new = self.waits != message;
-        message.clone_into(&mut self.waits);
-        new.then(|| format!("… {message}"))
+    fn wait(&mut self, message: &str, blocker: Option<&Blocker>) -> Option<Waiting> {
+        let before = self.waits.as_ref();
+        if before.is_some_and(|before| before.message == message) {
+            return None;
+        }
+        let same = before.is_some_and(|before| blocker.is_some() && before.blocker.as_ref() == blocker);
+        self.waits = Some(Waiting {
+            message: message.to_owned(),
+            new: !same,
+            blocker: blocker.cloned(),
+        });
+        self.waits.clone()
     }
 }
 
@@ -83,7 +114,7 @@ pub async fn follow(
     namespace: &str,
     name: &str,
     patience: Duration,
-    say: &mut (dyn FnMut(&str) + Send),
+    show: &mut (dyn FnMut(Shown<'_>) + Send),
 ) -> Result<bool, Failure> {
     let api: Api<ControlPlane> = Api::namespaced(sight.home.client.clone(), namespace);
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -103,7 +134,10 @@ pub async fn follow(
             let plane = change.ok_or_else(|| anyhow::anyhow!("the watch of the cloud ended"))?;
             let news = told.look(&plane);
             for line in &news.lines {
-                say(line);
+                show(Shown::Done(line));
+            }
+            if let Some(waiting) = &news.waiting {
+                show(Shown::Waiting(waiting));
             }
             if news.ready {
                 let seen = snapshot::read(sight, namespace).await?;
@@ -111,8 +145,8 @@ pub async fn follow(
                 let Some(pod) = pods::not_ready(&seen, uid) else {
                     return Ok(());
                 };
-                if let Some(line) = told.wait(&pod) {
-                    say(&line);
+                if let Some(waiting) = told.wait(&pod, None) {
+                    show(Shown::Waiting(&waiting));
                 }
                 says_ready = Some(plane);
             }
@@ -142,7 +176,11 @@ mod tests {
     fn each_thing_is_said_once() {
         let mut told = Told::default();
         let waiting = plane("False", "Keystone: db-sync runs", json!({}));
-        assert_eq!(told.look(&waiting).lines, ["… Keystone: db-sync runs"]);
+        let news = told.look(&waiting);
+        assert_eq!(
+            news.waiting.map(|waiting| waiting.message).as_deref(),
+            Some("Keystone: db-sync runs")
+        );
         assert_eq!(told.look(&waiting), News::default());
         let done = plane(
             "True",
@@ -173,8 +211,19 @@ mod tests {
     #[test]
     fn what_is_waited_for_is_said_when_it_changes() {
         let mut told = Told::default();
-        assert_eq!(told.wait("Pod a"), Some("… Pod a".into()));
-        assert_eq!(told.wait("Pod a"), None);
-        assert_eq!(told.wait("Pod b"), Some("… Pod b".into()));
+        let mut new = |message: &str, blocker: Option<&str>| {
+            let blocker = blocker.map(|name| Blocker {
+                kind: "Keystone".to_owned(),
+                name: name.to_owned(),
+                ..Blocker::default()
+            });
+            told.wait(message, blocker.as_ref()).map(|waiting| waiting.new)
+        };
+        assert_eq!(new("Pod a", None), Some(true));
+        assert_eq!(new("Pod a", None), None);
+        assert_eq!(new("Pod b", None), Some(true));
+        assert_eq!(new("Keystone: starts", Some("keystone")), Some(true));
+        assert_eq!(new("Keystone: db-sync runs", Some("keystone")), Some(false));
+        assert_eq!(new("Glance: db-sync runs", Some("glance")), Some(true));
     }
 }

@@ -60,6 +60,8 @@ pub trait Controller: Send + Sync + Sized + 'static {
     /// `false`: `observedGeneration` is left to the controller that acts on the spec; this one only
     /// adds to the same status.
     const GENERATION: bool = true;
+    /// `true`: the status has `blockedBy`, the object that keeps this one from being ready.
+    const BLOCKED_BY: bool = false;
     /// `false`: no status is written at all, for kinds whose status belongs to others alone.
     const STATUS: bool = true;
     const FINALIZER: Option<Finalizer> = None;

@@ -108,6 +108,7 @@ impl<F: Fault> From<&F> for Failed {
                 part: fault.part(),
                 reason: fault.reason(),
                 message: fault.to_string(),
+                blocker: fault.blocker(),
             },
             retry: fault.retry(),
         }

@@ -8,12 +8,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::kinds::Reference;
+
 pub use c5c3_api::conditions::READY;
-use c5c3_api::conditions::reason::{self, DELETING, NOT_REQUIRED};
-/// Reason of a part that a failed pass did not get to.
-pub const NOT_REACHED: &str = "NotReached";
-/// Reason of a part about which nothing was said.
-pub const NOT_REPORTED: &str = "NotReported";
+use c5c3_api::conditions::reason::{self, DELETING, NOT_REACHED, NOT_REPORTED, NOT_REQUIRED};
 
 /// One condition that a controller declares. The order of the declaration is the order of
 /// importance: of several parts that are not well, the first is named as the blocker.
@@ -86,14 +84,17 @@ pub struct State {
     pub truth: Truth,
     pub reason: String,
     pub message: String,
+    /// The object that keeps it from being true.
+    pub blocker: Option<Reference>,
 }
 
 impl State {
-    fn new(truth: Truth, reason: &str, message: impl Into<String>) -> Self {
+    pub fn new(truth: Truth, reason: &str, message: impl Into<String>) -> Self {
         State {
             truth,
             reason: reason.to_owned(),
             message: message.into(),
+            blocker: None,
         }
     }
 }
@@ -127,10 +128,30 @@ impl States {
         self
     }
 
+    /// The object that keeps this part from being met. Programs follow it; people read the message.
+    pub fn because_of(mut self, part: &'static str, blocker: Option<Reference>) -> Self {
+        if let Some(state) = self
+            .parts
+            .get_mut(part)
+            .filter(|state| state.truth != Truth::True)
+        {
+            state.blocker = blocker;
+        }
+        self
+    }
+
     /// What keeps `Ready` from being true, where the first part that is not well does not name the
     /// cause. It can only make `Ready` false, never true.
     pub fn blocked_by(mut self, reason: &str, message: impl Into<String>) -> Self {
         self.blocker = Some(State::new(Truth::False, reason, message));
+        self
+    }
+
+    /// The object behind what [`blocked_by`](Self::blocked_by) tells.
+    pub fn blocking(mut self, blocker: Option<Reference>) -> Self {
+        if let Some(state) = &mut self.blocker {
+            state.blocker = blocker;
+        }
         self
     }
 
@@ -150,6 +171,16 @@ pub struct Failure {
     pub part: Option<&'static str>,
     pub reason: String,
     pub message: String,
+    pub blocker: Option<Reference>,
+}
+
+/// What `settle` makes of a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settled {
+    /// This controller's parts and `Ready`, sorted by type.
+    pub conditions: Vec<Condition>,
+    /// The object that keeps `Ready` from being true.
+    pub blocker: Option<Reference>,
 }
 
 /// What is known when a pass ends.
@@ -162,7 +193,7 @@ pub struct Ending<'a> {
     pub deleting: Option<&'a str>,
 }
 
-/// The conditions to store: this controller's parts and `Ready`, sorted by type.
+/// The conditions to store.
 ///
 /// `previous` are all conditions of the live object, those of other writers too.
 pub fn settle(
@@ -171,7 +202,7 @@ pub fn settle(
     previous: &[Condition],
     generation: i64,
     now: Timestamp,
-) -> Vec<Condition> {
+) -> Settled {
     let find = |name: &str| previous.iter().find(|c| c.type_ == name);
     let stamp = |name: &str, state: State| {
         let status = state.truth.as_str();
@@ -204,9 +235,13 @@ pub fn settle(
     let ready = ready(parts, ending, |name| {
         own.iter().find(|c| c.type_ == name).or_else(|| find(name))
     });
+    let blocker = ready.blocker.clone();
     own.push(stamp(READY, ready));
     own.sort_by(|a, b| a.type_.cmp(&b.type_));
-    own
+    Settled {
+        conditions: own,
+        blocker,
+    }
 }
 
 /// Longest message, in bytes: more than anybody reads, and well below what the API takes. One that
@@ -221,10 +256,7 @@ fn bounded(message: String) -> String {
 }
 
 fn state_of(part: &Part, ending: Ending<'_>) -> Option<State> {
-    let failed = ending
-        .failure
-        .filter(|f| f.part == Some(part.name))
-        .map(|f| State::new(Truth::False, &f.reason, f.message.clone()));
+    let failed = ending.failure.filter(|f| f.part == Some(part.name)).map(failed);
     match (ending.states, failed) {
         (Some(states), failed) => match (states.get(part.name), failed) {
             // A report may say more than the error does, but it may not hide it.
@@ -239,16 +271,19 @@ fn state_of(part: &Part, ending: Ending<'_>) -> Option<State> {
     }
 }
 
+fn failed(failure: &Failure) -> State {
+    State {
+        blocker: failure.blocker.clone(),
+        ..State::new(Truth::False, &failure.reason, failure.message.clone())
+    }
+}
+
 fn ready<'c>(parts: &[Part], ending: Ending<'_>, find: impl Fn(&str) -> Option<&'c Condition>) -> State {
     if let Some(left) = ending.deleting {
         return State::new(Truth::False, DELETING, left);
     }
     if let Some(failure) = ending.failure {
-        let message = match failure.part {
-            Some(part) => format!("{part}: {}", failure.message),
-            None => failure.message.clone(),
-        };
-        return State::new(Truth::False, &failure.reason, message);
+        return failed(failure);
     }
     if let Some(blocker) = ending.states.and_then(States::blocker) {
         return blocker.clone();
@@ -261,8 +296,13 @@ fn ready<'c>(parts: &[Part], ending: Ending<'_>, find: impl Fn(&str) -> Option<&
                 continue;
             }
             return match condition {
-                Some(c) => State::new(truth, &c.reason, format!("{}: {}", part.name, c.message)),
-                None => State::new(truth, NOT_REPORTED, format!("{}: not reported yet", part.name)),
+                Some(c) => State {
+                    blocker: ending
+                        .states
+                        .and_then(|states| states.get(part.name)?.blocker.clone()),
+                    ..State::new(truth, &c.reason, c.message.clone())
+                },
+                None => State::new(truth, NOT_REPORTED, format!("{} is not reported yet", part.name)),
             };
         }
     }
@@ -308,11 +348,41 @@ mod tests {
             states: Some(states),
             ..Ending::default()
         };
-        settle(PARTS, ending, previous, 3, at(now))
+        settle(PARTS, ending, previous, 3, at(now)).conditions
     }
 
     fn named<'a>(list: &'a [Condition], name: &str) -> &'a Condition {
         list.iter().find(|c| c.type_ == name).expect(name)
+    }
+
+    #[test]
+    fn ready_points_to_the_object_behind_its_reason() {
+        let database = crate::Kind::of::<k8s_openapi::api::core::v1::Secret>().named(Some("ns"), "db");
+        let settled = |states: &States, failure: Option<&Failure>| {
+            let ending = Ending {
+                states: Some(states),
+                failure,
+                ..Ending::default()
+            };
+            settle(PARTS, ending, &[agent("True")], 3, at(10)).blocker
+        };
+        let waiting = all_met()
+            .unmet("CacheReady", "Waiting", "Secret db is missing")
+            .because_of("CacheReady", Some(database.clone()));
+        assert_eq!(settled(&waiting, None), Some(database.clone()));
+        assert_eq!(
+            settled(&all_met().because_of("CacheReady", Some(database.clone())), None),
+            None
+        );
+        let chosen = waiting.blocked_by("Invalid", "x").blocking(None);
+        assert_eq!(settled(&chosen, None), None);
+        let failure = Failure {
+            part: None,
+            reason: "SecretMissing".into(),
+            message: String::new(),
+            blocker: Some(database.clone()),
+        };
+        assert_eq!(settled(&chosen, Some(&failure)), Some(database));
     }
 
     #[test]
@@ -334,7 +404,7 @@ mod tests {
             (ready.status.as_str(), ready.reason.as_str()),
             ("False", "CrashLoop")
         );
-        assert_eq!(ready.message, "CacheReady: memcached-0 restarts");
+        assert_eq!(ready.message, "memcached-0 restarts");
     }
 
     #[test]
@@ -342,7 +412,7 @@ mod tests {
         let list = reported(&all_met(), &[], 10);
         let ready = named(&list, READY);
         assert_eq!(ready.status, "Unknown");
-        assert_eq!(ready.message, "AgentReady: not reported yet");
+        assert_eq!(ready.message, "AgentReady is not reported yet");
     }
 
     #[test]
@@ -368,15 +438,16 @@ mod tests {
             part: Some("CacheReady"),
             reason: "Api".into(),
             message: "connection refused".into(),
+            blocker: None,
         };
         let ending = Ending {
             failure: Some(&failure),
             ..Ending::default()
         };
-        let list = settle(PARTS, ending, &before, 4, at(20));
+        let list = settle(PARTS, ending, &before, 4, at(20)).conditions;
         assert_eq!(named(&list, "DatabaseReady"), named(&before, "DatabaseReady"));
         assert_eq!(named(&list, "CacheReady").status, "False");
-        assert_eq!(named(&list, READY).message, "CacheReady: connection refused");
+        assert_eq!(named(&list, READY).message, "connection refused");
         assert_eq!(named(&list, READY).observed_generation, Some(4));
     }
 
@@ -403,12 +474,13 @@ mod tests {
             part: None,
             reason: "Malformed".into(),
             message: "bad".into(),
+            blocker: None,
         };
         let ending = Ending {
             failure: Some(&failure),
             ..Ending::default()
         };
-        let list = settle(PARTS, ending, &[], 1, at(5));
+        let list = settle(PARTS, ending, &[], 1, at(5)).conditions;
         assert_eq!(named(&list, "DatabaseReady").reason, NOT_REACHED);
         assert_eq!(named(&list, READY).reason, "Malformed");
     }
@@ -419,6 +491,7 @@ mod tests {
             part: Some("DatabaseReady"),
             reason: "Timeout".into(),
             message: "no answer".into(),
+            blocker: None,
         };
         let states = all_met();
         let ending = Ending {
@@ -426,7 +499,7 @@ mod tests {
             failure: Some(&failure),
             deleting: None,
         };
-        let list = settle(PARTS, ending, &[agent("True")], 1, at(5));
+        let list = settle(PARTS, ending, &[agent("True")], 1, at(5)).conditions;
         assert_eq!(named(&list, "DatabaseReady").reason, "Timeout");
         assert_eq!(named(&list, READY).status, "False");
     }
@@ -459,10 +532,10 @@ mod tests {
                 .with("DatabaseReady", State::new(database, "R", ""))
                 .with("CacheReady", State::new(cache, "R", ""))
                 .with("Progressing", State::new(progressing, "R", ""));
-            let failure = Failure { part: None, reason: "Oops".into(), message: String::new() };
+            let failure = Failure { part: None, reason: "Oops".into(), message: String::new(), blocker: None };
             let ending = Ending { states: Some(&states), failure: fails.then_some(&failure), deleting: None };
             let before = [agent(node.as_str())];
-            let list = settle(PARTS, ending, &before, 1, at(9));
+            let list = settle(PARTS, ending, &before, 1, at(9)).conditions;
             let all = [database, cache, node].iter().all(|t| *t == Truth::True);
             prop_assert_eq!(named(&list, READY).status == "True", all && !fails);
             prop_assert!(list.windows(2).all(|w| w[0].type_ < w[1].type_));
@@ -470,7 +543,7 @@ mod tests {
             // Settling again later changes nothing.
             let mut live = list.clone();
             live.push(before[0].clone());
-            prop_assert_eq!(settle(PARTS, ending, &live, 1, at(99)), list);
+            prop_assert_eq!(settle(PARTS, ending, &live, 1, at(99)).conditions, list);
         }
     }
 }

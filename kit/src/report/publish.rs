@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::kinds::{Key, Reference};
 use crate::reconcile::controller::{Controller, Report};
 use crate::reconcile::pass::Context;
-use crate::report::conditions::{self, Ending, Failure, settle};
+use crate::report::conditions::{self, Ending, Failure, Settled, settle};
 use crate::report::events::{Note, on_change};
 use crate::report::status;
 use crate::write::fields;
@@ -46,11 +46,17 @@ pub(crate) async fn publish_status<C: Controller>(
         failure: ended.failure,
         deleting: ended.left,
     };
-    let mut after = settle(C::PARTS, ending, &before, generation, ended.now);
+    let Settled {
+        conditions: mut after,
+        blocker,
+    } = settle(C::PARTS, ending, &before, generation, ended.now);
     after.retain(|condition| C::READY || condition.type_ != conditions::READY);
     let held = fields::held(live, C::NAME, Some("status"));
     let processed = C::GENERATION.then_some(generation);
-    let body = status::body(live, &held, report.map(|r| &r.status), &after, processed);
+    let mut body = status::body(live, &held, report.map(|r| &r.status), &after, processed);
+    if C::BLOCKED_BY {
+        status::point(&mut body, key, blocker.as_ref());
+    }
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
     if !going
         && C::STATUS

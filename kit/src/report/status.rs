@@ -1,7 +1,11 @@
 //! The report step: what is written to `.status`, and when.
 
+use c5c3_api::common::Blocker;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Map, Value, json};
+
+use crate::clusters::HOME;
+use crate::kinds::{Key, Reference};
 
 /// The conditions of a live object; an entry that does not parse is as good as none.
 pub(crate) fn conditions(live: &Value) -> Vec<Condition> {
@@ -46,6 +50,29 @@ pub(crate) fn body(
     })
 }
 
+/// Names the object that keeps this one from being ready, or takes the name away.
+pub(crate) fn point(body: &mut Value, own: &Key, blocker: Option<&Reference>) {
+    let Some(status) = body["status"].as_object_mut() else {
+        return;
+    };
+    status.remove("blockedBy");
+    if let Some(blocker) = blocker {
+        status.insert("blockedBy".to_owned(), json!(named(own, blocker)));
+    }
+}
+
+fn named(own: &Key, blocker: &Reference) -> Blocker {
+    let (kind, group) = blocker.kind.split_once('.').unwrap_or((&blocker.kind, ""));
+    let elsewhere = |namespace: &&String| own.namespace.as_ref() != Some(namespace);
+    Blocker {
+        group: (!group.is_empty()).then(|| group.to_owned()),
+        kind: kind.to_owned(),
+        name: blocker.key.name.clone(),
+        namespace: blocker.key.namespace.as_ref().filter(elsewhere).cloned(),
+        cluster: (blocker.cluster != HOME).then(|| blocker.cluster.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +93,34 @@ mod tests {
         );
         let added = body(&live, &Value::Null, Some(&reported), &[], None);
         assert_eq!(added["status"], json!({"phase": "Idle", "conditions": []}));
+    }
+
+    #[test]
+    fn a_status_names_its_blocker_and_forgets_it() {
+        let own = Key::new(Some("ns"), "cloud");
+        let mut body = json!({"status": {"phase": "Idle"}});
+        let mut blocker = Reference {
+            cluster: HOME,
+            kind: "MariaDB.k8s.mariadb.com".to_owned(),
+            key: Key::new(Some("ns"), "mariadb"),
+        };
+        point(&mut body, &own, Some(&blocker));
+        assert_eq!(
+            body["status"]["blockedBy"],
+            json!({"group": "k8s.mariadb.com", "kind": "MariaDB", "name": "mariadb"})
+        );
+        blocker = Reference {
+            cluster: "far".into(),
+            kind: "Pod".to_owned(),
+            key: Key::new(Some("other"), "p"),
+        };
+        point(&mut body, &own, Some(&blocker));
+        assert_eq!(
+            body["status"]["blockedBy"],
+            json!({"kind": "Pod", "name": "p", "namespace": "other", "cluster": "far"})
+        );
+        point(&mut body, &own, None);
+        assert_eq!(body["status"], json!({"phase": "Idle"}));
     }
 
     #[test]

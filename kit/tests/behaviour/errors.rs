@@ -51,7 +51,7 @@ async fn a_failed_action_is_a_condition_a_metric_and_no_reason_to_lose_the_rest(
         .parade("spring", json!({"floats": ["dragon"], "band": "drunk"}))
         .await;
     let ready = world.condition("spring", "Ready", "DrunkBand").await;
-    assert_eq!(ready.message, "BandPlaying: the band drunk is drunk");
+    assert_eq!(ready.message, "the band drunk is drunk");
     let band = world.condition("spring", "BandPlaying", "DrunkBand").await;
     assert_eq!(band.status, "False", "a report cannot hide an error");
     world.condition("spring", "FloatsReady", "Built").await;

@@ -1,8 +1,12 @@
 //! What can keep a service from being brought up. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, service};
+use c5c3_api::foreign::memcached::Memcached;
+use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
+use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::fault::variant;
-use c5c3_kit::{Fault, ReadError, Retry};
+use c5c3_kit::{Fault, Kind, ReadError, Reference, Retry};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
 
 use crate::config::ConfigError;
 use crate::keys::KeyError;
@@ -140,5 +144,25 @@ impl Fault for Error {
 
     fn reason(&self) -> String {
         variant(self)
+    }
+
+    fn blocker(&self) -> Option<Reference> {
+        let (kind, name) = match self {
+            Error::SecretMissing(name) => (Kind::of::<Secret>(), name),
+            Error::KeyMissing { secret, .. }
+            | Error::NoCertificate { secret, .. }
+            | Error::BadKeys { secret, .. } => (Kind::of::<Secret>(), secret),
+            Error::PolicyMissing { name, .. } | Error::PolicyInvalid { name, .. } => {
+                (Kind::of::<ConfigMap>(), name)
+            }
+            Error::CacheMissing(name) => (Kind::of::<Memcached>(), name),
+            Error::BrokerMissing(name) | Error::BrokerUnknown(name) => (Kind::of::<RabbitmqCluster>(), name),
+            Error::OvnMissing(name) | Error::OvnUnknown(name) | Error::OvnTls(name) => {
+                (Kind::of::<OvnCluster>(), name)
+            }
+            Error::ClaimOfOne { claim, .. } => (Kind::of::<PersistentVolumeClaim>(), claim),
+            _ => return None,
+        };
+        Some(kind.named(None, name))
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::build::{self, Configuration, Outcome, Steps, setup_title};
 use crate::error::Error;
-use crate::facts::Facts;
+use crate::facts::{Facts, Trouble};
 use crate::names::Names;
 use crate::recurring;
 use crate::rollout;
@@ -22,8 +22,8 @@ use checks::{check_ignored, check_length, check_way};
 pub struct Plan {
     pub service: Service,
     pub now: Timestamp,
-    /// The first of `dependsOn` that is not met, in words.
-    pub unmet: Option<String>,
+    /// The first of `dependsOn` that is not met.
+    pub unmet: Option<Trouble>,
     pub configuration: Configuration,
     /// Volumes that outlive the service.
     pub claims: Vec<Value>,
@@ -32,8 +32,8 @@ pub struct Plan {
     pub keys: Vec<Planned>,
     pub migrations: Vec<Migration>,
     /// Why the database cannot be used yet.
-    pub database: Result<(), String>,
-    pub messaging: Result<(), String>,
+    pub database: Result<(), Trouble>,
+    pub messaging: Result<(), Trouble>,
     /// The schema, and the task that follows it; none where a service has neither.
     pub setup: Option<Prepared>,
     /// The last steps of an upgrade, when one goes on.
@@ -92,10 +92,10 @@ pub struct Migration {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Gate {
     Open,
-    Dependency(String),
+    Dependency(Trouble),
     Credentials {
         reason: String,
-        message: String,
+        trouble: Trouble,
     },
     Messaging,
     /// A service that makes its own schema waits for the database itself.
@@ -300,13 +300,16 @@ impl Plan {
         if let Some(version) = &self.stopped {
             return Gate::Contracted(version.clone());
         }
-        if let Some(words) = self.unmet.as_ref().filter(|_| self.first) {
-            return Gate::Dependency(words.clone());
+        if let Some(trouble) = self.unmet.as_ref().filter(|_| self.first) {
+            return Gate::Dependency(trouble.clone());
         }
         if let Some(error) = self.configuration.lacks() {
             return Gate::Credentials {
                 reason: error.reason(),
-                message: error.to_string(),
+                trouble: Trouble {
+                    text: error.to_string(),
+                    blocker: error.blocker(),
+                },
             };
         }
         if self.messaging.is_err() && self.first {

@@ -55,6 +55,7 @@ impl<S: Subject> Controller for Services<S> {
     type Action = Infallible;
     type Error = Error;
 
+    const BLOCKED_BY: bool = true;
     const NAME: &'static str = S::SERVICE;
     const PARTS: &'static [Part] = S::PARTS;
     /// No garbage collector reaches into another cluster.

@@ -162,7 +162,7 @@ fn a_service_is_set_up_while_its_credential_is_on_its_way() {
 #[test]
 fn what_it_depends_on_holds_the_first_start_and_no_later_one() {
     let mut seen = observed(keystone(), facts());
-    seen.facts.unmet = Some("waits for Valkey valkey, which is missing".into());
+    seen.facts.unmet = Some(trouble("waits for Valkey valkey, which is missing"));
     assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (0, 0));
     assert_eq!(
         state(&seen, DATABASE_READY),
@@ -172,7 +172,7 @@ fn what_it_depends_on_holds_the_first_start_and_no_later_one() {
         )
     );
     let mut running = installed();
-    running.facts.unmet = Some("waits for Valkey valkey, which is missing".into());
+    running.facts.unmet = Some(trouble("waits for Valkey valkey, which is missing"));
     assert_eq!(count(&running, "Deployment"), 1);
 }
 

@@ -13,6 +13,7 @@ use crate::build::{self, Configuration, Outcome, Steps};
 use crate::facts::Facts;
 use crate::names::{ASKED, NODES};
 use crate::plan::{Gate, has_title};
+use crate::report;
 use crate::rollout;
 use crate::shape::{Asked, Recurring, Service};
 
@@ -330,10 +331,10 @@ impl Planned {
             (None, _) if self.began.is_some() => {
                 states.unmet(part, reason::RUNNING, format!("{title} runs for the first time"))
             }
-            (None, Gate::Dependency(words)) => {
-                states.unmet(part, reason::DEPENDENCY_NOT_READY, words.clone())
+            (None, Gate::Dependency(trouble)) => {
+                report::troubled(states, part, reason::DEPENDENCY_NOT_READY, trouble)
             }
-            (None, Gate::Credentials { reason, message }) => states.unmet(part, reason, message.clone()),
+            (None, Gate::Credentials { reason, trouble }) => report::troubled(states, part, reason, trouble),
             (None, _) => {
                 let when = self
                     .schedule

@@ -3,12 +3,15 @@
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason, service};
 use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::conditions::Truth;
-use c5c3_kit::{Applied, Controller, States};
+use c5c3_kit::{Applied, Controller, Fault, Kind, States};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::build::{self, Outcome};
-use crate::facts::{Facts, Live};
+use crate::facts::{Facts, Live, Trouble};
 use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
@@ -28,11 +31,12 @@ pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -
     if !service.buses.is_empty() {
         states = match &plan.messaging {
             Ok(()) => states.met(MESSAGING_READY, reason::READY, "the message bus is there"),
-            Err(why) => states.unmet(MESSAGING_READY, reason::WAITING, why.clone()),
+            Err(trouble) => troubled(states, MESSAGING_READY, reason::WAITING, trouble),
         };
     }
     if let Some(ovn) = &facts.ovn {
-        states = self::ovn(states, ovn);
+        let cluster = Kind::of::<OvnCluster>().named(None, &ovn.name_any());
+        states = self::ovn(states, ovn).because_of(service::OVN_CONNECTED, Some(cluster));
     }
     for (part, text) in &service.not_required {
         states = states.not_required(part, text.clone());
@@ -55,6 +59,13 @@ pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -
         }
     }
     states
+}
+
+/// A part that is not met, and the object on which that depends.
+pub fn troubled(states: States, part: &'static str, reason: &str, trouble: &Trouble) -> States {
+    states
+        .unmet(part, reason, trouble.text.clone())
+        .because_of(part, trouble.blocker.clone())
 }
 
 /// The status of cells or backends, one by one.
@@ -130,10 +141,10 @@ fn setup(states: States, plan: &Plan, gate: &Gate) -> States {
     }
     let names = names_of(steps);
     let states = match (gate, &plan.database) {
-        (Gate::Dependency(words), _) => {
-            states.unmet(DATABASE_READY, reason::DEPENDENCY_NOT_READY, words.clone())
+        (Gate::Dependency(trouble), _) => {
+            troubled(states, DATABASE_READY, reason::DEPENDENCY_NOT_READY, trouble)
         }
-        (_, Err(why)) => states.unmet(DATABASE_READY, reason::WAITING, why.clone()),
+        (_, Err(trouble)) => troubled(states, DATABASE_READY, reason::WAITING, trouble),
         (_, Ok(())) => match &job.outcome {
             Outcome::Missing if plan.busy.is_some() => {
                 let other = plan.busy.as_deref().unwrap_or_default();
@@ -186,12 +197,13 @@ fn contracted(states: States, plan: &Plan, version: &str) -> States {
 
 /// A service that makes its own schema needs a database that answers.
 fn database(states: States, plan: &Plan, gate: &Gate) -> States {
-    let (part, reason, text) = match (gate, &plan.database) {
-        (Gate::Dependency(words), _) => (DATABASE_READY, reason::DEPENDENCY_NOT_READY, words),
-        (_, Err(why)) => (DATABASE_READY, reason::WAITING, why),
-        (_, Ok(())) => return states.met(DATABASE_READY, reason::READY, "the database is there"),
-    };
-    states.unmet(part, reason, text.clone())
+    match (gate, &plan.database) {
+        (Gate::Dependency(trouble), _) => {
+            troubled(states, DATABASE_READY, reason::DEPENDENCY_NOT_READY, trouble)
+        }
+        (_, Err(trouble)) => troubled(states, DATABASE_READY, reason::WAITING, trouble),
+        (_, Ok(())) => states.met(DATABASE_READY, reason::READY, "the database is there"),
+    }
 }
 
 /// The last steps of an upgrade, once its pods run. Until they are done it goes on, and says so.
@@ -212,7 +224,7 @@ fn contract(states: States, plan: &Plan, done: &str) -> States {
 }
 
 fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> States {
-    match &job.outcome {
+    let states = match &job.outcome {
         Outcome::Complete => states.met(part, reason::SUCCEEDED, format!("{name} done")),
         Outcome::Running => states.unmet(part, reason::RUNNING, format!("{name} runs")),
         Outcome::Missing => states.unmet(part, reason::RUNNING, format!("{name} starts")),
@@ -222,7 +234,8 @@ fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> St
             let again = if *again { "; it is tried again" } else { "" };
             states.unmet(part, reason::FAILED, format!("{failed} failed: {words}{again}"))
         }
-    }
+    };
+    states.because_of(part, Some(Kind::of::<Job>().named(None, &job.name)))
 }
 
 fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migration>) -> States {
@@ -274,7 +287,8 @@ fn volume(
             let phase = claim
                 .and_then(|claim| claim.status.as_ref()?.phase.clone())
                 .unwrap_or_default();
-            match phase.as_str() {
+            let own = Kind::of::<PersistentVolumeClaim>().named(None, &name);
+            let states = match phase.as_str() {
                 "Bound" => {
                     let text = format!("PersistentVolumeClaim {name} is bound, mounted at {}", extra.path);
                     states.met(part, reason::READY, text)
@@ -293,11 +307,14 @@ fn volume(
                     let text = format!("PersistentVolumeClaim {name} is {phase}; see its events");
                     states.unmet(part, reason::PROGRESSING, text)
                 }
-            }
+            };
+            states.because_of(part, Some(own))
         }
         VolumeSource::Secret { name, .. } => {
             if let Some(error) = plan.configuration.lacks() {
-                return states.unmet(part, reason::WAITING, error.to_string());
+                return states
+                    .unmet(part, reason::WAITING, error.to_string())
+                    .because_of(part, error.blocker());
             }
             let mounted = format!("Secret {name} is mounted at {}", extra.path);
             match part {
@@ -322,8 +339,8 @@ fn process<C: Controller>(
     match gate {
         Gate::Open => {}
         Gate::Dependency(_) => return waiting(states, "waits for dependsOn"),
-        Gate::Credentials { reason, message } => {
-            return states.unmet(process.part, reason, message.clone());
+        Gate::Credentials { reason, trouble } => {
+            return troubled(states, process.part, reason, trouble);
         }
         Gate::Messaging => return waiting(states, "waits for the message bus"),
         Gate::Database => return waiting(states, "waits for the database"),
@@ -345,12 +362,16 @@ fn process<C: Controller>(
     }
     let name = build::workload_name(service, process);
     // As the server has it after this pass: what was read before may be of an earlier generation.
+    let (kind, resource) = match process.workload {
+        Workload::Deployment { .. } => ("Deployment", Kind::of::<Deployment>()),
+        Workload::StatefulSet { .. } => ("StatefulSet", Kind::of::<StatefulSet>()),
+        Workload::DaemonSet { .. } => ("DaemonSet", Kind::of::<DaemonSet>()),
+    };
+    let mut own = resource.named(None, &name);
+    if let Some(cluster) = &process.cluster {
+        own.cluster = cluster.clone().into();
+    }
     let Some(live) = Live::applied(applied, process, &service.names.namespace, &name) else {
-        let kind = match process.workload {
-            Workload::Deployment { .. } => "Deployment",
-            Workload::StatefulSet { .. } => "StatefulSet",
-            Workload::DaemonSet { .. } => "DaemonSet",
-        };
         let text = format!("{kind} {name} is being made");
         return states.unmet(process.part, reason::PROGRESSING, text);
     };
@@ -392,13 +413,17 @@ fn process<C: Controller>(
             ),
         };
         // A node that is away or new is named; the others serve.
-        return match done || up > 0 {
-            true => states.met(process.part, reason::READY, text),
-            false => states.unmet(process.part, reason::PROGRESSING, text),
-        };
+        if done || up > 0 {
+            return states.met(process.part, reason::READY, text);
+        }
+        return states
+            .unmet(process.part, reason::PROGRESSING, text)
+            .because_of(process.part, Some(own));
     }
     let text = format!(
         "{whose}{up} of {wanted} replicas up, {updated} with the current configuration{why}{unchecked}"
     );
-    states.unmet(process.part, reason::PROGRESSING, text)
+    states
+        .unmet(process.part, reason::PROGRESSING, text)
+        .because_of(process.part, Some(own))
 }

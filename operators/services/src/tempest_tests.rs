@@ -220,7 +220,7 @@ fn a_run_on_request_is_made_once_and_never_beside_another() {
 #[test]
 fn it_waits_for_what_it_tests() {
     let mut seen = tempest(None);
-    seen.facts.unmet = Some("Nova nova is not Ready".to_owned());
+    seen.facts.unmet = Some(trouble("Nova nova is not Ready"));
     assert_eq!(count(&seen, "Job"), 0);
     assert_eq!(state(&seen, TESTS_PASSED).1, "Nova nova is not Ready");
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::facts::{Facts, KeySecret, SecretData};
+use crate::facts::{Facts, KeySecret, SecretData, Trouble};
 use crate::reconcile::Services;
 use crate::shape::Subject;
 
@@ -111,6 +111,14 @@ pub fn cinder() -> Cinder {
         },
     }))
     .expect("a Cinder")
+}
+
+/// Trouble with no object behind it.
+pub fn trouble(text: &str) -> Trouble {
+    Trouble {
+        text: text.to_owned(),
+        blocker: None,
+    }
 }
 
 pub fn secret(values: &[(&str, &str)]) -> SecretData {

@@ -93,7 +93,7 @@ pub fn words(found: &explain::Explanation) -> String {
     };
     let mut text = format!("{}: {}\n", named(last), last.message);
     if found.chain.len() > 1 {
-        text.push_str("\nIt holds up:\n");
+        text.push_str("\nBlocked by it:\n");
         for link in found.chain.iter().rev().skip(1) {
             text.push_str(&format!("  {}: {}\n", named(link), link.message));
         }

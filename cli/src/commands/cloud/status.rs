@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::cloud::access::Target;
-use crate::cloud::health::{counts, group, health, is_owned, kind, name, text};
+use crate::cloud::health::{Health, counts, group, health, is_owned, kind, name, text};
 use crate::cloud::login;
 use crate::cloud::nodes;
 use crate::cloud::snapshot::{self, Snapshot};
@@ -234,11 +234,12 @@ fn screen(seen: &Snapshot) -> Screen {
         .objects
         .iter()
         .filter(|object| group(object) == "openstack.k-orc.cloud")
-        .map(|object| health(object).is_some_and(|health| health.well))
+        .map(|object| health(object).is_some_and(|health| health.is_ready()))
         .collect();
     let pods = seen.of_kind("", "Pod").filter_map(|pod| {
-        let health = health(pod).filter(|health| !health.well)?;
-        Some(format!("{}: {}: {}", name(pod), health.reason, health.message))
+        let health = health(pod)?;
+        let trouble = health.trouble()?;
+        Some(format!("{}: {}: {}", name(pod), trouble.reason, trouble.message))
     });
     Screen {
         clouds: seen
@@ -286,11 +287,13 @@ fn row(seen: &Snapshot, object: &Value) -> Row {
     Row {
         name: name(object).to_owned(),
         kind: kind(object).to_owned(),
-        ready: health.as_ref().is_some_and(|health| health.well),
+        ready: health.as_ref().is_some_and(Health::is_ready),
         version: version.to_owned(),
         pods: pods(seen, object),
         endpoint: endpoint.to_owned(),
-        message: health.map(|health| health.message).unwrap_or_default(),
+        message: health
+            .and_then(|health| Some(health.trouble()?.message.clone()))
+            .unwrap_or_default(),
     }
 }
 

@@ -7,11 +7,12 @@ use kube::{Api, ResourceExt};
 
 use crate::cloud::access::Target;
 use crate::cloud::profile::{Bundle, exposures};
+use crate::cloud::progress::Shown;
 use crate::cloud::sight::{self, Sight};
 use crate::cloud::{apply, explain, profile, progress, snapshot};
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
-use crate::output::say_when;
+use crate::output::{end_waiting, say_when, show_waiting};
 
 /// Where people reach the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +54,15 @@ pub async fn bring(
     let began = Instant::now();
     for plane in &bundle.planes {
         let patience = Duration::from_secs(wait).saturating_sub(began.elapsed());
-        let mut say = |line: &str| say_when(start, line);
+        let mut show = |shown: Shown<'_>| match shown {
+            Shown::Done(line) => say_when(start, line),
+            Shown::Waiting(waiting) => show_waiting(start, &waiting.message, waiting.new),
+        };
         target.namespace = place(plane);
         let sight = target.sight().await?;
-        if !progress::follow(&sight, &place(plane), &plane.name_any(), patience, &mut say).await? {
+        let ready = progress::follow(&sight, &place(plane), &plane.name_any(), patience, &mut show).await;
+        end_waiting();
+        if !ready? {
             return Err(late(&sight, plane, wait).await?);
         }
     }

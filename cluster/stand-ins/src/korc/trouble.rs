@@ -72,35 +72,27 @@ impl From<&openstack_client::Error> for Trouble {
 /// The two conditions. `known`: the thing has an id, it was there at least once.
 pub fn states(trouble: Option<&Trouble>, there: bool, known: bool) -> States {
     let progressing = match trouble {
-        None => state(Truth::False, reason::SUCCESS, "OpenStack resource is up to date"),
+        None => State::new(Truth::False, reason::SUCCESS, "OpenStack resource is up to date"),
         Some(trouble) => {
             let truth = if trouble.goes_on() {
                 Truth::True
             } else {
                 Truth::False
             };
-            state(truth, trouble.reason(), trouble.text())
+            State::new(truth, trouble.reason(), trouble.text())
         }
     };
     let available = match trouble {
-        _ if there => state(Truth::True, reason::SUCCESS, "OpenStack resource is available"),
+        _ if there => State::new(Truth::True, reason::SUCCESS, "OpenStack resource is available"),
         Some(trouble) if known && trouble.goes_on() => {
-            state(Truth::Unknown, trouble.reason(), trouble.text())
+            State::new(Truth::Unknown, trouble.reason(), trouble.text())
         }
-        Some(trouble) => state(Truth::False, trouble.reason(), trouble.text()),
-        None => state(Truth::False, reason::PROGRESSING, "not there yet"),
+        Some(trouble) => State::new(Truth::False, trouble.reason(), trouble.text()),
+        None => State::new(Truth::False, reason::PROGRESSING, "not there yet"),
     };
     States::default()
         .with(AVAILABLE, available)
         .with(PROGRESSING, progressing)
-}
-
-fn state(truth: Truth, reason: &str, message: &str) -> State {
-    State {
-        truth,
-        reason: reason.to_owned(),
-        message: message.to_owned(),
-    }
 }
 
 /// What makes a pass fail, so that it is tried again.

@@ -164,6 +164,7 @@ impl Controller for ControlPlanes {
         Part::required(part::SERVICES_READY),
         Part::elsewhere(part::CROSS_CLUSTER_SYNC_READY),
     ];
+    const BLOCKED_BY: bool = true;
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
         name: "c5c3.io/control-plane",
         within: Duration::from_secs(300),

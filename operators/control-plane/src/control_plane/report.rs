@@ -7,7 +7,7 @@ use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus, UpdatePhase};
 use c5c3_api::conditions::control_plane as part;
 use c5c3_api::conditions::reason;
 use c5c3_kit::controller::Outcome;
-use c5c3_kit::{Applied, Controller, Note, Report, States};
+use c5c3_kit::{Applied, Controller, Note, Reference, Report, States};
 
 use super::{Action, ControlPlanes, Facts};
 use crate::plan::{self, Child, Plan, Progress, Removal, Seen, State, Step, reference};
@@ -32,7 +32,8 @@ pub(super) fn of(
         }
     }
     if let Some(step) = progress.blocker() {
-        states = states.blocked_by(step.reason(), step.text());
+        let blocker = blocker_of(&progress.steps, step);
+        states = states.blocked_by(step.reason(), step.text()).blocking(blocker);
     }
     // Nobody tells when a service answers again.
     let again = progress.awaits_verification().then_some(ASK);
@@ -71,14 +72,29 @@ fn progress(object: &ControlPlane, seen: &Seen, plan: &Plan, applied: &Applied<C
     progress
 }
 
-fn of_part(states: States, steps: &[Step], part: &'static str) -> States {
-    let steps: Vec<&Step> = steps.iter().filter(|step| step.part == part).collect();
+/// The object that a step waits for: one of its own, or that of the step before it.
+fn blocker_of(steps: &[Step], step: &Step) -> Option<Reference> {
+    let State::Waiting(before) = &step.state else {
+        return step.blocker.clone();
+    };
+    let before = before
+        .iter()
+        .filter_map(|name| steps.iter().find(|step| step.name == *name));
+    // Steps wait for earlier ones only, so this ends.
+    before.clone().find_map(|step| blocker_of(steps, step))
+}
+
+fn of_part(states: States, all: &[Step], part: &'static str) -> States {
+    let steps: Vec<&Step> = all.iter().filter(|step| step.part == part).collect();
     let first = |wanted: fn(&State) -> bool| steps.iter().find(|step| wanted(&step.state));
     let worst = first(|state| matches!(state, State::Failed { .. }))
         .or_else(|| first(|state| matches!(state, State::Running(_))))
         .or_else(|| first(|state| matches!(state, State::Waiting(_))));
     if let Some(step) = worst {
-        return states.unmet(part, step.reason(), step.text());
+        let blocker = blocker_of(all, step);
+        return states
+            .unmet(part, step.reason(), step.text())
+            .because_of(part, blocker);
     }
     // The release is a step of every plan and nothing that could be left out.
     let required = |step: &&&Step| matches!(step.state, State::Done) && step.name != "release";

@@ -171,11 +171,7 @@ fn addresses(facts: &Facts, name: &str) -> Vec<IpAddr> {
 }
 
 pub fn state(plane: &ControlPlane, facts: &Facts) -> State {
-    let told = |truth: Truth, reason: &str, message: String| State {
-        truth,
-        reason: reason.to_owned(),
-        message,
-    };
+    let told = |truth: Truth, reason: &str, message: String| State::new(truth, reason, message);
     let Some(cluster) = place(plane) else {
         let text = "hypervisors are nodes of this cluster".to_owned();
         return told(Truth::True, reason::NOT_REQUIRED, text);

@@ -414,11 +414,12 @@ fn state_of<'a, 'o>(
             Some(Health::Ready) => {}
             // What is missing explains what fails.
             _ if !open.is_empty() => return (State::Waiting(open.to_vec()), None),
-            Some(Health::Failed { reason, text }) => {
-                return (State::failed(reason, format!("{name}: {text}")), about());
+            Some(Health::Failed(trouble)) => {
+                let text = format!("{name}: {}", trouble.message);
+                return (State::failed(&trouble.reason, text), about());
             }
-            Some(Health::Progressing(text)) => {
-                running = running.or_else(|| Some((format!("{name}: {text}"), about())));
+            Some(Health::Progressing(trouble)) => {
+                running = running.or_else(|| Some((format!("{name}: {}", trouble.message), about())));
             }
             None => running = running.or_else(|| Some((format!("{name} is being made"), about()))),
         }

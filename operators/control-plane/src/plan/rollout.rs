@@ -134,10 +134,7 @@ impl Rollout {
             return None;
         }
         running().find_map(|(service, child)| {
-            let why = match &child.health {
-                Health::Ready => return None,
-                Health::Progressing(text) | Health::Failed { text, .. } => text,
-            };
+            let why = &child.health.trouble()?.message;
             Some(format!(
                 "{} is rolled out when what runs is well; {}: {why}; where only another image helps, name it in services.{}.image",
                 release.name, service.title, service.name

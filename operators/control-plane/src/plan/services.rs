@@ -186,13 +186,19 @@ fn add(
 
 /// Its credential was written a moment ago, and what the service said was true until then.
 fn note_new_credential(draft: &mut Draft<'_>, service: &Service) {
-    let secret = format!("Secret {} ", secrets::app_credential(service.name));
     let made = draft.spec.korc.enabled;
+    let bare = object(draft, service, Map::new());
+    let trouble = draft.child(&bare).and_then(|child| child.health.trouble());
+    let waits_for_it = trouble.is_some_and(|trouble| {
+        let blocker = trouble.blocker.as_ref();
+        let secret = secrets::app_credential(service.name);
+        trouble.reason == reason::SECRET_MISSING
+            && blocker.is_some_and(|blocker| blocker.kind == "Secret" && blocker.name == secret)
+    });
     if let Some(step) = draft.steps.last_mut()
-        && let State::Failed { reason, text } = &step.state
+        && let State::Failed { .. } = &step.state
         && made
-        && reason == reason::SECRET_MISSING
-        && text.contains(&secret)
+        && waits_for_it
     {
         step.state = State::Running(format!("{} reads its new credential", service.title));
     }

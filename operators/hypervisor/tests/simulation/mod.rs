@@ -251,7 +251,7 @@ fn settled<C: Controller>(states: &States, before: &[Condition], now: Timestamp)
         states: Some(states),
         ..Ending::default()
     };
-    settle(C::PARTS, ending, before, 1, now)
+    settle(C::PARTS, ending, before, 1, now).conditions
 }
 
 fn reasons(conditions: &[Condition]) -> Vec<(&str, &str)> {

@@ -80,11 +80,7 @@ fn roles(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> Vec<
 }
 
 fn state(truth: Truth, reason: &str, message: String) -> State {
-    State {
-        truth,
-        reason: reason.to_owned(),
-        message,
-    }
+    State::new(truth, reason, message)
 }
 
 /// A database serves as long as a majority of its members does.

@@ -1,12 +1,13 @@
 //! Database, User and Grant of a managed database.
 
 use c5c3_api::common::Database;
-use c5c3_api::foreign::ConditionsStatus;
+use c5c3_api::foreign::{ConditionsStatus, mariadb};
+use c5c3_kit::{Fault, Kind};
 use serde_json::{Value, json};
 
 use crate::config;
 use crate::error::Error;
-use crate::facts::{Facts, readiness};
+use crate::facts::{Facts, Trouble, readiness};
 use crate::names::Names;
 use crate::shape::{NamedDatabase, Service};
 
@@ -88,29 +89,36 @@ fn serves_with_fewer(status: Option<&ConditionsStatus>) -> bool {
 }
 
 /// Why the databases cannot be used yet.
-pub fn database_ready(service: &Service, facts: &Facts) -> Result<(), String> {
+pub fn database_ready(service: &Service, facts: &Facts) -> Result<(), Trouble> {
     let names = &service.names;
     for NamedDatabase { name, database } in &service.databases {
         let Some(cluster) = &database.cluster_ref else {
             continue;
         };
-        let server = facts
-            .databases
-            .get(&cluster.name)
-            .ok_or_else(|| format!("MariaDB {} is missing", cluster.name))?;
+        let server = facts.databases.get(&cluster.name).ok_or_else(|| {
+            Trouble::with::<mariadb::MariaDb>(&cluster.name, format!("MariaDB {} is missing", cluster.name))
+        })?;
         let status = server.status.as_ref().map(|status| status.common.clone());
         if !serves_with_fewer(status.as_ref()) {
-            readiness(status, "Ready").map_err(|why| format!("MariaDB {}: {why}", cluster.name))?;
+            readiness(status, "Ready").map_err(|why| {
+                Trouble::with::<mariadb::MariaDb>(&cluster.name, format!("MariaDB {}: {why}", cluster.name))
+            })?;
         }
-        let account = Account::of(names, name, database, facts).map_err(|error| error.to_string())?;
+        let account = Account::of(names, name, database, facts).map_err(|error| Trouble {
+            text: error.to_string(),
+            blocker: error.blocker(),
+        })?;
         let own = names.database_object(name);
-        for (kind, name) in [
-            ("Database", &own),
-            ("User", &account.object),
-            ("Grant", &account.object),
+        for (kind, resource, name) in [
+            ("Database", Kind::of::<mariadb::Database>(), &own),
+            ("User", Kind::of::<mariadb::User>(), &account.object),
+            ("Grant", Kind::of::<mariadb::Grant>(), &account.object),
         ] {
             if let Some(Err(why)) = facts.backend_objects.get(&(kind, name.clone())) {
-                return Err(format!("{kind} {name}: {why}"));
+                return Err(Trouble {
+                    text: format!("{kind} {name}: {why}"),
+                    blocker: Some(resource.named(None, name)),
+                });
             }
         }
     }

@@ -1,11 +1,13 @@
 //! The message bus: Vhost, User and Permission of a managed one, and the address for the programs.
 
 use c5c3_api::common::Messaging;
+use c5c3_api::foreign::rabbitmq;
+use c5c3_kit::Kind;
 use serde_json::{Value, json};
 
 use super::secrets::{percent, value};
 use crate::error::Error;
-use crate::facts::{BROKERS_READY, Facts, readiness};
+use crate::facts::{BROKERS_READY, Facts, Trouble, readiness};
 use crate::names::Names;
 use crate::shape::{NamedBus, Service};
 
@@ -89,25 +91,34 @@ pub fn transport_url(
 }
 
 /// Why a managed bus cannot be used yet.
-pub fn messaging_ready(service: &Service, facts: &Facts) -> Result<(), String> {
+pub fn messaging_ready(service: &Service, facts: &Facts) -> Result<(), Trouble> {
     let mut buses = service.buses.iter();
     buses.try_for_each(|NamedBus { name, bus }| ready(&service.names, name, bus, facts))
 }
 
-fn ready(names: &Names, bus: &str, messaging: &Messaging, facts: &Facts) -> Result<(), String> {
+fn ready(names: &Names, bus: &str, messaging: &Messaging, facts: &Facts) -> Result<(), Trouble> {
     let own = names.bus_object(bus);
     let Some(cluster) = &messaging.cluster_ref else {
         return Ok(());
     };
+    let name = &cluster.name;
+    let trouble = |text: String| Trouble::with::<rabbitmq::RabbitmqCluster>(name, text);
     let broker = facts
         .brokers
-        .get(&cluster.name)
-        .ok_or_else(|| format!("RabbitmqCluster {} is missing", cluster.name))?;
+        .get(name)
+        .ok_or_else(|| trouble(format!("RabbitmqCluster {name} is missing")))?;
     let status = broker.status.as_ref().map(|status| status.common.clone());
-    readiness(status, BROKERS_READY).map_err(|why| format!("RabbitmqCluster {}: {why}", cluster.name))?;
-    for kind in ["Vhost", "broker User", "Permission"] {
+    readiness(status, BROKERS_READY).map_err(|why| trouble(format!("RabbitmqCluster {name}: {why}")))?;
+    for (kind, resource) in [
+        ("Vhost", Kind::of::<rabbitmq::Vhost>()),
+        ("broker User", Kind::of::<rabbitmq::User>()),
+        ("Permission", Kind::of::<rabbitmq::Permission>()),
+    ] {
         if let Some(Err(why)) = facts.backend_objects.get(&(kind, own.clone())) {
-            return Err(format!("{kind} {own}: {why}"));
+            return Err(Trouble {
+                text: format!("{kind} {own}: {why}"),
+                blocker: Some(resource.named(None, &own)),
+            });
         }
     }
     Ok(())
@@ -193,11 +204,11 @@ mod tests {
     #[test]
     fn the_bus_says_what_it_waits_for() {
         assert_eq!(
-            ready(&names(), "", &managed(), &Facts::default()),
+            ready(&names(), "", &managed(), &Facts::default()).map_err(|trouble| trouble.text),
             Err("RabbitmqCluster rabbitmq is missing".to_owned())
         );
         assert_eq!(
-            ready(&names(), "", &managed(), &facts("False")),
+            ready(&names(), "", &managed(), &facts("False")).map_err(|trouble| trouble.text),
             Err("RabbitmqCluster rabbitmq: 2 of 3 up".to_owned())
         );
         let mut waiting = facts("True");
@@ -206,7 +217,7 @@ mod tests {
             Err("user nova is not there".into()),
         );
         assert_eq!(
-            ready(&names(), "", &managed(), &waiting),
+            ready(&names(), "", &managed(), &waiting).map_err(|trouble| trouble.text),
             Err("Permission nova: user nova is not there".to_owned())
         );
         assert_eq!(ready(&names(), "", &managed(), &facts("True")), Ok(()));

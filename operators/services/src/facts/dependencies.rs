@@ -6,10 +6,13 @@ use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::valkey::Valkey;
+use c5c3_api::health;
 use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::{Kind, ReadError, Reader, Reference};
 use kube::Resource;
 use serde_json::Value;
+
+use super::Trouble;
 
 /// Services, and what they stand on.
 macro_rules! with_backends {
@@ -48,22 +51,23 @@ pub fn reference(dependency: &Dependency, namespace: Option<&str>) -> Option<Ref
     Some(kind(&dependency.kind)?.named(namespace, &dependency.name))
 }
 
-/// The first dependency that is not met, in words.
+/// The first dependency that is not met.
 pub async fn unmet(
     reader: &Reader,
     namespace: &str,
     dependencies: &[Dependency],
-) -> Result<Option<String>, ReadError> {
+) -> Result<Option<Trouble>, ReadError> {
     for dependency in dependencies {
         let object = read(reader, namespace, &dependency.kind, &dependency.name).await?;
-        if let Some(words) = trouble(dependency, object.as_ref()) {
-            return Ok(Some(words));
+        if let Some(text) = lack(dependency, object.as_ref()) {
+            let blocker = reference(dependency, Some(namespace));
+            return Ok(Some(Trouble { text, blocker }));
         }
     }
     Ok(None)
 }
 
-fn trouble(dependency: &Dependency, object: Option<&Value>) -> Option<String> {
+fn lack(dependency: &Dependency, object: Option<&Value>) -> Option<String> {
     let Dependency {
         kind,
         name,
@@ -72,12 +76,7 @@ fn trouble(dependency: &Dependency, object: Option<&Value>) -> Option<String> {
     let Some(object) = object else {
         return Some(format!("waits for {kind} {name}, which is missing"));
     };
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    let found = conditions
-        .into_iter()
-        .flatten()
-        .find(|found| found["type"] == condition.as_str());
-    match found {
+    match health::condition(object, condition) {
         Some(found) if found["status"] == "True" => None,
         Some(found) => {
             let why = found["message"].as_str().filter(|text| !text.is_empty());
@@ -110,13 +109,13 @@ mod tests {
                 Some("waits for Keystone keystone, which says nothing of Ready"),
             ),
             (
-                Some(with("False", "DatabaseReady: db-sync runs")),
-                Some("waits for Keystone keystone to be Ready: DatabaseReady: db-sync runs"),
+                Some(with("False", "db-sync runs")),
+                Some("waits for Keystone keystone to be Ready: db-sync runs"),
             ),
             (Some(with("True", "")), None),
         ];
         for (object, expected) in cases {
-            assert_eq!(trouble(&dependency, object.as_ref()).as_deref(), expected);
+            assert_eq!(lack(&dependency, object.as_ref()).as_deref(), expected);
         }
         assert!(reference(&dependency, Some("openstack")).is_some());
     }

@@ -17,8 +17,9 @@ use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_api::foreign::rook::CephClient;
 use c5c3_api::ovn::OvnCluster;
+use c5c3_kit::controller::Object;
 use c5c3_kit::owned::Owned;
-use c5c3_kit::{ReadError, Reader, Reference};
+use c5c3_kit::{Kind, ReadError, Reader, Reference};
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
@@ -27,6 +28,23 @@ use kube::ResourceExt;
 
 use crate::names::{NAMING, ROTATED, STAGED};
 use crate::shape::{Service, VolumeSource};
+
+/// Why something cannot be used yet, and the object on which that depends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    pub text: String,
+    pub blocker: Option<Reference>,
+}
+
+impl Trouble {
+    /// About an object of the same namespace.
+    pub fn with<K: Object>(name: &str, text: String) -> Self {
+        Trouble {
+            text,
+            blocker: Some(Kind::of::<K>().named(None, name)),
+        }
+    }
+}
 
 /// The data of a Secret.
 pub type SecretData = BTreeMap<String, Vec<u8>>;
@@ -53,8 +71,8 @@ pub struct Facts {
     /// policy.yaml of the ConfigMap that policyOverrides names.
     pub policy: Option<String>,
     pub policy_found: bool,
-    /// The first of `dependsOn` that is not met, in words.
-    pub unmet: Option<String>,
+    /// The first of `dependsOn` that is not met.
+    pub unmet: Option<Trouble>,
     pub databases: BTreeMap<String, MariaDb>,
     pub brokers: BTreeMap<String, RabbitmqCluster>,
     /// Readiness of the objects in a database or broker, by kind and name; the message says why not.

@@ -9,6 +9,8 @@ mod verification;
 pub(crate) mod world;
 
 use super::*;
+use c5c3_api::common::Blocker;
+use c5c3_api::health::Trouble;
 use serde_json::json;
 use world::*;
 
@@ -16,7 +18,7 @@ use world::*;
 fn a_small_cloud_comes_up_step_by_step() {
     let object = small(&json!({}));
     snapshot("small-1-fresh", &object, &empty(&object));
-    let starting = |_: &str| Health::Progressing("is starting".to_owned());
+    let starting = |_: &str| Health::progressing("is starting");
     snapshot(
         "small-2-starting",
         &object,
@@ -24,7 +26,7 @@ fn a_small_cloud_comes_up_step_by_step() {
     );
     let infrastructure = |name: &str| match name {
         "MariaDB" | "Memcached" => Health::Ready,
-        "Keystone" => Health::Progressing("db-sync runs".to_owned()),
+        "Keystone" => Health::progressing("db-sync runs"),
         _ => failed("Secret glance-app-credential is missing".to_owned()),
     };
     snapshot(
@@ -34,8 +36,8 @@ fn a_small_cloud_comes_up_step_by_step() {
     );
     let keystone = |name: &str| match name {
         "MariaDB" | "Memcached" | "Keystone" => Health::Ready,
-        "User glance" => Health::Progressing("waits for Project service".to_owned()),
-        _ => Health::Progressing("is starting".to_owned()),
+        "User glance" => Health::progressing("waits for Project service"),
+        _ => Health::progressing("is starting"),
     };
     snapshot(
         "small-4-keystone",
@@ -43,7 +45,7 @@ fn a_small_cloud_comes_up_step_by_step() {
         &carried_out(&object, empty(&object), keystone),
     );
     let credentials = |name: &str| match name {
-        "Glance" => Health::Progressing("0 of 1 replicas up".to_owned()),
+        "Glance" => Health::progressing("0 of 1 replicas up"),
         _ => Health::Ready,
     };
     snapshot(
@@ -63,7 +65,7 @@ fn the_blocker_is_named_down_to_the_words_of_the_program() {
     let denied = |name: &str| match name {
         "MariaDB" | "Memcached" => Health::Ready,
         "Keystone" => failed(words.to_owned()),
-        _ => Health::Progressing("is starting".to_owned()),
+        _ => Health::progressing("is starting"),
     };
     let seen = carried_out(&object, empty(&object), denied);
     let plan = plan(&object, &seen);
@@ -73,7 +75,7 @@ fn the_blocker_is_named_down_to_the_words_of_the_program() {
     );
     // A part that restarts does not take away what runs.
     let restarting = |name: &str| match name {
-        "Memcached" => Health::Progressing("0 of 1 servers are up".to_owned()),
+        "Memcached" => Health::progressing("0 of 1 servers are up"),
         _ => Health::Ready,
     };
     let seen = carried_out(&object, running(&object), restarting);
@@ -84,10 +86,15 @@ fn the_blocker_is_named_down_to_the_words_of_the_program() {
 fn a_credential_that_was_just_written_is_no_failure() {
     let object = small(&json!({}));
     let behind = |name: &str| match name {
-        "Glance" => Health::Failed {
+        "Glance" => Health::Failed(Trouble {
             reason: reason::SECRET_MISSING.to_owned(),
-            text: "Secret glance-app-credential is missing: create it".to_owned(),
-        },
+            message: "Secret glance-app-credential is missing: create it".to_owned(),
+            blocker: Some(Blocker {
+                kind: "Secret".to_owned(),
+                name: "glance-app-credential".to_owned(),
+                ..Blocker::default()
+            }),
+        }),
         _ => Health::Ready,
     };
     let seen = carried_out(&object, empty(&object), behind);
@@ -367,7 +374,7 @@ fn an_update_goes_from_tier_to_tier() {
         if changed.is_empty() {
             settled.iter().for_each(|value| take_in(&mut seen, value, &ready));
         } else {
-            let updating = |_: &str| Health::Progressing("db-sync runs".to_owned());
+            let updating = |_: &str| Health::progressing("db-sync runs");
             changed
                 .iter()
                 .for_each(|value| take_in(&mut seen, value, &updating));

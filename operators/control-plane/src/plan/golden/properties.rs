@@ -24,7 +24,7 @@ fn spec() -> impl Strategy<Value = Value> {
 fn health() -> impl Strategy<Value = Health> {
     prop_oneof![
         3 => Just(Health::Ready),
-        1 => Just(Health::Progressing("is starting".to_owned())),
+        1 => Just(Health::progressing("is starting")),
         1 => Just(failed("no".to_owned())),
     ]
 }

@@ -168,7 +168,7 @@ fn the_way_back_is_open_until_a_schema_is_contracted() {
     let mut seen = seen;
     for value in updating.wanted() {
         let new = |name: &str| match name {
-            "Keystone" => Health::Progressing("db-expand runs".to_owned()),
+            "Keystone" => Health::progressing("db-expand runs"),
             _ => Health::Ready,
         };
         take_in(&mut seen, value, &new);
@@ -278,9 +278,7 @@ fn an_image_of_a_server_alone_is_an_update_too() {
         .find(|value| value["kind"] == "MariaDB")
         .cloned()
         .expect("there");
-    take_in(&mut seen, &mariadb, &|_: &str| {
-        Health::Progressing("restarts".to_owned())
-    });
+    take_in(&mut seen, &mariadb, &|_: &str| Health::progressing("restarts"));
     newer.status.as_mut().expect("complete").update_phase = Some(first.update);
     assert_eq!(plan(&newer, &seen).update, UpdatePhase::UpdatingInfra);
 

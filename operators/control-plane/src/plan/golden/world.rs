@@ -136,10 +136,7 @@ pub(crate) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> 
 }
 
 pub(crate) fn failed(text: impl Into<String>) -> Health {
-    Health::Failed {
-        reason: reason::FAILED.to_owned(),
-        text: text.into(),
-    }
+    Health::failed(reason::FAILED, text)
 }
 
 pub(crate) fn ready(_: &str) -> Health {

@@ -31,7 +31,7 @@ async fn a_small_cloud_becomes_ready_and_then_nothing_is_written() {
             "Keystone",
             "keystone",
             "Failed",
-            "DatabaseReady: db-sync failed: access denied for user keystone",
+            "db-sync failed: access denied for user keystone",
         )
         .await;
     let ready = world.until("Ready", "False", "Failed").await;
@@ -200,14 +200,7 @@ async fn ready_has_the_words_of_the_program_that_fails() {
     world.ready("Memcached", "memcached").await;
     let words = "db-sync failed: (1045, \"Access denied for user 'keystone'@'10.0.0.7' (using password: YES)\"); \
                  pod keystone-setup-x7k2p: exit code 1";
-    world
-        .fail(
-            "Keystone",
-            "keystone",
-            "Failed",
-            &format!("DatabaseReady: {words}"),
-        )
-        .await;
+    world.fail("Keystone", "keystone", "Failed", words).await;
     let ready = world.until("Ready", "False", "Failed").await;
     assert_eq!(ready.message, format!("Keystone: {words}"));
     let keystone = world.until("KeystoneReady", "False", "Failed").await;
