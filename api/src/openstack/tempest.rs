@@ -152,7 +152,7 @@ pub struct TempestResults {
     pub left_over: i32,
     /// Tests that failed, as many as there is room for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub failures: Vec<TempestFailure>,
 }
 

@@ -10,7 +10,7 @@ use super::super::*;
 pub(crate) fn releases() -> Vec<Release> {
     let release = |name: &str, keystone: &str, glance: &str, placement: &str| {
         let head = "{title: t, debian: d, date: x, registry: ghcr.io/c5c3, uv: {version: '1', sha256: {}}}";
-        let others = "nova: '1.0', neutron: '1.0', cinder: '1.0', libvirt: '1.0', ovn: '1.0', ovs: '1.0'";
+        let others = "nova: '1.0', neutron: '1.0', cinder: '1.0', tempest: '1.0', libvirt: '1.0', ovn: '1.0', ovs: '1.0'";
         let refs =
             format!("{{keystone: '{keystone}', glance: '{glance}', placement: '{placement}', {others}}}");
         Release::parse(name, head, &refs).expect("a release")
