@@ -196,7 +196,7 @@ pub struct ComputeNodes {
     pub virt_type: VirtType,
     /// Who brings libvirtd.
     pub libvirt: LibvirtFrom,
-    /// Whether libvirtd of our pods lets guests move between hypervisors.
+    /// How libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
     /// The cluster whose nodes they are, by the name that the operators know; this one when left out.
     #[serde(skip_serializing_if = "Option::is_none")]

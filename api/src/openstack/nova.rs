@@ -214,7 +214,7 @@ pub struct NovaCompute {
     pub virt_type: VirtType,
     /// Image of libvirtd; without one that of the operating system is used.
     pub libvirt_image: Option<Image>,
-    /// Whether libvirtd of our pods lets guests move between hypervisors.
+    /// How libvirtd of our pods lets guests move between hypervisors.
     pub live_migration: LiveMigration,
     /// Secret with the key secret, by which hypervisors copy disks of servers that are resized or migrated.
     pub migration_secret_ref: Option<LocalRef>,
@@ -233,12 +233,14 @@ pub struct NovaCompute {
     pub rbd: Option<Rbd>,
 }
 
-/// Whether guests move between hypervisors while they run.
+/// How guests move between hypervisors while they run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LiveMigration {
-    /// libvirtd listens to nobody outside its hypervisor.
+    /// Hypervisors have certificates, and talk to nobody without one.
     #[default]
+    Tls,
+    /// libvirtd listens to nobody outside its hypervisor.
     Off,
     /// Without TLS: whoever reaches the hypervisors' network can command them.
     Plaintext,

@@ -26,7 +26,7 @@ pub enum Error {
     #[error("tls.certSecretRef: Secret {secret} has no value under {key}: add it")]
     KeyMissing { secret: String, key: &'static str },
     #[error("cannot make a certificate: {0}")]
-    Uncertified(#[from] rcgen::Error),
+    Uncertified(#[from] c5c3_authority::Error),
     #[error("cannot take chassis {chassis} out of the southbound database: {source}")]
     ChassisStays {
         chassis: String,

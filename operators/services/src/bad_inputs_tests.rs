@@ -1,6 +1,6 @@
 //! Each wrong input is named with its field, its value and a way out, and nothing is decided.
 
-use c5c3_api::openstack::{Glance, Keystone};
+use c5c3_api::openstack::Glance;
 use c5c3_kit::{Controller, Decision, Fault, Observed};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
@@ -9,28 +9,27 @@ use crate::facts::Facts;
 use crate::reconcile::Services;
 use crate::testing::*;
 
-/// What is changed of a Keystone that is well, and what is said about it: reason and message.
+/// What is changed of an object that is well and of what was seen, and what is said: reason and message.
 type Case = (Value, fn(&mut Facts), &'static str, &'static str);
 
 #[test]
 fn wrong_input_is_named_and_nothing_is_decided() {
-    let nothing: fn(&mut Facts) = |_| {};
     let cases: &[Case] = &[
         (
             json!({"spec": {"extraConfig": {"token": {"expirations": "1"}}}}),
-            nothing,
+            NOTHING,
             "InvalidConfig",
             "extraConfig.token.expirations: keystone 28.1.0 has no option `expirations` in [token]; did you mean `expiration`?; nothing was rolled out",
         ),
         (
             json!({"spec": {"extraConfig": {"tokens": {"expiration": "1"}}}}),
-            nothing,
+            NOTHING,
             "InvalidConfig",
             "extraConfig.tokens.expiration: keystone 28.1.0 has no group [tokens]; did you mean `token`?; nothing was rolled out",
         ),
         (
             json!({"spec": {"extraConfig": {"token": {"expiration": "soon"}}}}),
-            nothing,
+            NOTHING,
             "InvalidConfig",
             "extraConfig.token.expiration: `soon`",
         ),
@@ -64,7 +63,7 @@ fn wrong_input_is_named_and_nothing_is_decided() {
         ),
         (
             json!({"spec": {"policyOverrides": {"configMapRef": {"name": "rules"}}}}),
-            nothing,
+            NOTHING,
             "PolicyMissing",
             "policyOverrides.configMapRef: ConfigMap rules is missing",
         ),
@@ -76,31 +75,31 @@ fn wrong_input_is_named_and_nothing_is_decided() {
         ),
         (
             json!({"spec": {"fernet": {"rotationSchedule": "0 0 31 2 x", "maxActiveKeys": 3}}}),
-            nothing,
+            NOTHING,
             "BadSchedule",
             "rotation schedule \"0 0 31 2 x\": ",
         ),
         (
             json!({"spec": {"fernet": {"rotationSchedule": "*/10 * * * *"}}}),
-            nothing,
+            NOTHING,
             "KeysTooFew",
             "rotation schedule \"*/10 * * * *\" with 3 keys: a key is gone after 600 s, and what it encrypted is to be readable for 3600 s: use more keys",
         ),
         (
             json!({"spec": {"federation": {"enabled": true}}}),
-            nothing,
+            NOTHING,
             "NotSupported",
             "federation.enabled: true is not supported yet: set it to false",
         ),
         (
             json!({"metadata": {"name": "a-name-that-is-longer-than-all-jobs-can-bear"}}),
-            nothing,
+            NOTHING,
             "NameTooLong",
             "metadata.name: a-name-that-is-longer-than-all-jobs-can-bear is too long",
         ),
         (
             json!({"metadata": {"name": "key.stone"}}),
-            nothing,
+            NOTHING,
             "NameNotUsable",
             "metadata.name: key.stone cannot name a Service",
         ),
@@ -116,21 +115,150 @@ fn wrong_input_is_named_and_nothing_is_decided() {
             "Secret keystone-fernet-keys: key 0 is not 32 bytes in URL-safe base64; restore it from a backup",
         ),
     ];
+    refused(keystone(), cases);
+}
+
+/// Each is told, and what runs is left as it is.
+fn refused<S>(well: S, cases: &[Case])
+where
+    S: crate::shape::Subject + serde::de::DeserializeOwned,
+{
     for (change, damage, reason, message) in cases {
-        let mut object = serde_json::to_value(keystone()).expect("writes");
+        let mut object = serde_json::to_value(&well).expect("writes");
         merge(&mut object, change);
-        let object: Keystone = serde_json::from_value(object).expect("a Keystone");
+        let object: S = serde_json::from_value(object).expect("as the schema has it");
         let mut facts = facts();
         damage(&mut facts);
         let seen = observed(object, facts);
-        let plan = Services::<Keystone>::plan(&seen);
-        let error = Services::<Keystone>::refusal(&plan).expect(message);
+        let plan = Services::<S>::plan(&seen);
+        let error = Services::<S>::refusal(&plan).expect(message);
         assert_eq!(&error.reason(), reason);
         assert!(error.to_string().starts_with(message), "{error}");
-        // What runs is left as it is.
-        let decision = seen.decide().expect("decides");
-        assert_eq!(decision, Decision::hold());
+        assert_eq!(seen.decide().expect("decides"), Decision::hold());
     }
+}
+
+const NOTHING: fn(&mut Facts) = |_| {};
+
+#[test]
+fn wrong_input_of_nova_is_named_and_nothing_is_decided() {
+    let user = json!({"placementServiceUserRef": {"name": "someone"}});
+    let far = json!([{"name": "cell1", "computeRef": {"name": "far"}}]);
+    refused(
+        nova(json!({})),
+        &[
+            (
+                json!({"spec": {"serviceAuth": user}}),
+                NOTHING,
+                "NotSupported",
+                "serviceAuth: a user for each service is not supported yet: leave it out",
+            ),
+            (
+                json!({"spec": {"cells": far, "compute": {"volumeClaims": [{"name": "files"}]}}}),
+                NOTHING,
+                "NotSupported",
+                "compute.volumeClaims: volumes as files for hypervisors in another cluster",
+            ),
+            (
+                json!({"spec": {"extraConfig": {"libvirt": {"live_migration_schema": "tls"}}}}),
+                NOTHING,
+                "InvalidConfig",
+                "extraConfig.libvirt.live_migration_schema: nova 32.2.1 has no option `live_migration_schema` \
+                 in [libvirt]; did you mean `live_migration_scheme`?",
+            ),
+            (
+                json!({}),
+                |facts| drop(facts.secrets.remove("service-db")),
+                "SecretMissing",
+                "Secret service-db is missing: create it, or correct the name in the spec",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn wrong_input_of_neutron_is_named_and_nothing_is_decided() {
+    refused(
+        neutron(),
+        &[
+            (
+                json!({"spec": {"ml2": {"mechanismDrivers": ["ovn", "openvswtch"]}}}),
+                NOTHING,
+                "UnknownDriver",
+                "ml2.mechanismDrivers: Neutron has no driver \"openvswtch\"; use some of l2population, macvtap",
+            ),
+            (
+                json!({"spec": {"ml2": {"typeDrivers": ["geneve", "tunnel"]}}}),
+                NOTHING,
+                "UnknownDriver",
+                "ml2.typeDrivers: Neutron has no driver \"tunnel\"; use some of flat, geneve",
+            ),
+            (
+                json!({"spec": {"ml2": {"extensionDrivers": ["port-security"]}}}),
+                NOTHING,
+                "UnknownDriver",
+                "ml2.extensionDrivers: Neutron has no driver \"port-security\"; use some of",
+            ),
+            (
+                json!({"spec": {"ovn": {"enabled": false}}}),
+                NOTHING,
+                "NotSupported",
+                "ovn.enabled: false is not supported yet: set it to true",
+            ),
+            (
+                json!({"spec": {"ovn": {"clusterRef": null, "nbConnection": "ssl:192.0.2.1:6641",
+                    "sbConnection": "ssl:192.0.2.1:6642"}}}),
+                NOTHING,
+                "NotSupported",
+                "ovn.nbConnection: ssl: is not supported yet: use tcp:",
+            ),
+            (
+                json!({}),
+                |facts| facts.ovn = None,
+                "OvnMissing",
+                "OVNCluster ovn is missing: create it, or set ovn.nbConnection and ovn.sbConnection",
+            ),
+            (
+                json!({}),
+                |facts| {
+                    // A database that does not answer has no address either.
+                    if let Some(ovn) = &mut facts.ovn {
+                        ovn.status = None;
+                    }
+                },
+                "OvnUnknown",
+                "OVNCluster ovn tells no addresses yet (status.endpoints)",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn wrong_input_of_cinder_is_named_and_nothing_is_decided() {
+    let named = |name: &str| json!([{"name": name, "rbd": {"pool": "p", "cephSecretRef": {"name": "ceph"}}}]);
+    refused(
+        cinder(),
+        &[
+            (
+                json!({"spec": {"volume": {"replicas": 2}}}),
+                NOTHING,
+                "NotSupported",
+                "volume.replicas: more than one is not supported yet: set it to 1",
+            ),
+            (
+                json!({"spec": {"backends": named("database")}}),
+                NOTHING,
+                "NotSupported",
+                "backends.name: the name of a group of Cinder's own options is not supported yet",
+            ),
+            (
+                json!({"spec": {"extraConfig": {"fast": {"rbd_pol": "x"}}}}),
+                NOTHING,
+                "InvalidConfig",
+                "extraConfig.fast.rbd_pol: ",
+            ),
+        ],
+    );
 }
 
 #[test]

@@ -128,6 +128,70 @@ fn keys_of_ceph_go_with_those_who_open_disks() {
     assert_ne!(after.expect("made").object()["metadata"]["name"], before);
 }
 
+/// The certificates of nodes are where the nodes are; the authority behind them leaves the control plane never.
+#[test]
+fn each_cluster_has_the_certificates_of_its_own_nodes() {
+    let mut seen = seen();
+    let data = |keys: &[&str]| -> c5c3_authority::Data {
+        let empty = |key: &&str| ((*key).to_owned(), Default::default());
+        keys.iter().map(empty).collect()
+    };
+    let by_cluster = [
+        ("far".into(), data(&["ca.crt", "libvirt-a.crt", "libvirt-a.key"])),
+        (HOME, data(&["ca.crt", "libvirt-b.crt", "libvirt-b.key"])),
+    ];
+    seen.facts.certificates = Some(crate::facts::NodeCertificates {
+        volume: "libvirt-tls".to_owned(),
+        authority: data(&["ca.crt", "ca.key"]),
+        by_cluster: by_cluster.into(),
+    });
+    let decision = seen.decide().expect("decides");
+    let secrets = decision
+        .wanted()
+        .iter()
+        .filter(|one| short(one).contains("libvirt-tls"));
+    let secrets: Vec<(String, Vec<String>)> = secrets
+        .map(|one| {
+            let keys = one.object()["data"].as_object().expect("data").keys();
+            (
+                format!("{} {}", one.cluster(), short(one)),
+                keys.cloned().collect(),
+            )
+        })
+        .collect();
+    let of = |name: &str, keys: &[&str]| (name.to_owned(), keys.iter().map(ToString::to_string).collect());
+    assert_eq!(
+        secrets,
+        [
+            of("home Secret nova-libvirt-tls-authority", &["ca.crt", "ca.key"]),
+            of(
+                "far Secret nova-libvirt-tls",
+                &["ca.crt", "libvirt-a.crt", "libvirt-a.key"]
+            ),
+            of(
+                "home Secret nova-libvirt-tls",
+                &["ca.crt", "libvirt-b.crt", "libvirt-b.key"]
+            ),
+        ]
+    );
+    // Pods of libvirtd mount them, each in its own cluster, and nothing else does.
+    let mounts = |secret: &str| -> Vec<String> {
+        let wanted = decision.wanted().iter();
+        let secret = format!("\"secretName\":\"{secret}\"");
+        wanted
+            .filter(|one| one.object().to_string().contains(&secret))
+            .map(|one| format!("{} {}", one.cluster(), short(one)))
+            .collect()
+    };
+    let sets = ["far DaemonSet nova-libvirt", "home DaemonSet nova-libvirt-home"];
+    assert_eq!(mounts("nova-libvirt-tls"), sets);
+    assert_eq!(mounts("nova-libvirt-tls-authority"), Vec::<String>::new());
+    // Where an input is wrong they are looked after all the same.
+    seen.facts.secrets.remove("service-db");
+    let refused = seen.decide().expect("decides");
+    assert_eq!(refused.wanted().len(), 3);
+}
+
 /// Every password that is known, in the form in which a Secret of Kubernetes holds it and in plain.
 #[test]
 fn nothing_over_there_knows_a_database_or_another_cells_bus() {

@@ -62,6 +62,12 @@ pub enum Error {
         value: &'static str,
         way_out: &'static str,
     },
+    #[error("{field}: Neutron has no driver {value:?}; use some of {known}")]
+    UnknownDriver {
+        field: &'static str,
+        value: String,
+        known: String,
+    },
     #[error(
         "image: {to} is older than {from}, whose schema is in the database; a schema does not go back: \
          set {from}, or restore a backup into a new object"
@@ -103,6 +109,8 @@ pub enum Error {
         readable: u64,
         part: &'static str,
     },
+    #[error("cannot make certificates for hypervisors: {0}")]
+    Uncertified(#[from] c5c3_authority::Error),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
 }
@@ -117,10 +125,12 @@ impl Fault for Error {
             Error::NoDatabase | Error::Downgrade { .. } | Error::ReleaseSkipped { .. } => {
                 Some(DATABASE_READY)
             }
+            Error::Uncertified(_) => Some(service::CELLS_READY),
             Error::BrokerMissing(_) | Error::BrokerUnknown(_) => Some(MESSAGING_READY),
             Error::OvnMissing(_) | Error::OvnUnknown(_) | Error::OvnTls(_) => Some(service::OVN_CONNECTED),
             Error::InvalidConfig(_)
             | Error::NotSupported { .. }
+            | Error::UnknownDriver { .. }
             | Error::PolicyMissing { .. }
             | Error::PolicyInvalid { .. }
             | Error::CacheMissing(_) => Some(DEPLOYMENT_READY),
@@ -136,7 +146,7 @@ impl Fault for Error {
 
     fn retry(&self) -> Retry {
         match self {
-            Error::Unreadable(_) => Retry::Backoff,
+            Error::Unreadable(_) | Error::Uncertified(_) => Retry::Backoff,
             // What is named is watched: its change brings the next pass.
             _ => Retry::OnChange,
         }

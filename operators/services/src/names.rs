@@ -71,6 +71,11 @@ impl Names {
         format!("{}-{suffix}", self.name)
     }
 
+    /// The Secret with the authority behind certificates of nodes that are mounted as this volume.
+    pub fn authority_of(&self, volume: &str) -> String {
+        self.suffixed(&format!("{volume}-authority"))
+    }
+
     /// Database, User and Grant of one group; the main group needs no suffix.
     pub fn database_object(&self, group: &str) -> String {
         match group {

@@ -5,7 +5,7 @@ use c5c3_kit::Observed;
 use serde_json::{Value, json};
 
 use crate::reconcile::Services;
-use crate::shape::{Process, Service, Subject};
+use crate::shape::{Process, Service, Subject, Variable, VolumeSource};
 use crate::testing::*;
 
 /// Consoles in the first of two cells, and a secret that the hypervisors share.
@@ -116,6 +116,40 @@ fn disks_move_where_hypervisors_share_a_secret() {
             .iter()
             .all(|process| process.name != "disks")
     );
+}
+
+#[test]
+fn guests_move_by_tls_unless_somebody_says_otherwise() {
+    let image = json!({"repository": "ghcr.io/c5c3/libvirt", "tag": "11.3"});
+    for (given, listen, scheme, native) in [
+        (None, "tls", "tls", Some("true")),
+        (Some("off"), "off", "tcp", None),
+        (Some("plaintext"), "plaintext", "tcp", None),
+    ] {
+        let mut compute = json!({"enabled": true, "libvirtImage": image});
+        if let Some(given) = given {
+            compute["liveMigration"] = given.into();
+        }
+        let service = nova(json!({"compute": compute})).shape();
+        let libvirt = process(&service, "libvirt");
+        let told = libvirt.environment.iter().find(|(name, _)| name == "LISTEN");
+        assert_eq!(
+            told.map(|(_, value)| value),
+            Some(&Variable::Text(listen.to_owned()))
+        );
+        let of_nodes = |process: &Process| {
+            let mut volumes = process.volumes.iter();
+            volumes.any(|volume| matches!(volume.source, VolumeSource::NodeCertificates { .. }))
+        };
+        assert_eq!(of_nodes(libvirt), listen == "tls");
+        assert!(
+            !of_nodes(process(&service, "compute-cell1")),
+            "libvirtd speaks for it"
+        );
+        let libvirt = |name: &str| option(&service, "compute-cell1", "libvirt", name);
+        assert_eq!(libvirt("live_migration_scheme"), Some(scheme));
+        assert_eq!(libvirt("live_migration_with_native_tls"), native);
+    }
 }
 
 #[test]

@@ -11,13 +11,15 @@ use c5c3_api::ovn::OvnCluster;
 use c5c3_api::services;
 use c5c3_kit::{
     Applied, Controller, Decision, Finalizer, HOME, Kind, OTHERS, Observed, Part, Reader, Reference, Report,
-    States, Wanted,
+    States, Touch, Wanted,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service as NetworkService};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service as NetworkService,
+};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
@@ -37,6 +39,9 @@ const NOTED: SignedDuration = SignedDuration::from_secs(1);
 
 /// So long after another cluster did not answer it is asked again.
 const AWAY: SignedDuration = SignedDuration::from_secs(15);
+
+/// So often it is seen whether certificates are due.
+const CERTIFICATES: SignedDuration = SignedDuration::from_hours(6);
 
 /// The controller of one kind of service.
 #[derive(Debug)]
@@ -124,6 +129,17 @@ impl<S: Subject> Controller for Services<S> {
         kinds
     }
 
+    /// That a node comes, goes or moves is told by the DaemonSets and their pods.
+    fn touches() -> Vec<Touch> {
+        let places = [HOME, OTHERS].into_iter().filter(|_| S::CERTIFIES);
+        let list = |place| Touch {
+            kind: Kind::of::<Node>().in_cluster(place).everywhere(),
+            part: "",
+            verbs: &["list"],
+        };
+        places.map(list).collect()
+    }
+
     fn references(object: &S) -> Vec<Reference> {
         let service = object.shape();
         let namespace = Some(service.names.namespace.as_str());
@@ -168,7 +184,7 @@ impl<S: Subject> Controller for Services<S> {
     }
 
     async fn observe(&self, object: &S, reader: &Reader) -> Result<Facts, Error> {
-        Ok(facts::observe(&object.shape(), S::ON_NODES, reader).await?)
+        facts::observe(&object.shape(), S::ON_NODES, reader).await
     }
 
     fn plan(observed: &Observed<Self>) -> Self::Plan {
@@ -189,7 +205,9 @@ impl<S: Subject> Controller for Services<S> {
             Err(refused) => {
                 let keys = refused.keys.iter().flatten();
                 let keys = keys.map(|keys| Wanted::raw(keys.secret.clone()).lasting());
-                Decision::only(keys.chain(refused.resized.iter().cloned().map(Wanted::raw)))
+                let resized = refused.resized.iter().cloned().map(Wanted::raw);
+                let certificates = build::certificates(&Names::of(&observed.object), &observed.facts);
+                Decision::only(keys.chain(certificates).chain(resized))
             }
         })
     }
@@ -304,6 +322,7 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     let named = !facts::secret_names(service).is_empty();
     let naming = named.then(|| Wanted::raw(build::naming_key(&service.names, facts)).lasting());
     let wanted = (naming.into_iter())
+        .chain(build::certificates(&service.names, facts))
         .chain(claims.map(|claim| Wanted::raw(claim).lasting()))
         // Keys last as long as the data that they open.
         .chain((plan.keys.iter()).map(|keys| Wanted::raw(keys.secret.clone()).lasting()))
@@ -355,7 +374,9 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
         .any(Result::is_err)
         .then_some(plan.now + AWAY);
     let others = coming.map(|migration| migration.from);
-    let others = others.chain(noted).chain(hanging).chain(away);
+    // A certificate comes to its end without news, too.
+    let certified = facts.certificates.as_ref().map(|_| plan.now + CERTIFICATES);
+    let others = others.chain(noted).chain(hanging).chain(away).chain(certified);
     again(report, plan.now, plan.keys.iter(), others)
 }
 

@@ -322,7 +322,10 @@ fn volume(
                 _ => states.met(part, reason::READY, mounted),
             }
         }
-        VolumeSource::Lent { .. } | VolumeSource::Scratch | VolumeSource::Host { .. } => states,
+        VolumeSource::Lent { .. }
+        | VolumeSource::NodeCertificates { .. }
+        | VolumeSource::Scratch
+        | VolumeSource::Host { .. } => states,
     }
 }
 

@@ -84,30 +84,16 @@ impl Cloud {
     /// Nodes say that they live and what they see, and renew their pods' tokens: of events, those
     /// of our operators count.
     pub fn writes(&self, of: &[&str]) -> anyhow::Result<Vec<String>> {
-        let metrics = self.kubectl(&["get", "--raw", "/metrics"], "")?;
-        let passing = [
-            "resource=\"events\"",
-            "resource=\"leases\"",
-            "resource=\"nodes\"",
-            "subresource=\"token\"",
-            "verb=\"get\"",
-            "verb=\"list\"",
-            "verb=\"watch\"",
-        ];
-        let request = |line: &str| {
-            line.starts_with("apiserver_request_total{") && !passing.iter().any(|part| line.contains(part))
-        };
-        let event = |line: &str| {
-            ["apiserver_writes_total{", "kind=\"Event\"", "serviceaccount"]
-                .iter()
-                .all(|part| line.contains(part))
-        };
-        let counted = metrics
-            .lines()
-            .filter(|line| request(line) || event(line))
-            .filter(|line| of.is_empty() || of.iter().any(|part| line.contains(part)));
-        let lines: Vec<String> = counted.map(str::to_owned).collect();
+        let mut lines = counted(&self.kubectl(&["get", "--raw", "/metrics"], "")?);
+        lines.retain(|line| of.is_empty() || of.iter().any(|part| line.contains(part)));
         ensure!(!lines.is_empty(), "nothing is counted");
+        Ok(lines)
+    }
+
+    /// All of them, in the cluster of that context.
+    pub fn writes_in(&self, context: &str) -> anyhow::Result<Vec<String>> {
+        let lines = counted(&self.kubectl(&["--context", context, "get", "--raw", "/metrics"], "")?);
+        ensure!(!lines.is_empty(), "nothing is counted in {context}");
         Ok(lines)
     }
 
@@ -174,6 +160,29 @@ impl Drop for Cloud {
             .arg(state)
             .output();
     }
+}
+
+/// Lines of an API server's metrics that count writes.
+fn counted(metrics: &str) -> Vec<String> {
+    let passing = [
+        "resource=\"events\"",
+        "resource=\"leases\"",
+        "resource=\"nodes\"",
+        "subresource=\"token\"",
+        "verb=\"get\"",
+        "verb=\"list\"",
+        "verb=\"watch\"",
+    ];
+    let request = |line: &str| {
+        line.starts_with("apiserver_request_total{") && !passing.iter().any(|part| line.contains(part))
+    };
+    let event = |line: &str| {
+        ["apiserver_writes_total{", "kind=\"Event\"", "serviceaccount"]
+            .iter()
+            .all(|part| line.contains(part))
+    };
+    let counted = metrics.lines().filter(|line| request(line) || event(line));
+    counted.map(str::to_owned).collect()
 }
 
 /// Runs it with this on its standard input.

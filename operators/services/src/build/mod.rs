@@ -1,6 +1,7 @@
 //! Objects of a service, from its spec and what was observed. Pure.
 
 mod cache;
+mod certificates;
 mod claims;
 mod configuration;
 mod database;
@@ -17,6 +18,7 @@ mod steps_tests;
 mod uwsgi;
 mod workload;
 
+pub use certificates::certificates;
 pub use claims::claims;
 #[cfg(test)]
 pub use configuration::options;

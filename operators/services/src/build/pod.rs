@@ -214,6 +214,11 @@ fn volume(names: &Names, extra: &Volume, copied: Option<&str>) -> (Value, Value)
             mount["readOnly"] = true.into();
             json!({"name": extra.name, "secret": {"secretName": name, "defaultMode": 0o440, "items": items}})
         }
+        VolumeSource::NodeCertificates { .. } => {
+            mount["readOnly"] = true.into();
+            let secret = json!({"secretName": names.suffixed(&extra.name), "defaultMode": 0o400});
+            json!({"name": extra.name, "secret": secret})
+        }
         VolumeSource::Scratch => json!({"name": extra.name, "emptyDir": {}}),
         VolumeSource::Host { path, shared } => {
             if *shared {

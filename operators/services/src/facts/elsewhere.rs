@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use c5c3_kit::{Reader, Reference};
+use c5c3_kit::{ReadError, Reader, Reference};
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::Pod;
 
@@ -17,13 +17,21 @@ pub async fn look(
     namespace: &str,
     labels: &str,
 ) -> Result<(Vec<DaemonSet>, Vec<Pod>), String> {
-    let there = reader.in_cluster(cluster).map_err(|error| error.to_string())?;
-    let lists = async {
+    let lists = |there: Reader| async move {
         let sets = there.list::<DaemonSet>(namespace, labels).await?;
         Ok((sets, there.list::<Pod>(namespace, labels).await?))
     };
-    match tokio::time::timeout(ANSWER, lists).await {
-        Ok(found) => found.map_err(|error: c5c3_kit::ReadError| format!("cluster {cluster}: {error}")),
+    ask(reader, cluster, lists).await
+}
+
+/// What is read there, or why it cannot be.
+pub async fn ask<T, R>(reader: &Reader, cluster: &str, read: impl FnOnce(Reader) -> R) -> Result<T, String>
+where
+    R: Future<Output = Result<T, ReadError>>,
+{
+    let there = reader.in_cluster(cluster).map_err(|error| error.to_string())?;
+    match tokio::time::timeout(ANSWER, read(there)).await {
+        Ok(found) => found.map_err(|error| format!("cluster {cluster}: {error}")),
         Err(_) => Err(format!(
             "cluster {cluster} does not answer within {} s",
             ANSWER.as_secs()

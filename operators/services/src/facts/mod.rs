@@ -1,11 +1,13 @@
 //! What the reconciler reads before it decides.
 
 mod backends;
+mod certificates;
 pub mod dependencies;
 mod elsewhere;
 mod live;
 
 pub use backends::BROKERS_READY;
+pub use certificates::NodeCertificates;
 pub use live::Live;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret};
 use kube::ResourceExt;
 
+use crate::error::Error;
 use crate::names::{NAMING, ROTATED, STAGED};
 use crate::shape::{Service, VolumeSource};
 
@@ -90,6 +93,8 @@ pub struct Facts {
     pub elsewhere: BTreeMap<String, Result<(), String>>,
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
     pub owned: Vec<(Reference, Owned)>,
+    /// Certificates of the nodes, where a process mounts some.
+    pub certificates: Option<NodeCertificates>,
     /// For keys that may have to be made: fresh in every pass, so that deciding stays pure.
     pub random: [[u8; 32]; 4],
 }
@@ -124,7 +129,7 @@ pub fn secret_names(service: &Service) -> BTreeSet<String> {
         .collect()
 }
 
-pub async fn observe(service: &Service, on_nodes: bool, reader: &Reader) -> Result<Facts, ReadError> {
+pub async fn observe(service: &Service, on_nodes: bool, reader: &Reader) -> Result<Facts, Error> {
     let names = &service.names;
     let namespace = names.namespace.as_str();
     let mut facts = Facts {
@@ -193,6 +198,7 @@ pub async fn observe(service: &Service, on_nodes: bool, reader: &Reader) -> Resu
         facts.elsewhere.insert(cluster.to_owned(), found);
     }
     facts.claims = named(reader.list(namespace, &labels).await?);
+    certificates::tend(service, reader, &mut facts).await?;
     Ok(facts)
 }
 

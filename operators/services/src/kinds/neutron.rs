@@ -21,6 +21,39 @@ const DATABASE: u16 = 3306;
 const NORTHBOUND: u16 = 6641;
 const SOUTHBOUND: u16 = 6642;
 
+/// Drivers that come with Neutron. One that it does not find ends it at its start.
+const TYPES: &[&str] = &["flat", "geneve", "gre", "local", "vlan", "vxlan"];
+const MECHANISMS: &[&str] = &["l2population", "macvtap", "openvswitch", "ovn", "sriovnicswitch"];
+const EXTENSIONS: &[&str] = &[
+    "data_plane_status",
+    "dns",
+    "dns_domain_keywords",
+    "dns_domain_ports",
+    "port_device_profile",
+    "port_hardware_offload_type",
+    "port_hint_ovs_tx_steering",
+    "port_hints",
+    "port_numa_affinity_policy",
+    "port_security",
+    "port_trusted",
+    "qos",
+    "subnet_dns_publish_fixed_ip",
+    "tag_ports_during_bulk_creation",
+    "uplink_status_propagation",
+    "uplink_status_propagation_updatable",
+];
+
+fn known_drivers(field: &'static str, given: &[String], known: &[&str]) -> Result<(), Error> {
+    match given.iter().find(|driver| !known.contains(&driver.as_str())) {
+        Some(driver) => Err(Error::UnknownDriver {
+            field,
+            value: driver.clone(),
+            known: known.join(", "),
+        }),
+        None => Ok(()),
+    }
+}
+
 impl Subject for Neutron {
     const SERVICE: &'static str = "neutron";
     const PARTS: &'static [Part] = &[
@@ -49,7 +82,10 @@ impl Subject for Neutron {
                 way_out: "use tcp: in a network of its own; certificates of OVN cannot be given yet",
             });
         }
-        Ok(())
+        let ml2 = &self.spec.ml2;
+        known_drivers("ml2.typeDrivers", &ml2.type_drivers, TYPES)?;
+        known_drivers("ml2.mechanismDrivers", &ml2.mechanism_drivers, MECHANISMS)?;
+        known_drivers("ml2.extensionDrivers", &ml2.extension_drivers, EXTENSIONS)
     }
 
     fn shape(&self) -> Service {

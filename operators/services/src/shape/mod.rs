@@ -42,6 +42,8 @@ pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize
     const CEPH: bool = false;
     /// It runs on nodes: DaemonSets are looked after.
     const ON_NODES: bool = false;
+    /// Its nodes have certificates: Nodes are read.
+    const CERTIFIES: bool = false;
     /// It may run on a schedule: CronJobs are looked after.
     const RECURRING: bool = false;
     /// It builds on a network of OVN: OVNClusters are watched.

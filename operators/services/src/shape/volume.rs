@@ -30,6 +30,9 @@ pub enum VolumeSource {
         /// What a pod opens with it before its program starts.
         opens: Option<Pool>,
     },
+    /// A certificate for each title and node of the process, from an authority of the service's own: files
+    /// `<title>-<node>.crt` and `.key`, and `ca.crt`. Changes reach running pods.
+    NodeCertificates { titles: &'static [&'static str] },
     /// A directory that goes with the pod.
     Scratch,
     /// A directory of the node.

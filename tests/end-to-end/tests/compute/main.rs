@@ -1,13 +1,18 @@
 //! Servers on the network, with the real programs: OVN, libvirt and QEMU on two embedded hypervisors that
 //! are a cluster of their own, with their disks in Ceph, which is in another. Needs root.
 
+mod cells;
 mod ceph;
+mod comes_back;
 mod consoles;
 mod drills;
 mod hosts;
+mod idle;
 mod pings;
 mod servers;
+mod tls;
 mod traces;
+mod upgrade;
 mod volumes;
 mod world;
 
@@ -48,6 +53,10 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     volumes::a_volume_keeps_its_data_from_one_server_to_the_next(&cloud, &volumes::CEPH)?;
     let second = servers::two_servers_on_two_hosts_reach_each_other(&world)?;
     servers::a_security_group_blocks_what_it_does_not_let_in(&world, &second)?;
+    tls::only_libvirtd_commands_libvirtd(&world)?;
+    tls::the_authority_is_not_on_hypervisors(&world)?;
+    tls::no_guest_goes_to_a_host_without_a_certificate(&world, &second)?;
+    tls::a_new_certificate_is_taken_without_a_restart(&world)?;
     servers::a_guest_moves_while_it_is_pinged(&world, &second)?;
     ceph::no_disk_is_on_a_hypervisor(&world)?;
     servers::it_is_migrated_and_resized(&world, &second)?;
@@ -60,9 +69,18 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
     hosts::an_emptied_host_gives_its_server_away(&world)?;
     hosts::a_server_of_a_host_without_power_starts_elsewhere(&world)?;
+    if soaked() {
+        comes_back::a_server_and_its_volume_come_back_after_down(&world)?;
+        idle::nothing_is_written_while_nothing_is_asked_for(&world)?;
+    }
     hypervisors_have_no_password_of_a_database(&cloud)?;
     ceph::keys_are_where_disks_are_opened(&cloud)?;
     deleted_it_leaves_nothing(&cloud)
+}
+
+/// `make soak` has time for more.
+fn soaked() -> bool {
+    std::env::var_os("C5C3_DRILLS").is_some()
 }
 
 #[test]
@@ -208,8 +226,8 @@ fn hypervisors_have_no_password_of_a_database(cloud: &Cloud) -> anyhow::Result<(
     let secrets: Value = serde_json::from_str(&there(cloud, &["get", "secrets", "-o", "json"])?)?;
     let secrets = secrets["items"].as_array().context("a list")?;
     ensure!(
-        secrets.len() == 5,
-        "nova-compute's, that of the copies of disks, Neutron's, keys of Ceph for nova-compute and libvirt: {}",
+        secrets.len() == 6,
+        "nova-compute's, that of the copies of disks, Neutron's, keys of Ceph for nova-compute and libvirt, certificates: {}",
         secrets.len()
     );
     for secret in secrets {

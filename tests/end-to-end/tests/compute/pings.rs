@@ -15,9 +15,13 @@ pub struct Ping(Child);
 
 impl Ping {
     pub fn start(cloud: &Cloud, from: &str, to: &str) -> anyhow::Result<Self> {
-        let pace = PACE.as_secs_f32().to_string();
-        // It ends by itself when nobody asks.
-        let words = [from, "--", "ping", "-i", &pace, "-w", "300", to];
+        Self::for_at_most(cloud, from, to, Duration::from_secs(300))
+    }
+
+    /// It ends by itself when nobody asks.
+    pub fn for_at_most(cloud: &Cloud, from: &str, to: &str, most: Duration) -> anyhow::Result<Self> {
+        let (pace, most) = (PACE.as_secs_f32().to_string(), most.as_secs().to_string());
+        let words = [from, "--", "ping", "-i", &pace, "-w", &most, to];
         let mut command = cloud.command("ssh", &words);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         Ok(Ping(child))

@@ -16,8 +16,8 @@ const MOST: Duration = Duration::from_secs(1);
 
 /// The second server: its id, its address and its host.
 pub struct Second {
-    id: String,
-    address: String,
+    pub id: String,
+    pub address: String,
     host: String,
 }
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::conditions::{CEPH_CONNECTED, service};
-use c5c3_api::openstack::{LiveMigration, Nova, VirtType};
+use c5c3_api::openstack::{Nova, VirtType};
 
 use super::super::{ceph, shares};
 use super::cells::Cell;
-use super::{consoles, disks};
+use super::{consoles, disks, migration};
 use crate::shape::{
     Group, Groups, Process, Recurring, Rights, Runs, Service, Settings, Step, Variable, Volume, VolumeSource,
     Worker, Workload,
@@ -24,7 +24,12 @@ pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
     if nova.spec.compute.libvirt_image.is_some() {
         to.settings.push(Settings {
             name: LIBVIRT.to_owned(),
-            files: vec![("libvirtd.sh".to_owned(), include_str!("libvirtd.sh").to_owned())],
+            files: [
+                ("libvirtd.sh", include_str!("libvirtd.sh")),
+                ("certificates.sh", include_str!("certificates.sh")),
+            ]
+            .map(|(name, text)| (name.to_owned(), text.to_owned()))
+            .into(),
             ..Settings::default()
         });
         to.processes.extend(places(cells, LIBVIRT).map(|(name, cluster)| {
@@ -144,17 +149,18 @@ fn libvirt(nova: &Nova, name: &str) -> Process {
         ),
     );
     let image = nova.spec.compute.libvirt_image.as_ref();
-    let listens = nova.spec.compute.live_migration == LiveMigration::Plaintext;
     Process {
         image: image.map(c5c3_api::common::Image::reference),
         workload: on_all_hypervisors(),
         settings: LIBVIRT.to_owned(),
         grace: 10,
-        environment: vec![
+        environment: [
             ("NODE_ADDRESS".to_owned(), Variable::Field("status.hostIP")),
-            ("LISTEN".to_owned(), Variable::Text(u8::from(listens).to_string())),
             ("SHARES".to_owned(), Variable::Text(shares::BASE.to_owned())),
-        ],
+        ]
+        .into_iter()
+        .chain(migration::environment(nova))
+        .collect(),
         volumes: [
             Volume::host("/run/libvirt"),
             Volume::host("/var/lib/libvirt"),
@@ -168,6 +174,7 @@ fn libvirt(nova: &Nova, name: &str) -> Process {
         .into_iter()
         .chain(shares::lent(&nova.spec.compute.volume_claims))
         .chain(ceph_keys(nova))
+        .chain(migration::certificates(nova))
         .collect(),
         rights: Rights::Privileged { host_pid: true },
         ..Process::new(name, runs, service::CELLS_READY)
@@ -276,7 +283,6 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         ("oslo_concurrency", "lock_path", "/var/lib/nova/lock"),
         ("libvirt", "virt_type", virt_type),
         ("libvirt", "connection_uri", "qemu:///system"),
-        ("libvirt", "live_migration_scheme", "tcp"),
         ("nova_sys_admin", "helper_command", helper),
         (
             "nova_sys_admin",
@@ -317,6 +323,7 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
             ),
         ]);
     }
+    settings = migration::on_hypervisors(nova, settings);
     // The cache is not reached from another cluster, and saves a hypervisor next to nothing.
     super::shared_options(nova, &mut settings, cell.cluster.is_none());
     consoles::on_hypervisors(cell, &mut settings);

@@ -6,6 +6,21 @@ mkdir -p $etc/qemu /var/log/libvirt/qemu
 # Guests run as this user; its group is the one that may use the processor's virtualization.
 [ ! -c /dev/kvm ] || chgrp 42424 /dev/kvm
 
+# Where libvirtd looks for certificates, as a server and as a client of others.
+tls=/run/libvirt/tls/now
+if [ "$LISTEN" = tls ]; then
+    sh -e /etc/nova/certificates.sh take
+    mkdir -p /etc/pki/CA /etc/pki/libvirt/private
+    ln -sfn $tls/libvirt/ca-cert.pem /etc/pki/CA/cacert.pem
+    for side in server client; do
+        ln -sfn $tls/libvirt/$side-cert.pem /etc/pki/libvirt/${side}cert.pem
+        ln -sfn $tls/libvirt/$side-key.pem /etc/pki/libvirt/private/${side}key.pem
+    done
+    # It stays in the container's cgroups, which are left below, and ends with it.
+    sh -e /etc/nova/certificates.sh follow &
+fi
+is() { [ "$LISTEN" = "$1" ] && echo 1 || echo 0; }
+
 cat > $etc/qemu.conf <<END
 user = "+42424"
 group = "+42424"
@@ -18,6 +33,11 @@ namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
 migration_address = "$NODE_ADDRESS"
+END
+# libvirtd insists on a directory that it is told of.
+[ "$LISTEN" != tls ] || cat >> $etc/qemu.conf <<END
+migrate_tls_x509_cert_dir = "$tls/qemu"
+migrate_tls_x509_verify = 1
 END
 # Keys of Ceph under the names that disks use for them; libvirtd reads them when it starts.
 mkdir -p -m 700 $etc/secrets
@@ -32,9 +52,13 @@ cat > $etc/libvirtd.conf <<END
 auth_unix_ro = "none"
 auth_unix_rw = "none"
 unix_sock_rw_perms = "0777"
-listen_tls = 0
-listen_tcp = $LISTEN
+listen_tcp = $(is plaintext)
 auth_tcp = "none"
+listen_tls = $(is tls)
+# A certificate of ours that was made for libvirtd: that is the login.
+auth_tls = "none"
+tls_no_verify_certificate = 0
+tls_allowed_dn_list = [ "*O=libvirt*" ]
 listen_addr = "$NODE_ADDRESS"
 host_uuid = "$(cat $etc/c5c3-host-uuid)"
 log_outputs = "3:stderr"
@@ -57,6 +81,6 @@ for tree in $trees; do
     echo 0 > "$tree/libvirt/cgroup.procs"
 done
 case $LISTEN in
-1) exec libvirtd --listen ;;
+tls | plaintext) exec libvirtd --listen ;;
 *) exec libvirtd ;;
 esac

@@ -6,6 +6,7 @@ mod compute;
 mod consoles;
 mod cortex;
 mod disks;
+mod migration;
 
 use c5c3_api::common::Messaging;
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, service};
@@ -36,6 +37,7 @@ impl Subject for Nova {
     const MESSAGING: bool = true;
     const ON_NODES: bool = true;
     const CEPH: bool = true;
+    const CERTIFIES: bool = true;
 
     fn check(&self) -> Result<(), Error> {
         if self.spec.service_auth.is_some() {

@@ -1,0 +1,144 @@
+//! Hypervisors talk to each other with certificates, and to nobody else.
+
+use anyhow::{Context, bail, ensure};
+use end_to_end::patience::{until, until_ok};
+use openstack_client::{Action, Operating};
+use serde_json::{Value, json};
+
+use crate::servers::Second;
+use crate::world::{Pod, World};
+use crate::{NAMESPACE, PATIENCE, inside, there};
+
+const NOW: &str = "/run/libvirt/tls/now";
+
+/// libvirtd's pod on that host, or on any other.
+fn libvirt(world: &World<'_>, is_it: impl Fn(&Pod) -> bool) -> anyhow::Result<Pod> {
+    let mut pods = world.pods("nova-libvirt")?.into_iter();
+    pods.find(|pod| is_it(pod)).context("a pod of libvirtd")
+}
+
+fn address_of(world: &World<'_>, node: &str) -> anyhow::Result<String> {
+    let node: Value = serde_json::from_str(&there(world.cloud, &["get", "node", node, "-o", "json"])?)?;
+    let addresses = node["status"]["addresses"].as_array().context("addresses")?;
+    let internal = addresses.iter().find(|one| one["type"] == "InternalIP");
+    let address = internal.and_then(|one| one["address"].as_str());
+    Ok(address.context("an address")?.to_owned())
+}
+
+/// From one hypervisor to the other: with its own certificate it is let in; without one, with that of a guest
+/// or without TLS it is not.
+pub fn only_libvirtd_commands_libvirtd(world: &World<'_>) -> anyhow::Result<()> {
+    let one = libvirt(world, |_| true)?;
+    let other = libvirt(world, |pod| pod.node != one.node)?;
+    let address = address_of(world, &other.node)?;
+    let call = |scheme: &str, more: &str| {
+        let url = format!("qemu+{scheme}://{address}/system{more}");
+        world.exec(&one, &["timeout", "20", "virsh", "-c", &url, "list"])
+    };
+    let listed = call("tls", "")?;
+    ensure!(listed.contains("State"), "{listed}");
+    let prepare = format!(
+        "rm -rf /tmp/nobody /tmp/guest; mkdir /tmp/nobody /tmp/guest; cd {NOW}/qemu; \
+         cp ca-cert.pem /tmp/nobody/cacert.pem; cp ca-cert.pem /tmp/guest/cacert.pem; \
+         cp client-cert.pem /tmp/guest/clientcert.pem; cp client-key.pem /tmp/guest/clientkey.pem"
+    );
+    world.exec(&one, &["sh", "-ec", &prepare])?;
+    for (scheme, more) in [
+        ("tcp", ""),
+        ("tls", "?pkipath=/tmp/nobody"),
+        ("tls", "?pkipath=/tmp/guest"),
+    ] {
+        match call(scheme, more) {
+            Ok(said) => bail!("{scheme}{more} was let in: {said}"),
+            Err(why) => println!("{scheme}{more}: {}", format!("{why:#}").replace('\n', " ")),
+        }
+    }
+    world.exec(&one, &["rm", "-r", "/tmp/nobody", "/tmp/guest"])?;
+    let modes = [
+        "sh",
+        "-c",
+        "cd /run/libvirt/tls/now && stat -L -c '%a %u %n' libvirt qemu */*-key.pem",
+    ];
+    let modes = world.exec(&one, &modes)?;
+    let expected = "700 0 libvirt\n700 42424 qemu\n600 0 libvirt/client-key.pem\n600 0 libvirt/server-key.pem\n\
+        600 42424 qemu/client-key.pem\n600 42424 qemu/server-key.pem";
+    ensure!(modes.trim() == expected, "{modes}");
+    Ok(())
+}
+
+/// A guest does not move to where it is not sure whom it talks to: its memory goes by TLS.
+pub fn no_guest_goes_to_a_host_without_a_certificate(
+    world: &World<'_>,
+    second: &Second,
+) -> anyhow::Result<()> {
+    let host = world.server(&second.id)?.host.context("its host")?;
+    let target = libvirt(world, |pod| pod.node != host)?;
+    let aside = |from: &str, to: &str| {
+        let script = format!("cd {NOW}/qemu && mv {from} {to}");
+        world.exec(&target, &["sh", "-ec", &script])
+    };
+    aside("server-cert.pem", "aside")?;
+    let to = Some(target.node.clone());
+    let asked = world.run(world.session.act(&second.id, &Action::LiveMigrate { host: to }));
+    let stays = asked.and_then(|()| {
+        until("it is given up", PATIENCE, || {
+            let seen = world.server(&second.id)?;
+            let done = seen.task.is_none() && seen.server.status == "ACTIVE";
+            Ok(if done { Ok(seen) } else { Err(format!("{seen:?}")) })
+        })
+    });
+    aside("aside", "server-cert.pem")?;
+    let seen = stays?;
+    ensure!(seen.host.as_deref() == Some(host.as_str()), "it moved: {seen:?}");
+    Ok(())
+}
+
+/// Certificates are replaced below running guests, and libvirtd shows the new one at once.
+pub fn a_new_certificate_is_taken_without_a_restart(world: &World<'_>) -> anyhow::Result<()> {
+    let boot = "cat /proc/sys/kernel/random/boot_id";
+    let running = inside(world.cloud, boot)?;
+    let pod = libvirt(world, |_| true)?;
+    let address = address_of(world, &pod.node)?;
+    // nova-compute's image has Python.
+    let mut computes = world.pods("nova-compute-cell1")?.into_iter();
+    let asks = computes.next().context("a pod of nova-compute")?;
+    let ask = format!("import ssl; print(ssl.get_server_certificate(('{address}', 16514)))");
+    let shown = || world.exec(&asks, &["python3", "-c", &ask]);
+    let before = shown()?;
+    let file = format!("libvirt-{}.crt", pod.node);
+    let patch = json!({"data": {file: null}}).to_string();
+    let words = [
+        "patch",
+        "secret",
+        "nova-libvirt-tls",
+        "--type=merge",
+        "-p",
+        &patch,
+    ];
+    there(world.cloud, &words)?;
+    until("libvirtd shows a new certificate", PATIENCE, || {
+        let now = shown()?;
+        Ok(if now == before { Err(now) } else { Ok(()) })
+    })?;
+    until_ok("the hypervisor lets itself in with it", PATIENCE, || {
+        let url = format!("qemu+tls://{address}/system");
+        world.exec(&pod, &["timeout", "20", "virsh", "-c", &url, "list"])
+    })?;
+    let same = libvirt(world, |other| other.node == pod.node)?;
+    ensure!(same.name == pod.name, "{} was replaced", pod.name);
+    ensure!(
+        inside(world.cloud, boot)? == running,
+        "the guest was started anew"
+    );
+    Ok(())
+}
+
+/// The authority stays in the control plane.
+pub fn the_authority_is_not_on_hypervisors(world: &World<'_>) -> anyhow::Result<()> {
+    let name = "nova-libvirt-tls-authority";
+    world
+        .cloud
+        .kubectl(&["-n", NAMESPACE, "get", "secret", name], "")?;
+    ensure!(there(world.cloud, &["get", "secret", name]).is_err(), "{name}");
+    Ok(())
+}
