@@ -178,6 +178,7 @@ pub mod reason {
     pub const IN_SERVICE: &str = "InService";
     pub const DOUBTFUL: &str = "Doubtful";
     pub const FENCE_NEEDED: &str = "FenceNeeded";
+    pub const FENCING: &str = "Fencing";
     pub const RECOVERING: &str = "Recovering";
     pub const RECOVERED: &str = "Recovered";
     pub const RETURNING: &str = "Returning";

@@ -37,12 +37,13 @@ const CHARTS: &[Chart] = &[
     },
     Chart {
         name: "hypervisor",
-        description: "The operator of hypervisors and the agent on each of them",
+        description: "The operator of hypervisors and the agents on each of them",
         templates: &[
             "_c5c3.tpl",
             "operators.yaml",
             "alerts.yaml",
             "agent.yaml",
+            "ovs-agent.yaml",
             "remote-operators.yaml",
             "NOTES.txt",
         ],
@@ -163,11 +164,17 @@ impl Chart {
 
 /// The agents share an account, and operators of another cluster have one each.
 fn of_hypervisors() -> BTreeMap<String, String> {
-    let agents = c5c3_node_agent::rights_of_all();
-    let mut files = BTreeMap::from([(
-        "rbac/node-agent.yaml".to_owned(),
-        rights(&agents.cluster, &[], &agents.home),
-    )]);
+    let (node, ovs) = (c5c3_node_agent::rights_of_all(), c5c3_ovs_agent::rights_of_all());
+    let mut files = BTreeMap::from([
+        (
+            "rbac/node-agent.yaml".to_owned(),
+            rights(&node.cluster, &[], &node.home),
+        ),
+        (
+            "rbac/ovs-agent.yaml".to_owned(),
+            rights(&ovs.cluster, &[], &ovs.home),
+        ),
+    ]);
     for role in roles::all() {
         let rules = role.access.rules_elsewhere();
         if !rules.is_empty() && role.crosses_to_hypervisors() {

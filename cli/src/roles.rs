@@ -32,7 +32,9 @@ fn serving() -> Vec<Role> {
 /// Kinds of ours that neither a controller nor an agent looks after.
 pub fn unserved() -> Vec<Kind> {
     let operators: Vec<Role> = serving().into_iter().chain([cortex()]).collect();
-    let agents = written_by(&of_node("node", NAMESPACE));
+    let of_ovs = json!({"rules": c5c3_ovs_agent::rights_of_all().home});
+    let mut agents = written_by(&of_node("node", NAMESPACE));
+    agents.extend(written_by(&[of_ovs]));
     let served = |kind: &&c5c3_api::Kind| {
         let by_agent = agents.contains(&(kind.group.clone(), format!("{}/status", kind.plural)));
         by_agent
@@ -294,6 +296,7 @@ mod tests {
             "Hypervisor",
             "Eviction",
             "Migration",
+            "OVSNode",
         ] {
             assert!(!marked(served), "{served}");
         }

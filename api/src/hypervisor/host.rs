@@ -1,4 +1,5 @@
 use super::HypervisorStatus;
+use crate::common::LocalRef;
 use crate::schema::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -111,6 +112,33 @@ pub struct HypervisorSpec {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "overcommit")]
     pub overcommit: BTreeMap<String, f64>,
+    /// How a silent host is cut off before its instances start elsewhere; without it a person has to.
+    pub fencing: Option<Fencing>,
+}
+
+/// How a silent host is cut off.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Fencing {
+    /// Its power is cut by its management controller.
+    pub redfish: RedfishFence,
+}
+
+/// A management controller that speaks Redfish.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RedfishFence {
+    /// Where it listens, without a path: `https://10.0.0.7`.
+    #[schemars(length(max = 255), regex(pattern = r"^https?://[^/ ]+$"))]
+    pub endpoint: String,
+    /// Path of the machine, such as /redfish/v1/Systems/1; without it the only one that the controller has.
+    #[serde(default)]
+    #[schemars(length(max = 255), regex(pattern = r"^/[^ ]+$"))]
+    pub system: Option<String>,
+    /// Secret in the operator's namespace with `username`, `password` and, for a certificate of an authority of
+    /// one's own, `ca.crt`.
+    pub secret_ref: LocalRef,
 }
 
 impl Default for HypervisorSpec {
@@ -130,6 +158,7 @@ impl Default for HypervisorSpec {
             maintenance: Maintenance::None,
             maintenance_reason: None,
             overcommit: BTreeMap::new(),
+            fencing: None,
         }
     }
 }
@@ -170,13 +199,14 @@ fn frozen_under_termination() -> String {
         "createCertManagerCertificate",
         "installCertificate",
     ];
-    const SOMETIMES: [&str; 6] = [
+    const SOMETIMES: [&str; 7] = [
         "version",
         "maintenanceReason",
         "customTraits",
         "aggregates",
         "allowedProjects",
         "overcommit",
+        "fencing",
     ];
     let same = ALWAYS
         .iter()
@@ -203,6 +233,13 @@ mod tests {
             allowed_projects: vec!["p".into()],
             maintenance_reason: Some("r".into()),
             overcommit: BTreeMap::from([("cpu".into(), 2.0)]),
+            fencing: Some(Fencing {
+                redfish: RedfishFence {
+                    endpoint: "https://bmc".into(),
+                    system: None,
+                    secret_ref: LocalRef::new("bmc"),
+                },
+            }),
             ..HypervisorSpec::default()
         };
         let fields = serde_json::to_value(spec).unwrap();

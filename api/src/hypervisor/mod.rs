@@ -6,7 +6,7 @@ mod migration;
 mod status;
 
 pub use eviction::{Eviction, EvictionSpec, EvictionStatus, InstanceEviction, InstanceState};
-pub use host::{Hypervisor, HypervisorSpec, Maintenance};
+pub use host::{Fencing, Hypervisor, HypervisorSpec, Maintenance, RedfishFence};
 pub use migration::{Migration, MigrationSpec, MigrationStatus};
 pub use status::{
     AggregateStatus, Capabilities, Cell, DomainCapabilities, FailoverStatus, HypervisorStatus, Instance,

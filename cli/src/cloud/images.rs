@@ -53,6 +53,8 @@ fn of(plane: &ControlPlane) -> Vec<String> {
             messaging.replicas.is_some() || talks && messaging.hosts.is_empty(),
         ),
         ("valkey", infrastructure.valkey.replicas.is_some()),
+        // The agents of hypervisors are roles of this program.
+        ("c5c3", nova),
         // The first image of Glance: something to start.
         ("guest", nova && cfg!(target_arch = "x86_64")),
         ("openstackclient", true),
@@ -126,11 +128,11 @@ mod tests {
             (
                 "{nova: {enabled: false}, neutron: {enabled: true}, cinder: {enabled: false}}",
                 vec!["neutron", "ovs", "ovn", "rabbitmq"],
-                vec!["nova", "libvirt", "guest"],
+                vec!["nova", "libvirt", "guest", "c5c3"],
             ),
             (
                 "{nova: {enabled: true}, neutron: {enabled: true}, cinder: {enabled: false}}",
-                vec!["nova", "neutron", "ovs", "ovn", "libvirt", "rabbitmq"],
+                vec!["nova", "neutron", "ovs", "ovn", "libvirt", "rabbitmq", "c5c3"],
                 vec!["cinder"],
             ),
             (

@@ -21,22 +21,45 @@ pub struct Row {
     pub compute: Option<bool>,
     /// Whether the node has joined OVN; none where it is no chassis.
     pub chassis: Option<bool>,
+    /// Whether the node's agent tells of libvirt; none where there is no Hypervisor.
+    pub agent: Option<bool>,
+    /// Whether Open vSwitch is well; none where no agent tells of it.
+    pub switch: Option<bool>,
+    /// What looks wrong with it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub issues: Vec<String>,
 }
 
-pub fn rows(nodes: &[Value], seen: &Snapshot) -> Vec<Row> {
+/// `hosts` are Hypervisors and OVSNodes.
+pub fn rows(nodes: &[Value], seen: &Snapshot, hosts: &[Value]) -> Vec<Row> {
     let row = |node: &Value| {
         let labels = &node["metadata"]["labels"];
         let cluster = text(node, "/cluster").to_owned();
+        let told = |kind: &str| {
+            let mut hosts = hosts.iter().filter(|host| host["kind"] == kind);
+            hosts.find(|host| name(host) == name(node) && host[CLUSTER] == cluster.as_str())
+        };
+        let switch = told("OVSNode");
         Row {
             ready: is_true(node, "Ready"),
             hypervisor: labels.get(HYPERVISOR).is_some(),
             compute: compute(seen, &cluster, name(node)),
             chassis: chassis(seen, name(node)),
+            agent: told("Hypervisor").map(|host| is_true(host, "AgentReporting")),
+            switch: switch.map(|switch| is_true(switch, "Ready")),
+            issues: switch.map(issues).unwrap_or_default(),
             name: name(node).to_owned(),
             cluster,
         }
     };
     nodes.iter().map(row).collect()
+}
+
+fn issues(switch: &Value) -> Vec<String> {
+    let all = switch.pointer("/status/issues").and_then(Value::as_array);
+    let all = all.into_iter().flatten();
+    all.map(|issue| format!("{} since {}", text(issue, "/message"), text(issue, "/detectedAt")))
+        .collect()
 }
 
 fn is_true(object: &Value, condition: &str) -> bool {
@@ -75,6 +98,8 @@ pub fn table(rows: &[Row]) -> Table {
         "HYPERVISOR",
         "NOVA-COMPUTE",
         "CHASSIS",
+        "AGENT",
+        "SWITCH",
     ]);
     let told = |state: Option<bool>, well: &str, ill: &str| match state {
         Some(true) => well.to_owned(),
@@ -89,6 +114,8 @@ pub fn table(rows: &[Row]) -> Table {
             told(Some(row.hypervisor), "yes", "-"),
             told(row.compute, "up", "down"),
             told(row.chassis, "connected", "not connected"),
+            told(row.agent, "reports", "silent"),
+            told(row.switch, "well", "not well"),
         ]);
     }
     table
@@ -118,6 +145,11 @@ mod tests {
         let seen = Snapshot {
             objects: vec![pod("True", "hypervisor-1"), pod("False", "hypervisor-2"), chassis],
         };
+        let host = |kind: &str, condition: &str, status: &str| {
+            json!({"kind": kind, "cluster": "hypervisor", "metadata": {"name": "hypervisor-1"},
+                "status": {"conditions": [{"type": condition, "status": status}],
+                    "issues": [{"message": "bond0 is down", "detectedAt": "today"}]}})
+        };
         let carries = json!({HYPERVISOR: ""});
         let rows = rows(
             &[
@@ -126,19 +158,24 @@ mod tests {
                 node("hypervisor", "hypervisor-2", carries),
             ],
             &seen,
+            &[
+                host("Hypervisor", "AgentReporting", "True"),
+                host("OVSNode", "Ready", "False"),
+            ],
         );
         let told: Vec<_> = rows
             .iter()
-            .map(|row| (row.hypervisor, row.compute, row.chassis))
+            .map(|row| (row.hypervisor, row.compute, row.chassis, row.agent, row.switch))
             .collect();
         assert_eq!(
             told,
             [
-                (false, None, None),
-                (true, Some(true), Some(true)),
-                (true, Some(false), None)
+                (false, None, None, None, None),
+                (true, Some(true), Some(true), Some(true), Some(false)),
+                (true, Some(false), None, None, None)
             ]
         );
+        assert_eq!(rows[1].issues, ["bond0 is down since today"]);
         assert!(rows.iter().all(|row| row.ready));
     }
 }

@@ -87,6 +87,28 @@ pub async fn nodes(sight: &Sight) -> Result<Vec<Value>, Failure> {
     Ok(all)
 }
 
+/// What agents tell of the hypervisors of every cluster, under its name.
+pub async fn hosts(sight: &Sight) -> Result<Vec<Value>, Failure> {
+    let told = ["Hypervisor", "OVSNode"];
+    let kinds = || {
+        registry()
+            .iter()
+            .filter(|kind| told.contains(&kind.kind.as_str()))
+    };
+    let mut all = Vec::new();
+    for cluster in sight.clusters() {
+        for kind in kinds() {
+            let resource = resource(&kind.group, &kind.version, &kind.kind, &kind.plural);
+            let api = Api::all_with(cluster.client.clone(), &resource);
+            for mut object in list(api, resource).await? {
+                object[CLUSTER] = cluster.name.clone().into();
+                all.push(object);
+            }
+        }
+    }
+    Ok(all)
+}
+
 fn resource(group: &str, version: &str, kind: &str, plural: &str) -> ApiResource {
     ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural)
 }

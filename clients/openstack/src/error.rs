@@ -66,7 +66,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn answer(doing: &str, status: StatusCode, body: &[u8]) -> Self {
+    pub fn answer(doing: &str, status: StatusCode, body: &[u8]) -> Self {
         let message = message(body);
         Self::new(
             doing,

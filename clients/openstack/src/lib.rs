@@ -51,3 +51,9 @@ pub use secret::Secret;
 pub use session::{Connector, Session};
 pub use simulator::{Calls, Fault, SimulatedFleet, Simulator, Violations};
 pub use transport::Limits;
+
+/// HTTP as the calls above use it, for other clients of the same kind.
+pub mod web {
+    pub use crate::tls::Tls;
+    pub use crate::transport::{Call, Reply, Transport};
+}

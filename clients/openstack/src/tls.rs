@@ -11,7 +11,7 @@ use tokio_rustls::TlsConnector;
 use dial::Stream;
 
 #[derive(Clone)]
-pub(crate) struct Tls(Arc<ClientConfig>);
+pub struct Tls(Arc<ClientConfig>);
 
 impl Tls {
     /// The text says which certificate is wrong.

@@ -47,10 +47,10 @@ impl Default for Limits {
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(crate) type Chunks = BoxStream<'static, io::Result<Bytes>>;
+pub type Chunks = BoxStream<'static, io::Result<Bytes>>;
 
 /// What is sent.
-pub(crate) struct Call<'a> {
+pub struct Call<'a> {
     /// For errors: "create user glance".
     pub doing: &'a str,
     pub method: Method,
@@ -59,7 +59,7 @@ pub(crate) struct Call<'a> {
     pub body: Option<Bytes>,
 }
 
-pub(crate) struct Reply {
+pub struct Reply {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Bytes,
@@ -68,7 +68,7 @@ pub(crate) struct Reply {
 type Payload = UnsyncBoxBody<Bytes, io::Error>;
 
 #[derive(Clone)]
-pub(crate) struct Transport {
+pub struct Transport {
     dial: Arc<dyn Dial>,
     tls: Option<Tls>,
     pub limits: Limits,

@@ -146,6 +146,12 @@ impl Running {
         &self.ground.settings.clusters
     }
 
+    /// Does a node of this cluster run guests?
+    pub fn has_hypervisors(&self, cluster: &str) -> bool {
+        let mut nodes = self.ground.settings.nodes.iter();
+        nodes.any(|node| node.cluster == cluster && node.traits.hypervisor)
+    }
+
     /// An administrator's client of a cluster; without a name, of the first.
     pub fn client(&self, cluster: Option<&str>) -> Result<kube::Client> {
         Ok(self.site(cluster)?.client.clone())

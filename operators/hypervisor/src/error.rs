@@ -1,6 +1,8 @@
 //! What can keep a host from its state. Texts name Secrets and calls, never values.
 
-use c5c3_api::conditions::hypervisor::{AGGREGATES_UPDATED, OFFBOARDED, ONBOARDING, TRAITS_UPDATED};
+use c5c3_api::conditions::hypervisor::{
+    AGGREGATES_UPDATED, HOST_FAILED, OFFBOARDED, ONBOARDING, TRAITS_UPDATED,
+};
 use c5c3_kit::{ClusterError, Fault, ReadError};
 
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +22,8 @@ pub enum Error {
     Traits(openstack_client::Error),
     #[error("{0}")]
     Aggregates(openstack_client::Error),
+    #[error("Redfish: {0}")]
+    Power(openstack_client::Error),
     #[error("{0}")]
     Offboarding(openstack_client::Error),
     #[error(transparent)]
@@ -35,6 +39,7 @@ impl Fault for Error {
             Error::Traits(_) => Some(TRAITS_UPDATED),
             Error::Aggregates(_) => Some(AGGREGATES_UPDATED),
             Error::Offboarding(_) => Some(OFFBOARDED),
+            Error::Power(_) => Some(HOST_FAILED),
             _ => None,
         }
     }

@@ -12,9 +12,11 @@ mod login;
 pub mod names;
 mod nodes;
 pub mod nova;
+mod power;
 
 pub use error::Error;
 pub use login::{CONTROL_PLANE, Connect, Real};
+pub use power::PowerView;
 
 use std::sync::Arc;
 
@@ -24,6 +26,7 @@ use futures::FutureExt;
 use host::Hosts;
 use login::Clouds;
 use nodes::Nodes;
+use power::Plugs;
 
 /// Looks after all hosts of a cluster until `stop`. `connect` leads to Nova and Placement.
 pub async fn run(
@@ -36,6 +39,8 @@ pub async fn run(
     together(stop, |stop| {
         let hosts = Hosts {
             clouds: clouds.clone(),
+            // Management controllers have a network of their own, which no cloud's network leads to.
+            plugs: Plugs::new(Arc::new(dial::Tcp)),
         };
         let nodes = Loop::new(Nodes, clusters.clone(), metrics.clone()).labelled(names::HYPERVISOR);
         let hosts = Loop::new(hosts, clusters.clone(), metrics.clone());

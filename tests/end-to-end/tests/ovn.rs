@@ -24,7 +24,7 @@ impl Ovn {
     /// Three nodes, of which the last two may run guests.
     fn up() -> anyhow::Result<Self> {
         let cloud = Cloud::new()?;
-        cloud.c5c3(&["image", "build", "ovs", "ovn"])?;
+        cloud.c5c3(&["image", "build", "ovs", "ovn", "c5c3"])?;
         cloud.c5c3_here("up", &["--profile", "none", "--nodes", "3", "--hypervisors", "2"])?;
         let ovn = Self(cloud);
         ovn.0.kubectl(&["create", "namespace", NAMESPACE], "")?;
@@ -173,6 +173,7 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
         Ok(())
     })?;
 
+    agents_tell_of_the_switches(&ovn, switch.trim())?;
     our_own_client_reads_and_writes(&ovn)?;
 
     // The data is on the volume, not in the pod.
@@ -213,6 +214,71 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
     })?;
     let claims = ovn.kubectl(&["get", "pvc", "-o", "name"])?;
     ensure!(claims.lines().count() == 2, "the data stays: {claims}");
+    Ok(())
+}
+
+/// Of node-2, whose switch is in this pod.
+fn agents_tell_of_the_switches(ovn: &Ovn, switch: &str) -> anyhow::Result<()> {
+    let agents = |arguments: &[&str]| ovn.0.kubectl(&[&["-n", "c5c3-system"], arguments].concat(), "");
+    let told = |path: &str| {
+        let path = format!("jsonpath={{{path}}}");
+        agents(&["get", "ovsnode", "node-2", "-o", &path])
+    };
+    let vsctl = |words: &str| {
+        let script = format!("ovs-vsctl --no-wait {words}");
+        ovn.kubectl(&["exec", switch, "-c", "vswitchd", "--", "sh", "-c", &script])
+    };
+    for node in ["node-2", "node-3"] {
+        let node = format!("ovsnode/{node}");
+        agents(&["wait", "--for=create", &node, "--timeout=120s"])?;
+        let waited = agents(&["wait", "--for=condition=Ready", &node, "--timeout=120s"]);
+        waited.or_else(|error| Err(error.context(agents(&["get", &node, "-o", "yaml"])?)))?;
+    }
+    ensure!(told(".status.bridges[*].name")? == "br-int br-phy");
+    ensure!(told(".status.interfaces.physical[*].name")? == "eth1");
+    ensure!(told(".status.ovnController.connected")? == "true");
+    ensure!(told(".status.ovsVersion")?.starts_with("3.5"));
+    let flows: u32 = told(".status.flowStats.totalFlows")?.parse()?;
+    ensure!(flows > 10, "OVN has made {flows} flows");
+
+    // A port whose tap is gone is told at once and taken back with it.
+    let orphan = "port tap-gone of logical port lost is an orphan";
+    vsctl("add-port br-int tap-gone -- set interface tap-gone external_ids:iface-id=lost")?;
+    until(15, "the orphan is told", || {
+        let issues = told(".status.issues[*].message")?;
+        ensure!(issues.contains(orphan), "{issues}");
+        Ok(())
+    })?;
+    let since = told(".status.issues[0].detectedAt")?;
+    // So is a southbound database that is not reached.
+    let remote = told(".status.ovnController.sbConnection")?;
+    vsctl("set open_vswitch . external_ids:ovn-remote=tcp:127.0.0.1:9")?;
+    until(60, "the lost database is told", || {
+        let issues = told(".status.issues[*].message")?;
+        ensure!(
+            issues.contains("does not reach the southbound database"),
+            "{issues}"
+        );
+        Ok(())
+    })?;
+    let kept = told(".status.issues[*].detectedAt")?;
+    ensure!(kept.contains(&since), "since {since}: {kept}");
+    vsctl(&format!(
+        "set open_vswitch . 'external_ids:ovn-remote=\"{remote}\"'"
+    ))?;
+    vsctl("del-port br-int tap-gone")?;
+    until(60, "all is well again", || {
+        let issues = told(".status.issues[*].message")?;
+        ensure!(issues.is_empty(), "{issues}");
+        Ok(())
+    })?;
+
+    // An account without a node is nobody's agent.
+    let account = "--as=system:serviceaccount:c5c3-system:c5c3-ovs-agent";
+    let patch = "{\"metadata\": {\"labels\": {\"a\": \"b\"}}}";
+    let refused = agents(&["patch", "ovsnode", "node-2", "--type=merge", "-p", patch, account]);
+    let said = refused.expect_err("written").to_string();
+    ensure!(said.contains("writes the OVSNode of its own node"), "{said}");
     Ok(())
 }
 

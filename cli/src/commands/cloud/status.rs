@@ -87,7 +87,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let sight = target.sight().await?;
         let seen = snapshot::read(&sight, &target.namespace).await?;
         let mut screen = screen(&seen);
-        screen.nodes = nodes::rows(&snapshot::nodes(&sight).await?, &seen);
+        let hosts = snapshot::hosts(&sight).await?;
+        screen.nodes = nodes::rows(&snapshot::nodes(&sight).await?, &seen, &hosts);
         if screen
             .parts
             .iter()
@@ -188,6 +189,12 @@ fn show(screen: &Screen) -> Result<(), Failure> {
     if !screen.nodes.is_empty() {
         print("\n")?;
         print_table(&nodes::table(&screen.nodes))?;
+    }
+    for node in screen.nodes.iter().filter(|node| !node.issues.is_empty()) {
+        print(&format!("\nOpen vSwitch of {}:\n", node.name))?;
+        for issue in &node.issues {
+            print(&format!("  {issue}\n"))?;
+        }
     }
     for (cluster, why) in &screen.unseen {
         print(&format!("\nCluster {cluster} is not reached: {why}\n"))?;

@@ -20,6 +20,7 @@ use stand_ins::external_secrets::BANK;
 
 use super::{Place, own};
 use crate::cloud::apply::apply;
+use crate::cloud::profile::Bundle;
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::roles::{self, Role};
@@ -27,11 +28,11 @@ use crate::roles::{self, Role};
 /// Nodes come up within seconds; a busy machine may need longer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The name server would say each question that it answers.
 /// The longest that a stop waits for passes under way.
 const LAST_PASSES: Duration = Duration::from_secs(5);
 /// Before an operator that failed begins again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The name server would say each question that it answers.
 const LOG: &str = "info,hickory_server=warn";
 
 /// By these OVN knows that the second link of a hypervisor is its uplink, and what its tunnels use.
@@ -71,7 +72,11 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.cluster_only {
         say("installs the kinds of CobaltCore");
         for (number, cluster) in running.clusters().iter().enumerate() {
-            install(&running.client(Some(cluster))?, number == 0).await?;
+            let client = running.client(Some(cluster))?;
+            install(&client, number == 0).await?;
+            if running.has_hypervisors(cluster) {
+                agents(&client).await?;
+            }
         }
         operators = Some(tokio::spawn(operate(Crew::of(&running)?, stop.clone())));
     }
@@ -110,6 +115,17 @@ async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
         accounts
     };
     for object in accounts {
+        apply(client, &object).await?;
+    }
+    Ok(())
+}
+
+/// What the chart `hypervisor` brings to nodes that run guests.
+const AGENTS: &str = include_str!("../../../../deploy/quickstart/agents.yaml");
+
+/// Applies the agents; those of an earlier program are brought up to date.
+async fn agents(client: &kube::Client) -> Result<(), Failure> {
+    for object in Bundle::parse(AGENTS).map_err(Failure::Usage)?.objects {
         apply(client, &object).await?;
     }
     Ok(())

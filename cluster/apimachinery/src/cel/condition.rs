@@ -6,6 +6,7 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 use super::program::{CompileError, Program};
+use super::types::Type;
 use super::value::{Fault, Key, Value};
 
 /// An expression that answers yes or no.
@@ -17,10 +18,7 @@ pub struct Condition {
 impl Condition {
     /// `variables` are the names that it may use.
     pub fn compile(source: &str, variables: &[&str]) -> Result<Self, String> {
-        let program = Program::compile_open(source, variables).map_err(|error| match error {
-            CompileError::Invalid(text) | CompileError::Unusable(text) => text,
-            CompileError::WrongResult => "must evaluate to bool".to_owned(),
-        })?;
+        let program = compile(source, variables, &Type::Bool)?;
         Ok(Self { program })
     }
 
@@ -30,9 +28,46 @@ impl Condition {
         match self.program.run_open(variables.collect()) {
             Ok(Value::Bool(answer)) => Ok(answer),
             Ok(other) => Err(format!("the answer is {}, not a bool", other.type_name())),
-            Err(Fault::Error(text)) => Err(text),
-            Err(_) => Err("operation cancelled: actual cost limit exceeded".to_owned()),
+            Err(fault) => Err(said(fault)),
         }
+    }
+}
+
+/// An expression that makes a message.
+#[derive(Debug)]
+pub struct Message {
+    program: Program,
+}
+
+impl Message {
+    /// `variables` are the names that it may use.
+    pub fn compile(source: &str, variables: &[&str]) -> Result<Self, String> {
+        let program = compile(source, variables, &Type::String)?;
+        Ok(Self { program })
+    }
+
+    /// The message for these values; the error says why there is none.
+    pub fn text(&self, variables: &[(&str, &Json)]) -> Result<String, String> {
+        let variables = variables.iter().map(|(name, json)| (*name, Ok(open(json))));
+        match self.program.run_open(variables.collect()) {
+            Ok(Value::String(text)) => Ok(text.to_string()),
+            Ok(other) => Err(format!("the answer is {}, not a string", other.type_name())),
+            Err(fault) => Err(said(fault)),
+        }
+    }
+}
+
+fn compile(source: &str, variables: &[&str], result: &Type) -> Result<Program, String> {
+    Program::compile_open(source, variables, result).map_err(|error| match error {
+        CompileError::Invalid(text) | CompileError::Unusable(text) => text,
+        CompileError::WrongResult => format!("must evaluate to {result}"),
+    })
+}
+
+fn said(fault: Fault) -> String {
+    match fault {
+        Fault::Error(text) => text,
+        _ => "operation cancelled: actual cost limit exceeded".to_owned(),
     }
 }
 
@@ -82,6 +117,18 @@ mod tests {
             assert_eq!(answer(source), Ok(true), "{source}");
         }
         assert_eq!(answer("object.spec.replicas == 4"), Ok(false));
+    }
+
+    #[test]
+    fn a_message_is_made_of_fields() {
+        let object = json!({"metadata": {"name": "a"}});
+        let message = Message::compile("'object ' + object.metadata.name", &["object"]).expect("compiles");
+        assert_eq!(message.text(&[("object", &object)]), Ok("object a".to_owned()));
+        assert!(message.text(&[("object", &json!({}))]).is_err());
+        assert_eq!(
+            Message::compile("1 == 1", &[]).expect_err("a bool"),
+            "must evaluate to string"
+        );
     }
 
     #[test]

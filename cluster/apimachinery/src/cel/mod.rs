@@ -25,7 +25,7 @@ mod unify;
 mod url;
 mod value;
 
-pub use condition::Condition;
+pub use condition::{Condition, Message};
 pub use program::{CompileError, Program};
 pub use rules::{CompiledRule, SELF_TYPE, Validator, compile};
 pub use types::{Decl, MAX_REQUEST, with_meta};

@@ -79,7 +79,11 @@ impl Program {
     }
 
     /// Compiles an expression that answers yes or no over variables of any shape.
-    pub(super) fn compile_open(source: &str, variables: &[&str]) -> std::result::Result<Self, CompileError> {
+    pub(super) fn compile_open(
+        source: &str,
+        variables: &[&str],
+        result: &Type,
+    ) -> std::result::Result<Self, CompileError> {
         let invalid = |issues: Vec<Issue>| CompileError::Invalid(ast::render(source, &issues));
         let expr = parse::parse(source).map_err(invalid)?;
         let variables: Vec<(&str, Type)> = variables.iter().map(|name| (*name, Type::Dyn)).collect();
@@ -90,7 +94,7 @@ impl Program {
         if !issues.is_empty() {
             return Err(invalid(issues));
         }
-        if !checked.type_of(&checked.expr).same(&Type::Bool) {
+        if !checked.type_of(&checked.expr).same(result) {
             return Err(CompileError::WrongResult);
         }
         if let Some(reason) = bad_find_pattern(&checked.expr) {

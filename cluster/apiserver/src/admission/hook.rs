@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use apimachinery::{
-    cel::Condition,
-    selector::{LabelSelector, LabelSelectorSpec},
-};
+use apimachinery::{cel::Condition, selector::LabelSelectorSpec};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::{
     ClientConfig, RootCertStore,
@@ -14,6 +11,8 @@ use rustls::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::matching::{Reach, Rule, selector};
+
 /// Variables of match conditions.
 pub(super) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
 
@@ -21,30 +20,16 @@ pub(super) const VARIABLES: [&str; 3] = ["object", "oldObject", "request"];
 #[derive(Debug)]
 pub(super) struct Hook {
     pub name: String,
-    pub rules: Vec<Rule>,
-    pub namespaces: LabelSelector,
-    pub objects: LabelSelector,
+    pub reach: Reach,
     pub conditions: Vec<(String, Condition)>,
     /// Without an answer the request fails.
     pub fail: bool,
-    /// Other versions of the same resource are not meant.
-    pub exact: bool,
     /// It does nothing beside answering, at least for requests that change nothing.
     pub dry_run: bool,
     /// Asked again when others have changed the object after it.
     pub reinvoke: bool,
     pub timeout: Duration,
     pub place: Place,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Rule {
-    pub operations: Vec<String>,
-    pub api_groups: Vec<String>,
-    pub api_versions: Vec<String>,
-    pub resources: Vec<String>,
-    pub scope: Option<String>,
 }
 
 /// Where a webhook is, and whom its certificate must name.
@@ -98,31 +83,37 @@ struct ServiceWire {
 }
 
 #[derive(Deserialize)]
-struct ConditionWire {
+pub(super) struct ConditionWire {
     name: String,
     expression: String,
+}
+
+pub(super) fn compiled(
+    conditions: Vec<ConditionWire>,
+    variables: &[&str],
+) -> Result<Vec<(String, Condition)>, String> {
+    let compile = |condition: ConditionWire| {
+        let compiled = Condition::compile(&condition.expression, variables)?;
+        Ok((condition.name, compiled))
+    };
+    conditions.into_iter().map(compile).collect()
 }
 
 /// The webhook of an entry of a configuration.
 pub(super) fn read(entry: &Value) -> Result<Hook, String> {
     let wire = Wire::deserialize(entry).map_err(|error| error.to_string())?;
-    let selector = |spec: Option<LabelSelectorSpec>| match spec {
-        Some(spec) => spec.selector().map_err(|error| error.to_string()),
-        None => Ok(LabelSelector::everything()),
-    };
-    let conditions = wire.match_conditions.into_iter().map(|condition| {
-        let compiled = Condition::compile(&condition.expression, &VARIABLES)?;
-        Ok((condition.name, compiled))
-    });
     Ok(Hook {
         place: place(&wire.client_config)?,
         name: wire.name,
-        rules: wire.rules,
-        namespaces: selector(wire.namespace_selector)?,
-        objects: selector(wire.object_selector)?,
-        conditions: conditions.collect::<Result<_, String>>()?,
+        reach: Reach {
+            rules: wire.rules,
+            but: Vec::new(),
+            namespaces: selector(wire.namespace_selector)?,
+            objects: selector(wire.object_selector)?,
+            exact: wire.match_policy.as_deref() == Some("Exact"),
+        },
+        conditions: compiled(wire.match_conditions, &VARIABLES)?,
         fail: wire.failure_policy.as_deref() != Some("Ignore"),
-        exact: wire.match_policy.as_deref() == Some("Exact"),
         dry_run: matches!(wire.side_effects.as_deref(), Some("None" | "NoneOnDryRun")),
         reinvoke: wire.reinvocation_policy.as_deref() == Some("IfNeeded"),
         timeout: Duration::from_secs(wire.timeout_seconds.unwrap_or(10).clamp(1, 30)),

@@ -1,15 +1,48 @@
-//! Which webhooks a write concerns. Pure.
+//! Which writes a webhook or a policy is about. Pure.
 
-use apimachinery::selector::LabelSelector;
+use apimachinery::selector::{LabelSelector, LabelSelectorSpec};
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::hook::{Hook, Rule};
 use crate::registry::Kind;
+
+/// What a webhook or a policy is about.
+#[derive(Debug)]
+pub(super) struct Reach {
+    pub rules: Vec<Rule>,
+    /// What the rules name and is left out again.
+    pub but: Vec<Rule>,
+    pub namespaces: LabelSelector,
+    pub objects: LabelSelector,
+    /// Other versions of the same resource are not meant.
+    pub exact: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Rule {
+    pub operations: Vec<String>,
+    pub api_groups: Vec<String>,
+    pub api_versions: Vec<String>,
+    pub resources: Vec<String>,
+    /// Objects by name; all when empty.
+    pub resource_names: Vec<String>,
+    pub scope: Option<String>,
+}
+
+/// No selector selects everything.
+pub(super) fn selector(spec: Option<LabelSelectorSpec>) -> Result<LabelSelector, String> {
+    match spec {
+        Some(spec) => spec.selector().map_err(|error| error.to_string()),
+        None => Ok(LabelSelector::everything()),
+    }
+}
 
 /// What is about to be written.
 pub(super) struct Subject<'a> {
     pub kind: &'a Kind,
     pub subresource: &'a str,
+    pub name: &'a str,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub operation: &'static str,
     pub object: Option<&'a Value>,
@@ -18,18 +51,20 @@ pub(super) struct Subject<'a> {
     pub namespace: Option<&'a Value>,
 }
 
-/// The version in which the webhook wants to see the object, when it does.
-pub(super) fn version(hook: &Hook, subject: &Subject<'_>) -> Option<String> {
-    if !in_namespace(&hook.namespaces, subject) || !labelled(&hook.objects, subject) {
+/// The version in which it wants to see the object, when it does.
+pub(super) fn version(reach: &Reach, subject: &Subject<'_>) -> Option<String> {
+    if !in_namespace(&reach.namespaces, subject) || !labelled(&reach.objects, subject) {
         return None;
     }
     let kind = subject.kind;
-    let served = kind.types.iter().filter(|_| !hook.exact);
+    let served = kind.types.iter().filter(|_| !reach.exact);
     let served = served.filter_map(|(api_version, _)| api_version.rsplit('/').next());
-    let mut versions = std::iter::once(kind.version.as_str()).chain(served);
-    versions
-        .find(|version| hook.rules.iter().any(|rule| concerns(rule, subject, version)))
-        .map(str::to_owned)
+    let versions: Vec<&str> = std::iter::once(kind.version.as_str()).chain(served).collect();
+    let named = |rules: &[Rule]| {
+        let about = |version: &&&str| rules.iter().any(|rule| concerns(rule, subject, version));
+        versions.iter().find(about).map(|version| (*version).to_owned())
+    };
+    named(&reach.rules).filter(|_| named(&reach.but).is_none())
 }
 
 fn concerns(rule: &Rule, subject: &Subject<'_>, version: &str) -> bool {
@@ -43,6 +78,7 @@ fn concerns(rule: &Rule, subject: &Subject<'_>, version: &str) -> bool {
         && holds(&rule.operations, subject.operation)
         && holds(&rule.api_groups, &subject.kind.group)
         && holds(&rule.api_versions, version)
+        && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|name| name == subject.name))
         && rule
             .resources
             .iter()

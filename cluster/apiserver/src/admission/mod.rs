@@ -1,16 +1,17 @@
-//! Admission webhooks: other programs change or refuse what is about to be written.
+//! Admission: webhooks of other programs change or refuse what is about to be written, and policies refuse it.
 
+mod cached;
 mod check;
 mod hook;
 mod matching;
+mod policy;
 mod post;
 mod review;
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
     io,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
 };
 
 use apimachinery::patch;
@@ -26,9 +27,12 @@ use crate::{
     status::{ApiError, Result},
 };
 
+use cached::Cached;
 pub(crate) use check::check;
 use hook::Hook;
 use matching::Subject;
+pub(crate) use policy::check as check_policy;
+use policy::{Binding, Policy, Verdict};
 use review::Answer;
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -52,7 +56,7 @@ pub trait Network: Send + Sync {
     async fn connect(&self, host: &str, port: u16) -> io::Result<Option<Box<dyn Connection>>>;
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Mutating,
     Validating,
@@ -67,15 +71,20 @@ impl Phase {
     }
 }
 
-/// A webhook, or why it cannot be used.
-type Known = Arc<Vec<std::result::Result<Hook, (String, String)>>>;
+/// Webhooks, or why one cannot be used.
+type Hooks = Vec<std::result::Result<Hook, (String, String)>>;
 
-/// The webhooks of a cluster.
+const POLICIES: &str = "validatingadmissionpolicies";
+const BINDINGS: &str = "validatingadmissionpolicybindings";
+
+/// The webhooks and policies of a cluster.
 #[derive(Default)]
 pub struct Admission {
     network: RwLock<Option<Arc<dyn Network>>>,
-    /// By phase and name of the configuration, with the revision that was read.
-    known: Mutex<BTreeMap<(Phase, String), (u64, Known)>>,
+    mutating: Cached<Hooks>,
+    validating: Cached<Hooks>,
+    policies: Cached<Option<Policy>>,
+    bindings: Cached<Option<Binding>>,
 }
 
 impl Admission {
@@ -90,33 +99,22 @@ impl Admission {
             .clone()
     }
 
-    /// Configurations in the order of their names; each is read once.
-    fn known(&self, cluster: &Cluster, phase: Phase) -> Vec<Known> {
-        let collection = cluster.collection(GROUP, phase.resource());
-        if cluster.store.count(&collection) == 0 {
-            return Vec::new();
-        }
-        let listing = cluster.store.list(&collection, None);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(of, name), _| {
-            *of != phase || listing.objects.iter().any(|object| *object.key.name == **name)
-        });
-        let read = listing.objects.iter().map(|object| {
-            let key = (phase, object.key.name.to_string());
-            match known.get(&key) {
-                Some((revision, hooks)) if *revision == object.revision => hooks.clone(),
-                _ => {
-                    let hooks = Arc::new(hooks(&object.value()));
-                    known.insert(key, (object.revision, hooks.clone()));
-                    hooks
-                }
-            }
-        });
-        read.collect()
+    fn hooks(&self, cluster: &Cluster, phase: Phase) -> Vec<Arc<Hooks>> {
+        let known = match phase {
+            Phase::Mutating => &self.mutating,
+            Phase::Validating => &self.validating,
+        };
+        known.all(cluster, phase.resource(), hooks)
     }
 }
 
-fn hooks(configuration: &Value) -> Vec<std::result::Result<Hook, (String, String)>> {
+/// Policies are checked when they are written: what cannot be read is none.
+fn readable<T>(read: std::result::Result<T, String>) -> Option<T> {
+    read.inspect_err(|why| tracing::warn!("an admission policy cannot be used: {why}"))
+        .ok()
+}
+
+fn hooks(configuration: &Value) -> Hooks {
     let entries = configuration["webhooks"].as_array().into_iter().flatten();
     let name = |entry: &Value| entry["name"].as_str().unwrap_or_default().to_owned();
     entries
@@ -158,8 +156,9 @@ impl Passage<'_> {
         Ok(())
     }
 
-    /// Asks the validating webhooks, all at once.
+    /// Asks the policies, then the validating webhooks, all at once.
     pub async fn validate(&self, object: Option<&Value>) -> Result<()> {
+        self.obey(object)?;
         let known = self.known(Phase::Validating);
         if known.is_empty() {
             return Ok(());
@@ -177,13 +176,86 @@ impl Passage<'_> {
         join_all(asked).await.into_iter().collect()
     }
 
-    fn known(&self, phase: Phase) -> Vec<Known> {
+    fn known(&self, phase: Phase) -> Vec<Arc<Hooks>> {
         // A webhook that refuses everything must not keep itself from being removed.
         if self.target.kind.group == GROUP {
             return Vec::new();
         }
         let cluster = &self.call.cluster;
-        cluster.admission.known(cluster, phase)
+        cluster.admission.hooks(cluster, phase)
+    }
+
+    /// The policies that are in force. The first refusal is the answer.
+    fn obey(&self, object: Option<&Value>) -> Result<()> {
+        let (call, target) = (self.call, self.target);
+        if target.kind.group == GROUP {
+            let unknown = object.filter(|_| target.kind.plural == POLICIES);
+            if let Some(part) = unknown.and_then(policy::beyond) {
+                let text =
+                    format!("{part} is not known to this server: the policy is kept, and not enforced");
+                call.warnings.tell(text);
+            }
+            return Ok(());
+        }
+        let (cluster, admission) = (&call.cluster, &call.cluster.admission);
+        let bindings = admission
+            .bindings
+            .all(cluster, BINDINGS, |object| readable(policy::binding(object)));
+        if bindings.is_empty() {
+            return Ok(());
+        }
+        let policies = admission.policies.all(cluster, POLICIES, |object| {
+            readable(policy::read(object)).flatten()
+        });
+        let (object, old) = (shown(target, object)?, shown(target, self.old)?);
+        let namespace = self.namespace();
+        let subject = self.subject(object.as_deref(), old.as_deref(), namespace.as_ref());
+        for binding in bindings.iter().filter_map(|one| one.as_ref().as_ref()) {
+            let mut named = policies.iter().filter_map(|one| one.as_ref().as_ref());
+            let Some(policy) = named.find(|policy| policy.name == binding.policy) else {
+                continue;
+            };
+            let Some(version) = policy.version(binding, &subject) else {
+                continue;
+            };
+            let request = self.request(&subject, &version);
+            for verdict in policy.judge(binding, &subject, &request) {
+                match verdict {
+                    Verdict::Refused(error) => return Err(error),
+                    Verdict::Warned(text) => call.warnings.tell(text),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The namespace that the object is in.
+    fn namespace(&self) -> Option<Value> {
+        let place = &self.target.namespace;
+        let stored = (!place.is_empty()).then(|| self.call.cluster.get("", "namespaces", "", place));
+        stored.flatten().map(|stored| stored.value())
+    }
+
+    fn subject<'a>(
+        &'a self,
+        object: Option<&'a Value>,
+        old: Option<&'a Value>,
+        namespace: Option<&'a Value>,
+    ) -> Subject<'a> {
+        Subject {
+            kind: &self.target.kind,
+            subresource: &self.target.subresource,
+            name: self.name,
+            operation: self.operation,
+            object,
+            old,
+            namespace,
+        }
+    }
+
+    fn request(&self, subject: &Subject<'_>, version: &str) -> Value {
+        let (place, identity) = (&self.target.namespace, &self.call.identity);
+        review::request(subject, version, place, self.name, identity, self.dry_run)
     }
 
     /// Whether the webhook was asked.
@@ -216,30 +288,12 @@ impl Passage<'_> {
     async fn ask(&self, hook: &Hook, object: Option<&Value>) -> Result<Option<Answer>> {
         let (call, target) = (self.call, self.target);
         let (object, old) = (shown(target, object)?, shown(target, self.old)?);
-        let namespace = (!target.namespace.is_empty())
-            .then(|| call.cluster.get("", "namespaces", "", &target.namespace))
-            .flatten()
-            .map(|stored| stored.value());
-        let subject = Subject {
-            kind: &target.kind,
-            subresource: &target.subresource,
-            operation: self.operation,
-            object: object.as_deref(),
-            old: old.as_deref(),
-            namespace: namespace.as_ref(),
-        };
-        let Some(version) = matching::version(hook, &subject) else {
+        let namespace = self.namespace();
+        let subject = self.subject(object.as_deref(), old.as_deref(), namespace.as_ref());
+        let Some(version) = matching::version(&hook.reach, &subject) else {
             return Ok(None);
         };
-        let identity = &call.identity;
-        let request = review::request(
-            &subject,
-            &version,
-            &target.namespace,
-            self.name,
-            identity,
-            self.dry_run,
-        );
+        let request = self.request(&subject, &version);
         match holds(hook, &subject, &request) {
             Ok(true) => {}
             Ok(false) => return Ok(None),
@@ -295,7 +349,7 @@ fn shown<'a>(target: &Target, object: Option<&'a Value>) -> Result<Option<Cow<'a
 
 /// Configurations are checked when they are written; one that an earlier version let pass stops
 /// what it might be meant to stop.
-fn usable(known: &[Known]) -> Result<Vec<&Hook>> {
+fn usable(known: &[Arc<Hooks>]) -> Result<Vec<&Hook>> {
     let all = known.iter().flat_map(|hooks| hooks.iter());
     all.map(|hook| {
         hook.as_ref()

@@ -135,6 +135,9 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
             "admissionregistration.k8s.io",
             "mutatingwebhookconfigurations" | "validatingwebhookconfigurations",
         ) => errors.extend(crate::admission::check(object)),
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies") => {
+            errors.extend(crate::admission::check_policy(object));
+        }
         _ => {}
     }
     errors

@@ -14,6 +14,7 @@ mod load;
 mod nodes;
 mod pod_security;
 mod pods;
+mod policies;
 mod routes;
 mod seeds;
 mod support;

@@ -143,3 +143,39 @@ spec:
   {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* The agents of a DaemonSet share one account, so a role cannot tell them apart. Their tokens name the node of
+the pod. Takes (dict "top" . "name" NAME "group" API-GROUP "resources" LIST "kind" KIND). */}}
+{{- define "c5c3.own-node" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: c5c3-{{ .name }}
+  labels: {{- include "c5c3.labels" . | nindent 4 }}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+      - apiGroups: [{{ .group }}]
+        apiVersions: ["*"]
+        operations: [CREATE, UPDATE]
+        resources: {{- toYaml .resources | nindent 10 }}
+  matchConditions:
+    - name: is-an-agent
+      expression: request.userInfo.username == "system:serviceaccount:{{ .top.Release.Namespace }}:c5c3-{{ .name }}"
+  validations:
+    - expression: >-
+        has(request.userInfo.extra) && "authentication.kubernetes.io/node-name" in request.userInfo.extra
+        && object.metadata.name in request.userInfo.extra["authentication.kubernetes.io/node-name"]
+      messageExpression: '"an agent writes the {{ .kind }} of its own node, and " + object.metadata.name + " is another one"'
+      reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: c5c3-{{ .name }}
+  labels: {{- include "c5c3.labels" . | nindent 4 }}
+spec:
+  policyName: c5c3-{{ .name }}
+  validationActions: [Deny]
+{{- end }}

@@ -17,6 +17,7 @@ use super::transition::WAITING;
 use super::view::{Action, NodeView, Step, View};
 use super::{onboarding, upkeep};
 use crate::names;
+use crate::power::PowerView;
 
 /// Most servers of one host that start at a time.
 const PARALLEL: usize = 10;
@@ -104,15 +105,10 @@ pub fn handle(view: &View, service: &Service, step: &mut Step) -> bool {
             false
         }
         Verdict::Unfenced => {
-            let why = format!(
-                "Node and nova-compute are silent, but the host may still run its servers: power it off, then \
-                 `kubectl taint node {} {}=nodeshutdown:NoExecute`, and its servers start elsewhere",
-                view.name,
-                names::OUT_OF_SERVICE
-            );
+            let (reason, why) = unfenced(view, step);
             step.states = states
-                .met(HOST_FAILED, reason::FENCE_NEEDED, why.clone())
-                .blocked_by(reason::FENCE_NEEDED, why);
+                .met(HOST_FAILED, reason, why.clone())
+                .blocked_by(reason, why);
             rest(view, service, step);
             true
         }
@@ -134,6 +130,32 @@ pub fn handle(view: &View, service: &Service, step: &mut Step) -> bool {
             rest(view, service, step);
             true
         }
+    }
+}
+
+/// Who cuts the power of a host that nobody hears: its management controller, or else a person.
+fn unfenced(view: &View, step: &mut Step) -> (&'static str, String) {
+    let silent = "Node and nova-compute are silent, but the host may still run its servers";
+    let by_hand = format!(
+        "power it off, then `kubectl taint node {} {}=nodeshutdown:NoExecute`, and its servers start elsewhere",
+        view.name,
+        names::OUT_OF_SERVICE
+    );
+    match &view.power {
+        Some(PowerView::NotOff(state)) => {
+            step.actions.push(Action::PowerOff {
+                host: view.name.clone(),
+            });
+            let why = format!(
+                "{silent}: its power, which is {state}, is cut by Redfish; nothing starts elsewhere before it is Off"
+            );
+            (reason::FENCING, why)
+        }
+        Some(PowerView::Unknown(problem)) => {
+            let why = format!("{silent}, and Redfish cannot tell ({problem}): {by_hand}");
+            (reason::FENCE_NEEDED, why)
+        }
+        Some(PowerView::Off) | None => (reason::FENCE_NEEDED, format!("{silent}: {by_hand}")),
     }
 }
 

@@ -30,6 +30,7 @@ use openstack_client::Class;
 use crate::Error;
 use crate::login::{CONTROL_PLANE, Clouds};
 use crate::nova::{Host, Nova};
+use crate::power::Plugs;
 
 pub use observe::{Ground, eviction as eviction_view, look};
 pub use transition::transition;
@@ -42,6 +43,7 @@ const WITHIN: Duration = Duration::from_secs(7 * 24 * 3600);
 #[derive(Clone, Debug)]
 pub struct Hosts {
     pub clouds: Clouds,
+    pub plugs: Plugs,
 }
 
 impl Controller for Hosts {
@@ -95,12 +97,23 @@ impl Controller for Hosts {
         let name = object.name_any();
         let node: Option<Node> = reader.get_global(&name).await?;
         let eviction: Option<Eviction> = reader.get_global(&name).await?;
-        let ground = Ground {
+        let mut ground = Ground {
             node: observe::node(node.as_ref()),
             fence: node.as_ref().and_then(observe::fence),
+            power: None,
             eviction: eviction.as_ref().and_then(observe::eviction),
             now: Timestamp::now(),
         };
+        // The controller of a host that is heard is left alone.
+        let silent = matches!(ground.node, NodeView::There { ready: false, .. });
+        if let Some(fencing) = object
+            .spec
+            .fencing
+            .as_ref()
+            .filter(|_| silent && failover::applies(&object.spec))
+        {
+            ground.power = Some(self.plugs.look(&name, &fencing.redfish, reader).await);
+        }
         let address = node.as_ref().and_then(observe::address);
         let known = object
             .status
@@ -144,6 +157,9 @@ impl Controller for Hosts {
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
+        if let Action::PowerOff { host } = action {
+            return self.plugs.cut(host).await;
+        }
         let nova = self.clouds.current()?;
         let done = carry_out(&nova, action).await;
         if let Err(error) = &done {
@@ -182,6 +198,7 @@ fn said(action: &Action) -> String {
         Action::ForceDown { service, .. } => {
             format!("told Nova that compute service {service} may be up again")
         }
+        Action::PowerOff { host } => format!("cut the power of {host}, and read back that it is off"),
         Action::Evacuate { server } => format!("started server {server} on another host"),
         Action::Join { aggregate, host } => format!("added {host} to aggregate {aggregate}"),
         Action::Leave { aggregate, host } => format!("took {host} out of aggregate {aggregate}"),
@@ -205,6 +222,8 @@ pub async fn carry_out(nova: &Nova, action: &Action) -> Result<(), Error> {
             let told = nova.force_down(service, *down).await;
             told.map_err(Error::OpenStack)
         }
+        // Nova has no part in it.
+        Action::PowerOff { .. } => Ok(()),
         Action::Evacuate { server } => match fleet.evacuate(server).await {
             // One server that Nova refuses must not keep the others waiting; it is named while it stays.
             Err(error) if matches!(error.class(), Class::Conflict | Class::Invalid) => {

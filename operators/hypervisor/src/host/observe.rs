@@ -14,12 +14,14 @@ use super::failover::{self, Verdict};
 use super::view::{EvictionView, NodeView, PlacementView, View};
 use crate::names;
 use crate::nova::{Found, Host, Nova};
+use crate::power::PowerView;
 
 /// What Kubernetes says.
 #[derive(Clone, Debug, Default)]
 pub struct Ground {
     pub node: NodeView,
     pub fence: Option<String>,
+    pub power: Option<PowerView>,
     pub eviction: Option<EvictionView>,
     pub now: Timestamp,
 }
@@ -45,6 +47,10 @@ pub fn fence(node: &Node) -> Option<String> {
     let of_power = |key: &str| [names::OUT_OF_SERVICE, names::SHUTDOWN].contains(&key);
     let found = taints.iter().find(|taint| of_power(&taint.key))?;
     Some(format!("taint {}", found.key))
+}
+
+fn unplugged(power: Option<&PowerView>) -> Option<String> {
+    (power == Some(&PowerView::Off)).then(|| "its management controller says Off".to_owned())
 }
 
 pub fn address(node: &Node) -> Option<String> {
@@ -77,7 +83,8 @@ pub fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
         deleting: object.metadata.deletion_timestamp.is_some(),
         retry: object.annotations().get(names::RETRY).cloned(),
         node: ground.node,
-        fence: ground.fence,
+        fence: ground.fence.or_else(|| unplugged(ground.power.as_ref())),
+        power: ground.power,
         nova,
         placement: PlacementView::default(),
         tests: Vec::new(),

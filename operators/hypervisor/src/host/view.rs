@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use openstack_client::{Guest, Inventories, Move, TestBed, TestDraft};
 
 use crate::nova::{Amounts, Found, Host};
+use crate::power::PowerView;
 
 /// Everything that the decision about a host rests on.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub struct View {
     pub node: NodeView,
     /// How it is known that the host has no power; `None`: it may have.
     pub fence: Option<String>,
+    /// Of a silent host with a management controller.
+    pub power: Option<PowerView>,
     pub nova: Host,
     pub placement: PlacementView,
     /// Test servers of this host, by their exact name or the id that was stored.
@@ -69,7 +72,7 @@ pub struct EvictionView {
     pub message: String,
 }
 
-/// A call to Nova or Placement. All but [`CreateTest`](Action::CreateTest) may be repeated.
+/// A call to Nova, Placement or a management controller. All but [`CreateTest`](Action::CreateTest) may be repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Enable {
@@ -83,6 +86,10 @@ pub enum Action {
     ForceDown {
         service: String,
         down: bool,
+    },
+    /// Cuts the power of a host that nobody hears.
+    PowerOff {
+        host: String,
     },
     /// Starts a server of a host without power on another one.
     Evacuate {

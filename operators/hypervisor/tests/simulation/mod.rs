@@ -173,6 +173,7 @@ impl Simulation {
                 terminating: false,
             },
             fence: self.fenced.get(name).map(|_| "the plug was pulled".to_owned()),
+            power: None,
             eviction: self.evictions.get(name).and_then(host::eviction_view),
             now: self.now(),
         };

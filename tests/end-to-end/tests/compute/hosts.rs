@@ -10,6 +10,8 @@ use crate::{PATIENCE, inside};
 /// Here the routers are: the other one can be lost without losing the way to the guests.
 const ROUTER: &str = "hypervisor-1";
 const OTHER: &str = "hypervisor-2";
+/// Namespace of the agents, and of what they tell of migrations.
+const AGENTS: &str = "c5c3-system";
 
 fn seen(world: &World<'_>) -> anyhow::Result<Vec<Value>> {
     let said = world.cloud.c5c3_here("hypervisor list", &["-o", "json"])?;
@@ -40,7 +42,60 @@ pub fn an_emptied_host_gives_its_server_away(world: &World<'_>) -> anyhow::Resul
     if world.named("demo")?.host.as_deref() != Some(ROUTER) {
         drained(world, OTHER)?;
     }
-    drained(world, ROUTER)
+    drained(world, ROUTER)?;
+    its_way_was_told(world)
+}
+
+/// By the agents of both hosts, in one object.
+fn its_way_was_told(world: &World<'_>) -> anyhow::Result<()> {
+    let id = world.named("demo")?.server.id;
+    let get = [
+        "--context",
+        "hypervisor",
+        "-n",
+        AGENTS,
+        "get",
+        "migration",
+        &id,
+        "-o",
+        "json",
+    ];
+    until("the migration is told", PATIENCE, || {
+        let said: Value = serde_json::from_str(&world.cloud.kubectl(&get, "")?)?;
+        let told = |field: &str| said["status"][field].as_str().unwrap_or_default();
+        let way = (told("origin"), told("destination"), told("operation"));
+        let counted = !told("memTotal").is_empty() && !told("timeElapsed").is_empty();
+        Ok(match way == (ROUTER, OTHER, "completed") && counted {
+            true => Ok(()),
+            false => Err(said["status"].to_string()),
+        })
+    })
+}
+
+/// What the agents of the hypervisors say of them.
+pub fn agents_tell_of_their_hosts(world: &World<'_>) -> anyhow::Result<()> {
+    until("the agents tell of libvirt and of the switches", PATIENCE, || {
+        let status: Value = serde_json::from_str(&world.cloud.c5c3_here("status", &["-o", "json"])?)?;
+        let nodes = status["nodes"].as_array().context("nodes")?;
+        let well = |node: &&Value| node["agent"] == true && node["switch"] == true;
+        Ok(match nodes.iter().filter(well).count() {
+            2 => Ok(()),
+            _ => Err(format!("{nodes:?}")),
+        })
+    })?;
+    let get = ["--context", "hypervisor", "get", "hypervisors", "-o", "json"];
+    let all: Value = serde_json::from_str(&world.cloud.kubectl(&get, "")?)?;
+    let all = all["items"].as_array().context("a list")?;
+    let instances = |host: &Value| host["status"]["numInstances"].as_i64().unwrap_or(-1);
+    ensure!(
+        all.len() == 2 && all.iter().map(instances).sum::<i64>() >= 1,
+        "the demo's server runs on one of them: {all:?}"
+    );
+    for host in all {
+        let version = host["status"]["libVirtVersion"].as_str().unwrap_or_default();
+        ensure!(version.starts_with("11."), "{host}");
+    }
+    Ok(())
 }
 
 pub fn a_server_of_a_host_without_power_starts_elsewhere(world: &World<'_>) -> anyhow::Result<()> {

@@ -49,6 +49,7 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     everything_that_serves_it_is_up(&cloud)?;
     consoles::a_screen_is_shown(&cloud)?;
     let world = World::of(&cloud, offset)?;
+    hosts::agents_tell_of_their_hosts(&world)?;
     ceph::a_server_starts_from_its_image_without_a_copy(&world)?;
     volumes::a_volume_keeps_its_data_from_one_server_to_the_next(&cloud, &volumes::CEPH)?;
     let second = servers::two_servers_on_two_hosts_reach_each_other(&world)?;

@@ -83,6 +83,7 @@ pub fn world(phase: OnboardingPhase) -> View {
             terminating: false,
         },
         fence: None,
+        power: None,
         nova: Host {
             service: Found::One(service("enabled", None)),
             provider: Some("p1".into()),

@@ -5,6 +5,7 @@ use openstack_client::{Guest, Move, Service};
 
 use super::base::{ago, guest, service, set, with, world};
 use crate::host::view::{NodeView, View};
+use crate::power::PowerView;
 
 const FENCE: &str = "taint node.kubernetes.io/out-of-service";
 
@@ -79,6 +80,25 @@ pub fn worlds() -> Vec<(&'static str, View)> {
             }),
         ),
         ("failed: it may still write", silent()),
+        (
+            "failed: its power is on",
+            with(silent(), |v| v.power = Some(PowerView::NotOff("On".into()))),
+        ),
+        (
+            "failed: its management controller does not answer",
+            with(silent(), |v| {
+                v.power = Some(PowerView::Unknown(
+                    "read the power state: no answer within 20 s".into(),
+                ));
+            }),
+        ),
+        (
+            "failed? only the Node is silent, and its power is on",
+            with(world(OnboardingPhase::Succeeded), |v| {
+                silent_node(v);
+                v.power = Some(PowerView::NotOff("On".into()));
+            }),
+        ),
         (
             "failed: a person is in charge",
             with(silent(), |v| {
