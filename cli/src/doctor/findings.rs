@@ -174,15 +174,6 @@ fn others(facts: &Facts) -> Vec<Finding> {
         all.push(found_that(check, Verdict::Fault, found, way_out));
     }
     let has = |kind: &str| facts.kinds.contains(kind);
-    if has("User.openstack.k-orc.cloud") && !has("RoleAssignment.openstack.k-orc.cloud") {
-        let found = "this K-ORC has no RoleAssignment, so services get no role";
-        all.push(found_that(
-            check,
-            Verdict::Fault,
-            found,
-            "install a K-ORC newer than v2.6.0",
-        ));
-    }
     if has("Memcached.memcached.c5c3.io") && !has("ServiceMonitor.monitoring.coreos.com") {
         let found = "memcached-operator 0.4.0 does not start without the kind ServiceMonitor";
         let way_out = "install the definition of prometheus-operator; nothing else of it is needed";

@@ -153,6 +153,7 @@ pub async fn observe(
         releases: releases.to_vec(),
         random: names.into_iter().map(|name| (name, rand::random())).collect(),
         missing: BTreeSet::new(),
+        incomplete: None,
         verified: None,
     };
     if object.metadata.deletion_timestamp.is_none() && elder.is_none() {

@@ -17,15 +17,18 @@ use c5c3_kit::{
     Reader, Reference, Report, Retry, Touch, Wanted,
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::{Client, ResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::orphans;
-use crate::plan::{self, Child, Seen, reference};
-use crate::verification::Verify;
+use crate::plan::{self, Child, Gap, Seen, reference};
+use crate::verification::{Login, Verify};
 pub use facts::Facts;
 pub(crate) use neighbours::freed;
+
+/// Who marks what Keystone was told: nobody else writes that annotation.
+const MARKER: &str = "c5c3-completion";
 
 /// The controller.
 #[derive(Clone)]
@@ -43,6 +46,33 @@ impl ControlPlanes {
             releases: releases(),
             verify,
         }
+    }
+
+    /// Each object is marked as soon as Keystone has been told, so none is told twice.
+    async fn complete(&self, login: &Login, gaps: &[Gap]) -> Result<(), Error> {
+        let told = |why: String| Error::Incomplete(why);
+        let session = self.verify.complete(login).await.map_err(told)?;
+        for Gap { object, mark, fix } in gaps {
+            session.set(fix).await.map_err(told)?;
+            let kinds = facts::kinds();
+            let Some(kind) = kinds.iter().find(|kind| kind.is_of(object)) else {
+                continue;
+            };
+            let namespace = object.key.namespace.as_deref().unwrap_or_default();
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
+            let patch = json!({"metadata": {"annotations": {plan::COMPLETED: mark}}});
+            let params = PatchParams {
+                field_manager: Some(MARKER.to_owned()),
+                ..PatchParams::default()
+            };
+            let marked = api.patch(&object.key.name, &params, &Patch::Merge(&patch)).await;
+            gone_or(marked.map(drop), |source| Error::Unmarked {
+                object: object.clone(),
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     async fn abandon(&self, held: &Reference) -> Result<(), Error> {
@@ -78,6 +108,13 @@ pub enum Error {
     VolumeLeft { name: String, source: Box<kube::Error> },
     #[error("cannot delete Secret {name}: {}", c5c3_kit::fault::plain(.source))]
     KeyLeft { name: String, source: Box<kube::Error> },
+    #[error("{0}")]
+    Incomplete(String),
+    #[error("cannot mark {object}: {}", c5c3_kit::fault::plain(.source))]
+    Unmarked {
+        object: Reference,
+        source: Box<kube::Error>,
+    },
     #[error("cannot take K-ORC's finalizer off {object}: {}", c5c3_kit::fault::plain(.source))]
     Held {
         object: Reference,
@@ -104,6 +141,11 @@ pub enum Action {
     },
     /// K-ORC had its time.
     Abandon(Reference),
+    /// Keystone is told what K-ORC does not tell it.
+    Complete {
+        login: Login,
+        gaps: Vec<Gap>,
+    },
     /// A key to data that goes.
     DeleteKey {
         namespace: String,
@@ -185,13 +227,17 @@ impl Controller for ControlPlanes {
             return Ok(Decision::only(going_on.cloned().map(wanted)));
         }
         let decision = Decision::want(plan.wanted().cloned().map(wanted));
-        Ok(plan.kept().cloned().fold(decision, Decision::keep))
+        let decision = plan.kept().cloned().fold(decision, Decision::keep);
+        let gaps = plan::gaps(object, &facts.seen);
+        let login = plan::login(object, &facts.seen).filter(|_| !gaps.is_empty());
+        Ok(decision.act(login.map(|login| Action::Complete { login, gaps })))
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
         let (namespace, name) = match action {
             Action::DeleteVolume { namespace, name } => (namespace, name),
             Action::Abandon(held) => return self.abandon(held).await,
+            Action::Complete { login, gaps } => return self.complete(login, gaps).await,
             Action::DeleteKey { namespace, name } => {
                 let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
                 let gone = api.delete(name, &DeleteParams::background()).await;
@@ -218,14 +264,19 @@ impl Controller for ControlPlanes {
                 .iter()
                 .filter_map(|outcome| match &outcome.action {
                     Action::Abandon(held) => Some(held),
-                    Action::DeleteVolume { .. } | Action::DeleteKey { .. } => None,
+                    Action::DeleteVolume { .. } | Action::DeleteKey { .. } | Action::Complete { .. } => None,
                 });
             return match orphans::note(orphans) {
                 Some(note) => report.note(note),
                 None => report,
             };
         }
-        let seen = after(&facts.seen, applied);
+        let mut seen = after(&facts.seen, applied);
+        let failed = applied
+            .outcomes()
+            .iter()
+            .find_map(|outcome| outcome.result.as_ref().err());
+        seen.incomplete = failed.map(ToString::to_string);
         // When a kind comes that is missing, the watch of it wakes everybody.
         report::of(&plan::plan(object, &seen), applied)
     }
@@ -286,7 +337,6 @@ fn teardown(object: &ControlPlane, facts: &Facts) -> Decision<Action> {
 mod tests {
     use super::*;
     use crate::plan::{DELETE_VOLUMES, Volume};
-    use serde_json::json;
 
     #[test]
     fn one_that_was_refused_deletes_no_volume_of_the_other() {

@@ -33,7 +33,8 @@ pub(super) fn of(plan: &Plan, applied: &Applied<ControlPlanes>) -> Report {
         ..ControlPlaneStatus::default()
     });
     // Nobody tells when a service answers again.
-    let report = match plan.awaits_verification() {
+    let refused = applied.outcomes().iter().any(|outcome| outcome.result.is_err());
+    let report = match plan.awaits_verification() || refused {
         true => report.again_in(ASK),
         false => report,
     };

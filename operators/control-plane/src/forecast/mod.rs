@@ -135,6 +135,7 @@ fn seen(object: &ControlPlane, world: World) -> Seen {
             .map(|name| (name, [1; PASSWORD_BYTES]))
             .collect(),
         missing: Default::default(),
+        incomplete: None,
         // A forecast is of what goes well.
         verified: Some(Ok(())),
     }

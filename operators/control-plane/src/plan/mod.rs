@@ -8,6 +8,7 @@
 
 mod catalogue;
 mod child;
+mod completion;
 mod infrastructure;
 mod korc;
 mod missing;
@@ -35,6 +36,7 @@ use crate::verification::Login;
 
 pub use catalogue::{SERVICES, Service, hypervisors};
 pub use child::{Child, Health, reference};
+pub use completion::{COMPLETED, Fix, Gap, given};
 pub use infrastructure::MESSAGING;
 pub use korc::{ROLES, assignment};
 pub use release::Refusal;
@@ -55,6 +57,8 @@ pub struct Seen {
     pub random: BTreeMap<String, [u8; PASSWORD_BYTES]>,
     /// Kinds, with their groups, that the cluster does not have.
     pub missing: BTreeSet<String>,
+    /// Why Keystone could not be told what K-ORC does not tell it.
+    pub incomplete: Option<String>,
     /// What came of asking the services after an update; none before they were asked.
     pub verified: Option<Result<(), String>>,
 }
@@ -207,6 +211,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
     infrastructure::plan(&mut draft, &rollout);
     services::plan_keystone(&mut draft, &rollout);
     korc::plan(&mut draft);
+    completion::plan(&mut draft);
     services::plan_others(&mut draft, &rollout);
     services::plan_global(&mut draft);
     let removal = match rollout.refusal {
@@ -245,6 +250,11 @@ fn verification(update: UpdatePhase, draft: &Draft<'_>) -> Option<Step> {
         state: State::Running(text),
         objects: Vec::new(),
     })
+}
+
+/// What Keystone has to be told beside K-ORC.
+pub fn gaps(object: &ControlPlane, seen: &Seen) -> Vec<Gap> {
+    completion::gaps(&Draft::new(object, seen))
 }
 
 /// The types of the services that are asked.
