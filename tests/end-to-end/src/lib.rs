@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod cloud;
+pub mod elsewhere;
 pub mod patience;
 pub mod process;
 pub mod stream;
