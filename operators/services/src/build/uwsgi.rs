@@ -4,8 +4,11 @@ use c5c3_api::common::{LogFormat, LogLevel, Logging};
 
 use crate::shape::{Process, Runs};
 
-/// The file of a process; none for a program of its own.
-pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
+/// The application that stands before that of a service, and its file beside the configuration.
+pub const FRONT: (&str, &str) = ("front.py", include_str!("front.py"));
+
+/// The file of a process, in `directory`; none for a program of its own.
+pub fn uwsgi(process: &Process, directory: &str, logging: Option<&Logging>) -> Option<String> {
     let Runs::Wsgi {
         module,
         port,
@@ -22,7 +25,8 @@ pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
     });
     let mut lines = vec![
         "[uwsgi]".to_owned(),
-        format!("module = {module}"),
+        format!("wsgi-file = {directory}/{}", FRONT.0),
+        format!("env = C5C3_SERVES={module}"),
         // Both families: Linux takes IPv4 on this address, too.
         format!("http-socket = [::]:{}", port.number),
         format!("processes = {processes}"),

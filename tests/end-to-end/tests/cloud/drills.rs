@@ -10,6 +10,8 @@ use end_to_end::stream::Stream;
 
 use crate::ha::{CHECKERS, NAMESPACE};
 
+/// The control group of the cluster's node.
+const GROUP: &str = "C5C3_CLOUD_CGROUP";
 /// A stand-by takes over within this time.
 const HAND_OVER: Duration = Duration::from_secs(15);
 
@@ -103,11 +105,11 @@ pub fn programs_die(cloud: &Cloud) -> anyhow::Result<()> {
         ],
         "",
     )?;
-    // The programs of Kubernetes are in the node's own control group, as are all pods.
+    // Pods and the programs of Kubernetes are in the node's control group; other clusters have others.
+    let group = std::env::var(GROUP).with_context(|| format!("{GROUP}: scripts/kubernetes sets it"))?;
     for program in ["c5c3", "kubelet", "kube-apiserver", "mariadb-operator", "k-orc"] {
-        let found = process::find_processes(program, "/c5c3-nodes/")?;
-        let running: Vec<u32> = found.into_iter().filter(|pid| is_ours(cloud, *pid)).collect();
-        ensure!(!running.is_empty(), "no {program} runs");
+        let running = process::find_processes(program, &group)?;
+        ensure!(!running.is_empty(), "no {program} runs below {group}");
         process::kill(&running)?;
         println!("killed {program}");
     }
@@ -128,22 +130,6 @@ pub fn programs_die(cloud: &Cloud) -> anyhow::Result<()> {
             })
         },
     )
-}
-
-/// Other clusters of this machine have programs of the same names.
-fn is_ours(cloud: &Cloud, pid: u32) -> bool {
-    let node = cloud.kubectl(
-        &[
-            "get",
-            "nodes",
-            "-o",
-            "jsonpath={.items[*].status.nodeInfo.bootID}",
-        ],
-        "",
-    );
-    let group = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-    let own = std::env::var("C5C3_CLOUD_CGROUP").unwrap_or_default();
-    node.is_ok() && !own.is_empty() && group.contains(&own)
 }
 
 /// The leader dies without a word: the stand-by holds the lease soon.
