@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::cache::cache_servers;
 use super::policy::policy;
 use super::secrets::{self, Values};
-use super::uwsgi::{FRONT, uwsgi};
+use super::uwsgi::{front, uwsgi};
 use crate::config::{self, Ini};
 use crate::error::Error;
 use crate::facts::Facts;
@@ -138,7 +138,7 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
     for process in processes.filter(|process| process.settings == settings.name) {
         let directory = format!("/etc/{}", names.service);
         if let Some(text) = uwsgi(process, &directory, common.logging.as_ref()) {
-            files.insert(FRONT.0.to_owned(), FRONT.1.to_owned());
+            files.extend(front(process));
             files.insert(format!("{}-uwsgi.ini", process.name), text);
         }
     }

@@ -6,10 +6,9 @@ status line, which clients and balancers take for a broken server rather than fo
 
 import importlib
 import logging
-import os
 import sys
 
-_module, _, _name = os.environ["C5C3_SERVES"].partition(":")
+_module, _, _name = "@SERVES@".partition(":")
 _served = getattr(importlib.import_module(_module), _name)
 _BODY = b'{"error": {"code": 503, "title": "Service Unavailable", "message": "Try again in a moment."}}'
 
