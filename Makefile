@@ -5,6 +5,7 @@ C5C3 := target/release/c5c3
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/c5c3
 export C5C3_TOOLS ?= $(CACHE)/tools
 export C5C3_KUBERNETES ?= $(CACHE)/kubernetes-v1.37.1
+export C5C3_OPERATORS ?= $(CACHE)/operators
 export C5C3_FOREIGN_CRDS ?= $(CACHE)/foreign-crds
 
 # Crates whose integration tests need root and installed programs.
@@ -14,7 +15,7 @@ REAL := --exclude end-to-end --exclude machine
 WITH_KUBERNETES := $(if $(wildcard $(C5C3_KUBERNETES)/kube-apiserver),scripts/with-kube-apiserver)
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 up: run-packages build ## Bring the system up on this machine (root), and say how to use it.
 	$(C5C3) up
@@ -65,6 +66,18 @@ conformance: packages tools ## The API suite on a real kube-apiserver and etcd (
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-api --test api server
 	scripts/with-kube-apiserver cargo test --locked -p c5c3-kit -p c5c3-control-plane --test behaviour
 
+kubernetes: packages tools ## A real Kubernetes on this machine with the real operators and ours (root; Go builds it once).
+	scripts/build-kubernetes all
+	scripts/build-operators
+	cargo build --locked -p c5c3 -p real-kubernetes
+	scripts/kubernetes up
+
+kubernetes-down: ## Stop it again and remove all of it but what was built.
+	scripts/kubernetes down
+
+kubernetes-test: kubernetes ## The acceptance suite of a cloud on it, drills included.
+	scripts/kubernetes test
+
 audit: rust ## Licences, sources, banned crates and, with a network, advisories (compiles cargo-deny the first time).
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --all-features check bans licenses sources
@@ -86,4 +99,4 @@ tools: packages
 rust:
 	@scripts/check-rust
 
-.PHONY: help up down build quick test check bench docs conformance audit soak packages build-packages run-packages tools rust
+.PHONY: kubernetes kubernetes-down kubernetes-test help up down build quick test check bench docs conformance audit soak packages build-packages run-packages tools rust

@@ -1,5 +1,7 @@
 use super::{Infrastructure, Services};
-use crate::common::{Blocker, Condition, ExtraConfig, Image, PodSettings, PolicyOverrides, default, is_default};
+use crate::common::{
+    Blocker, Condition, ExtraConfig, Image, PodSettings, PolicyOverrides, default, is_default,
+};
 use crate::openstack::TempestTests;
 use crate::schema::{self, rules};
 use kube::CustomResource;

@@ -90,12 +90,6 @@ fn each_lack_is_named_once_with_its_way_out() {
             "accounts on message buses",
         ),
         (
-            |f| lose(f, "RoleAssignment.openstack.k-orc.cloud"),
-            "operators of others",
-            Verdict::Fault,
-            "RoleAssignment",
-        ),
-        (
             |f| lose(f, "ServiceMonitor.monitoring.coreos.com"),
             "operators of others",
             Verdict::Warning,

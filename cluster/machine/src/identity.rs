@@ -13,7 +13,7 @@ use embedded_node::process::Process;
 
 /// What a daemon tells others by a file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Identity {
+pub struct Identity {
     #[serde(flatten)]
     pub process: Process,
     #[serde(default)]
@@ -88,7 +88,7 @@ fn holders(locks: &str, inode: u64) -> Vec<i32> {
 
 /// One daemon for each state directory. The lock goes with the process; threads of one
 /// that was just killed may hold it a moment longer.
-pub(super) async fn lock(layout: &Layout) -> Result<File> {
+pub async fn lock(layout: &Layout) -> Result<File> {
     let path = lock_file(layout);
     // Who can open it can lock it.
     let file = File::options()

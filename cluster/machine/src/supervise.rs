@@ -95,6 +95,7 @@ impl Site {
             shared,
             all: all.map(|n| (n.name.clone(), n.index)).collect(),
             init: ground.init.clone(),
+            programs: Vec::new(),
         }
     }
 

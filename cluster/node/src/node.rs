@@ -32,6 +32,8 @@ pub struct Blueprint {
     pub all: Vec<(String, u8)>,
     /// Program and arguments that run [`init::main`].
     pub init: Vec<String>,
+    /// What process 1 keeps running beside containerd.
+    pub programs: Vec<init::Program>,
 }
 
 /// A running node.
@@ -89,6 +91,15 @@ impl Node {
             &layout.cni().join("10-pods.conflist"),
             containerd::network(layout, &blueprint.addresses),
         )?;
+        let containerd = init::Program {
+            command: vec![
+                "containerd".into(),
+                "--config".into(),
+                layout.containerd_config().to_string_lossy().into_owned(),
+            ],
+            log: layout.containerd_log(),
+        };
+        let programs = std::iter::once(&containerd).chain(&blueprint.programs);
         let spec = init::Spec {
             name: layout.name.clone(),
             data: layout.data.clone(),
@@ -97,12 +108,7 @@ impl Node {
             hypervisor: blueprint.hypervisor,
             shared: blueprint.shared.clone(),
             hosts: hosts(&blueprint.all, &blueprint.addresses),
-            containerd: vec![
-                "containerd".into(),
-                "--config".into(),
-                layout.containerd_config().to_string_lossy().into_owned(),
-            ],
-            log: layout.containerd_log(),
+            programs: programs.cloned().collect(),
         };
         let file = layout.run().join("spec.json");
         let text = serde_json::to_string_pretty(&spec)

@@ -8,7 +8,9 @@ use std::time::Duration;
 use dial::{Dial, Tcp};
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
-use openstack_client::{Cloud, Interface, Limits, Session};
+use openstack_client::{Assignment, Cloud, Fields, Identity, Interface, Kind, Limits, Session};
+
+use crate::plan::Fix;
 
 /// All of it has to fit into a pass.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,7 +33,12 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Whoever asks. Behaviour tests have one of their own.
+/// Somebody who is logged in to Keystone.
+pub trait Completion: Send + Sync {
+    fn set<'a>(&'a self, fix: &'a Fix) -> BoxFuture<'a, Result<(), String>>;
+}
+
+/// Whoever talks to the cloud. Behaviour tests have one of their own.
 pub trait Verify: fmt::Debug + Send + Sync {
     /// `services`: their types in the catalogue. The error names the service and the endpoint.
     fn verify<'a>(
@@ -39,6 +46,9 @@ pub trait Verify: fmt::Debug + Send + Sync {
         login: &'a Login,
         services: &'a [&'static str],
     ) -> BoxFuture<'a, Result<(), String>>;
+
+    /// For what K-ORC does not tell Keystone.
+    fn complete<'a>(&'a self, login: &'a Login) -> BoxFuture<'a, Result<Box<dyn Completion>, String>>;
 }
 
 /// Asks the real services.
@@ -72,16 +82,52 @@ impl Verify for Real {
             })
             .boxed()
     }
+
+    fn complete<'a>(&'a self, login: &'a Login) -> BoxFuture<'a, Result<Box<dyn Completion>, String>> {
+        let session = self.session(login);
+        std::future::ready(session.map(|session| Box::new(session) as Box<dyn Completion>)).boxed()
+    }
+}
+
+impl Completion for Session {
+    fn set<'a>(&'a self, fix: &'a Fix) -> BoxFuture<'a, Result<(), String>> {
+        let done = async move {
+            match fix {
+                Fix::Region { endpoint, region } => {
+                    let fields = Fields::new().with("region_id", region.as_str());
+                    Identity::update(self, &Kind::Endpoint, endpoint, &fields)
+                        .await
+                        .map(drop)
+                }
+                Fix::Roles { user, project, roles } => {
+                    for role in roles {
+                        let assignment = Assignment {
+                            user: user.clone(),
+                            project: project.clone(),
+                            role: role.clone(),
+                        };
+                        self.assign(&assignment).await?;
+                    }
+                    Ok(())
+                }
+            }
+        };
+        done.map(|done| done.map_err(|e| e.to_string())).boxed()
+    }
 }
 
 impl Real {
-    async fn ask(&self, login: &Login, services: &[&'static str]) -> Result<(), String> {
+    fn session(&self, login: &Login) -> Result<Session, String> {
         let cloud = Cloud::parse(&login.text, &login.cloud, login.ca.clone()).map_err(|e| e.to_string())?;
         let limits = Limits {
             answer: Duration::from_secs(10),
             ..Limits::default()
         };
-        let session = Session::with(cloud, self.dial.clone(), limits).map_err(|e| e.to_string())?;
+        Session::with(cloud, self.dial.clone(), limits).map_err(|e| e.to_string())
+    }
+
+    async fn ask(&self, login: &Login, services: &[&'static str]) -> Result<(), String> {
+        let session = self.session(login)?;
         // The token first: without one every listing would tell the same.
         session.identify().await.map_err(|e| e.to_string())?;
         let all = services.iter().flat_map(|service| {

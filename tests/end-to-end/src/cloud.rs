@@ -8,12 +8,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use crate::{process, tools};
+use crate::{elsewhere, process, tools};
 
-/// A cluster that is gone with the test, however that ends.
+/// The kubeconfig of a cluster that has our operators: clouds of the tests are made there.
+pub const GIVEN: &str = "C5C3_CLOUD_KUBECONFIG";
+
+/// A cluster that is gone with the test, however that ends; or a cloud on the one that [`GIVEN`] names.
 pub struct Cloud {
     program: PathBuf,
     directory: tempfile::TempDir,
+    given: Option<PathBuf>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -26,6 +30,7 @@ impl Cloud {
         Ok(Self {
             program: tools::c5c3()?,
             directory: tempfile::tempdir()?,
+            given: std::env::var_os(GIVEN).map(PathBuf::from),
             // A test that failed leaves nothing behind that the next one could see.
             _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
         })
@@ -37,6 +42,16 @@ impl Cloud {
         cloud.c5c3(&[&["image", "build"], images].concat())?;
         cloud.start()?;
         Ok(cloud)
+    }
+
+    /// The cluster is another one than those that `c5c3 up` makes.
+    pub fn is_elsewhere(&self) -> bool {
+        self.given.is_some()
+    }
+
+    fn kubeconfig(&self) -> PathBuf {
+        let own = || self.state().join("api/kubeconfig");
+        self.given.clone().unwrap_or_else(own)
     }
 
     pub fn state(&self) -> PathBuf {
@@ -75,7 +90,7 @@ impl Cloud {
         let mut command = Command::new(tools::tool("kubectl")?);
         command
             .args(arguments)
-            .env("KUBECONFIG", self.state().join("api/kubeconfig"))
+            .env("KUBECONFIG", self.kubeconfig())
             .env("HOME", self.directory.path());
         said(fed(command, input)?, &arguments.join(" "))
     }
@@ -109,14 +124,15 @@ impl Cloud {
         &self.program
     }
 
-    /// A command that takes `--state-dir`, not started yet.
+    /// A command for this cluster, not started yet.
     pub fn command(&self, name: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .args(name.split(' '))
-            .arg("--state-dir")
-            .arg(self.state())
-            .args(arguments);
+        command.args(name.split(' '));
+        match &self.given {
+            Some(kubeconfig) => command.arg("--kubeconfig").arg(kubeconfig),
+            None => command.arg("--state-dir").arg(self.state()),
+        };
+        command.args(arguments);
         command
     }
 
@@ -154,6 +170,10 @@ impl Cloud {
 
 impl Drop for Cloud {
     fn drop(&mut self) {
+        if self.is_elsewhere() {
+            let _ = elsewhere::remove(self);
+            return;
+        }
         let state = self.state();
         let _ = Command::new(&self.program)
             .args(["down", "--purge", "--state-dir"])

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod cloud;
+pub mod elsewhere;
 pub mod forward;
 pub mod patience;
 pub mod process;

@@ -116,6 +116,7 @@ impl TestNodes {
             shared: vec![self.layout.volumes()],
             all: self.nodes.clone(),
             init: vec![env!("CARGO_BIN_EXE_embedded-cluster").into(), "init".into()],
+            programs: Vec::new(),
         }
     }
 

@@ -97,6 +97,17 @@ fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
     serde_json::from_slice(&text).map_err(|e| Error::said(format!("{}: {e}", path.display())))
 }
 
+/// Every full name in a layout.
+pub fn names(directory: &Path) -> Result<Vec<String>> {
+    let file = directory.join("index.json");
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let index: Index = read(&file)?;
+    let named = |d: &Descriptor| d.annotations.get(NAMES[0]).map(|name| normalise(name));
+    Ok(index.manifests.iter().filter_map(named).collect())
+}
+
 /// The image with this full reference; a layout that does not exist has none.
 pub fn find(directory: &Path, wanted: &str) -> Result<Option<Image>> {
     let file = directory.join("index.json");

@@ -36,8 +36,14 @@ pub struct Spec {
     pub shared: Vec<PathBuf>,
     /// The node's /etc/hosts.
     pub hosts: String,
-    /// Program and arguments of containerd, and its log.
-    pub containerd: Vec<String>,
+    /// What runs as long as the node does; containerd is the first.
+    pub programs: Vec<Program>,
+}
+
+/// A program that process 1 starts, and starts again whenever it ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    pub command: Vec<String>,
     pub log: PathBuf,
 }
 

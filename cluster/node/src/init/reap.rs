@@ -1,74 +1,133 @@
-//! Process 1 of a node: keeps containerd running and reaps what nobody else waits for.
+//! Process 1 of a node: keeps its programs running and reaps what nobody else waits for.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
-use nix::sys::wait::{WaitStatus, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::{Spec, complain};
+use super::{Program, Spec, complain};
 use crate::error::{Error, Result};
 
-/// A log beyond this size is put aside when containerd starts.
+/// A log beyond this size is put aside when its program starts.
 const LOG_LIMIT: u64 = 16 << 20;
 const SHORT_LIFE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How often it is looked while a program waits for its next start.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A program and what became of its last start.
+struct Kept<'a> {
+    program: &'a Program,
+    running: Option<Pid>,
+    started: Instant,
+    /// Between its end and its next start.
+    pause: Duration,
+    due: Instant,
+}
+
+impl<'a> Kept<'a> {
+    fn new(program: &'a Program) -> Result<Self> {
+        let now = Instant::now();
+        Ok(Self {
+            program,
+            running: Some(start(program)?),
+            started: now,
+            pause: Duration::ZERO,
+            due: now,
+        })
+    }
+
+    /// At once after a long life, slower and slower when it fails to start.
+    fn ended(&mut self, now: Instant) {
+        let name = self.program.command.first().map_or("a program", String::as_str);
+        complain(format_args!("{name} ended and is started again"));
+        self.pause = next_pause(self.pause, now - self.started);
+        self.running = None;
+        self.due = now + self.pause;
+    }
+
+    fn revive(&mut self, now: Instant) {
+        self.started = now;
+        match start(self.program) {
+            Ok(pid) => self.running = Some(pid),
+            Err(e) => {
+                complain(&e);
+                self.pause = LONGEST_PAUSE;
+                self.due = now + self.pause;
+            }
+        }
+    }
+}
+
+fn next_pause(last: Duration, life: Duration) -> Duration {
+    match life < SHORT_LIFE {
+        true => (last * 2).clamp(Duration::from_millis(50), LONGEST_PAUSE),
+        false => Duration::ZERO,
+    }
+}
 
 /// Never returns but for an error at the start.
 pub(super) fn forever(spec: &Spec) -> Result<()> {
-    let mut pause = Duration::ZERO;
-    let mut started = Instant::now();
-    let mut containerd = Some(start(spec)?);
+    if spec.programs.is_empty() {
+        return Err(Error::said("the node specification names no program"));
+    }
+    let mut kept = spec.programs.iter().map(Kept::new).collect::<Result<Vec<_>>>()?;
     loop {
-        let Some(pid) = containerd.as_ref().map(Child::id) else {
-            sleep(pause);
-            started = Instant::now();
-            match start(spec) {
-                Ok(child) => containerd = Some(child),
-                Err(e) => {
-                    complain(&e);
-                    pause = LONGEST_PAUSE;
+        let now = Instant::now();
+        for one in kept
+            .iter_mut()
+            .filter(|one| one.running.is_none() && one.due <= now)
+        {
+            one.revive(now);
+        }
+        let all_run = kept.iter().all(|one| one.running.is_some());
+        // With nothing to start there is nothing to look at but the end of somebody.
+        let flags = (!all_run).then_some(WaitPidFlag::WNOHANG);
+        match waitpid(None, flags) {
+            Ok(WaitStatus::Exited(ended, _) | WaitStatus::Signaled(ended, _, _)) => {
+                let now = Instant::now();
+                let found = kept.iter_mut().find(|one| one.running == Some(ended));
+                if let Some(one) = found {
+                    one.ended(now);
                 }
             }
-            continue;
-        };
-        match waitpid(None, None) {
-            Ok(WaitStatus::Exited(ended, _) | WaitStatus::Signaled(ended, _, _))
-                if ended == Pid::from_raw(pid.cast_signed()) =>
-            {
-                complain("containerd ended and is started again");
-                // At once after a long life, slower and slower when it fails to start.
-                pause = match started.elapsed() < SHORT_LIFE {
-                    true => (pause * 2).clamp(Duration::from_millis(50), LONGEST_PAUSE),
-                    false => Duration::ZERO,
-                };
-                containerd = None;
-            }
+            Ok(WaitStatus::StillAlive) => sleep(LOOK),
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(Errno::ECHILD) => containerd = None,
+            Err(Errno::ECHILD) => {
+                // Somebody else reaped them.
+                let now = Instant::now();
+                for one in kept.iter_mut().filter(|one| one.running.is_some()) {
+                    one.ended(now);
+                }
+                sleep(LOOK);
+            }
             Err(e) => complain(format_args!("wait: {e}")),
         }
     }
 }
 
-fn start(spec: &Spec) -> Result<Child> {
-    if fs::metadata(&spec.log).is_ok_and(|m| m.len() > LOG_LIMIT) {
-        let _ = fs::rename(&spec.log, spec.log.with_extension("log.1"));
+fn start(program: &Program) -> Result<Pid> {
+    let Program { command, log } = program;
+    if fs::metadata(log).is_ok_and(|m| m.len() > LOG_LIMIT) {
+        let _ = fs::rename(log, log.with_extension("log.1"));
     }
-    let log = OpenOptions::new()
+    let out = OpenOptions::new()
         .create(true)
         .append(true)
-        .open(&spec.log)
-        .map_err(Error::file("open", &spec.log))?;
-    let error: File = log.try_clone().map_err(Error::file("open", &spec.log))?;
-    let [program, args @ ..] = spec.containerd.as_slice() else {
-        return Err(Error::said("the node specification names no containerd"));
+        .open(log)
+        .map_err(Error::file("open", log))?;
+    let error: File = out.try_clone().map_err(Error::file("open", log))?;
+    let [name, args @ ..] = command.as_slice() else {
+        return Err(Error::said(
+            "the node specification names a program without a command",
+        ));
     };
-    Command::new(program)
+    let child = Command::new(name)
         .args(args)
         .env_clear()
         .env(
@@ -76,9 +135,28 @@ fn start(spec: &Spec) -> Result<Child> {
             "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         )
         .stdin(Stdio::null())
-        .stdout(log)
+        .stdout(out)
         .stderr(error)
         .process_group(0)
         .spawn()
-        .map_err(Error::system(format!("start {program}")))
+        .map_err(Error::system(format!("start {name}")))?;
+    Ok(Pid::from_raw(child.id().cast_signed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_to_start_is_tried_slower_and_slower() {
+        let (short, long) = (Duration::from_secs(1), SHORT_LIFE);
+        let mut pause = Duration::ZERO;
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            pause = next_pause(pause, short);
+            pauses.push(pause.as_millis());
+        }
+        assert_eq!(pauses, [50, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(next_pause(pause, long), Duration::ZERO);
+    }
 }

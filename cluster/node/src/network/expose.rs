@@ -12,7 +12,7 @@ use crate::netns::NetNs;
 
 /// Listeners that are open now.
 #[derive(Default)]
-pub(super) struct Exposed {
+pub struct Exposed {
     open: BTreeMap<Exposure, JoinHandle<()>>,
 }
 

@@ -4,7 +4,7 @@
 mod balancers;
 mod conntrack;
 mod exchange;
-mod expose;
+pub mod expose;
 mod follow;
 pub mod frontends;
 mod inside;

@@ -18,15 +18,18 @@ use c5c3_kit::{
     Reader, Reference, Report, Retry, Touch, Wanted,
 };
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::{Client, ResourceExt};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::orphans;
-use crate::plan::{self, Plan, Removal};
+use crate::plan::{self, Gap, Plan, Removal};
 use crate::verification::{Login, Verify};
 pub use facts::Facts;
 pub(crate) use neighbours::freed;
+
+/// Who marks what Keystone was told: nobody else writes that annotation.
+const MARKER: &str = "c5c3-completion";
 
 /// The controller.
 #[derive(Clone)]
@@ -44,6 +47,33 @@ impl ControlPlanes {
             releases: releases(),
             verify,
         }
+    }
+
+    /// Each object is marked as soon as Keystone has been told, so none is told twice.
+    async fn complete(&self, login: &Login, gaps: &[Gap]) -> Result<(), Error> {
+        let told = |why: String| Error::Incomplete(why);
+        let session = self.verify.complete(login).await.map_err(told)?;
+        for Gap { object, mark, fix } in gaps {
+            session.set(fix).await.map_err(told)?;
+            let kinds = facts::kinds();
+            let Some(kind) = kinds.iter().find(|kind| kind.is_of(object)) else {
+                continue;
+            };
+            let namespace = object.key.namespace.as_deref().unwrap_or_default();
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.client.clone(), namespace, &kind.resource);
+            let patch = json!({"metadata": {"annotations": {plan::COMPLETED: mark}}});
+            let params = PatchParams {
+                field_manager: Some(MARKER.to_owned()),
+                ..PatchParams::default()
+            };
+            let marked = api.patch(&object.key.name, &params, &Patch::Merge(&patch)).await;
+            gone_or(marked.map(drop), |source| Error::Unmarked {
+                object: object.clone(),
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     async fn abandon(&self, held: &Reference) -> Result<(), Error> {
@@ -79,6 +109,13 @@ pub enum Error {
     VolumeLeft { name: String, source: Box<kube::Error> },
     #[error("cannot delete Secret {name}: {}", c5c3_kit::fault::plain(.source))]
     KeyLeft { name: String, source: Box<kube::Error> },
+    #[error("cannot set regions and roles in Keystone: {0}")]
+    Incomplete(String),
+    #[error("cannot mark {object}: {}", c5c3_kit::fault::plain(.source))]
+    Unmarked {
+        object: Reference,
+        source: Box<kube::Error>,
+    },
     #[error("cannot take K-ORC's finalizer off {object}: {}", c5c3_kit::fault::plain(.source))]
     Held {
         object: Reference,
@@ -92,7 +129,10 @@ pub enum Error {
 
 impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
-        self.is_of_verification().then_some(part::SERVICES_READY)
+        match self {
+            Error::Incomplete(_) | Error::Unmarked { .. } => Some(part::KORC_READY),
+            _ => self.is_of_verification().then_some(part::SERVICES_READY),
+        }
     }
 
     /// The report says when the services are asked again.
@@ -136,6 +176,11 @@ pub enum Action {
     },
     /// K-ORC had its time.
     Abandon(Reference),
+    /// Keystone is told what K-ORC does not tell it.
+    Complete {
+        login: Option<Login>,
+        gaps: Vec<Gap>,
+    },
     /// A key to data that goes.
     DeleteKey {
         namespace: String,
@@ -227,7 +272,11 @@ impl Controller for ControlPlanes {
             login: plan::login(object, &facts.seen),
             services: plan::asked(&object.spec),
         });
-        Ok(decision.act(verify))
+        let complete = (!plan.gaps.is_empty()).then(|| Action::Complete {
+            login: plan::login(object, &facts.seen),
+            gaps: plan.gaps.clone(),
+        });
+        Ok(decision.act(verify.into_iter().chain(complete)))
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
@@ -238,6 +287,10 @@ impl Controller for ControlPlanes {
                 let login = login.as_ref().ok_or(Error::NoLogin)?;
                 let verified = self.verify.verify(login, services).await;
                 return verified.map_err(Error::NotServing);
+            }
+            Action::Complete { login, gaps } => {
+                let login = login.as_ref().ok_or(Error::NoLogin)?;
+                return self.complete(login, gaps).await;
             }
             Action::DeleteKey { namespace, name } => {
                 let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
@@ -270,7 +323,10 @@ impl Controller for ControlPlanes {
             .iter()
             .filter_map(|outcome| match &outcome.action {
                 Action::Abandon(held) => Some(held),
-                Action::DeleteVolume { .. } | Action::DeleteKey { .. } | Action::Verify { .. } => None,
+                Action::DeleteVolume { .. }
+                | Action::DeleteKey { .. }
+                | Action::Complete { .. }
+                | Action::Verify { .. } => None,
             });
         match orphans::note(orphans) {
             Some(note) => report.note(note),
@@ -322,7 +378,6 @@ fn teardown(object: &ControlPlane, facts: &Facts, removal: &Removal) -> Decision
 mod tests {
     use super::*;
     use crate::plan::{DELETE_VOLUMES, Volume, reference};
-    use serde_json::json;
 
     #[test]
     fn one_that_was_refused_deletes_no_volume_of_the_other() {

@@ -187,8 +187,15 @@ fn said(status: Option<&Status>) -> &str {
 /// Pure: the first role that the user has not got yet.
 pub fn missing_role(user: &User, assignments: &[RoleAssignment]) -> Option<String> {
     let asked = asked_roles(user)?;
+    // Where K-ORC has no RoleAssignment, the ControlPlane assigned them.
+    let mark = user.annotations().get(crate::plan::COMPLETED).map(String::as_str);
+    let id = user.status.as_ref().and_then(|status| status.id.as_deref());
+    let given = crate::plan::given(mark, id.unwrap_or_default());
     let missing = |role: &&str| missing(user, role, assignments);
-    asked.iter().find_map(missing)
+    asked
+        .iter()
+        .filter(|role| !given.contains(role))
+        .find_map(missing)
 }
 
 fn missing(user: &User, role: &str, assignments: &[RoleAssignment]) -> Option<String> {

@@ -8,6 +8,8 @@ use c5c3_kit::HOME;
 use c5c3_kit::kinds::{Key, Reference};
 use serde_json::Value;
 
+use super::completion::COMPLETED;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
     pub health: Health,
@@ -19,6 +21,9 @@ pub struct Child {
     pub contracting: Option<String>,
     /// Further images, by field.
     pub images: BTreeMap<String, Value>,
+    /// Of K-ORC: what it is in Keystone, and what was set there beside K-ORC.
+    pub id: Option<String>,
+    pub completed: Option<String>,
 }
 
 impl Child {
@@ -30,6 +35,13 @@ impl Child {
             installed: text(live, "/status/installedRelease").map(str::to_owned),
             contracting: text(live, "/status/contracting").map(str::to_owned),
             images: images(live),
+            id: text(live, "/status/id")
+                .filter(|id| !id.is_empty())
+                .map(str::to_owned),
+            completed: live
+                .pointer("/metadata/annotations")
+                .and_then(|all| all.get(COMPLETED)?.as_str())
+                .map(str::to_owned),
         }
     }
 }

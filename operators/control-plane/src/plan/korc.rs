@@ -3,17 +3,19 @@
 use c5c3_api::c5c3::BootstrapResource;
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KORC_READY};
 use c5c3_api::services::{SERVICES, Service, keystone};
+use c5c3_kit::Reference;
 use serde_json::{Value, json};
 
-use super::{Draft, Start, State, Step, secrets, services};
+use super::{Draft, Start, State, Step, reference, secrets, services};
 
 const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
 /// The roles of a User, for the credentials that are made for it.
 pub const ROLES: &str = "c5c3.io/roles";
-const SERVICE_ROLES: [&str; 2] = ["admin", "service"];
-const SERVICE_PROJECT: &str = "service";
-/// What somebody changed in Keystone by hand is put right this often.
-const RESYNC: &str = "1h";
+pub(super) const SERVICE_ROLES: [&str; 2] = ["admin", "service"];
+pub(super) const SERVICE_PROJECT: &str = "service";
+pub(super) const DOMAIN: &str = "openstack.k-orc.cloud";
+/// A kind that came after v2.6.0.
+pub(super) const ASSIGNMENT: &str = "RoleAssignment.openstack.k-orc.cloud";
 const IMPORTED_ROLES: [&str; 4] = ["admin", "member", "reader", "service"];
 
 pub(super) fn plan(draft: &mut Draft<'_>) {
@@ -50,9 +52,22 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
     }
 }
 
+/// This K-ORC has no RoleAssignment: we assign roles ourselves.
+pub(super) fn gives_no_roles(draft: &Draft<'_>) -> bool {
+    draft.seen.missing.contains(ASSIGNMENT)
+}
+
+/// The reference of one of K-ORC's objects.
+pub(super) fn named(draft: &Draft<'_>, kind: &str, name: &str) -> Reference {
+    let own =
+        json!({"apiVersion": GROUP, "kind": kind, "metadata": {"namespace": draft.namespace, "name": name}});
+    reference(&own)
+}
+
 fn object(draft: &Draft<'_>, kind: &str, name: &str, fields: &Value) -> Value {
     let cloud = secrets::clouds(draft.spec);
-    let mut spec = json!({"cloudCredentialsRef": {"cloudName": cloud.cloud_name, "secretName": cloud.secret_name}, "resyncPeriod": RESYNC});
+    let mut spec =
+        json!({"cloudCredentialsRef": {"cloudName": cloud.cloud_name, "secretName": cloud.secret_name}});
     if let (Some(spec), Some(fields)) = (spec.as_object_mut(), fields.as_object()) {
         spec.extend(fields.clone());
     }
@@ -152,7 +167,9 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
     let mut user = managed(draft, "User", service.name, &in_domain(draft, user));
     user["metadata"]["annotations"] = json!({ROLES: SERVICE_ROLES.join(",")});
     all.push(user);
-    all.extend(SERVICE_ROLES.map(|role| granted(draft, service, role)));
+    if !gives_no_roles(draft) {
+        all.extend(SERVICE_ROLES.map(|role| granted(draft, service, role)));
+    }
     all
 }
 
@@ -164,7 +181,7 @@ fn entries(draft: &Draft<'_>, service: &Service, name: &str) -> Vec<Value> {
     let internal = services::internal_url(draft, service);
     let public = services::public_url(draft, service);
     for (interface, url) in [("public", &public), ("internal", &internal), ("admin", &internal)] {
-        // An Endpoint of K-ORC has no region.
+        // An Endpoint of K-ORC has no region: it is set afterwards.
         let endpoint =
             json!({"serviceRef": service.name, "interface": interface, "url": url, "enabled": true});
         all.push(managed(

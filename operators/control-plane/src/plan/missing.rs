@@ -17,11 +17,7 @@ pub fn state(draft: &Draft<'_>, objects: &[Value]) -> Option<State> {
     let object = objects.iter().find(|object| is_missing(draft, object))?;
     let kind = reference(object).kind;
     let (kind, group) = kind.split_once('.').unwrap_or((&kind, ""));
-    let by = match (kind, group) {
-        // Its newest release so far has no such kind.
-        ("RoleAssignment", "openstack.k-orc.cloud") => "a K-ORC newer than v2.6.0",
-        _ => brought_by(group).unwrap_or(OURS),
-    };
+    let by = brought_by(group).unwrap_or(OURS);
     let text = format!("this cluster has no kind {kind} of {group}: install {by}");
     Some(State::failed(reason::KIND_MISSING, text))
 }

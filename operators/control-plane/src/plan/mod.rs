@@ -8,6 +8,7 @@
 
 mod catalogue;
 mod child;
+mod completion;
 mod infrastructure;
 mod korc;
 mod missing;
@@ -38,6 +39,7 @@ use crate::verification::Login;
 pub use c5c3_api::services::{SERVICES, Service};
 pub use catalogue::hypervisors;
 pub use child::{Child, Health, reference};
+pub use completion::{COMPLETED, Fix, Gap, given};
 pub use infrastructure::MESSAGING;
 pub use korc::{ROLES, assignment};
 pub use progress::Progress;
@@ -168,6 +170,8 @@ pub struct Plan {
     pub services: BTreeMap<String, ServiceReadiness>,
     /// By service, why it has another image than that of the release.
     notes: BTreeMap<String, String>,
+    /// What Keystone has to be told beside K-ORC.
+    pub gaps: Vec<Gap>,
 }
 
 /// The one step to look at: what failed before what runs before what waits.
@@ -230,6 +234,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
     infrastructure::plan(&mut draft, &rollout);
     services::plan_keystone(&mut draft, &rollout);
     korc::plan(&mut draft);
+    let gaps = completion::plan(&mut draft);
     services::plan_others(&mut draft, &rollout);
     services::plan_global(&mut draft);
     let removal = match rollout.refusal {
@@ -248,6 +253,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
         installed,
         services,
         notes,
+        gaps,
     }
 }
 

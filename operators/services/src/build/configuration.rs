@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::cache::cache_servers;
 use super::policy::policy;
 use super::secrets::{self, Values};
-use super::uwsgi::uwsgi;
+use super::uwsgi::{front, uwsgi};
 use crate::config::{self, Ini};
 use crate::error::Error;
 use crate::facts::Facts;
@@ -136,7 +136,9 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
     files.extend(settings.files.iter().cloned());
     let processes = service.processes.iter();
     for process in processes.filter(|process| process.settings == settings.name) {
-        if let Some(text) = uwsgi(process, common.logging.as_ref()) {
+        let directory = format!("/etc/{}", names.service);
+        if let Some(text) = uwsgi(process, &directory, common.logging.as_ref()) {
+            files.extend(front(process));
             files.insert(format!("{}-uwsgi.ini", process.name), text);
         }
     }

@@ -4,14 +4,23 @@ use c5c3_api::common::{LogFormat, LogLevel, Logging};
 
 use crate::shape::{Process, Runs};
 
-/// The file of a process; none for a program of its own.
-pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
+/// The application that stands before that of a service: its file beside the configuration, and the text.
+pub fn front(process: &Process) -> Option<(String, String)> {
+    let Runs::Wsgi { module, .. } = &process.runs else {
+        return None;
+    };
+    let text = include_str!("front.py").replace("@SERVES@", module);
+    Some((format!("{}-front.py", process.name), text))
+}
+
+/// The file of a process, in `directory`; none for a program of its own.
+pub fn uwsgi(process: &Process, directory: &str, logging: Option<&Logging>) -> Option<String> {
     let Runs::Wsgi {
-        module,
         port,
         processes,
         threads,
         extra,
+        ..
     } = &process.runs
     else {
         return None;
@@ -22,7 +31,7 @@ pub fn uwsgi(process: &Process, logging: Option<&Logging>) -> Option<String> {
     });
     let mut lines = vec![
         "[uwsgi]".to_owned(),
-        format!("module = {module}"),
+        format!("wsgi-file = {directory}/{}-front.py", process.name),
         // Both families: Linux takes IPv4 on this address, too.
         format!("http-socket = [::]:{}", port.number),
         format!("processes = {processes}"),

@@ -77,6 +77,7 @@ fn settings(keystone: &Keystone) -> Settings {
     let spec = &keystone.spec;
     let mut settings = Settings::new("keystone.conf")
         .with(&[
+            ("DEFAULT", "default_log_levels", &levels()),
             ("token", "provider", "fernet"),
             ("fernet_tokens", "key_repository", FERNET_PATH),
             ("fernet_receipts", "key_repository", FERNET_PATH),
@@ -99,6 +100,23 @@ fn settings(keystone: &Keystone) -> Settings {
         settings.options.set("DEFAULT", "public_endpoint", root(url));
     }
     settings
+}
+
+/// What oslo.log has by default, and what Keystone says too often: whoever sets the one loses the other.
+fn levels() -> String {
+    const WARN: [&str; 8] = [
+        "amqp",
+        "dogpile.core.dogpile",
+        "iso8601",
+        "keystoneauth",
+        "routes.middleware",
+        "sqlalchemy",
+        "stevedore",
+        "urllib3.connectionpool",
+    ];
+    let mut all = WARN.map(|logger| format!("{logger}=WARN")).to_vec();
+    all.push(super::SILENT.to_owned());
+    all.join(",")
 }
 
 /// Keystone adds the version to its links itself.

@@ -50,6 +50,10 @@ pub(crate) fn pool(options: &mut Ini, group: &str) {
         .set(group, "retry_interval", "1");
 }
 
+/// Keystone says of its keys, with every token, that everybody may read them. A volume of the kubelet is open like
+/// that; the files in it are not.
+pub(crate) const SILENT: &str = "keystone.common.fernet_utils=ERROR";
+
 /// Options that every service shares.
 pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
     config
@@ -70,7 +74,7 @@ pub(crate) fn shared(config: &mut Ini, common: &ServiceCommon) {
             LogLevel::Error => Some("root=ERROR"),
         };
         if let Some(least) = least {
-            config.set("DEFAULT", "default_log_levels", least);
+            config.set("DEFAULT", "default_log_levels", format!("{least},{SILENT}"));
         }
     }
     if common.policy_overrides.is_some() {

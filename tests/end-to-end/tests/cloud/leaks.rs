@@ -11,14 +11,18 @@ pub fn nothing_secret_is_open(cloud: &Cloud) -> anyhow::Result<()> {
     let get = |what: &str, format: &str| cloud.kubectl(&["-n", "openstack", "get", what, "-o", format], "");
     let secrets: Value = serde_json::from_str(&get("secrets", "json")?)?;
     let kinds = "configmaps,pods,jobs,deployments,statefulsets,events,controlplanes,keystones,glances,placements,\
-        mariadbs,users.openstack.k-orc.cloud,roleassignments,applicationcredentials,credentialrotations";
-    let mut open = vec![
-        ("the API", get(kinds, "yaml")?),
-        (
-            "the log",
-            std::fs::read_to_string(cloud.state().join("c5c3.log"))?,
-        ),
-    ];
+        mariadbs,users.openstack.k-orc.cloud,applicationcredentials,credentialrotations";
+    let mut open = vec![("the API", get(kinds, "yaml")?)];
+    if cloud.is_elsewhere() {
+        for operator in ["control-plane", "services"] {
+            let name = format!("deployment/c5c3-{operator}");
+            let words = ["-n", "c5c3-system", "logs", "--all-pods", &name];
+            open.push(("an operator's log", cloud.kubectl(&words, "")?));
+        }
+    } else {
+        let log = std::fs::read_to_string(cloud.state().join("c5c3.log"))?;
+        open.push(("the log", log));
+    }
     for pod in get("pods", "name")?.lines() {
         let words = ["-n", "openstack", "logs", "--all-containers", pod];
         open.push(("a pod's log", cloud.kubectl(&words, "")?));

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const NAMESPACE: &str = "shapes";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 /// Fields and kinds that K-ORC has since August 2026 and not in the newest version that its module proxy has.
-const NEWER: [&str; 2] = ["resyncPeriod", "RoleAssignment"];
+const NEWER: [&str; 1] = ["RoleAssignment"];
 /// Of each there has to be one, or this would prove nothing.
 const KINDS: [&str; 14] = [
     "k8s.mariadb.com/MariaDB",

@@ -131,6 +131,8 @@ pub(crate) fn take_in(seen: &mut Seen, value: &Value, health: &impl Fn(&str) -> 
             installed,
             contracting: None,
             images: child::images(value),
+            id: None,
+            completed: None,
         },
     );
 }
