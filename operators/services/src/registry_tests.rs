@@ -6,7 +6,7 @@ use c5c3_api::conditions::READY;
 use c5c3_api::services::{self, SERVICES};
 use serde_json::json;
 
-use crate::shape::Subject;
+use crate::shape::{Process, Subject};
 use crate::testing::*;
 
 fn agrees<S: Subject>() {
@@ -38,12 +38,8 @@ fn an_api_listens_where_the_catalogue_says() {
     ];
     for shape in shapes {
         let row = services::named(shape.names.service).expect("a row");
-        let port = shape.api().and_then(|api| api.port()).map(|port| port.number);
-        assert_eq!(
-            port.map(|port| u32::try_from(port).ok()),
-            Some(Some(u32::from(row.port))),
-            "{row:?}"
-        );
+        let port = shape.api().and_then(Process::port).map(|port| port.number);
+        assert_eq!(port, Some(row.port), "{row:?}");
     }
     assert!(SERVICES.len() >= 6);
 }
