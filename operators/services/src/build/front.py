@@ -6,7 +6,6 @@ status line, which clients and balancers take for a broken server rather than fo
 
 import importlib
 import logging
-import sys
 
 _module, _, _name = "@SERVES@".partition(":")
 _served = getattr(importlib.import_module(_module), _name)
@@ -25,5 +24,5 @@ def application(environ, start_response):
             ("Content-Length", str(len(_BODY))),
             ("Retry-After", "2"),
         ]
-        start_response("503 Service Unavailable", headers, sys.exc_info())
+        start_response("503 Service Unavailable", headers)
         return [_BODY]
