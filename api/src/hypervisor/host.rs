@@ -136,8 +136,7 @@ pub struct RedfishFence {
     #[serde(default)]
     #[schemars(length(max = 255), regex(pattern = r"^/[^ ]+$"))]
     pub system: Option<String>,
-    /// Secret in the operator's namespace with `username`, `password` and, for a certificate of an authority of
-    /// one's own, `ca.crt`.
+    /// A Secret beside the operator with `username`, `password`, maybe `ca.crt`.
     pub secret_ref: LocalRef,
 }
 
