@@ -98,9 +98,9 @@ impl QuotaUsageMonitor {
         };
         let work = async {
             loop {
-                match admin.users().await {
-                    Ok(users) => {
-                        let told = near_the_end(&users, self.quota_usage_percent, &node, &instance);
+                match admin.site().await {
+                    Ok(site) => {
+                        let told = near_the_end(&site.users, self.quota_usage_percent, &node, &instance);
                         {
                             let mut looks = looks.lock().unwrap_or_else(PoisonError::into_inner);
                             (looks.up, looks.told) = (true, told.len());

@@ -18,7 +18,7 @@ use rustls::pki_types::{CertificateDer, pem::PemObject};
 use serde::de::DeserializeOwned;
 
 use super::sign::{self, Key};
-use super::view::{Bucket, Names, Site, User};
+use super::view::{Bucket, Names, Site, Stats, User};
 use crate::error::Error;
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -121,20 +121,6 @@ impl Admin {
         })
     }
 
-    /// All users with what they store.
-    pub async fn users(&self) -> Result<Vec<User>, Error> {
-        let key = self.keys.read()?;
-        let names = self.names(&key).await?;
-        let mut all: Vec<User> = stream::iter(names)
-            .map(|name| self.user(&key, name))
-            .buffer_unordered(AT_ONCE)
-            .try_filter_map(async |found| Ok(found))
-            .try_collect()
-            .await?;
-        all.sort_by_cached_key(User::id);
-        Ok(all)
-    }
-
     async fn names(&self, key: &Key) -> Result<Vec<String>, Error> {
         let mut all = Vec::new();
         let mut marker = String::new();
@@ -154,18 +140,16 @@ impl Admin {
     }
 
     /// `None`: it went away since it was listed.
-    async fn user(&self, key: &Key, name: String) -> Result<Option<User>, Error> {
-        let query = [("uid", name.as_str()), ("stats", "true"), ("format", "json")];
-        self.get(key, "user", &query).await
-    }
-
     async fn user_with_buckets(&self, key: &Key, name: String) -> Result<Option<(User, Vec<Bucket>)>, Error> {
-        let Some(user) = self.user(key, name.clone()).await? else {
+        let query = [("uid", name.as_str()), ("format", "json")];
+        let Some(mut user) = self.get::<User>(key, "user", &query).await? else {
             return Ok(None);
         };
         let query = [("uid", name.as_str()), ("stats", "true"), ("format", "json")];
-        let buckets = self.get(key, "bucket", &query).await?;
-        Ok(Some((user, buckets.unwrap_or_default())))
+        let buckets: Vec<Bucket> = self.get(key, "bucket", &query).await?.unwrap_or_default();
+        // RadosGW's own sums of a user are minutes old, at times a day: those of buckets are not.
+        user.stats = Stats::sum(buckets.iter().map(|bucket| bucket.usage.main));
+        Ok(Some((user, buckets)))
     }
 
     async fn get<T: DeserializeOwned>(

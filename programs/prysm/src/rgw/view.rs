@@ -45,6 +45,16 @@ pub struct Stats {
     pub num_objects: u64,
 }
 
+impl Stats {
+    pub fn sum(all: impl Iterator<Item = Stats>) -> Self {
+        all.fold(Stats::default(), |sum, one| Stats {
+            size: sum.size.saturating_add(one.size),
+            size_actual: sum.size_actual.saturating_add(one.size_actual),
+            num_objects: sum.num_objects.saturating_add(one.num_objects),
+        })
+    }
+}
+
 /// Below zero is without a limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]

@@ -4,7 +4,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use end_to_end::process::free_port;
@@ -88,10 +87,6 @@ impl Nats {
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let ours = messages.iter().filter(|(place, _)| place == subject);
         ours.map(|(_, value)| value.clone()).collect()
-    }
-
-    pub fn pause() {
-        std::thread::sleep(Duration::from_millis(500));
     }
 }
 
