@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom};
-use c5c3_api::common::LocalRef;
-use c5c3_api::openstack::{CephUser, GlanceBackend};
-use c5c3_api::services::Service;
+use c5c3_api::common::{ExtraConfig, LocalRef};
+use c5c3_api::openstack::{CephUser, GlanceBackend, LiveMigration};
+use c5c3_api::services::{SERVICES, Service};
 use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
