@@ -120,7 +120,8 @@ fn one(
             (step, said.map_or(words, |said| configuration.hidden.hide(&said)))
         }),
     });
-    if recurring.schedule.is_none() && !recurring.nodes_of.is_empty() {
+    let once_per_node = recurring.schedule.is_none() && !recurring.nodes_of.is_empty();
+    if once_per_node || recurring.told.is_some() {
         // What was done stays until the next run is done.
         kept.extend(ended.map(|job| named(&job.name_any())));
     }
