@@ -136,6 +136,7 @@ impl<S: Subject> Controller for Services<S> {
             kind: Kind::of::<Node>().in_cluster(place).everywhere(),
             part: "",
             verbs: &["list"],
+            at_home: false,
         };
         places.map(list).collect()
     }

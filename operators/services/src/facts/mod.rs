@@ -21,7 +21,7 @@ use c5c3_api::foreign::rook::CephClient;
 use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::controller::Object;
 use c5c3_kit::owned::Owned;
-use c5c3_kit::{Kind, ReadError, Reader, Reference};
+use c5c3_kit::{Kind, Reader, Reference};
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
