@@ -42,7 +42,11 @@ fn every_service_is_whole() {
                 format!("its version: {references}"),
             );
             let options = format!("images/releases/{release}/options/{name}.json");
-            need(is_there(&options), format!("its options: {options}"));
+            // What judges a cloud is configured by what it finds there.
+            need(
+                service.judges || is_there(&options),
+                format!("its options: {options}"),
+            );
         }
         let roles = "deploy/rbac/operators.yaml";
         need(

@@ -43,9 +43,9 @@ fn visit_all(check: &mut dyn FnMut(&str, &Value)) {
 #[test]
 fn no_definition_is_over_100_kb() {
     for kind in registry() {
+        // As it is sent and stored.
         let json = serde_json::to_string(&kind.manifest()).unwrap().len();
-        let yaml = c5c3_api::generate::yaml(&kind.manifest()).len();
-        assert!(json.max(yaml) < 100_000, "{}: {json} {yaml}", kind.kind);
+        assert!(json < 100_000, "{}: {json}", kind.kind);
     }
 }
 

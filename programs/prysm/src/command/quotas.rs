@@ -19,7 +19,7 @@ use crate::rgw::{Admin, Keys};
 /// Publish the users of RadosGW who have used most of their quota.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  c5c3 prysm quota-usage-monitor --admin-url http://rgw:8080 --keys /etc/rgw-keys --nats nats://nats:4222
+  c5c3 prysm quota-usage-monitor --admin-url http://rgw:8080 --keys /keys --nats nats://nats:4222
   c5c3 prysm quota-usage-monitor --admin-url http://rgw:8080 --quota-usage-percent 90 --print")]
 pub(super) struct QuotaUsageMonitor {
     #[command(flatten)]

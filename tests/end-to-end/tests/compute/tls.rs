@@ -60,8 +60,8 @@ pub fn only_libvirtd_commands_libvirtd(world: &World<'_>) -> anyhow::Result<()> 
         "cd /run/libvirt/tls/now && stat -L -c '%a %u %n' libvirt qemu */*-key.pem",
     ];
     let modes = world.exec(&one, &modes)?;
-    let expected = "700 0 libvirt\n700 42424 qemu\n600 0 libvirt/client-key.pem\n600 0 libvirt/server-key.pem\n\
-        600 42424 qemu/client-key.pem\n600 42424 qemu/server-key.pem";
+    let expected = "700 0 libvirt\n700 42424 qemu\n400 0 libvirt/client-key.pem\n400 0 libvirt/server-key.pem\n\
+        400 42424 qemu/client-key.pem\n400 42424 qemu/server-key.pem";
     ensure!(modes.trim() == expected, "{modes}");
     Ok(())
 }
