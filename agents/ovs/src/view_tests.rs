@@ -89,7 +89,8 @@ fn a_switch_that_is_well_has_no_issues() {
 
 #[test]
 fn what_looks_wrong_is_named() {
-    let table: [(&dyn Fn(&mut Tables), &[u32], Controller, Severity, &str); 6] = [
+    type Row<'a> = (&'a dyn Fn(&mut Tables), &'a [u32], Controller, Severity, &'a str);
+    let table: [Row<'_>; 6] = [
         (
             &|tables| {
                 change(
@@ -97,7 +98,7 @@ fn what_looks_wrong_is_named() {
                     "i-tap",
                     "error",
                     json!("could not open network device tap1"),
-                )
+                );
             },
             &[],
             connected(),

@@ -129,7 +129,7 @@ impl Redfish {
                     "it was accepted, but after {} s the state is {seen}",
                     patience.as_secs()
                 );
-                return Err(Error::new(&format!("power {wanted}"), Cause::Invalid(why)));
+                return Err(Error::new(format!("power {wanted}"), Cause::Invalid(why)));
             }
             tokio::time::sleep(LOOK).await;
         }

@@ -106,6 +106,25 @@ impl Entry<'_> {
         self.bucket.rsplit('/').next().unwrap_or_default()
     }
 
+    /// The path of the request. Parameters can hold a signature that lets its reader in.
+    fn path(&self) -> &str {
+        let path = self.uri.split(' ').nth(1).unwrap_or("/");
+        path.split('?').next().unwrap_or("/")
+    }
+
+    /// RadosGW leaves the object out of many entries; then it is what follows the bucket in the path.
+    fn object(&self) -> Cow<'_, str> {
+        if !self.object.is_empty() {
+            return Cow::Borrowed(&self.object);
+        }
+        let path = self.path().trim_start_matches('/');
+        let object = match path.split_once('/') {
+            Some((bucket, object)) if bucket == self.bucket() => object,
+            _ => "",
+        };
+        percent_encoding::percent_decode_str(object).decode_utf8_lossy()
+    }
+
     /// The project: Keystone's, or the tenant of RadosGW.
     fn project(&self) -> &str {
         match &self.keystone_scope {
@@ -175,9 +194,6 @@ impl Auditor {
 
     fn made_of(&self, entry: &Entry<'_>, id: uuid::Uuid) -> Value {
         let success = !matches!(entry.http_status.as_bytes().first(), Some(b'4' | b'5'));
-        let path = entry.uri.split(' ').nth(1).unwrap_or("/");
-        // Parameters can hold a signature that lets its reader in.
-        let path = path.split('?').next().unwrap_or("/");
         json!({
             "typeURI": "http://schemas.dmtf.org/cloud/audit/1.0/event",
             "id": id.to_string(),
@@ -189,12 +205,13 @@ impl Auditor {
             "initiator": initiator(entry),
             "target": self.target(entry),
             "observer": {"typeURI": "service/storage", "name": self.arguments.audit_observer, "id": self.observer},
-            "requestPath": path,
+            "requestPath": entry.path(),
         })
     }
 
     fn target(&self, entry: &Entry<'_>) -> Value {
-        let (bucket, object, project) = (entry.bucket(), &*entry.object, entry.project());
+        let (bucket, object, project) = (entry.bucket(), entry.object(), entry.project());
+        let object = &*object;
         let mut attachments = Vec::new();
         let attach = |name: &str, kind: &str, content: &str| json!({"name": name, "typeURI": kind, "content": content});
         let (kind, id, name) = if !object.is_empty() {
@@ -409,6 +426,21 @@ mod tests {
             let made = auditor.event(&entry(fields.clone()), uuid::Uuid::nil());
             assert_eq!(made.is_none(), reason.is_some(), "{fields}");
             assert_eq!(auditor.dropped.keys().next().copied(), *reason, "{fields}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_left_out_is_read_off_the_path() {
+        for (uri, id) in [
+            ("PUT /photos/b/c%20d.jpg?uploadId=1 HTTP/1.1", "photos/b/c d.jpg"),
+            ("GET /photos?list-type=2 HTTP/1.1", "photos"),
+            ("GET /photos/ HTTP/1.1", "photos"),
+            // The bucket is in the name of the host: the path does not tell which part is what.
+            ("PUT /elsewhere/c.jpg HTTP/1.1", "photos"),
+        ] {
+            let event = auditor(|_| {}).event(&entry(json!({"object": "", "uri": uri})), uuid::Uuid::nil());
+            let event = event.expect("an event");
+            assert_eq!(event["target"]["id"], id, "{uri}");
         }
     }
 }

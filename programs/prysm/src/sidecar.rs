@@ -97,7 +97,7 @@ impl Sidecar {
         let containers = list(&pod["containers"]);
         match position(containers, CONTAINER) {
             None => {
-                patch.push(json!({"op": "add", "path": "/spec/template/spec/containers/-", "value": wanted}))
+                patch.push(json!({"op": "add", "path": "/spec/template/spec/containers/-", "value": wanted}));
             }
             // The server has added its defaults to what is there: they stay.
             Some(index) if !has(&containers[index], &wanted) => {
@@ -215,7 +215,7 @@ mod tests {
             match (step["op"].as_str(), last) {
                 (Some("add"), "-") => list.push(step["value"].clone()),
                 (Some("replace"), index) => {
-                    list[index.parse::<usize>().expect("a number")] = step["value"].clone()
+                    list[index.parse::<usize>().expect("a number")] = step["value"].clone();
                 }
                 (Some("remove"), index) => _ = list.remove(index.parse().expect("a number")),
                 other => panic!("{other:?}"),

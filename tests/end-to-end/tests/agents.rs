@@ -58,7 +58,7 @@ spec:
         command: [sh, -e, /script/libvirtd.sh]
         env:
         - {{name: NODE_ADDRESS, valueFrom: {{fieldRef: {{fieldPath: status.hostIP}}}}}}
-        - {{name: LISTEN, value: \"1\"}}
+        - {{name: LISTEN, value: plaintext}}
         - {{name: SHARES, value: /var/lib/shares}}
         securityContext: {{privileged: true, runAsUser: 0}}
         volumeMounts:

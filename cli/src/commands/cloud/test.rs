@@ -28,7 +28,8 @@ const POLL: Duration = Duration::from_secs(1);
   c5c3 test --smoke                                the few that Tempest itself calls smoke tests
   c5c3 test --regex 'tempest.api.compute.servers'  those that match
 
-The ControlPlane must have `tempest: {enabled: true}`. Reports are kept on the volume tempest-reports.
+The ControlPlane must have `tempest: {enabled: true}`.
+Reports are kept on the volume tempest-reports.
 
 Exit codes:
   0  all passed               3  the cloud has no Tempest

@@ -253,7 +253,7 @@ impl Policy {
             match validation.condition.holds(&values) {
                 Ok(true) => {}
                 Ok(false) => {
-                    said.extend(self.told(binding, subject, validation.reason, &validation.said(&values)))
+                    said.extend(self.told(binding, subject, validation.reason, &validation.said(&values)));
                 }
                 Err(why) => {
                     let why = format!("expression '{}' resulted in error: {why}", validation.expression);

@@ -13,6 +13,7 @@ const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
 pub const ROLES: &str = "c5c3.io/roles";
 pub(super) const SERVICE_ROLES: [&str; 2] = ["admin", "service"];
 pub(super) const SERVICE_PROJECT: &str = "service";
+#[cfg(test)]
 pub(super) const DOMAIN: &str = "openstack.k-orc.cloud";
 /// A kind that came after v2.6.0.
 pub(super) const ASSIGNMENT: &str = "RoleAssignment.openstack.k-orc.cloud";

@@ -2,10 +2,8 @@
 
 use anyhow::{Context, bail, ensure};
 use end_to_end::patience::{until, until_ok};
-use openstack_client::{Action, Operating};
 use serde_json::{Value, json};
 
-use crate::servers::Second;
 use crate::world::{Pod, World};
 use crate::{NAMESPACE, PATIENCE, inside, there};
 
@@ -63,33 +61,6 @@ pub fn only_libvirtd_commands_libvirtd(world: &World<'_>) -> anyhow::Result<()> 
     let expected = "700 0 libvirt\n700 42424 qemu\n400 0 libvirt/client-key.pem\n400 0 libvirt/server-key.pem\n\
         400 42424 qemu/client-key.pem\n400 42424 qemu/server-key.pem";
     ensure!(modes.trim() == expected, "{modes}");
-    Ok(())
-}
-
-/// A guest does not move to where it is not sure whom it talks to: its memory goes by TLS.
-pub fn no_guest_goes_to_a_host_without_a_certificate(
-    world: &World<'_>,
-    second: &Second,
-) -> anyhow::Result<()> {
-    let host = world.server(&second.id)?.host.context("its host")?;
-    let target = libvirt(world, |pod| pod.node != host)?;
-    let aside = |from: &str, to: &str| {
-        let script = format!("cd {NOW}/qemu && mv {from} {to}");
-        world.exec(&target, &["sh", "-ec", &script])
-    };
-    aside("server-cert.pem", "aside")?;
-    let to = Some(target.node.clone());
-    let asked = world.run(world.session.act(&second.id, &Action::LiveMigrate { host: to }));
-    let stays = asked.and_then(|()| {
-        until("it is given up", PATIENCE, || {
-            let seen = world.server(&second.id)?;
-            let done = seen.task.is_none() && seen.server.status == "ACTIVE";
-            Ok(if done { Ok(seen) } else { Err(format!("{seen:?}")) })
-        })
-    });
-    aside("aside", "server-cert.pem")?;
-    let seen = stays?;
-    ensure!(seen.host.as_deref() == Some(host.as_str()), "it moved: {seen:?}");
     Ok(())
 }
 
