@@ -63,9 +63,9 @@ impl Running {
             }
         }
         cluster.make_namespace("c5c3-system").await;
-        let client = cluster
-            .client_with("c5c3-cortex", controllers::access().rules())
-            .await;
+        let access = controllers::access();
+        let rules = [access.rules(), access.rules_at_home()].concat();
+        let client = cluster.client_with("c5c3-cortex", rules).await;
         let (stopper, stop) = Stop::channel();
         let (metrics, scheduler) = (
             Metrics::default(),

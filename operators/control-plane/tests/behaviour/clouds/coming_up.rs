@@ -300,14 +300,13 @@ async fn bad_input_is_told_and_what_runs_is_left_alone() {
             .then_some(())
     })
     .await;
-    world
-        .apply("cloud", &json!({"spec": {"cortex": {"enabled": true}}}))
-        .await;
-    let services = world.until("ServicesReady", "False", "NotSupported").await;
+    let valkey = json!({"spec": {"infrastructure": {"valkey": {"replicas": 1}}}});
+    world.apply("cloud", &valkey).await;
+    let refused = world.until("InfrastructureReady", "False", "NotSupported").await;
     assert!(
-        services.message.contains("cortex.enabled: false"),
+        refused.message.contains("infrastructure.valkey"),
         "{}",
-        services.message
+        refused.message
     );
 }
 
