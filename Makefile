@@ -39,6 +39,7 @@ soak: packages tools ## Long drills (root): crashes of the store, idle clouds, p
 	C5C3_WORLDS=1000 cargo test --locked -p c5c3-hypervisor --test model
 	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- core_services
 	C5C3_DRILLS=3 C5C3_IDLE=600 cargo test --locked -p end-to-end --test compute -- --include-ignored
+	C5C3_DRILLS=1 cargo test --locked -p end-to-end --test storage
 	cargo test --locked -p end-to-end --test arbiter -- --ignored
 
 check: build-packages ## Format, lints and docs, warnings are errors.
