@@ -17,7 +17,7 @@ use crate::output::Format;
 /// Where images are kept when nobody says otherwise.
 pub const STORE: &str = "/var/lib/c5c3/images";
 
-/// Build and look after the container images of the control plane.
+/// Build and manage the container images of the control plane.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   c5c3 image build                          all images of a release
@@ -41,7 +41,7 @@ struct Common {
         default_value = "/var/lib/c5c3/images"
     )]
     store: PathBuf,
-    /// Recipes and releases from this directory instead of those in the program
+    /// Directory of recipes and releases to use instead of the built-in ones
     #[arg(long, global = true, env = "C5C3_IMAGES_DIR")]
     images_dir: Option<PathBuf>,
 }
@@ -75,24 +75,24 @@ struct Output {
     output: Format,
 }
 
-/// Build images; what is there already is not built again
+/// Build images; existing layers are reused
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   c5c3 image build
   c5c3 image build keystone --release 2026.1
   c5c3 image build c5c3 --input c5c3=target/release/c5c3")]
 struct BuildArgs {
-    /// Images to build; all of the release when none is named
+    /// Images to build [default: all of the release]
     names: Vec<String>,
     #[command(flatten)]
     release: ReleaseArg,
-    /// Layers to build at the same time; as many as there are processors when not given
+    /// Number of layers to build at a time [default: the number of processors]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// A file that a recipe asks for
+    /// A file that a recipe needs
     #[arg(long = "input", value_name = "NAME=PATH")]
     inputs: Vec<String>,
-    /// Say nothing while building
+    /// Print nothing while building
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
@@ -118,7 +118,7 @@ struct CheckArgs {
     names: Vec<String>,
     #[command(flatten)]
     release: ReleaseArg,
-    /// A file that a recipe asks for
+    /// A file that a recipe needs
     #[arg(long = "input", value_name = "NAME=PATH")]
     inputs: Vec<String>,
     #[command(flatten)]
@@ -166,7 +166,7 @@ struct ExportArgs {
     file: PathBuf,
 }
 
-/// Bring images into containerd; those that are there already are passed over
+/// Import images into containerd; existing ones are skipped
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   c5c3 image import
@@ -207,7 +207,7 @@ struct ListArgs {
     output: Output,
 }
 
-/// Make the pins of a release with uv, within its upper-constraints and overrides
+/// Pin the packages of a release with uv, within its upper-constraints and overrides
 #[derive(Debug, Args)]
 #[command(
     after_help = "Writes releases/<RELEASE>/pins.txt and sets.yaml (or debian.yaml) below --images-dir.
@@ -224,7 +224,7 @@ struct LockArgs {
     debian: bool,
 }
 
-/// Ask the service images for their configuration options and keep the answers with the release
+/// Collect the configuration options of the service images and store them with the release
 #[derive(Debug, Args)]
 #[command(
     after_help = "Writes releases/<RELEASE>/options/<service>.json below --images-dir.
@@ -240,7 +240,7 @@ struct OptionsArgs {
     release: ReleaseArg,
 }
 
-/// Throw away what no image needs
+/// Remove what no image needs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   c5c3 image prune --dry-run
@@ -311,7 +311,7 @@ struct MirrorArgs {
     to: String,
 }
 
-/// Make a key pair that signs images
+/// Create a key pair for signing images
 #[derive(Debug, Args)]
 #[command(
     after_help = "Keep the private key secret; it is not encrypted. cosign and openssl read both files.

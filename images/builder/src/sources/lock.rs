@@ -134,7 +134,7 @@ pub fn resolve(
         let known = Pins::parse("pins.txt", &pins)?;
         if let Some((name, _)) = known.0.iter().find(|(_, pin)| pin.hashes.is_empty()) {
             return Err(Error::Request(format!(
-                "the package index tells no digest of {name}: it cannot be locked"
+                "the package index has no digest of {name}: it cannot be locked"
             )));
         }
         let plain = known.0.iter().fold(String::new(), |text, (name, pin)| {

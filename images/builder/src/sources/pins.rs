@@ -104,7 +104,7 @@ impl Pins {
             let (name, pin) = pin(&content).ok_or_else(|| {
                 let shown: String = content.chars().take(60).collect();
                 bad(format!(
-                    "`{shown}` is no pin: write name==version --hash=sha256:…"
+                    "`{shown}` is not a pin: write name==version --hash=sha256:…"
                 ))
             })?;
             if pins.insert(name.clone(), pin).is_some() {
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn bad_lines_are_named() {
         for (text, wanted) in [
-            ("six\n", "f:1: `six` is no pin"),
+            ("six\n", "f:1: `six` is not a pin"),
             (
                 "\nsix==1 --hash=sha256:12\n",
-                "f:2: `six==1 --hash=sha256:12` is no pin",
+                "f:2: `six==1 --hash=sha256:12` is not a pin",
             ),
             ("six==1; rm -rf /\n", "f:1:"),
             ("six==1\nSix==2\n", "f:2: `six` is pinned twice"),

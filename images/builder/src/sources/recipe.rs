@@ -190,84 +190,76 @@ impl Recipe {
     }
 
     fn check(&self, file: &str) -> Result<()> {
-        let bad = |line: u64, message: String| {
-            Err(Error::Data {
-                file: file.to_owned(),
-                line,
-                message,
-            })
+        let bad = |(line, message): (u64, String)| Error::Data {
+            file: file.to_owned(),
+            line,
+            message,
         };
+        self.check_ground().map_err(bad)?;
+        self.check_packages().map_err(bad)?;
+        self.check_paths(file)?;
+        self.check_product().map_err(bad)
+    }
+
+    /// Name, what it stands on, and users.
+    fn check_ground(&self) -> Checked {
         if !is_name(&self.name) {
-            return bad(
-                1,
-                format!("`{}` is no image name: use a-z, 0-9 and dashes", self.name),
-            );
+            let message = format!("`{}` is not an image name: use a-z, 0-9 and dashes", self.name);
+            return Err((1, message));
         }
         match (&self.base, &self.bootstrap) {
             (Some(base), Some(_)) => {
-                return bad(
-                    base.referenced.line(),
-                    "a recipe has `base` or `bootstrap`, not both".into(),
-                );
+                let message = "a recipe has `base` or `bootstrap`, not both".to_owned();
+                return Err((base.referenced.line(), message));
             }
             (None, None) if self.debian.is_some() || self.python.is_some() => {
-                return bad(1, "packages need a `base` or a `bootstrap` below them".into());
+                return Err((1, "packages need a `base` or a `bootstrap` below them".to_owned()));
             }
             _ => {}
         }
-        if let Some(bootstrap) = &self.bootstrap
-            && !["minbase", "apt", "essential"].contains(&bootstrap.variant.value.as_str())
-        {
-            let message = format!(
-                "variant `{}` is not minbase, apt or essential",
-                bootstrap.variant.value
-            );
-            return bad(bootstrap.variant.referenced.line(), message);
-        }
-        if let Some(suite) = self
-            .bootstrap
-            .as_ref()
-            .and_then(|bootstrap| bootstrap.suite.as_ref())
-            && !is_name(&suite.value)
-        {
-            return bad(
-                suite.referenced.line(),
-                format!("`{}` is no Debian suite", suite.value),
-            );
+        if let Some(bootstrap) = &self.bootstrap {
+            let variant = &bootstrap.variant;
+            if !["minbase", "apt", "essential"].contains(&variant.value.as_str()) {
+                let message = format!("variant `{}` is not minbase, apt or essential", variant.value);
+                return Err((variant.referenced.line(), message));
+            }
+            if let Some(suite) = bootstrap.suite.as_ref().filter(|suite| !is_name(&suite.value)) {
+                let message = format!("`{}` is not a Debian suite", suite.value);
+                return Err((suite.referenced.line(), message));
+            }
         }
         for user in &self.users {
             let line = user.referenced.line();
             if !is_name(&user.value.name) {
-                return bad(line, format!("`{}` is no user name", user.value.name));
+                return Err((line, format!("`{}` is not a user name", user.value.name)));
             }
             if user.value.id < 1000 {
-                return bad(
-                    line,
-                    format!("user {}: id {} is below 1000", user.value.name, user.value.id),
-                );
+                let message = format!("user {}: id {} is below 1000", user.value.name, user.value.id);
+                return Err((line, message));
             }
         }
-        for package in self
-            .debian
-            .iter()
-            .flat_map(|debian| debian.packages.iter().chain(&debian.alone))
-        {
-            if !is_debian_name(&package.value) {
-                return bad(
-                    package.referenced.line(),
-                    format!("`{}` is no Debian package name", package.value),
-                );
-            }
+        Ok(())
+    }
+
+    fn check_packages(&self) -> Checked {
+        let Some(debian) = &self.debian else {
+            return Ok(());
+        };
+        let mut packages = debian.packages.iter().chain(&debian.alone);
+        if let Some(package) = packages.find(|package| !is_debian_name(&package.value)) {
+            let message = format!("`{}` is not a Debian package name", package.value);
+            return Err((package.referenced.line(), message));
         }
-        if let Some(debian) = &self.debian
-            && let Some(main) = &debian.main
+        if let Some(main) = &debian.main
             && !debian.packages.iter().any(|package| package.value == main.value)
         {
-            return bad(
-                main.referenced.line(),
-                format!("main package `{}` is not among `packages`", main.value),
-            );
+            let message = format!("main package `{}` is not among `packages`", main.value);
+            return Err((main.referenced.line(), message));
         }
+        Ok(())
+    }
+
+    fn check_paths(&self, file: &str) -> Result<()> {
         for path in &self.remove {
             absolute(file, path.referenced.line(), &path.value)?;
         }
@@ -279,38 +271,44 @@ impl Recipe {
             absolute(file, line, &entry.value.path)?;
             let sources = [&entry.value.content, &entry.value.input, &entry.value.from];
             if sources.iter().filter(|source| source.is_some()).count() != 1 {
-                return bad(
+                return Err(Error::Data {
+                    file: file.to_owned(),
                     line,
-                    "a file has exactly one of `content`, `input` and `from`".into(),
-                );
-            }
-        }
-        if let Some(image) = &self.image
-            && image.version.value.is_empty()
-        {
-            return bad(
-                image.version.referenced.line(),
-                "the version command is empty".into(),
-            );
-        }
-        if let Some(disk) = &self.disk {
-            let line = disk.command.referenced.line();
-            if disk.command.value.is_empty() {
-                return bad(line, "the command that makes the disk is empty".into());
-            }
-            if self.image.is_some() {
-                return bad(line, "a recipe has `image` or `disk`, not both".into());
-            }
-        }
-        for module in self.image.iter().flat_map(|image| &image.modules) {
-            if !is_module(&module.value) {
-                let message = format!("`{}` is no Python module", module.value);
-                return bad(module.referenced.line(), message);
+                    message: "a file has exactly one of `content`, `input` and `from`".to_owned(),
+                });
             }
         }
         Ok(())
     }
+
+    /// The image or the disk.
+    fn check_product(&self) -> Checked {
+        if let Some(image) = &self.image
+            && image.version.value.is_empty()
+        {
+            let line = image.version.referenced.line();
+            return Err((line, "the version command is empty".to_owned()));
+        }
+        if let Some(disk) = &self.disk {
+            let line = disk.command.referenced.line();
+            if disk.command.value.is_empty() {
+                return Err((line, "the command that makes the disk is empty".to_owned()));
+            }
+            if self.image.is_some() {
+                return Err((line, "a recipe has `image` or `disk`, not both".to_owned()));
+            }
+        }
+        let mut modules = self.image.iter().flat_map(|image| &image.modules);
+        if let Some(module) = modules.find(|module| !is_module(&module.value)) {
+            let message = format!("`{}` is not a Python module", module.value);
+            return Err((module.referenced.line(), message));
+        }
+        Ok(())
+    }
 }
+
+/// Or the line that is wrong, and what is.
+type Checked = std::result::Result<(), (u64, String)>;
 
 fn absolute(file: &str, line: u64, path: &str) -> Result<()> {
     let clean = path.len() > 1 && path.starts_with('/') && path.split('/').all(|part| part != "..");
@@ -391,7 +389,7 @@ mod tests {
             (
                 "description: x\nbase: a\ndebian:\n  packages: [curl, \"a b\"]\n",
                 4,
-                "no Debian package name",
+                "not a Debian package name",
             ),
             (
                 "description: x\nbase: a\ndebian:\n  packages: [curl]\n  main: wget\n",
@@ -412,12 +410,12 @@ mod tests {
             (
                 "description: x\nbootstrap:\n  variant: apt\n  suite: a/b\n",
                 4,
-                "no Debian suite",
+                "not a Debian suite",
             ),
             (
                 "description: x\nimage:\n  user: a\n  version: [v]\n  modules: [\"a;b\"]\n",
                 5,
-                "no Python module",
+                "not a Python module",
             ),
             (
                 "description: x\nimage:\n  user: a\n  version: []\n",
