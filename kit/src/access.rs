@@ -28,10 +28,12 @@ pub struct Touch {
     pub verbs: &'static [&'static str],
     /// In the namespace where the program itself lives, and nowhere else.
     pub at_home: bool,
+    /// Objects of these names alone; all of them when empty.
+    pub names: &'static [&'static str],
 }
 
-/// Verbs by API group and resource.
-type Rights = BTreeMap<(String, String), BTreeSet<&'static str>>;
+/// Verbs by API group, resource and, where only some objects are meant, their names.
+type Rights = BTreeMap<(String, String, &'static [&'static str]), BTreeSet<&'static str>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
@@ -51,7 +53,7 @@ impl Access {
     #[must_use]
     pub fn with<C: Controller>(mut self) -> Self {
         let own = Kind::of::<C::Kind>();
-        let (rights, elsewhere) = (&mut self.rights, &mut self.elsewhere);
+        let rights = &mut self.rights;
         add(rights, &own, "", READ);
         // All that a controller writes of its own object beside the status.
         if C::FINALIZER.is_some() {
@@ -64,46 +66,43 @@ impl Access {
         }
         // Owner references that block deletion.
         add(rights, &own, "/finalizers", &["update"]);
-        let place = |kind: &Kind| kind.cluster == HOME;
+        add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
+        // To know when a kind comes that the cluster does not have yet.
+        let definitions = Kind::of::<CustomResourceDefinition>();
+        add(rights, &definitions, "", &["list", "watch"]);
         for kind in C::owns() {
-            let rights = if place(&kind) {
-                &mut *rights
-            } else {
-                &mut *elsewhere
-            };
+            let rights = self.rights_to(&kind);
             add(rights, &kind, "", READ);
             if !kind.only_seen {
                 add(rights, &kind, "", WRITE);
             }
         }
         for kind in C::watches() {
-            let rights = if place(&kind) {
-                &mut *rights
-            } else {
-                &mut *elsewhere
-            };
-            add(rights, &kind, "", READ);
+            add(self.rights_to(&kind), &kind, "", READ);
         }
         for touch in C::touches() {
             let rights = if touch.at_home {
                 &mut self.at_home
-            } else if place(&touch.kind) {
-                &mut *rights
             } else {
-                &mut *elsewhere
+                self.rights_to(&touch.kind)
             };
-            add(rights, &touch.kind, touch.part, touch.verbs);
+            add_named(rights, &touch.kind, touch.part, touch.verbs, touch.names);
         }
-        add(rights, &Kind::of::<Event>(), "", &["create", "patch"]);
-        // To know when a kind comes that the cluster does not have yet.
-        let definitions = Kind::of::<CustomResourceDefinition>();
-        add(rights, &definitions, "", &["list", "watch"]);
         let touched = C::touches().into_iter().map(|touch| touch.kind);
         let kinds = C::owns().into_iter().chain(C::watches()).chain(touched);
         for kind in kinds.chain([own, definitions]).filter(|kind| kind.everywhere) {
             self.wide.insert((kind.resource.group, kind.resource.plural));
         }
         self
+    }
+
+    /// Where the kind is: at home, or in other clusters.
+    fn rights_to(&mut self, kind: &Kind) -> &mut Rights {
+        if kind.cluster == HOME {
+            &mut self.rights
+        } else {
+            &mut self.elsewhere
+        }
     }
 
     /// What [`crate::mark_unserved`] needs.
@@ -149,7 +148,7 @@ impl Access {
     }
 
     fn split(&self) -> (Rights, Rights) {
-        let wide = |(group, resource): &(String, String)| {
+        let wide = |(group, resource, _): &(String, String, _)| {
             let plural = resource.split('/').next().unwrap_or_default();
             self.wide.contains(&(group.clone(), plural.to_owned()))
         };
@@ -170,24 +169,41 @@ impl Access {
 }
 
 fn add(rights: &mut Rights, kind: &Kind, part: &str, verbs: &[&'static str]) {
+    add_named(rights, kind, part, verbs, &[]);
+}
+
+fn add_named(
+    rights: &mut Rights,
+    kind: &Kind,
+    part: &str,
+    verbs: &[&'static str],
+    names: &'static [&'static str],
+) {
     let resource = format!("{}{part}", kind.resource.plural);
-    let rights = rights.entry((kind.resource.group.clone(), resource));
+    let rights = rights.entry((kind.resource.group.clone(), resource, names));
     rights.or_default().extend(verbs);
 }
 
 /// Resources of one group with the same verbs share a rule.
 fn rules(rights: &Rights) -> Vec<PolicyRule> {
-    let mut shared: BTreeMap<(&str, &BTreeSet<&str>), Vec<String>> = BTreeMap::new();
-    for ((group, resource), verbs) in rights {
-        shared.entry((group, verbs)).or_default().push(resource.clone());
+    let texts = |all: &[&str]| all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    /// Group, verbs and names.
+    type Alike<'a> = (&'a str, &'a BTreeSet<&'static str>, &'a [&'static str]);
+    let mut shared: BTreeMap<Alike<'_>, Vec<String>> = BTreeMap::new();
+    for ((group, resource, names), verbs) in rights {
+        let alike = shared.entry((group, verbs, names));
+        alike.or_default().push(resource.clone());
     }
-    let rule = |((group, verbs), resources): ((&str, &BTreeSet<&str>), Vec<String>)| PolicyRule {
-        api_groups: Some(vec![group.to_owned()]),
-        resources: Some(resources),
-        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
-        ..PolicyRule::default()
-    };
-    shared.into_iter().map(rule).collect()
+    let shared = shared.into_iter();
+    shared
+        .map(|((group, verbs, names), resources)| PolicyRule {
+            api_groups: Some(vec![group.to_owned()]),
+            resources: Some(resources),
+            resource_names: (!names.is_empty()).then(|| texts(names)),
+            verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+            ..PolicyRule::default()
+        })
+        .collect()
 }
 
 impl Touch {
@@ -205,7 +221,14 @@ impl Touch {
             part,
             verbs,
             at_home: false,
+            names: &[],
         }
+    }
+
+    /// Objects of these names alone.
+    #[must_use]
+    pub fn named(self, names: &'static [&'static str]) -> Self {
+        Touch { names, ..self }
     }
 
     /// In the namespace where the program itself lives, and nowhere else.
@@ -270,6 +293,20 @@ mod tests {
         assert_eq!(
             verbs(&access.rules_at_home(), "leases"),
             ["create", "get", "update"]
+        );
+    }
+
+    #[test]
+    fn names_are_kept_apart_from_all() {
+        let mut rights = Rights::default();
+        add(&mut rights, &Kind::of::<Secret>(), "", &["list"]);
+        add_named(&mut rights, &Kind::of::<Secret>(), "", &["get"], &["mine"]);
+        let rules = rules(&rights);
+        let of = |verb: &str| rules.iter().find(|rule| rule.verbs == [verb]).expect("a rule");
+        assert_eq!(of("list").resource_names, None);
+        assert_eq!(
+            of("get").resource_names.as_deref(),
+            Some(&["mine".to_owned()][..])
         );
     }
 

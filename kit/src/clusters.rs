@@ -20,16 +20,16 @@ pub const OTHERS: ClusterName = Cow::Borrowed("*");
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    #[error("no cluster is called {name:?}; known are {known}. Name it with --cluster NAME=CONTEXT")]
+    #[error("there is no cluster {name:?}, only {known}. Name it with --cluster NAME=CONTEXT")]
     UnknownCluster { name: String, known: String },
     // The causes are in the text, once: as sources they would be said again by whoever prints those.
     #[error("kubeconfig: {0}")]
     Kubeconfig(String),
-    #[error("no kubeconfig and not inside a cluster: {0}. Set KUBECONFIG or give --kubeconfig")]
+    #[error("no kubeconfig, and not inside a cluster: {0}. Set KUBECONFIG or --kubeconfig")]
     NoConfiguration(String),
     #[error("client of cluster {name:?}: {why}")]
     Client { name: String, why: String },
-    #[error("a watch of the controller {controller} panicked; its log has more")]
+    #[error("a watch of the controller {controller} panicked; see its log")]
     Watch { controller: &'static str },
 }
 
@@ -100,11 +100,19 @@ impl Clusters {
             let names = self.others.keys().cloned();
             names.map(|name| kind.clone().in_cluster(name)).collect()
         };
-        let one = |kind: Kind| match kind.cluster == OTHERS {
-            true => others(&kind),
-            false => vec![kind],
+        let one = |kind: Kind| {
+            if kind.cluster == OTHERS {
+                others(&kind)
+            } else {
+                vec![kind]
+            }
         };
         kinds.into_iter().flat_map(one).collect()
+    }
+
+    pub(crate) fn names(&self) -> Vec<ClusterName> {
+        let others = self.others.keys().cloned().map(Cow::Owned);
+        [HOME].into_iter().chain(others).collect()
     }
 
     pub fn get(&self, name: &str) -> Result<&Client, ClusterError> {
@@ -113,11 +121,7 @@ impl Clusters {
         }
         self.others.get(name).ok_or_else(|| ClusterError::UnknownCluster {
             name: name.to_owned(),
-            known: [HOME.as_ref()]
-                .into_iter()
-                .chain(self.others.keys().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join(", "),
+            known: self.names().join(", "),
         })
     }
 }

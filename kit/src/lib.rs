@@ -40,6 +40,7 @@ pub use metrics::Metrics;
 pub use read::{ReadError, Reader};
 pub use reconcile::run::{Loop, together};
 pub use reconcile::unserved::mark_unserved;
+pub use reconcile::watch::events as watching;
 pub use stop::Stop;
 
 /// A lock whose data stays sound when a holder panics: every guarded section here leaves whole values.

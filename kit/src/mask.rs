@@ -54,9 +54,10 @@ impl Mask {
             } else {
                 form.len()
             };
-            let pieces: HashSet<&[char]> = match length < form.len() {
-                true => form.windows(length).collect(),
-                false => HashSet::new(),
+            let pieces: HashSet<&[char]> = if length < form.len() {
+                form.windows(length).collect()
+            } else {
+                HashSet::new()
             };
             for (at, window) in said.windows(length).enumerate() {
                 if window == form || pieces.contains(window) {

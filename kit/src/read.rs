@@ -7,7 +7,7 @@ use k8s_openapi::NamespaceResourceScope;
 use kube::api::{Api, ListParams};
 use kube::{Client, Resource};
 
-use crate::clusters::{ClusterError, Clusters};
+use crate::clusters::{ClusterError, ClusterName, Clusters};
 use crate::fault::plain;
 use crate::kinds::Reference;
 use crate::reconcile::controller::Object;
@@ -47,6 +47,11 @@ impl Reader {
         })
     }
 
+    /// Names of all clusters that are known, the home first.
+    pub fn clusters(&self) -> Vec<ClusterName> {
+        self.clusters.names()
+    }
+
     pub async fn get<K>(&self, namespace: &str, name: &str) -> Result<Option<K>, ReadError>
     where
         K: Object + Resource<Scope = NamespaceResourceScope>,
@@ -73,6 +78,12 @@ impl Reader {
         many(&Api::all(self.client.clone()), labels).await
     }
 
+    /// The same, by their fields too: `spec.nodeName=NAME`.
+    pub async fn list_where<K: Object>(&self, labels: &str, fields: &str) -> Result<Vec<K>, ReadError> {
+        let selected = ListParams::default().labels(labels).fields(fields);
+        listed(&Api::all(self.client.clone()), &selected).await
+    }
+
     /// What this object owns now, of all kinds that the controller declares.
     pub fn owned(&self) -> Vec<(Reference, Owned)> {
         self.owned.of(&self.uid)
@@ -92,10 +103,13 @@ async fn one<K: Object>(api: &Api<K>, what: impl Fn() -> String, name: &str) -> 
     })
 }
 
-/// Of a kind that the cluster does not have there are no objects.
 async fn many<K: Object>(api: &Api<K>, labels: &str) -> Result<Vec<K>, ReadError> {
-    let selected = ListParams::default().labels(labels);
-    match api.list(&selected).await {
+    listed(api, &ListParams::default().labels(labels)).await
+}
+
+/// Of a kind that the cluster does not have there are no objects.
+async fn listed<K: Object>(api: &Api<K>, selected: &ListParams) -> Result<Vec<K>, ReadError> {
+    match api.list(selected).await {
         Ok(list) => Ok(list.items),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
         Err(source) => Err(ReadError {

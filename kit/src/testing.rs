@@ -28,12 +28,13 @@ impl<const FINALIZER: bool> Controller for Doing<FINALIZER> {
 
     const NAME: &'static str = "doing";
     const PARTS: &'static [Part] = &[];
-    const FINALIZER: Option<Finalizer> = match FINALIZER {
-        true => Some(Finalizer {
+    const FINALIZER: Option<Finalizer> = if FINALIZER {
+        Some(Finalizer {
             name: "test.c5c3.io/doing",
             within: Duration::from_secs(1),
-        }),
-        false => None,
+        })
+    } else {
+        None
     };
 
     async fn observe(&self, _: &ConfigMap, _: &Reader) -> Result<(), Infallible> {

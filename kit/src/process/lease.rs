@@ -54,7 +54,7 @@ impl Terms {
 /// Why a leader leads no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    #[error("another process leads now")]
+    #[error("another process is the leader now")]
     Taken,
     #[error("the lease could not be renewed for {} s", .0.as_secs())]
     NotRenewed(Duration),

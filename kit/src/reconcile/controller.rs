@@ -5,6 +5,7 @@
 //! what was [`Applied`], which only the kit makes from a [`Decision`]. `plan`, `decide` and `report`
 //! have no `self`, so no client is in reach: they are pure.
 
+use std::convert::Infallible;
 use std::fmt::{self, Debug};
 use std::time::Duration;
 
@@ -214,6 +215,10 @@ impl Wanted {
         &self.object
     }
 
+    pub fn into_object(self) -> Value {
+        self.object
+    }
+
     /// Where it is to be.
     pub fn cluster(&self) -> &str {
         &self.cluster
@@ -270,6 +275,17 @@ impl<A> Decision<A> {
     pub fn act(mut self, actions: impl IntoIterator<Item = A>) -> Self {
         self.actions.extend(actions);
         self
+    }
+
+    /// What is to be applied, and what is to be done after it.
+    pub(crate) fn split(self) -> (Decision<Infallible>, Vec<A>) {
+        let decision = Decision {
+            wanted: self.wanted,
+            keep: self.keep,
+            actions: Vec::new(),
+            prune: self.prune,
+        };
+        (decision, self.actions)
     }
 
     pub fn wanted(&self) -> &[Wanted] {

@@ -12,7 +12,6 @@ use kube::runtime::watcher::{self, Event};
 
 use crate::kinds::{self, Key, Kind, Reference};
 use crate::lock;
-use crate::reconcile::controller::Controller;
 use crate::reconcile::pass::Context;
 use crate::reconcile::watch::{events, is_unknown};
 use crate::write::owned::maker;
@@ -29,14 +28,14 @@ fn configured(kind: &Kind) -> watcher::Config {
 }
 
 /// The keys that wait for a pass, each at most once.
-pub(crate) struct Queue<C: Controller> {
-    ctx: Arc<Context<C>>,
+pub(crate) struct Queue {
+    ctx: Arc<Context>,
     pending: Mutex<HashSet<Key>>,
     sender: mpsc::UnboundedSender<Key>,
 }
 
-impl<C: Controller> Queue<C> {
-    pub fn new(ctx: Arc<Context<C>>, sender: mpsc::UnboundedSender<Key>) -> Self {
+impl Queue {
+    pub fn new(ctx: Arc<Context>, sender: mpsc::UnboundedSender<Key>) -> Self {
         Queue {
             ctx,
             pending: Mutex::default(),
@@ -47,7 +46,7 @@ impl<C: Controller> Queue<C> {
     pub fn push(&self, key: Key) {
         let mut pending = lock(&self.pending);
         if pending.insert(key.clone()) {
-            self.ctx.metrics.queue(C::NAME, pending.len());
+            self.ctx.metrics.queue(self.ctx.declared.name, pending.len());
             // The receiver is gone only when the loop stops.
             let _ = self.sender.unbounded_send(key);
         }
@@ -56,23 +55,27 @@ impl<C: Controller> Queue<C> {
     pub fn start(&self, key: &Key) {
         let mut pending = lock(&self.pending);
         pending.remove(key);
-        self.ctx.metrics.queue(C::NAME, pending.len());
+        self.ctx.metrics.queue(self.ctx.declared.name, pending.len());
     }
 
     fn watch_failed(&self, kind: &str, error: &watcher::Error) {
-        self.ctx.metrics.watch_failed(C::NAME, kind);
+        self.ctx.metrics.watch_failed(self.ctx.declared.name, kind);
         // A cluster may do without a kind.
         if is_unknown(error) {
-            tracing::debug!(controller = C::NAME, kind, "not in this cluster");
+            tracing::debug!(controller = self.ctx.declared.name, kind, "not in this cluster");
         } else {
-            tracing::warn!(controller = C::NAME, kind, "watch starts again: {error}");
+            tracing::warn!(
+                controller = self.ctx.declared.name,
+                kind,
+                "watch starts again: {error}"
+            );
         }
     }
 
     /// The objects themselves. Only their names are kept, and what they refer to.
     pub async fn follow_objects(
         self: Arc<Self>,
-        mut writer: Writer<PartialObjectMeta<C::Kind>>,
+        mut writer: Writer<Metadata>,
         kind: Kind,
         namespace: Option<String>,
     ) {
@@ -116,9 +119,7 @@ impl<C: Controller> Queue<C> {
 
     fn refer(&self, object: &DynamicObject) -> Key {
         let key = Key::of(object);
-        // An object that does not parse refers to nothing; its pass will say what is wrong with it.
-        let parsed = object.clone().try_parse::<C::Kind>().ok();
-        let references = parsed.as_ref().map(C::references).unwrap_or_default();
+        let references = self.ctx.controller.references(object);
         lock(&self.ctx.index).set(&key, references);
         key
     }
@@ -246,7 +247,7 @@ fn reference(kind: &Kind, meta: &ObjectMeta) -> Reference {
 }
 
 /// The event with no more of the object than its name.
-fn slim<K>(event: &Event<DynamicObject>) -> Event<PartialObjectMeta<K>> {
+fn slim(event: &Event<DynamicObject>) -> Event<Metadata> {
     let name = |object: &DynamicObject| {
         ObjectMeta {
             name: object.metadata.name.clone(),

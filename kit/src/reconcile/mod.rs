@@ -1,6 +1,7 @@
 //! The loop of a controller: what wakes it, and one pass over one object.
 
 pub mod controller;
+pub(crate) mod erased;
 pub(crate) mod finalizers;
 pub(crate) mod follow;
 pub(crate) mod in_flight;

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use kube::core::ApiResource;
 use serde_json::Value;
 
 use crate::clusters::Clusters;
@@ -15,17 +14,15 @@ use crate::fault::{Fault, Retry, due, pause, plain};
 use crate::kinds::{Key, Kind};
 use crate::lock;
 use crate::process::metrics::Metrics;
-use crate::read::Reader;
-use crate::reconcile::controller::{Controller, Observed, Report};
+use crate::reconcile::controller::Report;
+use crate::reconcile::erased::{Declared, Erased, Stepped};
 use crate::reconcile::finalizers::{has_finalizer, overdue, with_finalizers};
 use crate::reconcile::index::Index;
 use crate::report::conditions::Failure;
 use crate::report::events::{Events, Note};
 use crate::report::publish::{Ended, publish_event, publish_status};
-use crate::write::apply::carry_out;
 use crate::write::own_writes::OwnWrites;
 use crate::write::owned::OwnedObjects;
-use crate::write::ownership::Owner;
 use crate::write::rewritten::Rewritten;
 use crate::write::store::{Store, is_outrun};
 
@@ -35,8 +32,9 @@ const LISTS: Duration = Duration::from_secs(15);
 const DELETION_LOOK: Duration = Duration::from_secs(5);
 
 /// What all passes of a controller share.
-pub(crate) struct Context<C> {
-    pub controller: C,
+pub(crate) struct Context {
+    pub controller: Box<dyn Erased>,
+    pub declared: Declared,
     pub clusters: Clusters,
     pub metrics: Metrics,
     pub owned: Arc<OwnedObjects>,
@@ -49,7 +47,7 @@ pub(crate) struct Context<C> {
     pub index: Mutex<Index>,
 }
 
-impl<C: Controller> Context<C> {
+impl Context {
     pub fn forget(&self, key: &Key) {
         self.rewritten.forget_all_of(key);
         self.events.forget(key);
@@ -79,7 +77,7 @@ pub(crate) enum PassError {
     Unreadable(Box<kube::Error>),
     #[error("cannot write: {}", plain(.0))]
     Unwritable(Box<kube::Error>),
-    #[error("the controller failed on this object; its log has more")]
+    #[error("the controller failed on this object; see its log")]
     Panicked,
 }
 
@@ -96,7 +94,7 @@ impl Fault for PassError {
     }
 }
 
-struct Failed {
+pub(crate) struct Failed {
     failure: Failure,
     retry: Retry,
 }
@@ -116,7 +114,7 @@ impl<F: Fault> From<&F> for Failed {
 }
 
 /// Runs one pass. The answer is when to come back without being asked.
-pub(crate) async fn run<C: Controller>(ctx: &Context<C>, key: &Key) -> Option<Duration> {
+pub(crate) async fn run(ctx: &Context, key: &Key) -> Option<Duration> {
     let start = Instant::now();
     // The steps have their own bound; with it ends a server that takes a request and never answers.
     let all = LISTS + 2 * ctx.timeout;
@@ -129,7 +127,7 @@ pub(crate) async fn run<C: Controller>(ctx: &Context<C>, key: &Key) -> Option<Du
 }
 
 /// A pass that panicked: counted and tried again like any other error.
-pub(crate) fn panicked<C: Controller>(ctx: &Context<C>, key: &Key) -> Option<Duration> {
+pub(crate) fn panicked(ctx: &Context, key: &Key) -> Option<Duration> {
     finish(
         ctx,
         key,
@@ -139,22 +137,22 @@ pub(crate) fn panicked<C: Controller>(ctx: &Context<C>, key: &Key) -> Option<Dur
     )
 }
 
-fn finish<C: Controller>(
-    ctx: &Context<C>,
+fn finish(
+    ctx: &Context,
     key: &Key,
     start: Instant,
     failed: Option<Failed>,
     again: Option<Duration>,
 ) -> Option<Duration> {
     let reason = failed.as_ref().map(|f| f.failure.reason.as_str());
-    ctx.metrics.passed(C::NAME, start.elapsed(), reason);
+    ctx.metrics.passed(ctx.declared.name, start.elapsed(), reason);
     let again = match failed {
         None => {
             lock(&ctx.failures).remove(key);
             again.map(|again| due(again, rand::random()))
         }
         Some(Failed { failure, retry }) => {
-            tracing::warn!(controller = C::NAME, object = %key, reason = failure.reason, "{}", failure.message);
+            tracing::warn!(controller = ctx.declared.name, object = %key, reason = failure.reason, "{}", failure.message);
             match retry {
                 Retry::OnChange => again,
                 Retry::Backoff => {
@@ -172,12 +170,11 @@ fn finish<C: Controller>(
 
 type Done = (Option<Failed>, Option<Duration>);
 
-async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassError> {
-    let resource = ApiResource::erase::<C::Kind>(&());
+async fn pass(ctx: &Context, key: &Key) -> Result<Done, PassError> {
     let store = Store {
         client: ctx.clusters.home(),
-        resource: &resource,
-        controller: C::NAME,
+        resource: &ctx.kind.resource,
+        controller: ctx.declared.name,
         metrics: &ctx.metrics,
     };
     let unreadable = |e| PassError::Unreadable(Box::new(e));
@@ -185,10 +182,10 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
         return Ok((None, None));
     };
     let deleting = live.pointer("/metadata/deletionTimestamp").is_some();
-    if let Some(finalizer) = C::FINALIZER {
+    if let Some(finalizer) = ctx.declared.finalizer {
         match (deleting, has_finalizer(&live, finalizer.name)) {
             (true, false) => return Ok((None, None)),
-            (false, false) if is_held::<C>(&live) => {
+            (false, false) if ctx.controller.is_held(&live) => {
                 let patch = with_finalizers(&live, |list| list.push(finalizer.name.to_owned()));
                 match store.patch(key, patch).await {
                     Ok(Some(patched)) => live = patched,
@@ -210,7 +207,7 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
         Ok(Ok(Err(failed))) => (None, Some(failed)),
         Err(_) => (None, Some(Failed::from(&PassError::TimedOut(ctx.timeout)))),
     };
-    let deletion = C::FINALIZER.filter(|_| deleting).map(|finalizer| {
+    let deletion = ctx.declared.finalizer.filter(|_| deleting).map(|finalizer| {
         let left = what_is_left(report.as_ref(), failed.as_ref());
         let going = left.is_empty() || overdue(&live, finalizer.within, now);
         (finalizer, left, going)
@@ -244,16 +241,10 @@ async fn pass<C: Controller>(ctx: &Context<C>, key: &Key) -> Result<Done, PassEr
     }
 }
 
-/// One that does not parse makes nothing yet.
-fn is_held<C: Controller>(live: &Value) -> bool {
-    let object = serde_json::from_value(live.clone()).ok();
-    object.is_some_and(|object| C::is_held(&object))
-}
-
 /// A finalizer that cannot be written shows on the object. Where somebody else was just faster there
 /// is nothing to show: the next pass will do.
-async fn stuck<C: Controller>(
-    ctx: &Context<C>,
+async fn stuck(
+    ctx: &Context,
     store: &Store<'_>,
     key: &Key,
     live: &Value,
@@ -279,17 +270,13 @@ async fn stuck<C: Controller>(
         now: Timestamp::now(),
     };
     if let Err(second) = publish_status(ctx, store, key, ended).await {
-        tracing::warn!(controller = C::NAME, object = %key, "status not written: {}", plain(&second));
+        tracing::warn!(controller = ctx.declared.name, object = %key, "status not written: {}", plain(&second));
     }
     error
 }
 
-/// The five steps. The types allow no other order.
-async fn steps<C: Controller>(
-    ctx: &Context<C>,
-    live: &Value,
-    now: Timestamp,
-) -> Result<(Report, Option<Failed>), Failed> {
+/// What the controller itself does, once all that it owns is known.
+async fn steps(ctx: &Context, live: &Value, now: Timestamp) -> Stepped {
     // Another cluster that is away must not hold up this one: what is listed there later brings a
     // pass that prunes. But nothing follows the last pass of an object.
     let last = live.pointer("/metadata/deletionTimestamp").is_some();
@@ -297,44 +284,7 @@ async fn steps<C: Controller>(
         let kinds = ctx.owned.unlisted().join(", ");
         return Err(Failed::from(&PassError::Unlisted(kinds)));
     }
-    let malformed = |text: String| Failed::from(&PassError::Malformed(text));
-    let object: C::Kind = serde_json::from_value(live.clone()).map_err(|e| malformed(e.to_string()))?;
-    let owner = Owner::of(C::NAME, &object).ok_or_else(|| malformed("it has no uid".to_owned()))?;
-    let reader = Reader::new(ctx.clusters.clone(), ctx.owned.clone(), &owner.uid);
-    let facts = look(ctx, &object, &reader).await.map_err(|e| Failed::from(&e))?;
-    let observed = Observed { object, facts, now };
-    let plan = C::plan(&observed);
-    let decision = C::decide(&observed, &plan).map_err(|e| Failed::from(&e))?;
-    let applied = carry_out(ctx, &owner, decision)
-        .await
-        .map_err(|e| Failed::from(&e))?;
-    let report = C::report(&observed, &plan, &applied);
-    let outcomes = applied.outcomes.iter();
-    let failed = outcomes
-        .filter_map(|outcome| outcome.result.as_ref().err())
-        .chain(C::refusal(&plan))
-        .next();
-    Ok((report, failed.map(Failed::from)))
-}
-
-/// Retries per pass.
-const LOOKS: u32 = 4;
-
-/// Observes, and once more when that named an object which was not watched until then.
-async fn look<C: Controller>(
-    ctx: &Context<C>,
-    object: &C::Kind,
-    reader: &Reader,
-) -> Result<C::Facts, C::Error> {
-    let mut facts = ctx.controller.observe(object, reader).await?;
-    // A world that names something else at every look is looked at again with the next change.
-    for _ in 0..LOOKS {
-        if !lock(&ctx.index).learn(&Key::of(object), C::found(&facts)) {
-            break;
-        }
-        facts = ctx.controller.observe(object, reader).await?;
-    }
-    Ok(facts)
+    ctx.controller.steps(ctx, live, now).await
 }
 
 /// Empty when nothing is left.
@@ -351,6 +301,7 @@ fn what_is_left(report: Option<&Report>, failed: Option<&Failed>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reconcile::erased::Typed;
     use crate::testing::Doing;
     use k8s_openapi::api::core::v1::ConfigMap;
 
@@ -359,7 +310,8 @@ mod tests {
         let config = kube::Config::new("http://127.0.0.1:1".parse().expect("a URL"));
         let client = kube::Client::try_from(config).expect("a client");
         let ctx = Context {
-            controller: Doing::<false>,
+            controller: Box::new(Typed(Doing::<false>)),
+            declared: Declared::of::<Doing<false>>(),
             clusters: Clusters::of(client),
             metrics: Metrics::default(),
             owned: Arc::new(OwnedObjects::new(Vec::new())),

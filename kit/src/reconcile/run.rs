@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use futures::stream::{BoxStream, FuturesUnordered, StreamExt};
 use kube::Client;
 use kube::api::Api;
-use kube::core::PartialObjectMeta;
+use kube::core::ApiResource;
 use kube::runtime::controller::{self, Action, Config, ReconcileRequest, applier};
 use kube::runtime::reflector::{ObjectRef, store::Writer};
 use tokio::task::JoinSet;
@@ -21,6 +21,7 @@ use crate::kinds::{Key, Kind};
 use crate::process::metrics::Metrics;
 use crate::process::stop::Stop;
 use crate::reconcile::controller::Controller;
+use crate::reconcile::erased::{Declared, Typed};
 use crate::reconcile::follow::{Metadata, Queue};
 use crate::reconcile::in_flight::InFlight;
 use crate::reconcile::pass::{self, Context};
@@ -95,37 +96,63 @@ impl<C: Controller> Loop<C> {
 
     /// Runs until the stop; passes under way are finished.
     pub async fn run(self, stop: Stop) -> Result<(), ClusterError> {
-        let owned_kinds = self.clusters.spread(C::owns());
+        let owned = self.clusters.spread(C::owns());
         let watched = self.clusters.spread(C::watches());
-        let owned = Arc::new(OwnedObjects::new(owned_kinds.clone()));
-        let ctx = Arc::new(Context {
-            controller: self.controller,
+        let ctx = Context {
+            controller: Box::new(Typed(self.controller)),
+            declared: Declared::of::<C>(),
             clusters: self.clusters,
-            metrics: self.metrics.clone(),
-            owned,
-            kind: self.kind.clone(),
+            metrics: self.metrics,
+            owned: Arc::new(OwnedObjects::new(owned.clone())),
+            kind: self.kind,
             timeout: self.timeout,
             rewritten: Rewritten::default(),
             own_writes: OwnWrites::default(),
             events: crate::report::events::Events::default(),
             failures: Mutex::default(),
             index: Mutex::default(),
-        });
+        };
+        let running = Running {
+            ctx: Arc::new(ctx),
+            owned,
+            watched,
+            namespace: self.namespace,
+            concurrency: self.concurrency,
+            triggers: self.triggers,
+        };
+        running.until(stop).await
+    }
+}
+
+/// A loop without the types of its controller.
+struct Running {
+    ctx: Arc<Context>,
+    owned: Vec<Kind>,
+    watched: Vec<Kind>,
+    namespace: Option<String>,
+    concurrency: u16,
+    triggers: Vec<BoxStream<'static, Key>>,
+}
+
+impl Running {
+    async fn until(self, stop: Stop) -> Result<(), ClusterError> {
+        let ctx = self.ctx;
+        let name = ctx.declared.name;
         let (sender, receiver) = mpsc::unbounded();
         let queue = Arc::new(Queue::new(ctx.clone(), sender));
 
         let mut watches = JoinSet::new();
-        let writer = Writer::<PartialObjectMeta<C::Kind>>::default();
+        let writer = Writer::new(ctx.kind.resource.clone());
         let store = writer.as_reader();
         let namespace = self.namespace.as_deref();
         watches.spawn(
             queue
                 .clone()
-                .follow_objects(writer, self.kind, self.namespace.clone()),
+                .follow_objects(writer, ctx.kind.clone(), self.namespace.clone()),
         );
-        for (position, kind) in owned_kinds.into_iter().enumerate() {
+        for (position, kind) in self.owned.into_iter().enumerate() {
             let client = ctx.clusters.get(&kind.cluster)?;
-            let labelled = format!("{CONTROLLER}={}", C::NAME);
+            let labelled = format!("{CONTROLLER}={name}");
             let selector = kind
                 .labels
                 .as_ref()
@@ -137,7 +164,7 @@ impl<C: Controller> Loop<C> {
                     .follow_owned(api, position, kind.labelled(&selector)),
             );
         }
-        for kind in watched {
+        for kind in self.watched {
             let api = metadata(ctx.clusters.get(&kind.cluster)?, &kind, namespace);
             watches.spawn(queue.clone().follow_references(api, kind));
         }
@@ -150,15 +177,16 @@ impl<C: Controller> Loop<C> {
             });
         }
 
-        tracing::info!(controller = C::NAME, "started");
+        tracing::info!(controller = name, "started");
         let (halt, halted) = Stop::channel();
+        let resource = ctx.kind.resource.clone();
         let requests = receiver
-            .map(|key| Ok::<_, Infallible>(request::<C>(&key)))
+            .map(move |key| Ok::<_, Infallible>(request(&key, &resource)))
             .take_until(async move { halted.requested().await });
         let starter = queue.clone();
         let in_flight = InFlight::default();
         let counter = in_flight.clone();
-        let reconcile = move |object: Arc<PartialObjectMeta<C::Kind>>, ctx: Arc<Context<C>>| {
+        let reconcile = move |object: Arc<Metadata>, ctx: Arc<Context>| {
             let key = Key::of(&*object);
             starter.start(&key);
             let one = counter.begin();
@@ -182,7 +210,7 @@ impl<C: Controller> Loop<C> {
         let drained = async {
             let ended = tokio::select! {
                 () = stop.requested() => Ok(()),
-                () = broken(&mut watches) => Err(ClusterError::Watch { controller: C::NAME }),
+                () = broken(&mut watches) => Err(ClusterError::Watch { controller: name }),
             };
             halt.stop();
             in_flight.drained().await;
@@ -195,7 +223,7 @@ impl<C: Controller> Loop<C> {
             never = passes => match never {},
         };
         watches.shutdown().await;
-        tracing::info!(controller = C::NAME, "stopped");
+        tracing::info!(controller = name, "stopped");
         ended
     }
 }
@@ -244,8 +272,8 @@ async fn broken(watches: &mut JoinSet<()>) {
 
 type Passing = Pin<Box<dyn Future<Output = Result<Action, Infallible>> + Send>>;
 
-fn request<C: Controller>(key: &Key) -> ReconcileRequest<PartialObjectMeta<C::Kind>> {
-    let object = ObjectRef::new(&key.name);
+fn request(key: &Key, resource: &ApiResource) -> ReconcileRequest<Metadata> {
+    let object = ObjectRef::new_with(&key.name, resource.clone());
     match &key.namespace {
         Some(namespace) => object.within(namespace).into(),
         None => object.into(),
@@ -253,7 +281,7 @@ fn request<C: Controller>(key: &Key) -> ReconcileRequest<PartialObjectMeta<C::Ki
 }
 
 /// A task of its own: passes run in parallel, and one that panics harms no other.
-async fn spawned<C: Controller>(ctx: Arc<Context<C>>, key: Key) -> Action {
+async fn spawned(ctx: Arc<Context>, key: Key) -> Action {
     let task = tokio::spawn({
         let (ctx, key) = (ctx.clone(), key.clone());
         async move { pass::run(&ctx, &key).await }

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use serde_json::Value;
 
 use crate::kinds::{Key, Reference};
-use crate::reconcile::controller::{Controller, Report};
+use crate::reconcile::controller::Report;
 use crate::reconcile::pass::Context;
 use crate::report::conditions::{self, Ending, Failure, Settled, settle};
 use crate::report::events::{Note, on_change};
@@ -27,8 +27,8 @@ pub(crate) struct Ended<'a> {
 }
 
 /// Writes the conditions where they changed.
-pub(crate) async fn publish_status<C: Controller>(
-    ctx: &Context<C>,
+pub(crate) async fn publish_status(
+    ctx: &Context,
     store: &Store<'_>,
     key: &Key,
     ended: Ended<'_>,
@@ -36,6 +36,7 @@ pub(crate) async fn publish_status<C: Controller>(
     let Ended {
         live, report, going, ..
     } = ended;
+    let declared = &ctx.declared;
     let before = status::conditions(live);
     let generation = live
         .pointer("/metadata/generation")
@@ -49,26 +50,26 @@ pub(crate) async fn publish_status<C: Controller>(
     let Settled {
         conditions: mut after,
         blocker,
-    } = settle(C::PARTS, ending, &before, generation, ended.now);
-    after.retain(|condition| C::READY || condition.type_ != conditions::READY);
-    let held = fields::held(live, C::NAME, Some("status"));
-    let processed = C::GENERATION.then_some(generation);
+    } = settle(declared.parts, ending, &before, generation, ended.now);
+    after.retain(|condition| declared.ready || condition.type_ != conditions::READY);
+    let held = fields::held(live, declared.name, Some("status"));
+    let processed = declared.generation.then_some(generation);
     let mut body = status::body(live, &held, report.map(|r| &r.status), &after, processed);
-    if C::BLOCKED_BY {
+    if declared.blocked_by {
         status::point(&mut body, key, blocker.as_ref());
     }
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
     if !going
-        && C::STATUS
-        && is_due(&ctx.rewritten, C::NAME, &reference, &body, live)
+        && declared.status
+        && is_due(&ctx.rewritten, declared.name, &reference, &body, live)
         && let Some((rested_on, written)) = write(store, key, live, &body).await?
     {
         ctx.own_writes.expect(&reference, Some(&rested_on), &written);
-        if fields::differs(&body, &written, C::NAME, Some("status")) {
+        if fields::differs(&body, &written, declared.name, Some("status")) {
             ctx.rewritten.remember(key, &reference, &body, &written["status"]);
         }
     }
-    let change = on_change(&before, &after).filter(|_| !going && C::STATUS);
+    let change = on_change(&before, &after).filter(|_| !going && declared.status);
     if change.is_some() {
         // What was said before the change may be said again after it.
         ctx.events.forget(key);
@@ -113,7 +114,7 @@ async fn write(
     }
 }
 
-pub(crate) async fn publish_event<C: Controller>(ctx: &Context<C>, live: &Value, note: &Note) {
+pub(crate) async fn publish_event(ctx: &Context, live: &Value, note: &Note) {
     let text = |path: &str| live.pointer(path).and_then(Value::as_str).map(str::to_owned);
     let about = ObjectReference {
         api_version: text("/apiVersion"),
@@ -125,7 +126,7 @@ pub(crate) async fn publish_event<C: Controller>(ctx: &Context<C>, live: &Value,
     };
     let client = ctx.clusters.home();
     ctx.events
-        .publish(client, &ctx.metrics, C::NAME, &about, note)
+        .publish(client, &ctx.metrics, ctx.declared.name, &about, note)
         .await;
 }
 

@@ -1,6 +1,7 @@
 //! The apply step: makes the cluster say what the decision says, with as few writes as that takes.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 
 use futures::future::try_join_all;
 use serde_json::Value;
@@ -8,7 +9,7 @@ use serde_json::Value;
 use crate::clusters::ClusterError;
 use crate::fault::{Fault, plain};
 use crate::kinds::{Kind, Reference, resource_of};
-use crate::reconcile::controller::{Applied, AppliedObject, Controller, Decision, Outcome};
+use crate::reconcile::controller::{AppliedObject, Decision};
 use crate::reconcile::pass::Context;
 use crate::write::fields;
 use crate::write::ownership::Owner;
@@ -43,11 +44,12 @@ struct Step<'a> {
     body: Value,
 }
 
-pub(crate) async fn carry_out<C: Controller>(
-    ctx: &Context<C>,
+/// Applies what is wanted, and deletes what no longer is.
+pub(crate) async fn carry_out(
+    ctx: &Context,
     owner: &Owner,
-    decision: Decision<C::Action>,
-) -> Result<Applied<C>, ApplyError> {
+    decision: Decision<Infallible>,
+) -> Result<(Vec<AppliedObject>, Vec<Reference>), ApplyError> {
     let kinds = ctx.owned.kinds();
     let mut steps = Vec::with_capacity(decision.wanted.len());
     for wanted in decision.wanted {
@@ -96,28 +98,19 @@ pub(crate) async fn carry_out<C: Controller>(
     } else {
         Vec::new()
     };
-    let mut outcomes = Vec::with_capacity(decision.actions.len());
-    for action in decision.actions {
-        let result = ctx.controller.act(&action).await;
-        outcomes.push(Outcome { action, result });
-    }
-    Ok(Applied {
-        objects,
-        pruned,
-        outcomes,
-    })
+    Ok((objects, pruned))
 }
 
-fn store<'a, C: Controller>(ctx: &'a Context<C>, kind: &'a Kind) -> Result<Store<'a>, ApplyError> {
+fn store<'a>(ctx: &'a Context, kind: &'a Kind) -> Result<Store<'a>, ApplyError> {
     Ok(Store {
         client: ctx.clusters.get(&kind.cluster)?,
         resource: &kind.resource,
-        controller: C::NAME,
+        controller: ctx.declared.name,
         metrics: &ctx.metrics,
     })
 }
 
-async fn read<C: Controller>(ctx: &Context<C>, step: &Step<'_>) -> Result<Option<Value>, ApplyError> {
+async fn read(ctx: &Context, step: &Step<'_>) -> Result<Option<Value>, ApplyError> {
     let live = store(ctx, step.kind)?.get(&step.reference.key).await;
     live.map_err(|source| failed("read", &step.reference, source))
 }
@@ -132,8 +125,8 @@ fn refuse_strangers(owner: &Owner, step: &Step<'_>, live: Option<&Value>) -> Res
     }
 }
 
-async fn write<C: Controller>(
-    ctx: &Context<C>,
+async fn write(
+    ctx: &Context,
     owner: &Owner,
     step: &Step<'_>,
     mut live: Option<Value>,
@@ -147,7 +140,8 @@ async fn write<C: Controller>(
     let mut tries = 0;
     let after = loop {
         if let Some(live) = live.take_if(|live| {
-            !fields::differs(body, live, C::NAME, None) || ctx.rewritten.holds(reference, body, &still(live))
+            !fields::differs(body, live, ctx.declared.name, None)
+                || ctx.rewritten.holds(reference, body, &still(live))
         }) {
             return Ok(AppliedObject {
                 cluster,
@@ -168,7 +162,7 @@ async fn write<C: Controller>(
     };
     ctx.own_writes.expect(reference, live.as_ref(), &after);
     ctx.owned.wrote(kind, &after);
-    if fields::differs(body, &after, C::NAME, None) {
+    if fields::differs(body, &after, ctx.declared.name, None) {
         ctx.rewritten
             .remember(&owner.key, reference, body, &still(&after));
     }
@@ -180,8 +174,8 @@ async fn write<C: Controller>(
     })
 }
 
-async fn prune<C: Controller>(
-    ctx: &Context<C>,
+async fn prune(
+    ctx: &Context,
     owner: &Owner,
     wanted: &HashSet<&Reference>,
 ) -> Result<Vec<Reference>, ApplyError> {

@@ -137,9 +137,10 @@ impl OwnedObjects {
     pub(crate) fn unlisted(&self) -> Vec<String> {
         let named = |place: &usize| {
             let kind = &self.kinds[*place];
-            match kind.cluster == crate::HOME {
-                true => kind.resource.kind.clone(),
-                false => format!("{} in cluster {}", kind.resource.kind, kind.cluster),
+            if kind.cluster == crate::HOME {
+                kind.resource.kind.clone()
+            } else {
+                format!("{} in cluster {}", kind.resource.kind, kind.cluster)
             }
         };
         self.missing.borrow().iter().map(named).collect()
