@@ -1,4 +1,8 @@
-//! How clients reach a host: plain TCP, or whatever way leads into a cluster.
+//! How clients reach a host: plain TCP, or whatever way leads into a cluster. With certificates where the host
+//! wants them, and again after a pause when the connection is lost.
+
+mod again;
+mod tls;
 
 use std::fmt::Debug;
 use std::io;
@@ -6,6 +10,9 @@ use std::io;
 use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+
+pub use again::pause;
+pub use tls::{Certificates, HostName, TlsError};
 
 /// A connection, whatever it runs over.
 pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

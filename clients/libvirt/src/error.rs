@@ -5,7 +5,7 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "{uri:?} is no address of libvirt: {why}; write it like qemu:///system, qemu+tcp://HOST/system, qemu+tls://HOST/system or qemu+unix:///system?socket=PATH"
+        "{uri:?} is not a libvirt URI: {why}; write it like qemu:///system, qemu+tcp://HOST/system, qemu+tls://HOST/system or qemu+unix:///system?socket=PATH"
     )]
     BadUri { uri: String, why: &'static str },
     #[error("cannot reach {uri}: {source}")]
@@ -18,9 +18,9 @@ pub enum Error {
     NeedsAuthentication(String),
     #[error("the connection is closed")]
     Closed,
-    #[error("a message has {length} bytes, and {limit} are the most")]
+    #[error("a message of {length} bytes exceeds the limit of {limit}")]
     TooLong { length: usize, limit: usize },
-    #[error("the server said something that is no message of libvirt: {0}")]
+    #[error("the server sent something that is not a libvirt message: {0}")]
     Malformed(String),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),

@@ -15,6 +15,8 @@ record! {
         callback: i32, domain: Domain, device: String, path: Option<String>, threshold: u64, excess: u64,
     }
     MigrationIteration { callback: i32, domain: Domain, iteration: i32, }
+    DeviceRemoved { callback: i32, domain: Domain, device: String, }
+    DeviceAdded { callback: i32, domain: Domain, device: String, }
 }
 
 /// What can be listened to.
@@ -27,6 +29,8 @@ pub enum EventKind {
     JobCompleted,
     BlockThreshold,
     MigrationIteration,
+    DeviceRemoved,
+    DeviceAdded,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +42,8 @@ pub enum Event {
     JobCompleted(JobCompleted),
     BlockThreshold(BlockThreshold),
     MigrationIteration(MigrationIteration),
+    DeviceRemoved(DeviceRemoved),
+    DeviceAdded(DeviceAdded),
 }
 
 /// Kind, number of the registration, name and number of the message, its shape.
@@ -83,6 +89,8 @@ events! {
     Reboot = 1, 319 "domain_event_callback_reboot";
     Watchdog = 3, 321 "domain_event_callback_watchdog";
     IoError = 6, 324 "domain_event_callback_io_error_reason";
+    DeviceRemoved = 15, 333 "domain_event_callback_device_removed";
+    DeviceAdded = 19, 354 "domain_event_callback_device_added";
     MigrationIteration = 20, 359 "domain_event_callback_migration_iteration";
     JobCompleted = 21, 363 "domain_event_callback_job_completed";
     BlockThreshold = 24, 385 "domain_event_block_threshold";

@@ -49,6 +49,22 @@ pub mod stats {
     pub const BLOCK: u32 = 1 << 5;
 }
 
+/// Values of [`DomainState`]: states, and after a name of one its reasons.
+pub mod state {
+    pub const RUNNING: i32 = 1;
+    pub const PAUSED: i32 = 3;
+    pub const SHUTOFF: i32 = 5;
+    pub const CRASHED: i32 = 6;
+
+    pub const PAUSED_IO_ERROR: i32 = 5;
+    pub const PAUSED_WATCHDOG: i32 = 6;
+    pub const PAUSED_CRASHED: i32 = 10;
+    pub const SHUTOFF_CRASHED: i32 = 3;
+    pub const SHUTOFF_FAILED: i32 = 6;
+    /// The daemon could not take it up again when it started anew.
+    pub const SHUTOFF_DAEMON: i32 = 8;
+}
+
 /// Kinds of [`JobStats`] and [`JobInfo`], and the flag that asks for those of the last job.
 pub mod job {
     pub const NONE: i32 = 0;

@@ -262,7 +262,7 @@ impl Decode for Value {
             5 => Decode::take(from).map(Value::Double),
             6 => i32::take(from).map(|value| Value::Bool(value != 0)),
             7 => Decode::take(from).map(Value::Text),
-            other => Err(Error::Malformed(format!("{other} is no type of a value"))),
+            other => Err(Error::Malformed(format!("{other} is not a type of a value"))),
         }
     }
 }

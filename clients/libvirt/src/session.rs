@@ -1,7 +1,5 @@
 //! A connection that is made again whenever it ends.
 
-use std::time::Duration;
-
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -10,8 +8,6 @@ use crate::error::Error;
 use crate::events::{Event, EventKind};
 use crate::uri::Uri;
 
-const FIRST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(8);
 /// News that nobody has taken yet. Behind them the connection has a queue of its own.
 const UNREAD: usize = 256;
 
@@ -66,7 +62,7 @@ async fn run(uri: Uri, settings: Settings, kinds: Vec<EventKind>, news: mpsc::Se
         if news.send(News::Lost(why.to_string())).await.is_err() {
             return;
         }
-        tokio::time::sleep(pause(failures, rand::random())).await;
+        tokio::time::sleep(dial::pause(failures)).await;
     }
 }
 
@@ -94,23 +90,4 @@ async fn serve(connection: Connection, mut events: Events, news: &mpsc::Sender<N
         }
     }
     true
-}
-
-/// Doubling, then cut by up to half so that many do not come back together.
-fn pause(failures: u32, chance: f64) -> Duration {
-    let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(10));
-    doubled.min(LONGEST).mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_to_a_limit() {
-        assert_eq!(pause(1, 0.0), FIRST);
-        assert_eq!(pause(3, 0.0), FIRST * 4);
-        assert_eq!(pause(u32::MAX, 0.0), LONGEST);
-        assert_eq!(pause(1, 1.0), FIRST / 2);
-    }
 }

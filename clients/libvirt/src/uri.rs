@@ -66,7 +66,7 @@ impl FromStr for Uri {
             let (host, port) = match authority.rsplit_once(':') {
                 // The colons of an IPv6 address are inside brackets.
                 Some((host, port)) if !port.contains(']') => {
-                    (host, port.parse().map_err(|_| bad("the port is no number"))?)
+                    (host, port.parse().map_err(|_| bad("the port is not a number"))?)
                 }
                 _ => (authority, default),
             };
@@ -105,9 +105,10 @@ impl fmt::Display for Uri {
             Way::Tcp { host, port } => ("tcp", host, port),
             Way::Tls { host, port } => ("tls", host, port),
         };
-        match host.contains(':') {
-            true => write!(f, "{driver}+{transport}://[{host}]:{port}{path}"),
-            false => write!(f, "{driver}+{transport}://{host}:{port}{path}"),
+        if host.contains(':') {
+            write!(f, "{driver}+{transport}://[{host}]:{port}{path}")
+        } else {
+            write!(f, "{driver}+{transport}://{host}:{port}{path}")
         }
     }
 }

@@ -69,9 +69,10 @@ impl<'a> Reader<'a> {
 
     fn length(&mut self, most: usize) -> Result<usize, Error> {
         let length = u32::take(self)? as usize;
-        match length <= most {
-            true => Ok(length),
-            false => Err(Error::Malformed(format!("{length} of at most {most}"))),
+        if length <= most {
+            Ok(length)
+        } else {
+            Err(Error::Malformed(format!("{length} of at most {most}")))
         }
     }
 }

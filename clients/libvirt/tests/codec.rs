@@ -1,6 +1,6 @@
 //! What is sent is read back alike, and nothing that is received makes a panic.
 
-use libvirt_client::events::{BlockThreshold, IoError, JobCompleted, Lifecycle};
+use libvirt_client::events::{BlockThreshold, DeviceAdded, IoError, JobCompleted, Lifecycle};
 use libvirt_client::xdr::{Decode, Encode, List, Model, Opaque, Reader};
 use libvirt_client::{
     Domain, DomainInfo, DomainStats, Domains, Event, JobStats, NodeInfo, Param, Refusal, Secrets, Uuid, Value,
@@ -62,8 +62,9 @@ proptest! {
             }),
             Event::JobCompleted(JobCompleted { callback: 3, domain: one.clone(), params: List(params) }),
             Event::BlockThreshold(BlockThreshold {
-                callback: 4, domain: one, device: "vda".into(), path: None, threshold: 1, excess: u64::MAX,
+                callback: 4, domain: one.clone(), device: "vda".into(), path: None, threshold: 1, excess: u64::MAX,
             }),
+            Event::DeviceAdded(DeviceAdded { callback: 5, domain: one, device: "virtio-disk1".into() }),
         ] {
             let (procedure, body) = event.message();
             prop_assert_eq!(Event::of(procedure, &body).expect("well formed"), Some(event));

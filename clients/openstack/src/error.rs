@@ -22,7 +22,7 @@ pub enum Cause {
     Timeout(Duration),
     #[error("the connection broke: {0}")]
     Broken(String),
-    #[error("the answer is not understood: {0}")]
+    #[error("cannot understand the answer: {0}")]
     Garbled(String),
     #[error("the answer is larger than {0} bytes")]
     TooLarge(usize),

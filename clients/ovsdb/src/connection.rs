@@ -168,7 +168,7 @@ impl Connection {
         let answer = self.call("transact", Value::Array(params)).await?;
         let Value::Array(results) = answer else {
             return Err(Error::Malformed(
-                "the outcome of a transaction is no list".to_owned(),
+                "the outcome of a transaction is not a list".to_owned(),
             ));
         };
         // One that failed says so in its place, or behind the last when the commit failed.
@@ -202,7 +202,7 @@ async fn connect(remote: &Remote, way: &Way) -> Result<Box<dyn Stream>, Error> {
                 .as_ref()
                 .ok_or_else(|| Error::Tls(format!("{remote} needs certificates")))?;
             let stream = way.dial.dial(host, *port).await.map_err(unreachable)?;
-            certificates.wrap(host, stream).await.map_err(unreachable)
+            certificates.0.wrap(host, stream).await.map_err(unreachable)
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 /// Why a database cannot be asked. No text holds a value of a row.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("{0:?} is no remote: write tcp:ADDRESS:PORT, ssl:ADDRESS:PORT or unix:PATH")]
+    #[error("{0:?} is not a remote: write tcp:ADDRESS:PORT, ssl:ADDRESS:PORT or unix:PATH")]
     BadRemote(String),
     #[error("cannot reach {remote}: {source}")]
     Unreachable { remote: String, source: io::Error },
@@ -14,7 +14,7 @@ pub enum Error {
     Closed,
     #[error("a message is longer than {limit} bytes")]
     TooLong { limit: usize },
-    #[error("the server said something that is no message of OVSDB: {0}")]
+    #[error("the server sent something that is not an OVSDB message: {0}")]
     Malformed(String),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),

@@ -20,9 +20,10 @@ impl FromStr for Remote {
         let bad = || Error::BadRemote(text.to_owned());
         let (scheme, rest) = text.trim().split_once(':').ok_or_else(bad)?;
         if scheme == "unix" {
-            return match rest.is_empty() {
-                true => Err(bad()),
-                false => Ok(Remote::Unix(rest.into())),
+            return if rest.is_empty() {
+                Err(bad())
+            } else {
+                Ok(Remote::Unix(rest.into()))
             };
         }
         let (host, port) = rest.rsplit_once(':').ok_or_else(bad)?;
@@ -45,9 +46,10 @@ impl fmt::Display for Remote {
             Remote::Tcp { host, port } => ("tcp", host, port),
             Remote::Tls { host, port } => ("ssl", host, port),
         };
-        match host.contains(':') {
-            true => write!(f, "{scheme}:[{host}]:{port}"),
-            false => write!(f, "{scheme}:{host}:{port}"),
+        if host.contains(':') {
+            write!(f, "{scheme}:[{host}]:{port}")
+        } else {
+            write!(f, "{scheme}:{host}:{port}")
         }
     }
 }

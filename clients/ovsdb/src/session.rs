@@ -1,7 +1,6 @@
 //! A connection that is made again whenever it ends, and a replica of tables that it keeps.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -14,8 +13,6 @@ use crate::remote::Remote;
 use crate::replica::{Tables, Telling, apply};
 use crate::schema::Schema;
 
-const FIRST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(8);
 /// The database in which a server tells of itself.
 const SERVER: &str = "_Server";
 const ORDERS: usize = 16;
@@ -115,15 +112,9 @@ async fn run(follow: Follow, way: Way, state: watch::Sender<State>, mut orders: 
         // The next remote may lead: a pause comes after every one was tried.
         let all = u32::try_from(follow.remotes.len()).unwrap_or(u32::MAX).max(1);
         if failures.is_multiple_of(all) {
-            tokio::time::sleep(pause(failures / all, rand::random())).await;
+            tokio::time::sleep(dial::pause(failures / all)).await;
         }
     }
-}
-
-/// Doubling, then cut by up to half so that many do not come back together.
-fn pause(rounds: u32, chance: f64) -> Duration {
-    let doubled = FIRST.saturating_mul(1 << rounds.saturating_sub(1).min(10));
-    doubled.min(LONGEST).mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0)
 }
 
 #[derive(Default)]
@@ -276,9 +267,10 @@ impl Server {
         if !is("connected") {
             return Err(Error::Detached(follow.database.clone()));
         }
-        match follow.leader && !is("leader") {
-            true => Err(Error::NotLeader(follow.database.clone())),
-            false => Ok(()),
+        if follow.leader && !is("leader") {
+            Err(Error::NotLeader(follow.database.clone()))
+        } else {
+            Ok(())
         }
     }
 }
@@ -333,17 +325,4 @@ async fn monitor(
     replica.last = None;
     apply(&mut replica.tables, schema, &updates, Telling::Whole);
     Ok(Telling::Whole)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_to_a_limit() {
-        assert_eq!(pause(1, 0.0), FIRST);
-        assert_eq!(pause(3, 0.0), FIRST * 4);
-        assert_eq!(pause(u32::MAX, 0.0), LONGEST);
-        assert_eq!(pause(1, 1.0), FIRST / 2);
-    }
 }

@@ -184,11 +184,11 @@ async fn a_transaction_that_failed_anywhere_is_an_error() {
         ),
         (
             json!([]),
-            "the server said something that is no message of OVSDB: outcomes of operations are missing",
+            "the server sent something that is not an OVSDB message: outcomes of operations are missing",
         ),
         (
             json!(7),
-            "the server said something that is no message of OVSDB: the outcome of a transaction is no list",
+            "the server sent something that is not an OVSDB message: the outcome of a transaction is not a list",
         ),
     ] {
         let (outcome, params) = tokio::join!(

@@ -238,10 +238,11 @@ impl Fleet for Session {
     async fn force_down(&self, service: &str, down: bool) -> Result<()> {
         let path = format!("/os-services/{}", piece(service));
         let body = json!({"forced_down": down});
-        let doing = match down {
-            true => format!("force compute service {service} down"),
+        let doing = if down {
+            format!("force compute service {service} down")
+        } else {
             // Nova refuses until nova-compute has cleaned up after the servers that left.
-            false => format!("let compute service {service} be up again"),
+            format!("let compute service {service} be up again")
         };
         self.nova_quietly(&doing, Method::PUT, &path, Some(&body)).await
     }
@@ -321,6 +322,12 @@ impl Fleet for Session {
     async fn cold_migrate(&self, server: &str) -> Result<()> {
         let body = json!({"migrate": null});
         self.server_action(&format!("move stopped server {server}"), server, &body)
+            .await
+    }
+
+    async fn hard_reboot(&self, server: &str) -> Result<()> {
+        let body = json!({"reboot": {"type": "HARD"}});
+        self.server_action(&format!("restart server {server}"), server, &body)
             .await
     }
 
@@ -419,9 +426,10 @@ impl Fleet for Session {
         if allocation.resources.remove(provider).is_none() {
             return Ok(());
         }
-        match allocation.resources.is_empty() {
-            true => self.delete_allocation(consumer).await,
-            false => self.set_allocation(consumer, &allocation).await,
+        if allocation.resources.is_empty() {
+            self.delete_allocation(consumer).await
+        } else {
+            self.set_allocation(consumer, &allocation).await
         }
     }
 

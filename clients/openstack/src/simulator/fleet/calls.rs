@@ -163,6 +163,20 @@ impl Fleet for SimulatedFleet {
         self.call("move stopped server", |world| world.start_move(server, false))
     }
 
+    async fn hard_reboot(&self, server: &str) -> Result<()> {
+        self.call("restart server", |world| {
+            let guest = world.guests.get_mut(server).ok_or_else(|| missing(server))?;
+            let fits = matches!(guest.status.as_str(), "ACTIVE" | "SHUTOFF" | "PAUSED" | "ERROR");
+            if !fits || guest.task.is_some() {
+                return Err((409, format!("cannot restart it while it is {}", guest.status)));
+            }
+            guest.task = Some("reboot_started_hard".to_owned());
+            *world.restarts.entry(server.to_owned()).or_default() += 1;
+            world.boot(server.to_owned());
+            Ok(())
+        })
+    }
+
     async fn confirm_migration(&self, server: &str) -> Result<()> {
         self.call("confirm move", |world| {
             let guest = world.guests.get_mut(server).ok_or_else(|| missing(server))?;

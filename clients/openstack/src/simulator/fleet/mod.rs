@@ -104,6 +104,11 @@ impl SimulatedFleet {
         }
     }
 
+    /// How often the server was restarted on its host.
+    pub fn restarts(&self, server: &str) -> u32 {
+        self.world().restarts.get(server).copied().unwrap_or_default()
+    }
+
     /// How long a boot and a migration take.
     pub fn set_times(&self, boot: Duration, migration: Duration) {
         let mut world = self.world();

@@ -48,6 +48,8 @@ pub(crate) struct World {
     pub stuck: BTreeSet<String>,
     /// Hosts without power.
     pub off: BTreeSet<String>,
+    /// How often each server was restarted on its host.
+    pub restarts: BTreeMap<String, u32>,
     pub bed: bool,
     pub faults: VecDeque<Fault>,
     pub fault_percent: u32,
@@ -81,6 +83,7 @@ impl Default for World {
             failing: BTreeMap::new(),
             stuck: BTreeSet::new(),
             off: BTreeSet::new(),
+            restarts: BTreeMap::new(),
             bed: true,
             faults: VecDeque::new(),
             fault_percent: 0,
