@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
+/// Before the name of a user of Ceph: the label of workloads and pods that work with its key.
+pub const USER_LABEL: &str = "ceph.c5c3.io/user.";
+/// The label of workloads and pods that hand keys of Ceph on to guests, which outlive them.
+pub const GUESTS_LABEL: &str = "ceph.c5c3.io/guests";
+
 /// Access to another Kubernetes cluster.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(

@@ -42,7 +42,6 @@ pub mod service {
     pub const CELLS_READY: &str = "CellsReady";
     pub const OVN_CONNECTED: &str = "OVNConnected";
     pub const TESTS_PASSED: &str = "TestsPassed";
-    pub const PIPELINES_READY: &str = "PipelinesReady";
 }
 
 /// Of OVNCluster and OVNChassis.
@@ -76,6 +75,7 @@ pub mod hypervisor {
     pub const AGENT_PODS_EVICTED: &str = "AgentPodsEvicted";
     pub const HA_ENABLED: &str = "HaEnabled";
     pub const HOST_FAILED: &str = "HostFailed";
+    pub const INSTANCES_WELL: &str = "InstancesWell";
     pub const LIBVIRT_CONNECTION: &str = "LibVirtConnection";
     pub const LIBVIRTD_SERVICE: &str = "libvirtd.service";
     pub const OPENVSWITCH_SERVICE: &str = "openvswitch-switch.service";
@@ -227,6 +227,7 @@ pub fn of_kind(kind: &str) -> &'static [&'static str] {
             hypervisor::AGENT_PODS_EVICTED,
             hypervisor::HA_ENABLED,
             hypervisor::HOST_FAILED,
+            hypervisor::INSTANCES_WELL,
             hypervisor::LIBVIRT_CONNECTION,
             hypervisor::LIBVIRTD_SERVICE,
             hypervisor::OPENVSWITCH_SERVICE,

@@ -134,7 +134,7 @@ fn other(schema: &Value, now: &Value, name: &str) -> Value {
             let known = if now.is_null() { default } else { now };
             json!(known != &json!(true))
         }
-        Some("integer") => {
+        Some("integer" | "number") => {
             let least = schema["minimum"].as_i64().unwrap_or(1);
             first((least..least + 9).rev().map(Value::from).collect())
         }

@@ -22,6 +22,7 @@ macro_rules! each_service {
             $crate::openstack::Nova,
             $crate::openstack::Neutron,
             $crate::openstack::Cinder,
+            $crate::cortex::Cortex,
             $crate::openstack::Tempest
         }
     };
@@ -51,6 +52,8 @@ pub struct Service {
     pub switch: &'static str,
     pub enabled: fn(&ControlPlaneSpec) -> bool,
     pub toggle: fn(&ControlPlaneSpec) -> Option<&ServiceToggle>,
+    /// Its image, where that has another name than the service.
+    pub image: &'static str,
     /// The image that a ControlPlane names for it.
     pub pin: fn(&ControlPlaneSpec) -> Option<&Image>,
     /// It has a database and uses the cache.
@@ -75,6 +78,15 @@ impl Service {
     /// It is wanted, and an operator can run it.
     pub fn runs(&self, spec: &ControlPlaneSpec) -> bool {
         self.served && (self.enabled)(spec)
+    }
+
+    /// The name of its image.
+    pub fn image(&self) -> &'static str {
+        if self.image.is_empty() {
+            self.name
+        } else {
+            self.image
+        }
     }
 
     pub fn api_version(&self) -> String {
@@ -103,6 +115,7 @@ const NONE: Service = Service {
     switch: "",
     enabled: |_| false,
     toggle: |_| None,
+    image: "",
     pin: |_| None,
     keeps: true,
     judges: false,
@@ -241,12 +254,16 @@ pub static SERVICES: &[Service] = &[
         title: "Cortex",
         kind: "Cortex",
         group: "cortex.c5c3.io",
-        catalogue: ("cortex", "Placement of instances"),
+        served: true,
+        image: "c5c3",
         port: port::CORTEX,
         tier: 5,
         switch: "cortex.enabled",
         enabled: |spec| spec.cortex.enabled,
-        conditions: &[READY, part::PIPELINES_READY, DEPLOYMENT_READY],
+        pin: |spec| spec.cortex.image.as_ref(),
+        keeps: false,
+        replicas: |spec| spec.cortex.replicas,
+        conditions: &[READY, DEPLOYMENT_READY],
         ..NONE
     },
     Service {

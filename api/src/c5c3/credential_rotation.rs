@@ -1,11 +1,13 @@
 use crate::common::{Condition, LocalRef, Time};
 use crate::schema::{self, rules};
+use std::collections::BTreeMap;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Replaces the application credential of a service user before it expires.
+/// Replaces the application credential or the Ceph key of a service user from time to time.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "c5c3.io",
@@ -17,7 +19,7 @@ use serde_with::skip_serializing_none;
     shortname = "crot",
     category = "c5c3",
     derive = "PartialEq",
-    doc = "Replaces the application credential of a service user before it expires.",
+    doc = "Replaces the application credential or the Ceph key of a service user from time to time.",
     printcolumn(name = "User", type_ = "string", json_path = ".spec.targetServiceUser"),
     printcolumn(
         name = "Credential",
@@ -28,12 +30,22 @@ use serde_with::skip_serializing_none;
     printcolumn(name = "Next", type_ = "string", json_path = ".status.nextRotation")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "self.gracePeriodDays < self.schedule.intervalDays",
-    "gracePeriodDays: must be below schedule.intervalDays, or old credentials pile up",
-)])))]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "self.gracePeriodDays < self.schedule.intervalDays",
+        "gracePeriodDays: must be below schedule.intervalDays, or old credentials pile up",
+    ),
+    (
+        "(self.rotationType == 'cephClient') == has(self.cephClient)",
+        "cephClient: set it with rotationType cephClient, and with no other",
+    ),
+    (
+        "self.rotationType != 'cephClient' || size(self.targetServiceUser) <= 40",
+        "targetServiceUser: at most 40 characters for a user of Ceph, whose number is put behind",
+    ),
+])))]
 pub struct CredentialRotationSpec {
-    /// The K-ORC User whose credential is rotated.
+    /// The K-ORC User whose credential is rotated, or what the names of users in Ceph begin with.
     #[schemars(schema_with = "schema::name", extend("x-kubernetes-validations" = rules(&[(
         "self == oldSelf",
         "targetServiceUser: cannot change; make another CredentialRotation for another user",
@@ -41,7 +53,14 @@ pub struct CredentialRotationSpec {
     pub target_service_user: String,
     /// What is rotated.
     #[serde(default)]
+    #[schemars(extend("x-kubernetes-validations" = rules(&[(
+        "self == oldSelf",
+        "rotationType: cannot change; make another CredentialRotation",
+    )])))]
     pub rotation_type: RotationType,
+    /// The users of Ceph that are made one after the other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceph_client: Option<CephClientRotation>,
     /// When it is rotated.
     pub schedule: RotationSchedule,
     /// Days that a credential is kept after it expired, or after one made on request replaced it.
@@ -62,6 +81,37 @@ impl CredentialRotationSpec {
 pub enum RotationType {
     #[default]
     ApplicationCredential,
+    CephClient,
+}
+
+/// Users of Ceph, each a CephClient `<targetServiceUser>-<number>`. Their keys are in the Secret
+/// `ceph-client-<targetServiceUser>` beside them, as a keyring: first the one to use, then those that somebody may
+/// still use.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CephClientRotation {
+    /// The cluster with Ceph, by the name that the operators know; this one when left out.
+    pub cluster_ref: Option<LocalRef>,
+    /// The namespace of the CephCluster.
+    #[schemars(schema_with = "schema::label")]
+    pub namespace: String,
+    /// What the user may do, by daemon.
+    #[schemars(schema_with = "caps")]
+    pub caps: BTreeMap<String, String>,
+}
+
+fn caps(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "minProperties": 1,
+        "maxProperties": 4,
+        "additionalProperties": {"type": "string", "minLength": 1, "maxLength": 1024},
+        "x-kubernetes-validations": rules(&[(
+            "self.all(daemon, daemon in ['mon', 'osd', 'mgr', 'mds'])",
+            "cephClient.caps: names a daemon that there is not; use mon, osd, mgr or mds",
+        )]),
+    })
 }
 
 /// When a credential is replaced.
@@ -99,7 +149,7 @@ pub struct CredentialRotationStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub next_rotation: Option<Time>,
-    /// The K-ORC ApplicationCredential in use.
+    /// The K-ORC ApplicationCredential, or the CephClient, in use.
     pub current_credential_ref: Option<LocalRef>,
     /// The last value of the annotation c5c3.io/rotate-now that was acted on.
     #[schemars(length(max = 253))]

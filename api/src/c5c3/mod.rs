@@ -12,7 +12,8 @@ pub use control_plane::{
     UpdatePhase, UpdatePolicy,
 };
 pub use credential_rotation::{
-    CredentialRotation, CredentialRotationSpec, CredentialRotationStatus, RotationSchedule, RotationType,
+    CephClientRotation, CredentialRotation, CredentialRotationSpec, CredentialRotationStatus,
+    RotationSchedule, RotationType,
 };
 pub use infrastructure::{
     CacheCluster, DATABASE_SIZE, DatabaseCluster, Infrastructure, MESSAGING_SIZE, MessagingCluster, OVN_SIZE,

@@ -1,7 +1,7 @@
 use crate::common::{
     ExtraConfig, Image, LocalRef, PolicyOverrides, ResourceRequirements, default, is_default,
 };
-use crate::openstack::{CinderBackend, GlanceStorage, LiveMigration, Rbd, VirtType};
+use crate::openstack::{CinderBackend, CinderBackup, GlanceStorage, LiveMigration, Rbd, VirtType};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -264,6 +264,8 @@ pub struct CinderService {
     #[serde(default)]
     #[schemars(schema_with = "schema::label")]
     pub default_volume_type: Option<String>,
+    /// Backups of volumes; none can be made when left out.
+    pub backup: Option<CinderBackup>,
     #[serde(flatten)]
     pub common: ServiceToggle,
 }

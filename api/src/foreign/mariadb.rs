@@ -1,11 +1,14 @@
 //! `k8s.mariadb.com/v1alpha1`, by mariadb-operator.
 
 use super::{ConditionsStatus, NameRef, SecretKey};
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{
+    PodSecurityContext, Probe, ResourceRequirements, SecurityContext, Toleration,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
+use std::collections::BTreeMap;
 
 /// A MariaDB server or Galera cluster.
 #[skip_serializing_none]
@@ -48,6 +51,17 @@ pub struct MariaDbSpec {
     pub my_cnf: Option<String>,
     pub metrics: Option<MariaDbMetrics>,
     pub resources: Option<ResourceRequirements>,
+    pub startup_probe: Option<Probe>,
+    pub readiness_probe: Option<Probe>,
+    pub pod_security_context: Option<PodSecurityContext>,
+    pub security_context: Option<SecurityContext>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<NameRef>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub node_selector: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    pub priority_class_name: Option<String>,
 }
 
 /// A key that the operator may make itself.

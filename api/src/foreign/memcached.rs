@@ -1,7 +1,7 @@
 //! `memcached.c5c3.io/v1beta1`, by memcached-operator.
 
 use super::LooseCondition;
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{PodSecurityContext, ResourceRequirements, SecurityContext};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
@@ -30,6 +30,16 @@ pub struct MemcachedSpec {
     pub high_availability: Option<HighAvailability>,
     pub monitoring: Option<Monitoring>,
     pub resources: Option<ResourceRequirements>,
+    pub security: Option<Security>,
+}
+
+/// As whom the servers run.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Security {
+    pub pod_security_context: Option<PodSecurityContext>,
+    pub container_security_context: Option<SecurityContext>,
 }
 
 #[skip_serializing_none]

@@ -1,7 +1,7 @@
 //! `rabbitmq.com/v1beta1`, by the RabbitMQ cluster and topology operators.
 
 use super::{ConditionsStatus, NameRef};
-use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::api::core::v1::{Affinity, PodTemplateSpec, ResourceRequirements, Toleration};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,34 @@ pub struct RabbitmqClusterSpec {
     pub persistence: Option<Persistence>,
     pub rabbitmq: Option<RabbitmqConfig>,
     pub resources: Option<ResourceRequirements>,
+    pub delay_start_seconds: Option<i32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image_pull_secrets: Vec<NameRef>,
+    pub affinity: Option<Affinity>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tolerations: Vec<Toleration>,
+    #[serde(rename = "override")]
+    pub override_: Option<Override>,
+}
+
+/// What the operator has no field for.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Override {
+    pub stateful_set: Option<StatefulSetOverride>,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct StatefulSetOverride {
+    pub spec: Option<StatefulSetOverrideSpec>,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct StatefulSetOverrideSpec {
+    pub template: Option<PodTemplateSpec>,
 }
 
 #[skip_serializing_none]

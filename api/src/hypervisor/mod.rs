@@ -10,5 +10,6 @@ pub use host::{Fencing, Hypervisor, HypervisorSpec, Maintenance, RedfishFence};
 pub use migration::{Migration, MigrationSpec, MigrationStatus};
 pub use status::{
     AggregateStatus, Capabilities, Cell, DomainCapabilities, FailoverStatus, HypervisorStatus, Instance,
-    OnboardingPhase, OnboardingStatus, OperatingSystem, UpdateStatus,
+    InstanceTrouble, OnboardingPhase, OnboardingStatus, OperatingSystem, Reaction, ReactionState, Trouble,
+    UpdateStatus,
 };

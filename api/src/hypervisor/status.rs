@@ -50,6 +50,9 @@ pub struct HypervisorStatus {
     pub instances: Vec<Instance>,
     /// Number of instances.
     pub num_instances: Option<i32>,
+    /// Users of Ceph with whose keys instances open their disks, running or not. Not known when left out.
+    #[schemars(length(max = 256), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub ceph_users: Option<Vec<String>>,
     /// Nova's id of the host.
     pub hypervisor_id: Option<String>,
     /// Nova's id of the compute service.
@@ -72,6 +75,69 @@ pub struct HypervisorStatus {
     pub onboarding: Option<OnboardingStatus>,
     /// Of a host that failed: since when its servers start elsewhere.
     pub failover: Option<FailoverStatus>,
+    /// What was done for single instances that were in trouble, the last few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["server"])
+    )]
+    pub reactions: Vec<Reaction>,
+}
+
+/// What was done for an instance that was in trouble.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reaction {
+    /// UUID.
+    pub server: String,
+    /// Name.
+    pub name: String,
+    /// What happened to it last.
+    pub trouble: Trouble,
+    /// Waiting, Restarting, Moving, Recovered or GivenUp.
+    pub state: ReactionState,
+    /// Restarts so far; an hour without trouble counts anew.
+    #[serde(default)]
+    pub attempts: i32,
+    /// Since when the instance is in trouble, or was.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub since: Option<Time>,
+    /// When something was done last, or it ended.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub changed: Option<Time>,
+    /// What was done, and why.
+    pub message: Option<String>,
+}
+
+/// How far the reaction to an instance in trouble is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+pub enum ReactionState {
+    /// It may pass.
+    #[default]
+    Waiting,
+    /// It is restarted on this host.
+    Restarting,
+    /// It moves to another host.
+    Moving,
+    /// It is well again, or its owner wants it as it is.
+    Recovered,
+    /// A person has to look after it.
+    GivenUp,
+}
+
+/// What befalls an instance against the will of its owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
+pub enum Trouble {
+    /// Its process ended, or its kernel panicked.
+    #[default]
+    Crashed,
+    /// Its watchdog paused it.
+    Watchdog,
+    /// It is paused because a disk does not answer.
+    IoError,
 }
 
 /// Servers of a failed host start elsewhere.
@@ -249,6 +315,21 @@ pub struct Instance {
     pub name: String,
     /// Does it run?
     pub active: bool,
+    /// What befell it against the will of its owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<InstanceTrouble>,
+}
+
+/// An instance in trouble.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstanceTrouble {
+    /// Crashed, Watchdog or IoError.
+    pub kind: Trouble,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time")]
+    pub since: Option<Time>,
 }
 
 /// A host aggregate.

@@ -23,10 +23,16 @@ use serde_with::skip_serializing_none;
     printcolumn(name = "Backends", type_ = "string", json_path = ".spec.backends[*].name")
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules(&[(
-    "!has(self.defaultVolumeType) || self.backends.exists(b, b.name == self.defaultVolumeType)",
-    "defaultVolumeType: must be the name of one of the backends",
-)])))]
+#[schemars(extend("x-kubernetes-validations" = rules(&[
+    (
+        "!has(self.defaultVolumeType) || self.backends.exists(b, b.name == self.defaultVolumeType)",
+        "defaultVolumeType: must be the name of one of the backends",
+    ),
+    (
+        "!has(self.backup) || self.backends.all(b, has(b.rbd))",
+        "backup: takes volumes in Ceph only; leave it out, or give every backend rbd",
+    ),
+])))]
 pub struct CinderSpec {
     #[serde(flatten)]
     pub common: ServiceCommon,
@@ -57,6 +63,16 @@ pub struct CinderSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::label")]
     pub default_volume_type: Option<String>,
+    /// Backups of volumes; none can be made when left out.
+    pub backup: Option<CinderBackup>,
+}
+
+/// Backups of volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CinderBackup {
+    /// The pool that keeps them, in the Ceph of the backends, and a user of its own for it.
+    pub rbd: Rbd,
 }
 
 /// The processes that look after the backends.

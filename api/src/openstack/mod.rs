@@ -10,8 +10,8 @@ mod rbd;
 mod tempest;
 
 pub use cinder::{
-    CINDER_FILE_SIZE, Cinder, CinderBackend, CinderBackendStatus, CinderFile, CinderSpec, CinderStatus,
-    CinderVolume,
+    CINDER_FILE_SIZE, Cinder, CinderBackend, CinderBackendStatus, CinderBackup, CinderFile, CinderSpec,
+    CinderStatus, CinderVolume,
 };
 pub use glance::{
     GLANCE_FILE_SIZE, Glance, GlanceBackend, GlanceFile, GlanceS3, GlanceSpec, GlanceStatus, GlanceStorage,

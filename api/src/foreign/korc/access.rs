@@ -4,18 +4,29 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use super::{CloudCredentialsRef, Import, ManagementPolicy, Status};
+use super::{CloudCredentialsRef, Import, ManagementPolicy, Status, kind};
+
+const PASSWORD: &str = "password";
 
 /// One key of a Secret. K-ORC itself takes the name alone and reads the key `password`; both forms
-/// are read.
+/// are read, and its own is written where it will do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(from = "PasswordForm")]
+#[serde(from = "PasswordForm", into = "PasswordForm")]
 pub struct PasswordRef {
     pub name: String,
     pub key: String,
 }
 
-#[derive(Deserialize)]
+impl PasswordRef {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            key: PASSWORD.to_owned(),
+        }
+    }
+}
+
+#[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 enum PasswordForm {
     Name(String),
@@ -30,45 +41,24 @@ impl From<PasswordForm> for PasswordRef {
         };
         Self {
             name,
-            key: key.unwrap_or_else(|| "password".to_owned()),
+            key: key.unwrap_or_else(|| PASSWORD.to_owned()),
         }
     }
 }
 
-/// A user.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "User",
-    plural = "users",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct UserSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<UserResource>,
+impl From<PasswordRef> for PasswordForm {
+    fn from(password: PasswordRef) -> Self {
+        if password.key == PASSWORD {
+            return PasswordForm::Name(password.name);
+        }
+        PasswordForm::Key {
+            name: password.name,
+            key: Some(password.key),
+        }
+    }
 }
+
+kind!("User", "users", UserSpec, UserResource, "A user.");
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
@@ -129,40 +119,13 @@ pub struct RoleAssignmentResource {
     pub domain_ref: Option<String>,
 }
 
-/// A secret with which a user logs in for one project and some roles.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "ApplicationCredential",
-    plural = "applicationcredentials",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct ApplicationCredentialSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<ApplicationCredentialResource>,
-}
+kind!(
+    "ApplicationCredential",
+    "applicationcredentials",
+    ApplicationCredentialSpec,
+    ApplicationCredentialResource,
+    "A secret with which a user logs in for one project and some roles."
+);
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
@@ -193,5 +156,8 @@ mod tests {
         assert_eq!(read(r#""n""#), expected("password"));
         assert_eq!(read(r#"{"name": "n", "key": "k"}"#), expected("k"));
         assert_eq!(read(r#"{"name": "n"}"#), expected("password"));
+        let written = |key: &str| serde_json::to_string(&expected(key)).expect("text");
+        assert_eq!(written("password"), r#""n""#);
+        assert_eq!(written("k"), r#"{"name":"n","key":"k"}"#);
     }
 }

@@ -71,40 +71,56 @@ pub struct Status {
     pub conditions: Vec<LooseCondition>,
 }
 
-/// A domain of users and projects.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "Domain",
-    plural = "domains",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct DomainSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<DomainResource>,
+/// A kind of K-ORC: they differ in their resource.
+// rustfmt would move the attribute to the right at each run.
+#[rustfmt::skip]
+macro_rules! kind {
+    ($kind:literal, $plural:literal, $spec:ident, $resource:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[skip_serializing_none]
+        #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+        #[kube(
+            group = "openstack.k-orc.cloud",
+            version = "v1alpha1",
+            kind = $kind,
+            plural = $plural,
+            namespaced,
+            schema = "disabled",
+            status = "Status",
+            category = "openstack",
+            derive = "PartialEq",
+            derive = "Default",
+            printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
+            printcolumn(
+                name = "Available",
+                type_ = "string",
+                json_path = ".status.conditions[?(@.type==\"Available\")].status"
+            ),
+            printcolumn(
+                name = "Message",
+                type_ = "string",
+                json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
+            )
+        )]
+        #[serde(rename_all = "camelCase")]
+        pub struct $spec {
+            pub cloud_credentials_ref: CloudCredentialsRef,
+            #[serde(default)]
+            pub management_policy: ManagementPolicy,
+            pub import: Option<Import>,
+            pub resource: Option<$resource>,
+        }
+    };
 }
+use kind;
+
+kind!(
+    "Domain",
+    "domains",
+    DomainSpec,
+    DomainResource,
+    "A domain of users and projects."
+);
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
@@ -116,40 +132,7 @@ pub struct DomainResource {
     pub enabled: Option<bool>,
 }
 
-/// A project.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "Project",
-    plural = "projects",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct ProjectSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<ProjectResource>,
-}
+kind!("Project", "projects", ProjectSpec, ProjectResource, "A project.");
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
@@ -164,40 +147,7 @@ pub struct ProjectResource {
     pub tags: Vec<String>,
 }
 
-/// A role.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "Role",
-    plural = "roles",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct RoleSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<RoleResource>,
-}
+kind!("Role", "roles", RoleSpec, RoleResource, "A role.");
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
@@ -209,40 +159,7 @@ pub struct RoleResource {
     pub description: Option<String>,
 }
 
-/// A group of users.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "Group",
-    plural = "groups",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct GroupSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<GroupResource>,
-}
+kind!("Group", "groups", GroupSpec, GroupResource, "A group of users.");
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
@@ -254,40 +171,13 @@ pub struct GroupResource {
     pub description: Option<String>,
 }
 
-/// A service of the catalogue.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "Service",
-    plural = "services",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct ServiceSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<ServiceResource>,
-}
+kind!(
+    "Service",
+    "services",
+    ServiceSpec,
+    ServiceResource,
+    "A service of the catalogue."
+);
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
@@ -301,40 +191,13 @@ pub struct ServiceResource {
     pub enabled: Option<bool>,
 }
 
-/// An address of a service of the catalogue.
-#[skip_serializing_none]
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[kube(
-    group = "openstack.k-orc.cloud",
-    version = "v1alpha1",
-    kind = "Endpoint",
-    plural = "endpoints",
-    namespaced,
-    schema = "disabled",
-    status = "Status",
-    category = "openstack",
-    derive = "PartialEq",
-    derive = "Default",
-    printcolumn(name = "ID", type_ = "string", json_path = ".status.id"),
-    printcolumn(
-        name = "Available",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Available\")].status"
-    ),
-    printcolumn(
-        name = "Message",
-        type_ = "string",
-        json_path = ".status.conditions[?(@.type==\"Progressing\")].message"
-    )
-)]
-#[serde(rename_all = "camelCase")]
-pub struct EndpointSpec {
-    pub cloud_credentials_ref: CloudCredentialsRef,
-    #[serde(default)]
-    pub management_policy: ManagementPolicy,
-    pub import: Option<Import>,
-    pub resource: Option<EndpointResource>,
-}
+kind!(
+    "Endpoint",
+    "endpoints",
+    EndpointSpec,
+    EndpointResource,
+    "An address of a service of the catalogue."
+);
 
 /// What it looks like in Keystone.
 #[skip_serializing_none]
