@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{cluster::Cluster, registry::Kind, status::ApiError};
+use crate::{
+    cluster::Cluster,
+    registry::Kind,
+    status::{ApiError, Reason},
+    verb::Verb,
+};
 
 /// Who sent a request. In-process clients put one into the request's extensions; for the others
 /// [`Access`] finds it.
@@ -51,9 +56,7 @@ pub struct PeerCertificates(pub Vec<Vec<u8>>);
 /// What a request wants to do, as authorisation sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`; for paths
-    /// that are no resource the lower-case HTTP method.
-    pub verb: String,
+    pub verb: Verb,
     pub group: String,
     pub version: String,
     /// Empty: not a resource, see `path`.
@@ -150,7 +153,8 @@ pub fn refusal(identity: &Identity, attributes: &Attributes, reason: &str) -> Ap
     } = attributes;
     if !attributes.is_resource() {
         let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}{tail}");
-        return ApiError::new(http::StatusCode::FORBIDDEN, "Forbidden", message).with_causes(Vec::new());
+        return ApiError::new(http::StatusCode::FORBIDDEN, Reason::Forbidden, message)
+            .with_causes(Vec::new());
     }
     let resource = if subresource.is_empty() {
         resource.clone()

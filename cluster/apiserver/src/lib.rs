@@ -30,7 +30,9 @@ pub mod status;
 pub mod store;
 pub mod strategy;
 pub mod table;
+mod verb;
 
 pub use identity::{Access, Attributes, Decision, Identity};
 pub use server::{Config, Entrance, Server, StartError};
 pub use status::ApiError;
+pub use verb::Verb;

@@ -1,12 +1,91 @@
 //! Failures as Kubernetes tells them: a `Status` object with code, reason, message and causes.
 
+use apimachinery::field::ErrorType;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+
+/// Why a request failed, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Of an answer in plain text.
+    None,
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    NotAcceptable,
+    AlreadyExists,
+    Conflict,
+    Expired,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    TooManyRequests,
+    InternalError,
+    ServiceUnavailable,
+    Timeout,
+}
+
+impl Reason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::None => "",
+            Reason::BadRequest => "BadRequest",
+            Reason::Unauthorized => "Unauthorized",
+            Reason::Forbidden => "Forbidden",
+            Reason::NotFound => "NotFound",
+            Reason::MethodNotAllowed => "MethodNotAllowed",
+            Reason::NotAcceptable => "NotAcceptable",
+            Reason::AlreadyExists => "AlreadyExists",
+            Reason::Conflict => "Conflict",
+            Reason::Expired => "Expired",
+            Reason::RequestEntityTooLarge => "RequestEntityTooLarge",
+            Reason::UnsupportedMediaType => "UnsupportedMediaType",
+            Reason::Invalid => "Invalid",
+            Reason::TooManyRequests => "TooManyRequests",
+            Reason::InternalError => "InternalError",
+            Reason::ServiceUnavailable => "ServiceUnavailable",
+            Reason::Timeout => "Timeout",
+        }
+    }
+}
+
+/// Why a part of a request was refused, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseReason {
+    None,
+    /// The value of a field.
+    Field(ErrorType),
+    FieldManagerConflict,
+    NamespaceTerminating,
+    ResourceVersionTooLarge,
+    DisruptionBudget,
+}
+
+impl CauseReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CauseReason::None => "",
+            CauseReason::Field(kind) => kind.reason(),
+            CauseReason::FieldManagerConflict => "FieldManagerConflict",
+            CauseReason::NamespaceTerminating => "NamespaceTerminating",
+            CauseReason::ResourceVersionTooLarge => "ResourceVersionTooLarge",
+            CauseReason::DisruptionBudget => "DisruptionBudget",
+        }
+    }
+}
+
+impl From<ErrorType> for CauseReason {
+    fn from(kind: ErrorType) -> Self {
+        CauseReason::Field(kind)
+    }
+}
 
 /// One field's part in a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    pub reason: String,
+    pub reason: CauseReason,
     pub message: String,
     pub field: String,
 }
@@ -15,7 +94,7 @@ pub struct Cause {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     pub code: u16,
-    pub reason: &'static str,
+    pub reason: Reason,
     pub message: String,
     pub details: Option<Box<Details>>,
     /// Where a list whose token has expired may go on.
@@ -52,7 +131,7 @@ pub fn qualified(name: &str, group: &str) -> String {
 }
 
 impl ApiError {
-    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(code: StatusCode, reason: Reason, message: impl Into<String>) -> Self {
         Self {
             code: code.as_u16(),
             reason,
@@ -81,11 +160,11 @@ impl ApiError {
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+        Self::new(StatusCode::BAD_REQUEST, Reason::BadRequest, message)
     }
 
     pub fn unauthorized() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+        Self::new(StatusCode::UNAUTHORIZED, Reason::Unauthorized, "Unauthorized")
     }
 
     /// `what` is the sentence after the colon.
@@ -95,29 +174,33 @@ impl ApiError {
         } else {
             format!("{} {name:?} is forbidden", qualified(resource, group))
         };
-        Self::new(StatusCode::FORBIDDEN, "Forbidden", format!("{subject}: {what}"))
-            .about(group, resource, name)
+        Self::new(
+            StatusCode::FORBIDDEN,
+            Reason::Forbidden,
+            format!("{subject}: {what}"),
+        )
+        .about(group, resource, name)
     }
 
     /// No such object.
     pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} not found", qualified(resource, group));
-        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(group, resource, name)
+        Self::new(StatusCode::NOT_FOUND, Reason::NotFound, message).about(group, resource, name)
     }
 
     /// No such path or resource: told in plain text, without a `Status`.
     pub fn no_route() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "", "404 page not found")
+        Self::new(StatusCode::NOT_FOUND, Reason::None, "404 page not found")
     }
 
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource";
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).with_causes(Vec::new())
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, Reason::MethodNotAllowed, message).with_causes(Vec::new())
     }
 
     pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", qualified(resource, group));
-        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(group, resource, name)
+        Self::new(StatusCode::CONFLICT, Reason::AlreadyExists, message).about(group, resource, name)
     }
 
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
@@ -125,7 +208,7 @@ impl ApiError {
             "Operation cannot be fulfilled on {} {name:?}: {why}",
             qualified(resource, group)
         );
-        Self::new(StatusCode::CONFLICT, "Conflict", message).about(group, resource, name)
+        Self::new(StatusCode::CONFLICT, Reason::Conflict, message).about(group, resource, name)
     }
 
     pub fn modified(group: &str, resource: &str, name: &str) -> Self {
@@ -147,23 +230,23 @@ impl ApiError {
             many => format!("[{}]", many.join(", ")),
         };
         let message = format!("{} {name:?} is invalid: {list}", qualified(kind, group));
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid, message)
             .about(group, kind, name)
             .with_causes(causes)
     }
 
     pub fn expired(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GONE, "Expired", message)
+        Self::new(StatusCode::GONE, Reason::Expired, message)
     }
 
     pub fn internal(message: impl std::fmt::Display) -> Self {
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "InternalError",
+            Reason::InternalError,
             format!("Internal error occurred: {message}"),
         )
         .with_causes(vec![Cause {
-            reason: String::new(),
+            reason: CauseReason::None,
             message: message.to_string(),
             field: String::new(),
         }])
@@ -172,30 +255,38 @@ impl ApiError {
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "UnsupportedMediaType",
+            Reason::UnsupportedMediaType,
             message,
         )
     }
 
     pub fn not_acceptable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+        Self::new(StatusCode::NOT_ACCEPTABLE, Reason::NotAcceptable, message)
     }
 
     pub fn too_large(limit: usize) -> Self {
         let message = format!("Request entity is too large: limit is {limit}");
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+        Self::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            Reason::RequestEntityTooLarge,
+            message,
+        )
     }
 
     pub fn too_many_requests(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message).retry_after(1)
+        Self::new(StatusCode::TOO_MANY_REQUESTS, Reason::TooManyRequests, message).retry_after(1)
     }
 
     pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Reason::ServiceUnavailable,
+            message,
+        )
     }
 
     pub fn timeout(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
+        Self::new(StatusCode::GATEWAY_TIMEOUT, Reason::Timeout, message)
     }
 
     pub fn status_code(&self) -> StatusCode {
@@ -210,7 +301,7 @@ impl ApiError {
             "kind": "Status",
             "message": self.message,
             "metadata": {},
-            "reason": self.reason,
+            "reason": self.reason.as_str(),
             "status": "Failure",
         });
         if let Some(token) = &self.continue_token {
@@ -250,12 +341,12 @@ impl Cause {
     fn to_json(&self) -> Value {
         let mut map = Map::new();
         for (key, text) in [
-            ("reason", &self.reason),
+            ("reason", self.reason.as_str()),
             ("message", &self.message),
             ("field", &self.field),
         ] {
             if !text.is_empty() {
-                map.insert(key.into(), text.as_str().into());
+                map.insert(key.into(), text.into());
             }
         }
         Value::Object(map)

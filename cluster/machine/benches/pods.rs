@@ -110,9 +110,10 @@ impl Cluster {
             }
         };
         let done = command.output()?;
-        match done.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into()),
+        if done.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into())
         }
     }
 

@@ -89,9 +89,10 @@ pub fn purge(state: &Path) -> Result<Vec<String>> {
 fn remove(path: &PathBuf) -> Result<()> {
     // A link is removed, not followed.
     let directory = std::fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
-    match directory {
-        true => std::fs::remove_dir_all(path),
-        false => std::fs::remove_file(path),
+    if directory {
+        std::fs::remove_dir_all(path)
+    } else {
+        std::fs::remove_file(path)
     }
     .map_err(Error::file("remove", path))
 }
@@ -146,7 +147,7 @@ mod tests {
         std::fs::create_dir(state.join("volumes")).unwrap();
         let elsewhere = mark::text(&settings::Settings::default(), Path::new("/elsewhere")).unwrap();
         for (text, said) in [
-            ("{}", "does not say that it is a cluster's"),
+            ("{}", "is not marked as a cluster's"),
             (elsewhere.as_str(), "the cluster in /elsewhere"),
             ("", "no cluster in it"),
         ] {

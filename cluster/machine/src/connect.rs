@@ -32,11 +32,12 @@ pub fn connect(state: &Path, address: Ipv4Addr, port: u16) -> Result<TcpStream> 
 
 fn check(addresses: &Addresses, address: Ipv4Addr) -> Result<()> {
     let network = addresses.data_network();
-    match network.contains(address) {
-        true => Ok(()),
-        false => Err(Error::Refused(format!(
+    if network.contains(address) {
+        Ok(())
+    } else {
+        Err(Error::Refused(format!(
             "{address} is not on the data network {network}, where floating addresses are"
-        ))),
+        )))
     }
 }
 

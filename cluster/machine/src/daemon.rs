@@ -80,7 +80,7 @@ impl Running {
         };
         identity.store(&layout)?;
 
-        say("starts the API server");
+        say("starting the API server");
         let server = serve(&layout, &settings).await?;
         let address = server
             .addr()
@@ -89,7 +89,7 @@ impl Running {
             settings.port = address.port();
             settings.store(&layout)?;
         }
-        say("prepares the network");
+        say("preparing the network");
         let fabric = Fabric::open(&layout, settings.addresses).await?;
         let builtin = layout.state().join("builtin");
         write_pause(&builtin)?;
@@ -192,10 +192,11 @@ impl Running {
                 }
                 let object = nodes.get_opt(&entry.name).await.ok().flatten();
                 let up = self.ground.up.borrow().contains_key(&entry.name);
-                match up && object.is_some_and(|n| node_is_ready(&n)) {
-                    true if told.insert(entry.name.clone()) => say(&format!("{} is Ready", entry.name)),
-                    true => {}
-                    false => waiting.push(entry.name.clone()),
+                let is_ready = up && object.is_some_and(|n| node_is_ready(&n));
+                if !is_ready {
+                    waiting.push(entry.name.clone());
+                } else if told.insert(entry.name.clone()) {
+                    say(&format!("{} is Ready", entry.name));
                 }
             }
             if waiting.is_empty() {
@@ -243,9 +244,10 @@ fn late(others: bool, waiting: &[String], state: &Path) -> Result<String> {
         waiting.join(", "),
         log.display()
     );
-    match others {
-        true => Ok(format!("{why}; the others are used")),
-        false => Err(Error::said(why)),
+    if others {
+        Ok(format!("{why}; the others are used"))
+    } else {
+        Err(Error::said(why))
     }
 }
 

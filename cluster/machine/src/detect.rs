@@ -19,10 +19,11 @@ pub fn machine(state: &Path) -> Result<Machine> {
             .into(),
         runc: runc.to_string_lossy().into_owned(),
         apparmor,
-        snapshotter: match overlay_works(state) {
-            true => "overlayfs".into(),
+        snapshotter: if overlay_works(state) {
+            "overlayfs".into()
+        } else {
             // Slower and larger, but it works on every file system.
-            false => "native".into(),
+            "native".into()
         },
     })
 }

@@ -42,7 +42,7 @@ pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Resul
     stop_daemon(&layout, say).await?;
     let nodes = settings.nodes.iter().map(|entry| stop_node(&layout, entry));
     if !settings.nodes.is_empty() {
-        say("stops the nodes");
+        say("stopping the nodes");
     }
     for stopped in futures::future::join_all(nodes).await {
         stopped?;
@@ -50,11 +50,11 @@ pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Resul
     fabric::remove(&layout)?;
     cgroups::remove_if_empty("c5c3-nodes")?;
     if purge {
-        say("removes the state directory");
+        say("removing the state directory");
         let stays = claim::purge(layout.state())?;
         if !stays.is_empty() {
             let (place, stays) = (layout.state().display(), stays.join(", "));
-            say(&format!("{place} stays: {stays} is not of the cluster"));
+            say(&format!("{place} stays: {stays} does not belong to the cluster"));
         }
     }
     Ok(())
@@ -64,7 +64,7 @@ async fn stop_daemon(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<()> {
     let Some(process) = daemon::running(layout) else {
         return Ok(());
     };
-    say("stops the API server and the controllers");
+    say("stopping the API server and the controllers");
     process.signal(Signal::TERM);
     let deadline = Instant::now() + GRACE;
     while process.alive() {

@@ -14,6 +14,7 @@ pub mod plan;
 mod pods;
 mod power;
 pub mod preflight;
+pub mod program;
 pub mod settings;
 mod site;
 mod supervise;

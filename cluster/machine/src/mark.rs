@@ -80,7 +80,7 @@ fn judge(text: &[u8], state: &Path) -> Result<(), Option<String>> {
             mark.directory.display()
         ))),
         (Ok(_), Ok(_)) => Ok(()),
-        _ => Err(Some(format!("does not say that it is a cluster's; {AGAIN}"))),
+        _ => Err(Some(format!("is not marked as a cluster's; {AGAIN}"))),
     }
 }
 
@@ -101,13 +101,13 @@ mod tests {
                 "is of the kind \"somebody.else/cluster\"",
             ),
             (with("\"version\": 1", "\"version\": 2"), "has the version 2"),
-            (with("\"nodes\"", "\"knots\""), "does not say"),
+            (with("\"nodes\"", "\"knots\""), "is not marked"),
             (
                 serde_json::to_string(&Settings::default()).unwrap(),
-                "does not say",
+                "is not marked",
             ),
-            ("{}".into(), "does not say"),
-            ("[1]".into(), "does not say"),
+            ("{}".into(), "is not marked"),
+            ("[1]".into(), "is not marked"),
         ] {
             let why = judge(text.as_bytes(), state).unwrap_err().unwrap();
             assert!(why.contains(said), "{why}");

@@ -67,11 +67,12 @@ fn check_name(name: &str) -> Result<()> {
         && name.bytes().all(plain)
         && !name.starts_with('-')
         && !name.ends_with('-');
-    match good {
-        true => Ok(()),
-        false => Err(Error::Refused(format!(
+    if good {
+        Ok(())
+    } else {
+        Err(Error::Refused(format!(
             "{name:?} is not the name of a cluster: use lower-case letters, digits and '-', at most {LONGEST}"
-        ))),
+        )))
     }
 }
 

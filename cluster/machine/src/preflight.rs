@@ -84,7 +84,7 @@ pub fn install(state: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
         Remedy::Install(command) => command,
     };
     let list = missing.join(" ");
-    say(&format!("installs {list}"));
+    say(&format!("installing {list}"));
     let partial = archives.join("partial");
     std::fs::create_dir_all(&partial).map_err(Error::file("make directory", &partial))?;
     let said = archives.join("apt.log");
@@ -106,18 +106,19 @@ pub fn install(state: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     let mut done = run(&command)?;
     if !done.success() {
         // The list of packages may be old or empty.
-        say("fetches the list of packages");
+        say("fetching the package lists");
         run(&["-o", "DPkg::Lock::Timeout=300", "update"].map(String::from))?;
         done = run(&command)?;
     }
     let words = std::fs::read(&said).unwrap_or_default();
     let _ = std::fs::remove_dir_all(&archives);
-    match done.success() {
-        true => Ok(()),
-        false => Err(Error::said(format!(
+    if done.success() {
+        Ok(())
+    } else {
+        Err(Error::said(format!(
             "apt-get install {list} failed: {}",
             String::from_utf8_lossy(&words).trim()
-        ))),
+        )))
     }
 }
 
@@ -156,7 +157,7 @@ pub fn problems(state: &Path) -> Vec<String> {
     }
     if let Err(e) = std::fs::create_dir_all(state) {
         found.push(format!(
-            "the state directory {} cannot be made: {e}",
+            "cannot create the state directory {}: {e}",
             state.display()
         ));
     }

@@ -107,6 +107,11 @@ impl Settings {
         self.clusters.first().map_or(SINGLE, String::as_str)
     }
 
+    /// One cluster for everything, whose nodes are counted together.
+    pub fn is_single(&self) -> bool {
+        self.clusters == [SINGLE]
+    }
+
     /// The address plan of a logical cluster.
     pub fn addresses_of(&self, cluster: &str) -> Result<Addresses> {
         let position = self.clusters.iter().position(|name| name == cluster);
@@ -178,12 +183,13 @@ impl Settings {
             node.traits.hypervisor = true;
             made += 1;
         }
-        match made == missing {
-            true => Ok(()),
-            false => Err(Error::Refused(format!(
+        if made == missing {
+            Ok(())
+        } else {
+            Err(Error::Refused(format!(
                 "hypervisors: {count} are more than the {} nodes of the cluster; ask for more nodes",
                 self.nodes.len()
-            ))),
+            )))
         }
     }
 

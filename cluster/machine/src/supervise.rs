@@ -108,9 +108,10 @@ impl Site {
     /// Lays the cables of a node that are missing; true when there were any.
     async fn plug(&self, entry: &NodeEntry, node: &Node) -> Result<bool> {
         let fabric = &self.ground.fabric;
-        let data = match entry.traits.has_data_link() {
-            true => fabric.plug_data(entry.index, &node.ns).await?,
-            false => false,
+        let data = if entry.traits.has_data_link() {
+            fabric.plug_data(entry.index, &node.ns).await?
+        } else {
+            false
         };
         Ok(fabric.plug(entry.index, &node.ns, &self.addresses).await? || data)
     }

@@ -101,7 +101,7 @@ async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
             return Ok(true);
         }
         if !ready && !told {
-            say("waits for the cluster, which starts already");
+            say("waiting for the cluster, which is already starting");
             told = true;
         }
         if start.elapsed() > if ready { ANSWER } else { PATIENCE } {

@@ -134,12 +134,13 @@ impl Beneath {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
         }
         let file = self.open(path, flags, 0, how)?;
-        match same(&seen, &rustix::fs::fstat(&file)?) {
-            true => Ok(file.into()),
-            false => Err(io::Error::other(format!(
+        if same(&seen, &rustix::fs::fstat(&file)?) {
+            Ok(file.into())
+        } else {
+            Err(io::Error::other(format!(
                 "{} does not stand still",
                 path.display()
-            ))),
+            )))
         }
     }
 
@@ -297,9 +298,10 @@ impl Beneath {
             };
             rustix::fs::unlinkat(&self.0, name, flags)?;
         }
-        match directory {
-            true => rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700))?,
-            false => drop(self.create(Path::new(name), 0o600)?),
+        if directory {
+            rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o700))?;
+        } else {
+            drop(self.create(Path::new(name), 0o600)?);
         }
         open()
     }

@@ -150,9 +150,10 @@ impl Fabric {
         let inside = Links::of(node).await?;
         for other in others.iter().filter(|other| other.index != own) {
             let pods = other.addresses.pod_network(other.index);
-            match other.up {
-                true => inside.route_via(pods, other.addresses.node(other.index)).await?,
-                false => inside.route_unreachable(pods).await?,
+            if other.up {
+                inside.route_via(pods, other.addresses.node(other.index)).await?;
+            } else {
+                inside.route_unreachable(pods).await?;
             }
         }
         Ok(())

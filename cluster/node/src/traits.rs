@@ -89,11 +89,12 @@ fn check_key(key: &str, node: &str) -> Result<()> {
         && prefix
             .bytes()
             .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
-    match good {
-        true => Ok(()),
-        false => Err(Error::Refused(format!(
+    if good {
+        Ok(())
+    } else {
+        Err(Error::Refused(format!(
             "{node}: {key:?} is not the key of a label or taint"
-        ))),
+        )))
     }
 }
 

@@ -7,6 +7,7 @@ pub mod ceph;
 mod error;
 mod exec;
 pub mod external_secrets;
+mod group;
 mod image;
 pub mod korc;
 pub mod mariadb;
@@ -21,8 +22,10 @@ pub use error::Error;
 
 use std::sync::Arc;
 
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError, Clusters, Metrics, Stop};
 use openstack_client::{Connector, Dial, Limits};
+
+use group::Group;
 
 /// What the stand-ins may do in a cluster.
 pub fn access() -> Access {
@@ -37,10 +40,8 @@ pub fn access() -> Access {
 /// Runs those that work in every cluster, in another one than that of the cloud: Rook and External Secrets.
 /// `clusters` has it as home, and that of the cloud as [`external_secrets::BANK`].
 pub async fn run_elsewhere(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
-    tokio::try_join!(
-        external_secrets::run(clusters.clone(), metrics.clone(), stop.clone()),
-        ceph::run(clusters, metrics, stop),
-    )?;
+    let group = Group::new(&clusters, &metrics, &stop);
+    tokio::try_join!(external_secrets::run(&group), ceph::run(&group))?;
     Ok(())
 }
 
@@ -55,14 +56,10 @@ pub async fn run(
         dial,
         limits: Limits::default(),
     });
-    macro_rules! controller {
-        ($controller:expr) => {
-            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
-        };
-    }
+    let group = Group::new(&clusters, &metrics, &stop);
     tokio::try_join!(
-        mariadb::run(clusters.clone(), metrics.clone(), stop.clone()),
-        controller!(memcached::Memcacheds),
+        mariadb::run(&group),
+        group.run(memcached::Memcacheds),
         korc::run(
             clusters.clone(),
             metrics.clone(),
@@ -70,10 +67,10 @@ pub async fn run(
             korc::LOOK,
             stop.clone()
         ),
-        controller!(valkey::Valkeys::new(clusters.home().clone())),
-        rabbitmq::run(clusters.clone(), metrics.clone(), stop.clone()),
-        external_secrets::run(clusters.clone(), metrics.clone(), stop.clone()),
-        ceph::run(clusters.clone(), metrics.clone(), stop.clone()),
+        group.run(valkey::Valkeys::new(group.client())),
+        rabbitmq::run(&group),
+        external_secrets::run(&group),
+        ceph::run(&group),
     )?;
     Ok(())
 }

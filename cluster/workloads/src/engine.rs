@@ -126,7 +126,7 @@ pub async fn run(clients: Clients, config: Config, stop: impl Future<Output = ()
         if turn.catch_unwind().await.is_ok() {
             return;
         }
-        tracing::error!("the workload controllers panicked and start anew");
+        tracing::error!("the workload controllers panicked and restart");
         tokio::select! {
             () = &mut stop => return,
             () = tokio::time::sleep(AFTER_PANIC) => {}
@@ -139,9 +139,10 @@ async fn watch_and_work(clients: &Clients, config: &Config, mut stop: Pin<&mut i
     let mut engine = Engine::new(clients.clone(), config.clone());
     loop {
         // Before everything is listed nothing is decided, so there is nothing to wake for.
-        let wake = match unlisted.is_empty() {
-            true => engine.next_wake(),
-            false => IDLE,
+        let wake = if unlisted.is_empty() {
+            engine.next_wake()
+        } else {
+            IDLE
         };
         if !wake.is_zero() {
             tokio::select! {

@@ -273,7 +273,7 @@ impl Writer {
             message,
         };
         if let Err(TrySendError::Closed(news)) = self.queue.try_send(news) {
-            tracing::error!("the writer of events ended and starts anew");
+            tracing::error!("the writer of events ended and restarts");
             *self = Self::start(self.client.clone());
             let _ = self.queue.try_send(news);
         }

@@ -80,9 +80,10 @@ fn subsets(slices: &[Value]) -> Vec<EndpointSubset> {
                 continue;
             }
             left -= 1;
-            let list = match ready {
-                true => &mut subset.addresses,
-                false => &mut subset.not_ready_addresses,
+            let list = if ready {
+                &mut subset.addresses
+            } else {
+                &mut subset.not_ready_addresses
             };
             list.get_or_insert_default().push(EndpointAddress {
                 ip: endpoint.addresses.into_iter().next().unwrap_or_default(),

@@ -239,15 +239,16 @@ pub fn status(
         now,
         "Available",
         enough,
-        match enough {
-            true => (
+        if enough {
+            (
                 "MinimumReplicasAvailable",
                 "Deployment has minimum availability.".to_owned(),
-            ),
-            false => (
+            )
+        } else {
+            (
                 "MinimumReplicasUnavailable",
                 "Deployment does not have minimum availability.".to_owned(),
-            ),
+            )
         },
     );
 

@@ -78,9 +78,10 @@ impl Tally {
 
     /// With those that are noted and still to be counted. An index counts as soon as it is known.
     pub fn all_succeeded(&self) -> i32 {
-        match self.indexes.is_empty() {
-            true => self.succeeded.saturating_add(number(self.new_succeeded.len())),
-            false => self.succeeded,
+        if self.indexes.is_empty() {
+            self.succeeded.saturating_add(number(self.new_succeeded.len()))
+        } else {
+            self.succeeded
         }
     }
 

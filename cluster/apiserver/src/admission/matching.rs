@@ -94,9 +94,10 @@ fn names(item: &str, resource: &str, subresource: &str) -> bool {
 /// A Namespace is in itself, what has no namespace is in every one.
 fn in_namespace(selector: &LabelSelector, subject: &Subject<'_>) -> bool {
     let own = subject.kind.is("", "namespaces");
-    let place = match own {
-        true => subject.object.or(subject.old),
-        false => subject.namespace,
+    let place = if own {
+        subject.object.or(subject.old)
+    } else {
+        subject.namespace
     };
     if !own && !subject.kind.namespaced {
         return true;

@@ -21,7 +21,8 @@ use serde_json::Value;
 use crate::{
     cluster::Cluster,
     pods::Connection,
-    resource::{Target, scale_of},
+    registry::Kind,
+    resource::{BINDING, Target, scale_of},
     semantics,
     serve::Call,
     status::{ApiError, Result},
@@ -258,6 +259,16 @@ impl Passage<'_> {
         review::request(subject, version, place, self.name, identity, self.dry_run)
     }
 
+    /// What the object is one of: to the pod of a path a Binding is sent.
+    fn shape(&self) -> Result<Arc<Kind>> {
+        if self.target.subresource != BINDING {
+            return Ok(self.target.kind.clone());
+        }
+        let registry = self.call.cluster.registry();
+        let kind = registry.find("", "v1", "bindings");
+        kind.cloned().ok_or_else(ApiError::no_route)
+    }
+
     /// Whether the webhook was asked.
     async fn change(&self, hook: &Hook, object: &mut Value, changes: &mut usize) -> Result<bool> {
         let deleting = self.operation == "DELETE";
@@ -267,7 +278,7 @@ impl Passage<'_> {
         let Some(patch) = answer.patch.filter(|_| !deleting) else {
             return Ok(true);
         };
-        let kind = &self.target.kind;
+        let kind = &self.shape()?;
         let patched = patch::json::apply(object.clone(), &patch).map_err(|error| {
             let name = &hook.name;
             ApiError::internal(format!(
@@ -319,9 +330,10 @@ impl Passage<'_> {
                 for warning in &answer.warnings {
                     call.warnings.tell(warning.clone());
                 }
-                match answer.allowed {
-                    true => Ok(Some(answer)),
-                    false => Err(answer.refusal(&hook.name)),
+                if answer.allowed {
+                    Ok(Some(answer))
+                } else {
+                    Err(answer.refusal(&hook.name))
                 }
             }
             Err(why) => self.unanswered(hook, &why),

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::hook::{ConditionWire, VARIABLES, compiled};
 use super::matching::{Reach, Rule, Subject, selector, version};
-use crate::status::{ApiError, qualified};
+use crate::status::{ApiError, Reason, qualified};
 
 const NAMESPACE: &str = "namespaceObject";
 
@@ -39,11 +39,12 @@ struct Validation {
     condition: Condition,
     message: Option<String>,
     computed: Option<Message>,
-    reason: Reason,
+    reason: Refusal,
 }
 
+/// Those that a policy may name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-enum Reason {
+enum Refusal {
     Unauthorized,
     Forbidden,
     #[default]
@@ -90,7 +91,7 @@ struct ValidationWire {
     message: Option<String>,
     message_expression: Option<String>,
     #[serde(default)]
-    reason: Reason,
+    reason: Refusal,
 }
 
 impl MatchWire {
@@ -183,9 +184,10 @@ pub(crate) fn check(object: &Value) -> Vec<FieldError> {
         let Some(source) = entry[field].as_str() else {
             return;
         };
-        let wrong = match text {
-            true => Message::compile(source, &variables()).err(),
-            false => Condition::compile(source, &variables()).err(),
+        let wrong = if text {
+            Message::compile(source, &variables()).err()
+        } else {
+            Condition::compile(source, &variables()).err()
         };
         if let Some(why) = wrong {
             errors.push(FieldError::invalid(format!("{at}.{field}"), source, why));
@@ -269,10 +271,10 @@ impl Policy {
             tracing::warn!("ValidatingAdmissionPolicy {}: {why}; it is ignored", self.name);
             return None;
         }
-        self.told(binding, subject, Reason::Invalid, why)
+        self.told(binding, subject, Refusal::Invalid, why)
     }
 
-    fn told(&self, binding: &Binding, subject: &Subject<'_>, reason: Reason, why: &str) -> Option<Verdict> {
+    fn told(&self, binding: &Binding, subject: &Subject<'_>, reason: Refusal, why: &str) -> Option<Verdict> {
         let (own, other) = (&self.name, &binding.name);
         if binding.deny {
             let what =
@@ -310,18 +312,18 @@ fn everything() -> Rule {
 }
 
 /// As Kubernetes does: forbidden in words, with the code of the reason.
-fn refusal(subject: &Subject<'_>, reason: Reason, what: &str) -> ApiError {
-    let (code, word) = match reason {
-        Reason::Unauthorized => (StatusCode::UNAUTHORIZED, "Unauthorized"),
-        Reason::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
-        Reason::Invalid => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
-        Reason::RequestEntityTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+fn refusal(subject: &Subject<'_>, reason: Refusal, what: &str) -> ApiError {
+    let (code, reason) = match reason {
+        Refusal::Unauthorized => (StatusCode::UNAUTHORIZED, Reason::Unauthorized),
+        Refusal::Forbidden => (StatusCode::FORBIDDEN, Reason::Forbidden),
+        Refusal::Invalid => (StatusCode::UNPROCESSABLE_ENTITY, Reason::Invalid),
+        Refusal::RequestEntityTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge),
     };
     let kind = subject.kind;
     let named = qualified(&kind.plural, &kind.group);
     ApiError::new(
         code,
-        word,
+        reason,
         format!("{named} {:?} is forbidden: {what}", subject.name),
     )
 }

@@ -5,7 +5,11 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::matching::Subject;
-use crate::{identity::Identity, registry::api_version, status::ApiError};
+use crate::{
+    identity::Identity,
+    registry::api_version,
+    status::{ApiError, Reason},
+};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 
@@ -21,6 +25,7 @@ pub(super) fn request(
     let kind = subject.kind;
     let of_kind = |version: &str| match subject.subresource {
         "scale" => json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
+        "binding" => json!({"group": "", "version": "v1", "kind": "Binding"}),
         _ => json!({"group": kind.group, "version": version, "kind": kind.kind}),
     };
     let of_resource =
@@ -63,8 +68,8 @@ pub(super) fn request(
 pub(super) fn question(mut request: Value, subject: &Subject<'_>, version: &str) -> Value {
     let shown = |object: Option<&Value>| {
         let mut object = object.cloned().unwrap_or_default();
-        // A Scale says itself what it is.
-        if subject.subresource != "scale"
+        // A Scale and a Binding say themselves what they are.
+        if !["scale", "binding"].contains(&subject.subresource)
             && let Some(map) = object.as_object_mut()
         {
             map.insert(
@@ -146,14 +151,14 @@ impl Answer {
             .filter(|code| code.as_u16() >= 400);
         let code = code.unwrap_or(StatusCode::BAD_REQUEST);
         let reason = match code {
-            StatusCode::UNAUTHORIZED => "Unauthorized",
-            StatusCode::FORBIDDEN => "Forbidden",
-            StatusCode::NOT_FOUND => "NotFound",
-            StatusCode::CONFLICT => "Conflict",
-            StatusCode::UNPROCESSABLE_ENTITY => "Invalid",
-            StatusCode::TOO_MANY_REQUESTS => "TooManyRequests",
-            code if code.is_server_error() => "InternalError",
-            _ => "BadRequest",
+            StatusCode::UNAUTHORIZED => Reason::Unauthorized,
+            StatusCode::FORBIDDEN => Reason::Forbidden,
+            StatusCode::NOT_FOUND => Reason::NotFound,
+            StatusCode::CONFLICT => Reason::Conflict,
+            StatusCode::UNPROCESSABLE_ENTITY => Reason::Invalid,
+            StatusCode::TOO_MANY_REQUESTS => Reason::TooManyRequests,
+            code if code.is_server_error() => Reason::InternalError,
+            _ => Reason::BadRequest,
         };
         ApiError::new(code, reason, message)
     }

@@ -1,5 +1,6 @@
 //! Nobody may grant more than they have: roles and bindings are checked when they are written.
 
+use apimachinery::field::ErrorType;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ pub(super) fn check(
 ) -> Result<(), ApiError> {
     let may = |verb: &str, resource: &str, name: &str| {
         let attributes = Attributes {
-            verb: verb.to_owned(),
+            verb: verb.into(),
             group: GROUP.to_owned(),
             version: "v1".to_owned(),
             resource: resource.to_owned(),
@@ -58,7 +59,7 @@ pub(super) fn check(
                 && old["roleRef"] != *reference
             {
                 let cause = Cause {
-                    reason: "FieldValueInvalid".to_owned(),
+                    reason: ErrorType::Invalid.into(),
                     message: format!("Invalid value: {reference}: cannot change roleRef"),
                     field: "roleRef".to_owned(),
                 };
@@ -94,7 +95,7 @@ fn rules(kind: &Kind, name: &str, value: &Value) -> Result<Vec<Rule>, ApiError> 
     }
     Vec::deserialize(value).map_err(|error| {
         let cause = Cause {
-            reason: "FieldValueInvalid".to_owned(),
+            reason: ErrorType::Invalid.into(),
             message: format!("Invalid value: the rules cannot be read: {error}"),
             field: "rules".to_owned(),
         };

@@ -6,6 +6,7 @@ use super::rbac::Verdict;
 use crate::{
     identity::{Attributes, Decision, Identity, refusal},
     status::ApiError,
+    verb::Verb,
 };
 
 /// Who the headers ask to be.
@@ -56,7 +57,7 @@ pub(super) fn become_other(
 ) -> Result<Identity, ApiError> {
     let check = |group: &str, resource: &str, subresource: &str, namespace: &str, name: &str| {
         let attributes = Attributes {
-            verb: "impersonate".to_owned(),
+            verb: Verb::other("impersonate"),
             group: group.to_owned(),
             version: "v1".to_owned(),
             resource: resource.to_owned(),

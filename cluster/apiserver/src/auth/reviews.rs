@@ -1,5 +1,6 @@
 //! Reviews: asking the server who someone is and what they may do.
 
+use apimachinery::field::ErrorType;
 use serde_json::{Value, json};
 
 use super::{
@@ -38,7 +39,7 @@ pub(super) fn answer(
                     "Invalid value: {:?}: must match metadata.namespace",
                     attributes.namespace
                 );
-                return Err(invalid(kind, field, "FieldValueInvalid", message));
+                return Err(invalid(kind, field, ErrorType::Invalid, message));
             }
             access(&roles.authorize(&subject(kind, spec)?, &attributes))
         }
@@ -54,9 +55,9 @@ pub(super) fn answer(
     Ok(review)
 }
 
-fn invalid(kind: &Kind, field: &str, reason: &str, message: String) -> ApiError {
+fn invalid(kind: &Kind, field: &str, reason: ErrorType, message: String) -> ApiError {
     let cause = Cause {
-        reason: reason.to_owned(),
+        reason: reason.into(),
         message,
         field: field.to_owned(),
     };
@@ -78,7 +79,7 @@ fn wanted(kind: &Kind, spec: &Value) -> Result<Attributes, ApiError> {
         (true, false) => {
             let text = |field: &str| resource[field].as_str().unwrap_or_default().to_owned();
             Ok(Attributes {
-                verb: text("verb"),
+                verb: text("verb").as_str().into(),
                 group: text("group"),
                 version: text("version"),
                 resource: text("resource"),
@@ -89,20 +90,25 @@ fn wanted(kind: &Kind, spec: &Value) -> Result<Attributes, ApiError> {
             })
         }
         (false, true) => Ok(Attributes {
-            verb: path["verb"].as_str().unwrap_or_default().to_lowercase(),
+            verb: path["verb"]
+                .as_str()
+                .unwrap_or_default()
+                .to_lowercase()
+                .as_str()
+                .into(),
             path: path["path"].as_str().unwrap_or_default().to_owned(),
             ..Attributes::default()
         }),
         (true, true) => Err(invalid(
             kind,
             "spec.nonResourceAttributes",
-            "FieldValueInvalid",
+            ErrorType::Invalid,
             "Invalid value: cannot be specified in combination with resourceAttributes".to_owned(),
         )),
         (false, false) => Err(invalid(
             kind,
             "spec.resourceAttributes",
-            "FieldValueInvalid",
+            ErrorType::Invalid,
             "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
                 .to_owned(),
         )),
@@ -122,7 +128,7 @@ fn subject(kind: &Kind, spec: &Value) -> Result<Identity, ApiError> {
     let groups = texts(&spec["groups"]);
     if user.is_empty() && groups.is_empty() {
         let message = "Invalid value: \"\": at least one of user or group must be specified".to_owned();
-        return Err(invalid(kind, "spec.user", "FieldValueInvalid", message));
+        return Err(invalid(kind, "spec.user", ErrorType::Invalid, message));
     }
     let extra = spec["extra"].as_object().into_iter().flatten();
     Ok(Identity {

@@ -1,5 +1,6 @@
 //! ServiceAccount tokens: signed, short-lived, and bound to what they were made for.
 
+use apimachinery::field::ErrorType;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -278,7 +279,7 @@ fn token_spec(cluster: &Cluster, account: &Value, spec: &Value) -> Result<TokenS
     let refuse = |field: &str, message: String| {
         let name = account["metadata"]["name"].as_str().unwrap_or_default();
         let cause = Cause {
-            reason: "FieldValueInvalid".to_owned(),
+            reason: ErrorType::Invalid.into(),
             message,
             field: field.to_owned(),
         };

@@ -62,7 +62,7 @@ where
 {
     tokio::spawn(async move {
         while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
-            tracing::error!(controller = name, "a controller panicked and starts anew");
+            tracing::error!(controller = name, "a controller panicked and restarts");
             tokio::time::sleep(AFTER_PANIC).await;
         }
     })

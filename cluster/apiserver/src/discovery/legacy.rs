@@ -1,5 +1,6 @@
 //! One document for each group and each version.
 
+use crate::verb::Verb;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -78,7 +79,7 @@ fn resource(kind: &Kind) -> Value {
             resource[field] = json!(names);
         }
     }
-    if kind.allows("list") {
+    if kind.allows(&Verb::List) {
         resource["storageVersionHash"] = json!(storage_version_hash(kind));
     }
     resource

@@ -1,5 +1,6 @@
 //! The paths of a document: which verbs a resource has and which parameters they take.
 
+use crate::verb::Verb;
 use serde_json::{Map, Value, json};
 
 use super::schemas::{full_name, group_version_kind, list_name_of, name_of, reference};
@@ -11,7 +12,7 @@ pub(super) fn paths(root: &str, kinds: &[&Kind]) -> Map<String, Value> {
     for kind in kinds {
         let all = format!("/{root}/{}", kind.plural);
         let collection = if kind.namespaced {
-            if kind.allows("list") {
+            if kind.allows(&Verb::List) {
                 paths.insert(all, collection_of(kind, &["get"]));
             }
             format!("/{root}/namespaces/{{namespace}}/{}", kind.plural)
@@ -45,29 +46,29 @@ fn insert(paths: &mut Map<String, Value>, path: String, item: Value) {
 fn collection_of(kind: &Kind, methods: &[&str]) -> Value {
     let mut item = json!({"parameters": path_parameters(kind, false)});
     for (method, verb, action) in [
-        ("get", "list", "list"),
-        ("post", "create", "post"),
-        ("delete", "deletecollection", "deletecollection"),
+        ("get", Verb::List, "list"),
+        ("post", Verb::Create, "post"),
+        ("delete", Verb::DeleteCollection, "deletecollection"),
     ] {
-        if methods.contains(&method) && kind.allows(verb) {
+        if methods.contains(&method) && kind.allows(&verb) {
             item[method] = operation(kind, action);
         }
     }
     item
 }
 
-fn item_of(kind: &Kind, verbs: &[String]) -> Value {
+fn item_of(kind: &Kind, verbs: &[Verb]) -> Value {
     let mut item = json!({"parameters": path_parameters(kind, true)});
     for (method, verb, action) in [
-        ("get", "get", "get"),
-        ("post", "create", "post"),
-        ("put", "update", "put"),
-        ("patch", "patch", "patch"),
-        ("delete", "delete", "delete"),
+        ("get", Verb::Get, "get"),
+        ("post", Verb::Create, "post"),
+        ("put", Verb::Update, "put"),
+        ("patch", Verb::Patch, "patch"),
+        ("delete", Verb::Delete, "delete"),
     ] {
         // Creation of the resource itself is at the collection.
         let here = method != "post" || !std::ptr::eq(verbs, kind.verbs.as_slice());
-        if here && verbs.iter().any(|allowed| allowed == verb) {
+        if here && verbs.contains(&verb) {
             item[method] = operation(kind, action);
         }
     }

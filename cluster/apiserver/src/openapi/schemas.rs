@@ -1,5 +1,6 @@
 //! The schemas of a document: the kinds of one version and all that they refer to.
 
+use crate::verb::Verb;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -67,7 +68,7 @@ pub(super) fn components(kinds: &[&Kind]) -> Map<String, Value> {
         for subresource in &kind.subresources {
             found.add_kind(&subresource.group, &subresource.version, &subresource.kind);
         }
-        if kind.allows("list") {
+        if kind.allows(&Verb::List) {
             custom.insert(list_name_of(kind), list_schema(kind));
         }
     }

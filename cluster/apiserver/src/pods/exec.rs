@@ -176,10 +176,7 @@ async fn receive(
             Message::Close(_) => return,
             _ => continue,
         };
-        let data = match protocol.text {
-            true => from_text(&data),
-            false => data,
-        };
+        let data = if protocol.text { from_text(&data) } else { data };
         match data.split_first() {
             Some((&STDIN, rest)) => {
                 if let Some(writer) = &mut stdin

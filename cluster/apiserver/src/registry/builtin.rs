@@ -1,5 +1,6 @@
 //! Built-in kinds, read from the schemas of Kubernetes itself.
 
+use crate::verb::Verb;
 use std::sync::{Arc, LazyLock};
 
 use apimachinery::openapi::{ObjectType, builtin_document};
@@ -21,7 +22,7 @@ struct Entry {
     #[serde(default)]
     categories: Vec<String>,
     namespaced: bool,
-    verbs: Vec<String>,
+    verbs: Vec<Verb>,
     #[serde(default)]
     subresources: Vec<Subresource>,
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! Kinds that a CustomResourceDefinition brings.
 
+use crate::verb::Verb;
 use std::sync::{Arc, atomic::AtomicU64};
 
 use apimachinery::{crd::CustomResource, openapi::ObjectType, schema::Structural};
@@ -81,6 +82,34 @@ pub fn custom_kinds(crd: &Value, defaults_since: u64) -> Vec<Kind> {
     kinds
 }
 
+type ResetFields = Vec<(String, Vec<String>)>;
+
+fn subresources(kind: &str, declared: &Value) -> (Vec<Subresource>, ResetFields) {
+    let mut all = Vec::new();
+    let subresource = |name: &str, group: &str, version: &str, kind: &str| Subresource {
+        name: name.into(),
+        group: group.into(),
+        version: version.into(),
+        kind: kind.into(),
+        verbs: vec![Verb::Get, Verb::Patch, Verb::Update],
+    };
+    let mut reset_fields = Vec::new();
+    if declared["status"].is_object() {
+        all.push(subresource("status", "", "", kind));
+        reset_fields = vec![
+            (String::new(), vec!["status".to_owned()]),
+            (
+                "status".to_owned(),
+                vec!["metadata".to_owned(), "spec".to_owned()],
+            ),
+        ];
+    }
+    if declared["scale"].is_object() {
+        all.push(subresource("scale", "autoscaling", "v1", "Scale"));
+    }
+    (all, reset_fields)
+}
+
 fn kind(crd: &Value, spec: &Value, version: &Value, storage: &str, defaults_since: u64) -> Option<Kind> {
     let names = &crd["status"]["acceptedNames"];
     let openapi = version["schema"]["openAPIV3Schema"].clone();
@@ -90,49 +119,13 @@ fn kind(crd: &Value, spec: &Value, version: &Value, storage: &str, defaults_sinc
         )
         .ok()?;
     let name = text(&version["name"]);
-    let verbs = [
-        "delete",
-        "deletecollection",
-        "get",
-        "list",
-        "patch",
-        "create",
-        "update",
-        "watch",
-    ];
     let declared = &version["subresources"];
-    let mut subresources = Vec::new();
-    let subresource = |name: &str, group: &str, version: &str, kind: &str| Subresource {
-        name: name.into(),
-        group: group.into(),
-        version: version.into(),
-        kind: kind.into(),
-        verbs: ["get", "patch", "update"].map(String::from).to_vec(),
-    };
-    let mut reset_fields = Vec::new();
-    if declared["status"].is_object() {
-        subresources.push(subresource(
-            "status",
-            "",
-            "",
-            names["kind"].as_str().unwrap_or_default(),
-        ));
-        reset_fields = vec![
-            (String::new(), vec!["status".to_owned()]),
-            (
-                "status".to_owned(),
-                vec!["metadata".to_owned(), "spec".to_owned()],
-            ),
-        ];
-    }
+    let (subresources, reset_fields) = subresources(&text(&names["kind"]), declared);
     let scale = declared["scale"].is_object().then(|| ScalePaths {
         spec_replicas: text(&declared["scale"]["specReplicasPath"]),
         status_replicas: text(&declared["scale"]["statusReplicasPath"]),
         label_selector: declared["scale"]["labelSelectorPath"].as_str().map(str::to_owned),
     });
-    if scale.is_some() {
-        subresources.push(subresource("scale", "autoscaling", "v1", "Scale"));
-    }
     let columns = version["additionalPrinterColumns"]
         .as_array()
         .into_iter()
@@ -173,7 +166,16 @@ fn kind(crd: &Value, spec: &Value, version: &Value, storage: &str, defaults_sinc
         short_names: texts(&names["shortNames"]),
         categories: texts(&names["categories"]),
         namespaced: spec["scope"] == "Namespaced",
-        verbs: verbs.map(String::from).to_vec(),
+        verbs: vec![
+            Verb::Delete,
+            Verb::DeleteCollection,
+            Verb::Get,
+            Verb::List,
+            Verb::Patch,
+            Verb::Create,
+            Verb::Update,
+            Verb::Watch,
+        ],
         subresources,
         columns,
         schema: Schema::Custom(Arc::new(CustomSchema {

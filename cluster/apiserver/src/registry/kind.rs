@@ -4,6 +4,7 @@ use apimachinery::openapi::ObjectType;
 use serde::Deserialize;
 
 use crate::store::Collection;
+use crate::verb::Verb;
 
 /// One resource at one API version.
 #[derive(Clone, Debug)]
@@ -17,7 +18,7 @@ pub struct Kind {
     pub short_names: Vec<String>,
     pub categories: Vec<String>,
     pub namespaced: bool,
-    pub verbs: Vec<String>,
+    pub verbs: Vec<Verb>,
     pub subresources: Vec<Subresource>,
     /// Table columns; empty means the default ones (name and age).
     pub columns: Vec<Column>,
@@ -51,7 +52,7 @@ pub struct Subresource {
     #[serde(default)]
     pub version: String,
     pub kind: String,
-    pub verbs: Vec<String>,
+    pub verbs: Vec<Verb>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -90,8 +91,8 @@ impl Kind {
         self.subresource("status").is_some()
     }
 
-    pub fn allows(&self, verb: &str) -> bool {
-        self.verbs.iter().any(|allowed| allowed == verb)
+    pub fn allows(&self, verb: &Verb) -> bool {
+        self.verbs.contains(verb)
     }
 
     /// Where its objects are kept in `cluster`. Events of both groups are the same objects.

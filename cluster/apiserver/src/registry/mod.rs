@@ -5,6 +5,7 @@ mod builtin;
 mod custom;
 mod kind;
 
+use crate::verb::Verb;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, OnceLock},
@@ -65,7 +66,7 @@ impl Registry {
     pub fn resources(&self) -> impl Iterator<Item = &Arc<Kind>> {
         self.kinds
             .iter()
-            .filter(|k| k.version == k.storage_version && k.allows("list") && k.group != "events.k8s.io")
+            .filter(|k| k.version == k.storage_version && k.allows(&Verb::List) && k.group != "events.k8s.io")
     }
 
     /// Groups with their versions, preferred first: the most stable, then the highest.

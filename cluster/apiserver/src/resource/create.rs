@@ -13,9 +13,10 @@ use crate::{
     admission::Passage,
     semantics,
     serve::Call,
-    status::{ApiError, Cause, Result},
+    status::{ApiError, Cause, CauseReason, Reason, Result},
     store::Expect,
     strategy,
+    verb::Verb,
 };
 
 /// Letters and digits that make no words and are hard to mistake.
@@ -84,7 +85,7 @@ pub async fn insert(
     let object = own(object);
     for attempt in 1.. {
         match store(call, target, object.clone(), options).await {
-            Err(error) if error.reason == "AlreadyExists" && !named && attempt < ATTEMPTS => {}
+            Err(error) if error.reason == Reason::AlreadyExists && !named && attempt < ATTEMPTS => {}
             result => return result,
         }
     }
@@ -150,7 +151,15 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
         return Ok(object);
     }
     let change = Change::Put(&object);
-    let revision = write::commit(call, target, &context, ("create", &name), Expect::Absent, change).await?;
+    let revision = write::commit(
+        call,
+        target,
+        &context,
+        (&Verb::Create, &name),
+        Expect::Absent,
+        change,
+    )
+    .await?;
     // Only a change of an object that is there can meet another.
     let revision = revision.ok_or_else(|| ApiError::modified(&kind.group, &kind.plural, &name))?;
     object["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -211,7 +220,7 @@ fn live_namespace(call: &Call, target: &Target, object: &Value) -> Result<()> {
         &what,
     )
     .with_causes(vec![Cause {
-        reason: "NamespaceTerminating".into(),
+        reason: CauseReason::NamespaceTerminating,
         message: format!("namespace {namespace} is being terminated"),
         field: "metadata.namespace".into(),
     }]))

@@ -1,5 +1,6 @@
 //! Deletes: preconditions, finalizers, grace.
 
+use apimachinery::field::ErrorType;
 use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,9 +17,10 @@ use super::{
 use crate::{
     admission::Passage,
     serve::Call,
-    status::{ApiError, Result},
+    status::{ApiError, Reason, Result},
     store::Expect,
     strategy,
+    verb::Verb,
 };
 
 const ATTEMPTS: usize = 64;
@@ -89,7 +91,7 @@ fn plan(call: &Call, body: &[u8]) -> Result<Plan> {
             "DeleteOptions",
             "",
             vec![crate::status::Cause {
-                reason: "FieldValueInvalid".into(),
+                reason: ErrorType::Invalid.into(),
                 message: format!("Invalid value: {value}"),
                 field: field.into(),
             }],
@@ -178,7 +180,7 @@ pub async fn delete_collection(call: &Call, target: &Target, body: &[u8]) -> Res
     let results: Vec<Result<Value>> = stream::iter(removals).buffer_unordered(TOGETHER).collect().await;
     for result in results {
         match result {
-            Err(error) if error.reason != "NotFound" => return Err(error),
+            Err(error) if error.reason != Reason::NotFound => return Err(error),
             _ => {}
         }
     }
@@ -237,7 +239,7 @@ async fn remove(call: &Call, target: &Target, name: &str, plan: &Plan) -> Result
         }
         let change = Change::of(if gone { &live } else { &object }, gone);
         let expect = Expect::Revision(stored.revision);
-        let written = write::commit(call, target, &context, ("delete", name), expect, change).await?;
+        let written = write::commit(call, target, &context, (&Verb::Delete, name), expect, change).await?;
         if let Some(revision) = written {
             if gone {
                 return Ok(success(target, name, &uid));

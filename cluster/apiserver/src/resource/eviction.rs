@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     serve::Call,
-    status::{ApiError, Cause, Result},
+    status::{ApiError, Cause, CauseReason, Reason, Result},
 };
 
 /// What a budget has to say about one pod.
@@ -77,7 +77,7 @@ pub async fn evict(call: &Call, target: &Target, eviction: &Value) -> Result<Val
             if meant.next().is_some() {
                 return Err(ApiError::new(
                     http::StatusCode::INTERNAL_SERVER_ERROR,
-                    "InternalError",
+                    Reason::InternalError,
                     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
                 ));
             }
@@ -115,7 +115,7 @@ async fn spend(call: &Call, target: &Target, budget: &str, pod: &str, ready: boo
             "Cannot evict pod as it would violate the pod's disruption budget.",
         )
         .with_causes(vec![Cause {
-            reason: "DisruptionBudget".into(),
+            reason: CauseReason::DisruptionBudget,
             message,
             field: String::new(),
         }])),

@@ -1,5 +1,6 @@
 //! Lists: pages, revisions, selectors, shapes.
 
+use apimachinery::field::ErrorType;
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -17,7 +18,7 @@ use super::{
 };
 use crate::{
     serve::{self, Body, Call},
-    status::{ApiError, Cause, Result},
+    status::{ApiError, Cause, CauseReason, Result},
     store::{Listing, ObjectKey, Stored, untyped},
 };
 
@@ -219,7 +220,7 @@ fn wanted(call: &Call, limit: usize) -> Result<Match> {
             "ListOptions",
             "",
             vec![Cause {
-                reason: "FieldValueForbidden".into(),
+                reason: ErrorType::Forbidden.into(),
                 message: format!("Forbidden: {message}"),
                 field: "resourceVersionMatch".into(),
             }],
@@ -246,7 +247,7 @@ fn wanted(call: &Call, limit: usize) -> Result<Match> {
             "ListOptions",
             "",
             vec![Cause {
-                reason: "FieldValueNotSupported".into(),
+                reason: ErrorType::NotSupported.into(),
                 message: format!(
                     "Unsupported value: {other:?}: supported values: \"Exact\", \"NotOlderThan\", \"\""
                 ),
@@ -273,7 +274,7 @@ pub async fn wait_for(call: &Call, revision: u64) -> Result<()> {
             let message = format!("Too large resource version: {revision}, current: {current}");
             return Err(ApiError::timeout(message)
                 .with_causes(vec![Cause {
-                    reason: "ResourceVersionTooLarge".into(),
+                    reason: CauseReason::ResourceVersionTooLarge,
                     message: "Too large resource version".into(),
                     field: String::new(),
                 }])

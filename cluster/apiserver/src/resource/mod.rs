@@ -20,6 +20,7 @@ mod write;
 pub(crate) use body::parse;
 pub use options::now;
 pub(crate) use scale::scale_of;
+pub(crate) use special::BINDING;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ use crate::{
     serve::{self, Body, Call},
     status::{ApiError, Result},
     store::{Collection, ObjectKey, Stored},
+    verb::Verb,
 };
 
 /// What a request is about.
@@ -110,15 +112,15 @@ impl Outcome {
 /// Does what an allowed request asks.
 pub async fn serve(call: Call, body: Bytes) -> Result<Response<Body>> {
     let target = Target::of(&call)?;
-    let verb = call.attributes.verb.as_str();
+    let verb = &call.attributes.verb;
     let mut warnings: Vec<String> = target.kind.deprecated.clone().into_iter().collect();
     let mut outcome = match (verb, target.subresource.as_str()) {
-        ("watch", "") => return with_warnings(watch::watch(call, target).await, &warnings),
-        ("list", "") => return with_warnings(list::list(&call, &target).await, &warnings),
+        (Verb::Watch, "") => return with_warnings(watch::watch(call, target).await, &warnings),
+        (Verb::List, "") => return with_warnings(list::list(&call, &target).await, &warnings),
         (_, subresource @ ("log" | "exec" | "attach" | "portforward")) => {
             // A WebSocket begins with a GET: leave to read is no leave to run something.
-            if subresource != "log" && verb == "get" {
-                call.authorize_also("create")?;
+            if subresource != "log" && *verb == Verb::Get {
+                call.authorize_also(Verb::Create)?;
             }
             let pod = target.stored(&call)?.value();
             return crate::pods::serve(call, &target, pod).await;
@@ -128,8 +130,8 @@ pub async fn serve(call: Call, body: Bytes) -> Result<Response<Body>> {
                 "proxying to pods, services and nodes is not served",
             ));
         }
-        ("get", "scale") => Outcome::ok(scale::get(&call, &target)?),
-        ("get", _) => {
+        (Verb::Get, "scale") => Outcome::ok(scale::get(&call, &target)?),
+        (Verb::Get, _) => {
             let stored = target.stored(&call)?;
             let shape = shape::Shape::of(&call)?;
             if shape == shape::Shape::Object && version::is_current(&target.kind, &stored) {
@@ -137,18 +139,20 @@ pub async fn serve(call: Call, body: Bytes) -> Result<Response<Body>> {
             }
             Outcome::ok(version::read(&target.kind, &stored))
         }
-        ("create", "") if target.kind.is("", "bindings") => {
+        (Verb::Create, "") if target.kind.is("", "bindings") => {
             special::create_binding(&call, &target, &body).await?
         }
-        ("create", "") if special::is_review(&target.kind) => special::review(&call, &target, &body).await?,
-        ("create", "") => create::create(&call, &target, &body).await?,
-        ("create", _) => special::create(&call, &target, &body).await?,
-        ("update", "scale") => scale::update(&call, &target, &body).await?,
-        ("patch", "scale") => scale::patch(&call, &target, &body).await?,
-        ("update", _) => update::replace(&call, &target, &body).await?,
-        ("patch", _) => patch::patch(&call, &target, &body).await?,
-        ("delete", "") => delete::delete(&call, &target, &body).await?,
-        ("deletecollection", "") => delete::delete_collection(&call, &target, &body).await?,
+        (Verb::Create, "") if special::is_review(&target.kind) => {
+            special::review(&call, &target, &body).await?
+        }
+        (Verb::Create, "") => create::create(&call, &target, &body).await?,
+        (Verb::Create, _) => special::create(&call, &target, &body).await?,
+        (Verb::Update, "scale") => scale::update(&call, &target, &body).await?,
+        (Verb::Patch, "scale") => scale::patch(&call, &target, &body).await?,
+        (Verb::Update, _) => update::replace(&call, &target, &body).await?,
+        (Verb::Patch, _) => patch::patch(&call, &target, &body).await?,
+        (Verb::Delete, "") => delete::delete(&call, &target, &body).await?,
+        (Verb::DeleteCollection, "") => delete::delete_collection(&call, &target, &body).await?,
         _ => return Err(ApiError::method_not_allowed()),
     };
     warnings.append(&mut outcome.warnings);

@@ -1,11 +1,13 @@
 //! Parameters of writes.
 
+use apimachinery::field::ErrorType;
 use apimachinery::names;
 use http::header;
 
 use crate::{
     serve::Call,
     status::{ApiError, Cause, Result},
+    verb::Verb,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ pub struct WriteOptions {
     pub now: String,
 }
 
-fn invalid(options: &str, field: &str, reason: &str, message: String) -> ApiError {
+fn invalid(options: &str, field: &str, reason: ErrorType, message: String) -> ApiError {
     let cause = Cause {
         reason: reason.into(),
         message,
@@ -41,7 +43,7 @@ pub fn dry_run<'a>(values: impl Iterator<Item = &'a str>, options: &str) -> Resu
     for value in values.filter(|value| !value.is_empty()) {
         if value != "All" {
             let message = format!("Unsupported value: [{value:?}]: supported values: \"All\"");
-            return Err(invalid(options, "dryRun", "FieldValueNotSupported", message));
+            return Err(invalid(options, "dryRun", ErrorType::NotSupported, message));
         }
         dry = true;
     }
@@ -50,9 +52,9 @@ pub fn dry_run<'a>(values: impl Iterator<Item = &'a str>, options: &str) -> Resu
 
 impl WriteOptions {
     pub fn of(call: &Call, apply: bool) -> Result<Self> {
-        let kind = match call.attributes.verb.as_str() {
-            "create" => "CreateOptions",
-            "patch" => "PatchOptions",
+        let kind = match call.attributes.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Patch => "PatchOptions",
             _ => "UpdateOptions",
         };
         let field_validation = match call.query.get("fieldValidation") {
@@ -63,29 +65,24 @@ impl WriteOptions {
                 let message = format!(
                     "Unsupported value: {other:?}: supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
                 );
-                return Err(invalid(
-                    kind,
-                    "fieldValidation",
-                    "FieldValueNotSupported",
-                    message,
-                ));
+                return Err(invalid(kind, "fieldValidation", ErrorType::NotSupported, message));
             }
         };
         let given = call.query.get("fieldManager");
         if let Some(manager) = given {
             let errors = names::validate_field_manager(manager, "fieldManager");
             if let Some(error) = errors.first() {
-                return Err(invalid(kind, &error.field, error.kind.reason(), error.body()));
+                return Err(invalid(kind, &error.field, error.kind, error.body()));
             }
         }
         if apply && given.is_none() {
             let message = "Required value: is required for apply patch".to_owned();
-            return Err(invalid(kind, "fieldManager", "FieldValueRequired", message));
+            return Err(invalid(kind, "fieldManager", ErrorType::Required, message));
         }
         let force = call.query.optional_flag("force");
         if !apply && force.is_some() && kind == "PatchOptions" {
             let message = "Forbidden: may not be specified for non-apply patch".to_owned();
-            return Err(invalid(kind, "force", "FieldValueForbidden", message));
+            return Err(invalid(kind, "force", ErrorType::Forbidden, message));
         }
         Ok(Self {
             dry_run: dry_run(call.query.all("dryRun"), kind)?,

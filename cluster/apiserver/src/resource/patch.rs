@@ -18,7 +18,8 @@ use crate::{
     registry::Schema,
     semantics,
     serve::Call,
-    status::{ApiError, Cause, Result},
+    status::{ApiError, Cause, CauseReason, Reason, Result},
+    verb::Verb,
 };
 
 pub const APPLY: &str = "application/apply-patch+yaml";
@@ -99,11 +100,13 @@ pub fn merge(media: &str, object: Value, bytes: &[u8], definition: Option<&str>)
     };
     result.map_err(|error| match error {
         PatchError::BadRequest(text) => ApiError::bad_request(text),
-        PatchError::Unprocessable(_) => {
-            ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", PatchError::REJECTED)
-        }
+        PatchError::Unprocessable(_) => ApiError::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            Reason::Invalid,
+            PatchError::REJECTED,
+        ),
         PatchError::TooLarge(text) => {
-            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", text)
+            ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, Reason::RequestEntityTooLarge, text)
         }
         PatchError::Internal(text) => ApiError::internal(text),
     })
@@ -129,37 +132,18 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
     let mut checked = applied.clone();
     let warnings = body::decode(kind, &mut checked, duplicates, options, None)?;
     check_name(target, &mut applied)?;
-    let manager = semantics::manager(kind, &target.subresource);
-    // Built-in defaults are filled in like those of custom resources: after the merge, owned by nobody.
-    let default = |object: &mut Value| semantics::default(kind, object);
-    let force = options.force;
     for _ in 0..2 {
         if target.stored(call).is_ok() {
             let object = modify(call, target, options, |live| {
                 check_uid(target, &applied, live)?;
                 check_revision(target, &applied, live)?;
-                let merged = manager
-                    .apply(
-                        live.clone(),
-                        &applied,
-                        &options.field_manager,
-                        force,
-                        &options.now,
-                        default,
-                    )
-                    .map_err(|error| refused(target, error))?;
-                let mut merged = merged;
-                let managed = merged["metadata"]["managedFields"].clone();
-                semantics::decode_merged(kind, &mut merged)?;
-                if !managed.is_null() {
-                    merged["metadata"]["managedFields"] = managed;
-                }
+                let mut merged = merge_applied(target, options, live.clone(), &applied)?;
                 carry_over(&mut merged, live);
                 Ok(merged)
             })
             .await;
             match object {
-                Err(error) if error.reason == "NotFound" && target.subresource.is_empty() => continue,
+                Err(error) if error.reason == Reason::NotFound && target.subresource.is_empty() => continue,
                 object => {
                     return Ok(Outcome {
                         warnings,
@@ -168,38 +152,8 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
                 }
             }
         }
-        if !target.subresource.is_empty() {
-            return Err(target.not_found(target.name().unwrap_or_default()));
-        }
-        call.authorize_also("create")?;
-        let metadata = &applied["metadata"];
-        if let Some(uid) = metadata["uid"].as_str().filter(|uid| !uid.is_empty()) {
-            let why = format!(
-                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            );
-            return Err(ApiError::conflict(
-                &kind.group,
-                &kind.plural,
-                target.name().unwrap_or_default(),
-                &why,
-            ));
-        }
-        let object = manager
-            .apply(
-                manager.empty_object(),
-                &applied,
-                &options.field_manager,
-                force,
-                &options.now,
-                default,
-            )
-            .map_err(|error| refused(target, error))?;
-        let managed = object["metadata"]["managedFields"].clone();
-        let mut object = object;
-        semantics::decode_merged(kind, &mut object)?;
-        object["metadata"]["managedFields"] = managed;
-        match insert(call, target, object, options, |object| object).await {
-            Err(error) if error.reason == "AlreadyExists" => {}
+        match create_applied(call, target, options, &applied).await {
+            Err(error) if error.reason == Reason::AlreadyExists => {}
             created => {
                 let object = created?;
                 return Ok(Outcome {
@@ -217,6 +171,54 @@ async fn apply(call: &Call, target: &Target, options: &WriteOptions, bytes: &[u8
     ))
 }
 
+/// An object with what was applied, and who owns which of its fields.
+fn merge_applied(target: &Target, options: &WriteOptions, live: Value, applied: &Value) -> Result<Value> {
+    let kind = &target.kind;
+    // Built-in defaults are filled in like those of custom resources: after the merge, owned by nobody.
+    let default = |object: &mut Value| semantics::default(kind, object);
+    let mut merged = semantics::manager(kind, &target.subresource)
+        .apply(
+            live,
+            applied,
+            &options.field_manager,
+            options.force,
+            &options.now,
+            default,
+        )
+        .map_err(|error| refused(target, error))?;
+    let managed = merged["metadata"]["managedFields"].clone();
+    semantics::decode_merged(kind, &mut merged)?;
+    if !managed.is_null() {
+        merged["metadata"]["managedFields"] = managed;
+    }
+    Ok(merged)
+}
+
+/// An apply of what is not there creates it.
+async fn create_applied(
+    call: &Call,
+    target: &Target,
+    options: &WriteOptions,
+    applied: &Value,
+) -> Result<Value> {
+    let kind = &target.kind;
+    let name = target.name().unwrap_or_default();
+    if !target.subresource.is_empty() {
+        return Err(target.not_found(name));
+    }
+    call.authorize_also(Verb::Create)?;
+    let metadata = &applied["metadata"];
+    if let Some(uid) = metadata["uid"].as_str().filter(|uid| !uid.is_empty()) {
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
+        return Err(ApiError::conflict(&kind.group, &kind.plural, name, &why));
+    }
+    let empty = semantics::manager(kind, &target.subresource).empty_object();
+    let object = merge_applied(target, options, empty, applied)?;
+    insert(call, target, object, options, |object| object).await
+}
+
 pub fn refused(target: &Target, error: ApplyError) -> ApiError {
     match error {
         ApplyError::Conflict(conflicts) => {
@@ -224,12 +226,12 @@ pub fn refused(target: &Target, error: ApplyError) -> ApiError {
                 .0
                 .iter()
                 .map(|conflict| Cause {
-                    reason: "FieldManagerConflict".into(),
+                    reason: CauseReason::FieldManagerConflict,
                     message: conflict.message(),
                     field: conflict.path.to_string(),
                 })
                 .collect();
-            ApiError::new(StatusCode::CONFLICT, "Conflict", conflicts.to_string()).with_causes(causes)
+            ApiError::new(StatusCode::CONFLICT, Reason::Conflict, conflicts.to_string()).with_causes(causes)
         }
         ApplyError::BadRequest(message) => ApiError::bad_request(message),
         ApplyError::Type(message) => {

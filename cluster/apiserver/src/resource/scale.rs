@@ -1,5 +1,6 @@
 //! The scale subresource: replicas of whatever has them.
 
+use apimachinery::field::ErrorType;
 use apimachinery::{
     openapi::ObjectType,
     selector::LabelSelectorSpec,
@@ -213,7 +214,7 @@ fn replicas(target: &Target, value: &Value) -> Result<i64> {
         .filter(|&number| (0..=i64::from(i32::MAX)).contains(&number))
         .ok_or_else(|| {
             let cause = Cause {
-                reason: "FieldValueInvalid".into(),
+                reason: ErrorType::Invalid.into(),
                 message: format!("Invalid value: {value}: must be greater than or equal to 0"),
                 field: "spec.replicas".into(),
             };

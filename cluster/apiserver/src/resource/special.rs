@@ -1,5 +1,6 @@
 //! Creates that are not creates: bindings, evictions, tokens, reviews.
 
+use apimachinery::field::ErrorType;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -9,15 +10,17 @@ use super::{
     update::{check_uid, modify},
 };
 use crate::{
+    admission::Passage,
     registry::Kind,
     semantics,
     serve::Call,
     status::{ApiError, Cause, Result},
+    verb::Verb,
 };
 
 /// Kinds that are asked, not kept.
 pub fn is_review(kind: &Kind) -> bool {
-    !kind.allows("get") && kind.allows("create") && !kind.is("", "bindings")
+    !kind.allows(&Verb::Get) && kind.allows(&Verb::Create) && !kind.is("", "bindings")
 }
 
 pub async fn review(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
@@ -41,7 +44,7 @@ pub async fn review(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
 pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let (object, _) = body::parse(&body::content_type(call), body)?;
     let object = match target.subresource.as_str() {
-        "binding" => bind(call, target, &object).await?,
+        BINDING => bind(call, target, &object).await?,
         "eviction" => eviction::evict(call, target, &object).await?,
         "token" => {
             let account = target.stored(call)?.value();
@@ -72,7 +75,7 @@ pub async fn create_binding(call: &Call, target: &Target, body: &[u8]) -> Result
             .as_str()
             .unwrap_or_default()
             .to_owned(),
-        subresource: "binding".into(),
+        subresource: BINDING.into(),
     };
     let object = bind(call, &pod, &binding).await?;
     Ok(Outcome {
@@ -82,9 +85,41 @@ pub async fn create_binding(call: &Call, target: &Target, body: &[u8]) -> Result
     })
 }
 
-/// Binds a pod to a node, once.
-pub async fn bind(call: &Call, target: &Target, binding: &Value) -> Result<Value> {
+/// The subresource of pods that takes a Binding. Webhooks see the Binding, not the pod that it changes.
+pub const BINDING: &str = "binding";
+
+/// What webhooks make of a Binding.
+async fn admitted(call: &Call, target: &Target, sent: &Value, dry_run: bool) -> Result<Value> {
     let name = target.name().unwrap_or_default();
+    let passage = Passage {
+        call,
+        target,
+        operation: "CREATE",
+        name,
+        old: None,
+        dry_run,
+    };
+    let mut binding = sent.clone();
+    let Some(fields) = binding.as_object_mut() else {
+        return Err(ApiError::bad_request("a Binding is an object"));
+    };
+    fields.insert("apiVersion".into(), "v1".into());
+    fields.insert("kind".into(), "Binding".into());
+    let metadata = fields.entry("metadata").or_insert_with(|| json!({}));
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert("name".into(), name.into());
+        metadata.insert("namespace".into(), target.namespace.as_str().into());
+    }
+    passage.mutate(&mut binding).await?;
+    passage.validate(Some(&binding)).await?;
+    Ok(binding)
+}
+
+/// Binds a pod to a node, once.
+pub async fn bind(call: &Call, target: &Target, sent: &Value) -> Result<Value> {
+    let name = target.name().unwrap_or_default();
+    let options = WriteOptions::of(call, false)?;
+    let binding = &admitted(call, target, sent, options.dry_run).await?;
     let node = binding["target"]["name"].as_str().unwrap_or_default();
     let kind = binding["target"]["kind"].as_str().unwrap_or_default();
     let refuse = |field: &str, message: &str| {
@@ -93,7 +128,7 @@ pub async fn bind(call: &Call, target: &Target, binding: &Value) -> Result<Value
             "Binding",
             name,
             vec![Cause {
-                reason: "FieldValueInvalid".into(),
+                reason: ErrorType::Invalid.into(),
                 message: message.into(),
                 field: field.into(),
             }],
@@ -108,8 +143,7 @@ pub async fn bind(call: &Call, target: &Target, binding: &Value) -> Result<Value
     if node.is_empty() {
         return Err(refuse("target.name", "Required value"));
     }
-    let options = WriteOptions::of(call, false)?;
-    let manager = semantics::manager(&target.kind, "binding");
+    let manager = semantics::manager(&target.kind, BINDING);
     modify(call, target, &options, |live| {
         check_uid(target, binding, live)?;
         let conflict = |why: String| ApiError::conflict("", "pods/binding", name, &why);
@@ -128,9 +162,9 @@ pub async fn bind(call: &Call, target: &Target, binding: &Value) -> Result<Value
         }
         let mut pod = live.clone();
         pod["spec"]["nodeName"] = node.into();
-        if let Some(annotations) = binding["metadata"]["annotations"].as_object() {
-            for (key, value) in annotations {
-                pod["metadata"]["annotations"][key] = value.clone();
+        for field in ["annotations", "labels"] {
+            for (key, value) in binding["metadata"][field].as_object().into_iter().flatten() {
+                pod["metadata"][field][key] = value.clone();
             }
         }
         let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,

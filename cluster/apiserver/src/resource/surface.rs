@@ -5,6 +5,7 @@ use crate::{
     registry::Kind,
     serve::Place,
     status::{ApiError, Result},
+    verb::Verb,
 };
 
 /// 404 where the kind has no such path, 405 where the path does not take the verb.
@@ -15,12 +16,12 @@ use crate::{
 /// | `/things/x[/sub]` | one object | 404 |
 /// | `/namespaces/n/things` | 404 | the collection |
 /// | `/namespaces/n/things/x[/sub]` | 404 | one object |
-pub fn check(kind: &Kind, verb: &str, place: &Place, subresource: &str) -> Result<()> {
+pub fn check(kind: &Kind, verb: &Verb, place: &Place, subresource: &str) -> Result<()> {
     let has_place = match (&place.namespace, &place.name) {
         (Some(_), _) => kind.namespaced,
         (None, Some(_)) => !kind.namespaced,
         // What is only posted to a namespace is not there without one.
-        (None, None) => !kind.namespaced || kind.allows("list"),
+        (None, None) => !kind.namespaced || kind.allows(&Verb::List),
     };
     if !has_place {
         return Err(ApiError::no_route());
@@ -36,16 +37,19 @@ pub fn check(kind: &Kind, verb: &str, place: &Place, subresource: &str) -> Resul
     let in_place = match (&place.namespace, &place.name) {
         // The verbs of a subresource are those of its one path.
         _ if !subresource.is_empty() => true,
-        (_, Some(_)) => matches!(verb, "get" | "update" | "patch" | "delete"),
-        (None, None) if kind.namespaced => matches!(verb, "list" | "watch"),
-        (_, None) => matches!(verb, "list" | "watch" | "create" | "deletecollection"),
+        (_, Some(_)) => Verb::OF_OBJECTS.contains(verb),
+        (None, None) if kind.namespaced => matches!(verb, Verb::List | Verb::Watch),
+        (_, None) => matches!(
+            verb,
+            Verb::List | Verb::Watch | Verb::Create | Verb::DeleteCollection
+        ),
     };
     // Reviews and bindings have a collection to post to and no objects.
-    let objects = ["get", "update", "patch", "delete"].map(|verb| kind.allows(verb));
-    if subresource.is_empty() && place.name.is_some() && !objects.contains(&true) {
+    let has_objects = Verb::OF_OBJECTS.iter().any(|verb| kind.allows(verb));
+    if subresource.is_empty() && place.name.is_some() && !has_objects {
         return Err(ApiError::no_route());
     }
-    if in_place && verbs.iter().any(|allowed| allowed == verb) {
+    if in_place && verbs.contains(verb) {
         Ok(())
     } else {
         Err(ApiError::method_not_allowed())

@@ -1,11 +1,13 @@
 //! Replacements, and the loop that every change of an existing object goes through.
 
+use apimachinery::field::ErrorType;
 use serde_json::Value;
 
 use super::{
     Outcome, Target, body,
     create::check_namespace,
     options::WriteOptions,
+    special::BINDING,
     version,
     write::{self, Change},
 };
@@ -34,7 +36,7 @@ pub async fn replace(call: &Call, target: &Target, body: &[u8]) -> Result<Outcom
         .is_empty();
     if unconditional && (kind.is_custom() || needs_version(target)) {
         let cause = Cause {
-            reason: "FieldValueInvalid".into(),
+            reason: ErrorType::Invalid.into(),
             message: "Invalid value: 0: must be specified for an update".into(),
             field: "metadata.resourceVersion".into(),
         };
@@ -172,14 +174,20 @@ pub async fn modify(
             old: Some(&live),
             dry_run: options.dry_run,
         };
-        passage.mutate(&mut object).await?;
+        // Of a Binding webhooks have been asked already.
+        let asks = target.subresource != BINDING;
+        if asks {
+            passage.mutate(&mut object).await?;
+        }
         semantics::prepare_update(kind, &target.subresource, &mut object, &live);
         strategy::prepare(&context, &mut object, Some(&live))?;
         let mut errors = semantics::validate_update(kind, &target.subresource, &object, &live);
         errors.extend(strategy::validate(&context, &object, Some(&live)));
         semantics::refuse(kind, &object, &errors)?;
         strategy::judge(&context, &object, Some(&live))?;
-        passage.validate(Some(&object)).await?;
+        if asks {
+            passage.validate(Some(&object)).await?;
+        }
         if unchanged(&object, &live) {
             return Ok(live);
         }
@@ -187,7 +195,7 @@ pub async fn modify(
             return Ok(object);
         }
         let change = Change::of(&object, is_finished(&object));
-        let what = (call.attributes.verb.as_str(), name);
+        let what = (&call.attributes.verb, name);
         let expect = Expect::Revision(stored.revision);
         if let Some(revision) = write::commit(call, target, &context, what, expect, change).await? {
             object["metadata"]["resourceVersion"] = revision.to_string().into();

@@ -1,5 +1,6 @@
 //! Watches: cursors into the history of a collection.
 
+use apimachinery::field::ErrorType;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -87,32 +88,26 @@ fn start(call: &Call) -> Result<Start> {
         .map(parse_revision)
         .transpose()?;
     let mode = call.query.get("resourceVersionMatch");
-    let refuse = |field: &str, reason: &str, message: &str| {
+    let refuse = |message: &str| {
         ApiError::invalid(
             "meta.k8s.io",
             "ListOptions",
             "",
             vec![Cause {
-                reason: reason.into(),
+                reason: ErrorType::Forbidden.into(),
                 message: format!("Forbidden: {message}"),
-                field: field.into(),
+                field: "resourceVersionMatch".into(),
             }],
         )
     };
     match call.query.optional_flag("sendInitialEvents") {
         None if mode.is_some() => Err(refuse(
-            "resourceVersionMatch",
-            "FieldValueForbidden",
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         )),
         Some(_) if mode.is_none() => Err(refuse(
-            "resourceVersionMatch",
-            "FieldValueForbidden",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         )),
         Some(_) if mode != Some("NotOlderThan") => Err(refuse(
-            "resourceVersionMatch",
-            "FieldValueForbidden",
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         )),
         Some(true) => Ok(Start::Present {

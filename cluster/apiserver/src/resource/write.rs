@@ -1,12 +1,13 @@
 //! The end of every write, whatever its verb: seal, commit, count, answer.
 
+use crate::verb::Verb;
 use http::StatusCode;
 use serde_json::Value;
 
 use super::{Target, version};
 use crate::{
     serve::Call,
-    status::{ApiError, Result},
+    status::{ApiError, Reason, Result},
     store::{Action, Expect, Write, WriteError, draft},
     strategy,
 };
@@ -34,7 +35,7 @@ pub async fn commit(
     call: &Call,
     target: &Target,
     context: &strategy::Context<'_>,
-    (verb, name): (&str, &str),
+    (verb, name): (&Verb, &str),
     expect: Expect,
     change: Change<'_>,
 ) -> Result<Option<u64>> {
@@ -64,7 +65,7 @@ pub async fn commit(
         Err(WriteError::Stopped) => Err(ApiError::unavailable("the server is stopping")),
         Err(error @ WriteError::TooDeep) => Err(ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
-            "RequestEntityTooLarge",
+            Reason::RequestEntityTooLarge,
             error.to_string(),
         )),
         Err(error @ WriteError::Disk(_)) => Err(ApiError::internal(error)),

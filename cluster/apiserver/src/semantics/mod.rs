@@ -153,7 +153,7 @@ pub fn refuse(kind: &Kind, object: &Value, errors: &[FieldError]) -> Result<()> 
 
 fn cause(error: &FieldError) -> Cause {
     Cause {
-        reason: error.kind.reason().to_owned(),
+        reason: error.kind.into(),
         message: error.body(),
         field: error.field.clone(),
     }

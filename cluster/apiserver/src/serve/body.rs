@@ -7,7 +7,7 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
 use serde_json::Value;
 
-use crate::status::{ApiError, Result};
+use crate::status::{ApiError, Reason, Result};
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
@@ -65,7 +65,7 @@ pub fn bytes(code: StatusCode, json: Bytes) -> Response<Body> {
 }
 
 pub fn status(error: &ApiError) -> Response<Body> {
-    if error.reason.is_empty() {
+    if error.reason == Reason::None {
         let mut response = Response::new(full(format!("{}\n", error.message)));
         *response.status_mut() = error.status_code();
         let text = HeaderValue::from_static("text/plain; charset=utf-8");

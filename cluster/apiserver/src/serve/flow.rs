@@ -19,8 +19,9 @@ use crate::{
     cluster::Cluster,
     identity::{Access, Attributes, Decision, Identity, refusal},
     resource,
-    status::{ApiError, Result},
+    status::{ApiError, Reason, Result},
     store::Store,
+    verb::Verb,
 };
 
 /// What a client may ask of the server.
@@ -124,7 +125,7 @@ impl Core {
         let name = cluster.unwrap_or_else(|| home.unwrap_or(&self.default_cluster).to_string());
         let Some(cluster) = self.clusters.get(name.as_str()).cloned() else {
             let message = format!("no logical cluster {name:?}; the kubeconfig names those that there are");
-            return body::status(&ApiError::new(StatusCode::NOT_FOUND, "NotFound", message));
+            return body::status(&ApiError::new(StatusCode::NOT_FOUND, Reason::NotFound, message));
         };
         let head = parts.method == Method::HEAD;
         let core = self.clone();
@@ -193,7 +194,7 @@ impl Call {
         if target == Target::Path {
             return crate::paths::serve(&self);
         }
-        if self.attributes.verb == "watch" || self.is_stream() {
+        if self.attributes.verb == Verb::Watch || self.is_stream() {
             return resource::serve(self, Bytes::new()).await;
         }
         let crowded =
@@ -219,11 +220,11 @@ impl Call {
     }
 
     async fn read(&self, body: Body) -> Result<Bytes> {
-        let verb = self.attributes.verb.as_str();
-        if !matches!(
-            verb,
-            "create" | "update" | "patch" | "delete" | "deletecollection"
-        ) {
+        let writes = matches!(
+            self.attributes.verb,
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection
+        );
+        if !writes {
             return Ok(Bytes::new());
         }
         let time = self.core.limits.body_time;
@@ -231,7 +232,7 @@ impl Call {
         arrived.unwrap_or_else(|_| {
             Err(ApiError::new(
                 StatusCode::REQUEST_TIMEOUT,
-                "Timeout",
+                Reason::Timeout,
                 format!("the request body did not arrive within {} s", time.as_secs()),
             ))
         })
@@ -249,9 +250,9 @@ impl Call {
     }
 
     /// For requests that turn out to do what another verb is for, such as an apply that creates.
-    pub fn authorize_also(&self, verb: &str) -> Result<()> {
+    pub fn authorize_also(&self, verb: Verb) -> Result<()> {
         self.authorize(&Attributes {
-            verb: verb.to_owned(),
+            verb,
             ..self.attributes.clone()
         })
     }

@@ -123,7 +123,7 @@ impl Metrics {
         // Paths that are no resource come from anyone and without bound: they share one series.
         let call = Call {
             cluster: cluster.to_owned(),
-            verb: attributes.verb.clone(),
+            verb: attributes.verb.to_string(),
             group: attributes.group.clone(),
             resource: attributes.resource.clone(),
             subresource: attributes.subresource.clone(),
@@ -137,7 +137,7 @@ impl Metrics {
         if VERBS.contains(&attributes.verb.as_str()) {
             self.seconds
                 .get_or_create(&Verb {
-                    verb: attributes.verb.clone(),
+                    verb: attributes.verb.to_string(),
                 })
                 .observe(elapsed.as_secs_f64());
         }
@@ -149,12 +149,12 @@ impl Metrics {
     }
 
     /// One object written.
-    pub fn wrote(&self, cluster: &str, group: &str, kind: &str, verb: &str, user: &str) {
+    pub fn wrote(&self, cluster: &str, group: &str, kind: &str, verb: &crate::verb::Verb, user: &str) {
         let written = Written {
             cluster: cluster.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
-            verb: verb.to_owned(),
+            verb: verb.to_string(),
             user: user.to_owned(),
         };
         self.writes.get_or_create(&written).inc();

@@ -5,6 +5,7 @@ use percent_encoding::percent_decode_str;
 
 use super::Query;
 use crate::identity::Attributes;
+use crate::verb::Verb;
 
 /// What a path points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
         ["api", version, rest @ ..] if !rest.is_empty() => ("", *version, rest),
         ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
         _ => {
-            let verb = method.as_str().to_ascii_lowercase();
+            let verb = Verb::from(method.as_str().to_ascii_lowercase().as_str());
             let attributes = Attributes {
                 verb,
                 path,
@@ -101,8 +102,8 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
         return None;
     }
     place.name = (!attributes.name.is_empty()).then(|| attributes.name.clone());
-    attributes.verb = verb(method, &attributes, query).to_owned();
-    if place.name.is_none() && matches!(attributes.verb.as_str(), "list" | "watch") {
+    attributes.verb = verb(method, &attributes, query);
+    if place.name.is_none() && matches!(attributes.verb, Verb::List | Verb::Watch) {
         // RBAC by resourceNames lets a client list the one object that it may see.
         let selector = query.get("fieldSelector").unwrap_or_default();
         attributes.name = selected_name(selector).unwrap_or_default();
@@ -116,18 +117,18 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
     })
 }
 
-fn verb(method: &Method, attributes: &Attributes, query: &Query) -> &'static str {
+fn verb(method: &Method, attributes: &Attributes, query: &Query) -> Verb {
     let named = !attributes.name.is_empty();
     match *method {
-        Method::GET | Method::HEAD if named => "get",
-        Method::GET | Method::HEAD if query.flag("watch") => "watch",
-        Method::GET | Method::HEAD => "list",
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE if named => "delete",
-        Method::DELETE => "deletecollection",
-        _ => "",
+        Method::GET | Method::HEAD if named => Verb::Get,
+        Method::GET | Method::HEAD if query.flag("watch") => Verb::Watch,
+        Method::GET | Method::HEAD => Verb::List,
+        Method::POST => Verb::Create,
+        Method::PUT => Verb::Update,
+        Method::PATCH => Verb::Patch,
+        Method::DELETE if named => Verb::Delete,
+        Method::DELETE => Verb::DeleteCollection,
+        _ => Verb::default(),
     }
 }
 

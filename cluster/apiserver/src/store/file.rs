@@ -130,7 +130,7 @@ impl Medium for File {
         let found = identity(&self.path).map_err(|source| self.io(source))?;
         if found != ours {
             let what = if found.is_some() { "replaced" } else { "removed" };
-            let message = format!("the file was {what} while the server ran; start the server anew");
+            let message = format!("the file was {what} while the server ran; restart the server");
             return Err(self.io(io::Error::other(message)));
         }
         std::fs::rename(self.aside(), &self.path)

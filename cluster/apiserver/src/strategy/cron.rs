@@ -73,9 +73,10 @@ fn parse(schedule: &str) -> Result<(), String> {
             "@midnight",
             "@hourly",
         ];
-        return match known.contains(&schedule) {
-            true => Ok(()),
-            false => Err(format!("unrecognized descriptor: {schedule}")),
+        return if known.contains(&schedule) {
+            Ok(())
+        } else {
+            Err(format!("unrecognized descriptor: {schedule}"))
         };
     }
     let fields: Vec<&str> = schedule.split_whitespace().collect();

@@ -26,7 +26,7 @@ use crate::{
     pod_security,
     registry::{Kind, Schema},
     serve::Warnings,
-    status::{ApiError, Result},
+    status::{ApiError, Reason, Result},
 };
 
 pub use crd::{ESTABLISHED, FINALIZER as CRD_FINALIZER, condition, judge_names, set_condition};
@@ -72,7 +72,7 @@ pub fn admit(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -> 
     {
         return Err(ApiError::new(
             http::StatusCode::METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
+            Reason::MethodNotAllowed,
             "create not allowed while custom resource definition is terminating",
         ));
     }

@@ -21,12 +21,13 @@ pub fn admit(context: &Context<'_>, object: &mut Value) -> Result<()> {
         .as_object()
         .is_some_and(|map| !map.is_empty());
     if class.is_empty() {
-        return match has_overhead {
-            true => refuse(
+        return if has_overhead {
+            refuse(
                 object,
                 "Pod Overhead set without corresponding RuntimeClass defined Overhead",
-            ),
-            false => Ok(()),
+            )
+        } else {
+            Ok(())
         };
     }
     let Some(stored) = context.cluster.get("node.k8s.io", "runtimeclasses", "", class) else {

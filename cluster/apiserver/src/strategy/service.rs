@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::Ipv4Addr};
 
-use apimachinery::field::FieldError;
+use apimachinery::field::{ErrorType, FieldError};
 use rand::RngExt;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -226,7 +226,7 @@ fn address(context: &Context<'_>, object: &mut Value, taken: &Taken) -> Result<(
             "Service",
             &name,
             vec![crate::status::Cause {
-                reason: "FieldValueInvalid".into(),
+                reason: ErrorType::Invalid.into(),
                 message: format!("Invalid value: {value:?}: {detail}"),
                 field: "spec.clusterIPs".into(),
             }],

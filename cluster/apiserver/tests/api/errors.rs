@@ -1,3 +1,4 @@
+use apiserver::Verb;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -133,7 +134,7 @@ async fn nothing_a_client_sends_breaks_it() {
     let mut paths: Vec<String> = registry
         .kinds()
         .iter()
-        .filter(|k| k.allows("create") && k.allows("get"))
+        .filter(|k| k.allows(&Verb::Create) && k.allows(&Verb::Get))
         .map(|k| {
             let root = if k.group.is_empty() {
                 "/api/v1".to_owned()

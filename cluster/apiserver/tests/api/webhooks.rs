@@ -103,6 +103,9 @@ async fn answer(
                 .map_or(0, |data| data.keys().filter(|key| *key != "count").count());
             Some(json!([{"op": "add", "path": "/data/count", "value": count.to_string()}]))
         }
+        "/place" => Some(
+            json!([{"op": "add", "path": "/metadata/labels", "value": {"zone": asked["object"]["target"]["name"]}}]),
+        ),
         "/odd" => Some(json!([
             {"op": "add", "path": "/unknown", "value": 1},
             {"op": "replace", "path": "/metadata/name", "value": "other"},
@@ -269,6 +272,52 @@ async fn a_scale_is_shown_as_one() {
     assert_eq!(asked[0]["object"]["kind"], "Scale");
     let replicas = |object: &str| asked[0][object]["spec"]["replicas"].clone();
     assert_eq!((replicas("object"), replicas("oldObject")), (json!(3), json!(1)));
+}
+
+#[tokio::test]
+async fn a_binding_is_shown_as_one_and_its_labels_reach_the_pod() {
+    let (running, hook) = (start().await, Webhook::start().await);
+    let client = &running.client;
+    let pods = "/api/v1/namespaces/default/pods";
+    let pod = json!({"metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let (code, said) = post(client, pods, pod).await;
+    assert_eq!(code, 201, "{said}");
+    let rules = json!([{"operations": ["*"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/binding"]}]);
+    let entry = |path: &str| hook.entry(path, json!({ "rules": rules }));
+    configure(&running, MUTATING, "place", vec![entry("place")]).await;
+    configure(&running, VALIDATING, "no", vec![entry("deny")]).await;
+    let path = format!("{pods}/web/binding");
+    let binding = json!({"target": {"kind": "Node", "name": "node-1"}});
+    let (code, said) = post(client, &path, binding.clone()).await;
+    assert_eq!(code, 403, "{said}");
+    assert_eq!(delete(client, &format!("{VALIDATING}/no")).await.0, 200);
+    hook.asked();
+    let (code, said) = post(client, &path, binding).await;
+    assert_eq!(code, 201, "{said}");
+    let asked = hook.asked();
+    assert_eq!(asked.len(), 1, "once: {asked:?}");
+    assert_eq!(
+        (
+            &asked[0]["operation"],
+            &asked[0]["kind"]["kind"],
+            &asked[0]["resource"]["resource"],
+            &asked[0]["subResource"]
+        ),
+        (
+            &json!("CREATE"),
+            &json!("Binding"),
+            &json!("pods"),
+            &json!("binding")
+        )
+    );
+    assert_eq!(asked[0]["object"]["metadata"]["name"], "web");
+    assert_eq!(asked[0]["oldObject"], Value::Null);
+    let (_, pod) = get(client, &format!("{pods}/web")).await;
+    assert_eq!(pod["spec"]["nodeName"], "node-1");
+    assert_eq!(pod["metadata"]["labels"], json!({"app": "web", "zone": "node-1"}));
+    let (code, said) = post(client, &path, json!([1])).await;
+    assert_eq!(code, 400, "{said}");
 }
 
 #[tokio::test]

@@ -1,11 +1,10 @@
 //! Embedded clusters without the rest of c5c3: for tests, drills and measurements.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use embedded_node::{Error, Result, init};
-use machine::{Plan, connect, daemon, down, nodes, up};
+use embedded_node::{Error, Result};
+use machine::{Plan, connect, daemon, down, nodes, program, up};
 
 const USAGE: &str = "usage: embedded-cluster COMMAND
   up STATE NODES[,HYPERVISORS] STORE...   bring a cluster up, with images of the OCI layouts STORE;
@@ -14,39 +13,10 @@ const USAGE: &str = "usage: embedded-cluster COMMAND
   node STATE list | kill NAME | start NAME | connect ADDRESS PORT";
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    // Before any thread starts: it changes the process' namespaces.
-    if args.first().is_some_and(|a| a == "init") {
-        return init::main(&args[1..]);
-    }
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        // A full disk must not be a panic.
-        .log_internal_errors(false)
-        .with_writer(std::io::stderr)
-        .init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let outcome = match runtime {
-        Ok(runtime) => runtime.block_on(run(&args)),
-        Err(e) => Err(Error::said(e.to_string())),
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            let _ = writeln!(std::io::stderr(), "{e}");
-            ExitCode::FAILURE
-        }
-    }
+    program::main(run)
 }
 
-fn own(args: &[&str]) -> Result<Vec<String>> {
-    let own = std::env::current_exe().map_err(Error::system("find the own program"))?;
-    let mut command = vec![own.to_string_lossy().into_owned()];
-    command.extend(args.iter().map(|a| (*a).to_owned()));
-    Ok(command)
-}
-
-async fn run(args: &[String]) -> Result<()> {
+async fn run(args: Vec<String>) -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let mut say = daemon::say;
     match args.as_slice() {
@@ -70,7 +40,7 @@ async fn run(args: &[String]) -> Result<()> {
                 nodes,
                 hypervisors,
                 registries: Vec::new(),
-                daemon: own(&command)?,
+                daemon: program::again(&command)?,
             };
             let up = up::up(&options, &mut say).await?;
             println!("export KUBECONFIG={}", up.kubeconfig.display());
@@ -80,7 +50,7 @@ async fn run(args: &[String]) -> Result<()> {
             let options = daemon::Options {
                 state: PathBuf::from(state),
                 image_stores: stores.iter().map(PathBuf::from).collect(),
-                init: own(&["init"])?,
+                init: program::again(&["init"])?,
                 data_labels: Vec::new(),
             };
             daemon::run(&options).await

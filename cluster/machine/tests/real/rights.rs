@@ -212,7 +212,7 @@ fn missing_programs_are_installed() {
     let text = both(&done);
     assert!(done.status.success(), "{text}");
     let wanted = "runc containernetworking-plugins";
-    let said = format!("said: installs {wanted}; fetches the list of packages");
+    let said = format!("said: installing {wanted}; fetching the package lists");
     assert!(text.contains(&said), "{text}");
     let calls = std::fs::read_to_string(state.join("calls")).unwrap();
     let calls: Vec<&str> = calls.lines().collect();

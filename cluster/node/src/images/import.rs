@@ -219,12 +219,11 @@ impl Session<'_> {
             data: Vec::new(),
             labels,
         };
-        let messages = match linked {
-            true => vec![first],
-            false => {
-                let data = tokio::fs::read(&from).await.map_err(Error::file("read", &from))?;
-                chunks(first, &data)
-            }
+        let messages = if linked {
+            vec![first]
+        } else {
+            let data = tokio::fs::read(&from).await.map_err(Error::file("read", &from))?;
+            chunks(first, &data)
         };
         let mut content = ContentClient::new(self.target.channel.clone());
         let request = self.ask(futures::stream::iter(messages));

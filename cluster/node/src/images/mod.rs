@@ -166,11 +166,10 @@ impl Images {
             .collect();
         let host = reference::parts(reference).map(|p| p.host).unwrap_or_default();
         // Names below `.local` are never a registry's.
-        let registry = match host.is_empty() || host.ends_with(".local") {
-            true => String::new(),
-            false => {
-                format!(", or let it come from its registry: `c5c3 down`, then `c5c3 up --registry {host}`")
-            }
+        let registry = if host.is_empty() || host.ends_with(".local") {
+            String::new()
+        } else {
+            format!(", or let it come from its registry: `c5c3 down`, then `c5c3 up --registry {host}`")
         };
         format!(
             "image {reference:?} is not in the local store ({}): build it with `c5c3 image build {}`{registry}",

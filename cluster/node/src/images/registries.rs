@@ -35,7 +35,7 @@ impl Registries {
     /// Whether a pull from the registry `home` may go to `at`; the error says why not.
     pub(super) fn check(&self, home: &str, at: &Uri) -> Result<(), String> {
         let (Some(scheme), Some(name)) = (at.scheme_str(), at.host()) else {
-            return Err(format!("{home} leads to {at}, which is no whole address"));
+            return Err(format!("{home} leads to {at}, which is not a complete address"));
         };
         let host = match at.port_u16() {
             Some(port) => format!("{name}:{port}"),
@@ -53,11 +53,12 @@ impl Registries {
         if scheme != "https" {
             return Err(format!("{home} leads to {at}: only https is spoken with others"));
         }
-        match self.named(&host) {
-            true => Ok(()),
-            false => Err(format!(
+        if self.named(&host) {
+            Ok(())
+        } else {
+            Err(format!(
                 "{home} leads to {host}, which is not allowed: `c5c3 down`, then `c5c3 up --registry {host}`"
-            )),
+            ))
         }
     }
 }
@@ -134,7 +135,7 @@ mod tests {
             ("ghcr.io", "http://127.0.0.1:8080/admin", "on this machine"),
             ("ghcr.io", "http://[::1]:8080/admin", "on this machine"),
             ("ghcr.io", "https://localhost/admin", "on this machine"),
-            ("ghcr.io", "blobs", "no whole address"),
+            ("ghcr.io", "blobs", "not a complete address"),
             ("127.0.0.1:5000", "ftp://127.0.0.1/x", "on this machine"),
         ] {
             let error = check(home, at).unwrap_err();

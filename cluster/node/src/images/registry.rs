@@ -87,7 +87,7 @@ impl Puller {
             client: Client::builder(TokioExecutor::new()).build(connector),
             reference: reference.into(),
             parts: parts(reference)
-                .ok_or_else(|| Error::said(format!("{reference:?} is no image reference")))?,
+                .ok_or_else(|| Error::said(format!("{reference:?} is not an image reference")))?,
             registries: registries.clone(),
             patience: PATIENCE,
             token: std::sync::Mutex::default(),
@@ -160,12 +160,15 @@ impl Puller {
         let own = store::sha256(self.reference.as_bytes());
         let part = place.with_extension(format!("{}.part", &own[7..23]));
         let saved = self.save(answer.into_body(), &part, blob.size).await;
-        let right = saved.and_then(|digest| match digest == blob.digest {
-            true => std::fs::rename(&part, place).map_err(Error::file("write", place)),
-            false => Err(Error::said(format!(
-                "the registry sent {digest} for {}",
-                blob.digest
-            ))),
+        let right = saved.and_then(|digest| {
+            if digest == blob.digest {
+                std::fs::rename(&part, place).map_err(Error::file("write", place))
+            } else {
+                Err(Error::said(format!(
+                    "the registry sent {digest} for {}",
+                    blob.digest
+                )))
+            }
         });
         right.inspect_err(|_| drop(std::fs::remove_file(&part)))
     }
@@ -199,13 +202,12 @@ impl Puller {
                 return Ok(answer);
             }
             let next = header(answer.headers(), LOCATION.as_str()).unwrap_or_default();
-            at = match next.starts_with('/') {
-                true => {
-                    let mut parts = at.clone().into_parts();
-                    parts.path_and_query = next.parse().ok();
-                    Uri::from_parts(parts).map_err(|e| Error::said(e.to_string()))?
-                }
-                false => next.parse().map_err(|e| Error::said(format!("{next}: {e}")))?,
+            at = if next.starts_with('/') {
+                let mut parts = at.clone().into_parts();
+                parts.path_and_query = next.parse().ok();
+                Uri::from_parts(parts).map_err(|e| Error::said(e.to_string()))?
+            } else {
+                next.parse().map_err(|e| Error::said(format!("{next}: {e}")))?
             };
         }
         Err(Error::said(format!("{url} leads from one place to the next")))
@@ -351,9 +353,12 @@ fn challenge_words(challenge: &str) -> BTreeMap<String, String> {
 fn escape(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/".contains(&b);
     text.bytes()
-        .map(|b| match plain(b) {
-            true => char::from(b).to_string(),
-            false => format!("%{b:02X}"),
+        .map(|b| {
+            if plain(b) {
+                char::from(b).to_string()
+            } else {
+                format!("%{b:02X}")
+            }
         })
         .collect()
 }

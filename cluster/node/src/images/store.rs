@@ -203,12 +203,13 @@ pub(super) fn mend(directory: &Path) {
 pub(super) fn enter(directory: &Path, reference: &str, mut top: Descriptor) -> Result<()> {
     top.annotations.insert(NAMES[0].into(), reference.into());
     let file = directory.join("index.json");
-    let mut index: Index = match file.exists() {
-        true => read(&file)?,
-        false => Index {
+    let mut index: Index = if file.exists() {
+        read(&file)?
+    } else {
+        Index {
             schema_version: 2,
             manifests: Vec::new(),
-        },
+        }
     };
     index
         .manifests

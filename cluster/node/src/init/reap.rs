@@ -65,9 +65,10 @@ impl<'a> Kept<'a> {
 }
 
 fn next_pause(last: Duration, life: Duration) -> Duration {
-    match life < SHORT_LIFE {
-        true => (last * 2).clamp(Duration::from_millis(50), LONGEST_PAUSE),
-        false => Duration::ZERO,
+    if life < SHORT_LIFE {
+        (last * 2).clamp(Duration::from_millis(50), LONGEST_PAUSE)
+    } else {
+        Duration::ZERO
     }
 }
 

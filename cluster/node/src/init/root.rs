@@ -136,9 +136,10 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
 }
 
 fn set(file: &Path, value: &str) -> Result<()> {
-    match fs::read_to_string(file).is_ok_and(|now| now.trim() != value) {
-        true => fs::write(file, value).map_err(Error::file("set", file)),
-        false => Ok(()),
+    if fs::read_to_string(file).is_ok_and(|now| now.trim() != value) {
+        fs::write(file, value).map_err(Error::file("set", file))
+    } else {
+        Ok(())
     }
 }
 
@@ -225,9 +226,10 @@ fn control_groups(hierarchies: &[cgroups::Hierarchy], at: &Path) -> Result<()> {
             )?;
             continue;
         }
-        let options = match hierarchy.controllers.starts_with("name=") {
-            true => format!("none,{}", hierarchy.controllers),
-            false => hierarchy.controllers.clone(),
+        let options = if hierarchy.controllers.starts_with("name=") {
+            format!("none,{}", hierarchy.controllers)
+        } else {
+            hierarchy.controllers.clone()
         };
         attach(
             Some("cgroup"),

@@ -53,7 +53,7 @@ pub(super) fn directory(claim: &PersistentVolumeClaim, volume: Option<Persistent
         .map(PathBuf::from)
         .ok_or_else(|| {
             format!(
-                "persistentvolume {title:?} is no directory: embedded nodes have hostPath and local volumes"
+                "persistentvolume {title:?} is not a directory: embedded nodes support only hostPath and local volumes"
             )
         })
 }

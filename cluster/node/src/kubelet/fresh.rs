@@ -48,7 +48,7 @@ fn conditions(pod: &Pod, now: Timestamp) -> Option<Vec<PodCondition>> {
     }) {
         condition.status = "False".into();
         condition.reason = Some("NodeStarted".into());
-        condition.message = Some("the node has started anew".into());
+        condition.message = Some("the node has restarted".into());
         condition.last_transition_time = Some(Time(now));
         changed = true;
     }

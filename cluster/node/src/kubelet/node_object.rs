@@ -104,9 +104,10 @@ async fn say_ready(client: &Client, host: &Host, description: &Description) -> R
         .map_err(Error::api(format!("get node {name}")))?
         .and_then(|n| n.status);
     let all = status.iter().flat_map(|s| s.conditions.iter().flatten());
-    match all.filter(|c| c.type_ == "Ready").any(|c| c.status != "True") {
-        true => register(client, host, description).await,
-        false => Ok(()),
+    if all.filter(|c| c.type_ == "Ready").any(|c| c.status != "True") {
+        register(client, host, description).await
+    } else {
+        Ok(())
     }
 }
 

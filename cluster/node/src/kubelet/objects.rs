@@ -277,9 +277,10 @@ impl Objects for KubeObjects {
             .unwrap_or_else(|| "default".into());
         let wanted = ApiToken {
             spec: Some(TokenRequestSpec {
-                audiences: match request.audience.is_empty() {
-                    true => None,
-                    false => Some(vec![request.audience.clone()]),
+                audiences: if request.audience.is_empty() {
+                    None
+                } else {
+                    Some(vec![request.audience.clone()])
                 },
                 expiration_seconds: Some(request.seconds),
                 bound_object_ref: Some(BoundObjectReference {

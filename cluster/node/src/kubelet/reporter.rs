@@ -128,14 +128,18 @@ impl Reporter for KubeReporter {
                 .iter()
                 .any(|c| Some(&c.name) == event.container.as_ref())
         });
-        about.field_path = event.container.map(|name| match init {
-            true => format!("spec.initContainers{{{name}}}"),
-            false => format!("spec.containers{{{name}}}"),
+        about.field_path = event.container.map(|name| {
+            if init {
+                format!("spec.initContainers{{{name}}}")
+            } else {
+                format!("spec.containers{{{name}}}")
+            }
         });
         let event = ApiEvent {
-            type_: match event.warning {
-                true => EventType::Warning,
-                false => EventType::Normal,
+            type_: if event.warning {
+                EventType::Warning
+            } else {
+                EventType::Normal
             },
             reason: event.reason.into(),
             note: Some(event.message.chars().take(1000).collect()),

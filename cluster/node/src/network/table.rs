@@ -79,12 +79,13 @@ pub fn render(own: &Own, addresses: &Addresses, frontends: &[Frontend]) -> Strin
         "  ip daddr {{ {services}, {balancers} }} meta l4proto tcp reject with tcp reset
   ip daddr {{ {services}, {balancers} }} reject with icmp port-unreachable"
     );
-    let masquerade = match own.masquerade {
-        true => format!(
+    let masquerade = if own.masquerade {
+        format!(
             "  ct status dnat ip saddr {0} ip daddr {0} masquerade\n",
             own.pods
-        ),
-        false => String::new(),
+        )
+    } else {
+        String::new()
     };
     format!(
         "table ip c5c3
@@ -129,9 +130,10 @@ table ip c5c3 {{
 }
 
 fn map(elements: &[String]) -> String {
-    match elements.is_empty() {
-        true => String::new(),
-        false => format!("  elements = {{\n   {}\n  }}\n", elements.join(",\n   ")),
+    if elements.is_empty() {
+        String::new()
+    } else {
+        format!("  elements = {{\n   {}\n  }}\n", elements.join(",\n   "))
     }
 }
 
@@ -143,9 +145,10 @@ fn comment(name: &str) -> String {
 }
 
 fn chain(out: &mut String, i: usize, frontend: &Frontend, ends: &[SocketAddrV4]) {
-    let pick = match frontend.sticky {
-        true => "jhash ip saddr",
-        false => "numgen random",
+    let pick = if frontend.sticky {
+        "jhash ip saddr"
+    } else {
+        "numgen random"
     };
     let targets: Vec<String> = (0..ends.len()).map(|e| format!("{e} : goto e{i}_{e}")).collect();
     let _ = write!(

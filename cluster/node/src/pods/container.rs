@@ -99,9 +99,10 @@ pub fn mount(wanted: &VolumeMount, host_path: String, read_only: bool) -> Mount 
         _ => MountPropagation::PropagationPrivate,
     };
     Mount {
-        container_path: match wanted.mount_path.starts_with('/') {
-            true => wanted.mount_path.clone(),
-            false => format!("/{}", wanted.mount_path),
+        container_path: if wanted.mount_path.starts_with('/') {
+            wanted.mount_path.clone()
+        } else {
+            format!("/{}", wanted.mount_path)
         },
         host_path,
         readonly: read_only || wanted.read_only == Some(true),

@@ -98,12 +98,11 @@ pub fn decide(input: &Input) -> Decision {
         wake: None,
     };
     let overdue = plan.overdue();
-    let finished = match plan.ending() || overdue.is_some() {
-        true => {
-            plan.end();
-            false
-        }
-        false => plan.run(),
+    let finished = if plan.ending() || overdue.is_some() {
+        plan.end();
+        false
+    } else {
+        plan.run()
     };
     let facts = Facts {
         finished,
@@ -165,21 +164,22 @@ impl<'a> Plan<'a> {
         if !living.is_empty() {
             let sidecar = |c: &&&Container| view::find(self.spec, &c.name).is_some_and(view::is_sidecar);
             let main: Vec<&Container> = living.iter().filter(|c| !sidecar(c)).copied().collect();
-            let grace = match main.is_empty() {
-                false => view::grace(self.input.pod),
-                true => self.rest_of_grace(),
+            let grace = if main.is_empty() {
+                self.rest_of_grace()
+            } else {
+                view::grace(self.input.pod)
             };
-            let ends = match main.is_empty() {
-                false => main,
+            let ends = if main.is_empty() {
                 // The last started helper goes first: others may depend on the first.
-                true => {
-                    let order = |c: &&Container| {
-                        view::init_containers(self.spec)
-                            .iter()
-                            .position(|w| w.name == c.name)
-                    };
-                    living.into_iter().max_by_key(order).into_iter().collect()
-                }
+
+                let order = |c: &&Container| {
+                    view::init_containers(self.spec)
+                        .iter()
+                        .position(|w| w.name == c.name)
+                };
+                living.into_iter().max_by_key(order).into_iter().collect()
+            } else {
+                main
             };
             for container in ends {
                 self.stop(container, grace);
@@ -251,11 +251,11 @@ impl<'a> Plan<'a> {
             if other.id == sandbox.id {
                 continue;
             }
-            self.actions
-                .push(match self.memory().stopped.contains(&other.id) {
-                    true => Action::RemoveSandbox { id: other.id.clone() },
-                    false => Action::StopSandbox { id: other.id.clone() },
-                });
+            self.actions.push(if self.memory().stopped.contains(&other.id) {
+                Action::RemoveSandbox { id: other.id.clone() }
+            } else {
+                Action::StopSandbox { id: other.id.clone() }
+            });
         }
         if self.memory().is_running(&Task::EndSandbox(sandbox.id.clone())) {
             return false;

@@ -168,11 +168,12 @@ impl Context {
             }
         }
         // A hook that used up the time still leaves the container two seconds.
-        let left = match grace.is_zero() {
-            true => grace,
-            false => grace
+        let left = if grace.is_zero() {
+            grace
+        } else {
+            grace
                 .saturating_sub(started.elapsed())
-                .max(Duration::from_secs(2)),
+                .max(Duration::from_secs(2))
         };
         host.cri.stop_container(id, left).await
     }

@@ -46,9 +46,9 @@ impl Subject {
                     .map_err(|_| format!("the container has no port named {name:?}"))?,
             },
         };
-        let number = u16::try_from(number).map_err(|_| format!("{number} is no port"))?;
+        let number = u16::try_from(number).map_err(|_| format!("{number} is not a port"))?;
         let ip = host.filter(|h| !h.is_empty()).unwrap_or(&self.address);
-        let ip = ip.parse().map_err(|_| format!("{ip:?} is no address"))?;
+        let ip = ip.parse().map_err(|_| format!("{ip:?} is not an address"))?;
         Ok(SocketAddr::new(ip, number))
     }
 }
@@ -110,9 +110,10 @@ pub(super) async fn http(
     let secure = action.scheme.as_deref() == Some("HTTPS");
     let ask = async {
         let stream = host.node.ns.connect(to).await.map_err(|e| e.to_string())?;
-        match secure {
-            false => get(stream, action, to, &path).await,
-            true => get(super::tls::connect(stream, to.ip()).await?, action, to, &path).await,
+        if secure {
+            get(super::tls::connect(stream, to.ip()).await?, action, to, &path).await
+        } else {
+            get(stream, action, to, &path).await
         }
     };
     let scheme = if secure { "https" } else { "http" };

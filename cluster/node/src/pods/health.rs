@@ -34,7 +34,7 @@ pub(super) async fn check(
     service: &str,
     limit: Duration,
 ) -> Result<(), String> {
-    let port = u16::try_from(port).map_err(|_| format!("{port} is no port"))?;
+    let port = u16::try_from(port).map_err(|_| format!("{port} is not a port"))?;
     let ip = subject
         .address
         .parse()

@@ -118,8 +118,8 @@ pub fn resolver(pod: &Pod, spec: &PodSpec, dns: &Dns) -> DnsConfig {
         Some("ClusterFirstWithHostNet") => true,
         _ => false,
     };
-    let mut made = match cluster {
-        true => DnsConfig {
+    let mut made = if cluster {
+        DnsConfig {
             servers: vec![server.clone()],
             searches: vec![
                 format!("{}.svc.{domain}", view::namespace(pod)),
@@ -127,8 +127,9 @@ pub fn resolver(pod: &Pod, spec: &PodSpec, dns: &Dns) -> DnsConfig {
                 domain.clone(),
             ],
             options: vec!["ndots:5".into()],
-        },
-        false => DnsConfig::default(),
+        }
+    } else {
+        DnsConfig::default()
     };
     if let Some(own) = &spec.dns_config {
         for (to, from) in [

@@ -219,7 +219,8 @@ pub(super) async fn config(
             host.event(pod, Event::warning("FailedMount", message.clone()));
             Trouble::new("CreateContainerConfigError", message)
         })?;
-    let mounts = mounts(host, pod, spec, wanted, attempt, address, &variables, &placed)
+    let hosts = sandbox::hosts(pod, spec, address, &host.node.layout.name, &host.dns);
+    let mounts = mounts(host, pod, wanted, attempt, hosts, &variables, &placed)
         .await
         .map_err(wrong)?;
     let parts = Parts {
@@ -232,14 +233,13 @@ pub(super) async fn config(
     container::config(pod, spec, wanted, parts).map_err(wrong)
 }
 
-#[allow(clippy::too_many_arguments)]
+/// `hosts` is what its /etc/hosts says.
 async fn mounts(
     host: &Host,
     pod: &Pod,
-    spec: &PodSpec,
     wanted: &Container,
     attempt: u32,
-    address: &str,
+    hosts: String,
     variables: &[(String, String)],
     placed: &BTreeMap<String, Placed>,
 ) -> Result<Vec<Mount>, String> {
@@ -268,7 +268,7 @@ async fn mounts(
         uid: view::uid(pod).into(),
         container: wanted.name.clone(),
         attempt,
-        hosts: sandbox::hosts(pod, spec, address, &host.node.layout.name, &host.dns),
+        hosts,
         sub_paths,
     };
     let directory = pod_directory(&own.pods, pod);

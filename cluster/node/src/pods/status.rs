@@ -87,9 +87,10 @@ fn address(input: &Input, spec: &PodSpec) -> Option<String> {
     }
     // An ended pod has given its address back.
     let ended = view::is_final(view::phase(input.pod)) || input.memory.stopped.contains(&sandbox.id);
-    match ended {
-        true => input.pod.status.as_ref()?.pod_ip.clone(),
-        false => sandbox.ip.clone(),
+    if ended {
+        input.pod.status.as_ref()?.pod_ip.clone()
+    } else {
+        sandbox.ip.clone()
     }
 }
 
@@ -105,9 +106,10 @@ fn initialised(input: &Input, spec: &PodSpec) -> bool {
     started
         || view::init_containers(spec).iter().all(|c| {
             let instance = input.observed.latest(&sandbox.id, &c.name);
-            match view::is_sidecar(c) {
-                true => instance.is_some_and(|i| is_started(input, c, i)),
-                false => instance.is_some_and(|i| i.state == State::Exited && i.exit_code == 0),
+            if view::is_sidecar(c) {
+                instance.is_some_and(|i| is_started(input, c, i))
+            } else {
+                instance.is_some_and(|i| i.state == State::Exited && i.exit_code == 0)
             }
         })
 }

@@ -41,9 +41,10 @@ impl Plan<'_> {
         let Some(instance) = self.observed().latest(&sandbox.id, name) else {
             // Init containers run again in a new sandbox, but what is complete stays so.
             let main = self.spec.containers.iter().any(|c| c.name == *name);
-            return match main && policy == Policy::OnFailure && self.ended_well(name) {
-                true => Step::Done { ok: true },
-                false => self.first_start(name),
+            return if main && policy == Policy::OnFailure && self.ended_well(name) {
+                Step::Done { ok: true }
+            } else {
+                self.first_start(name)
             };
         };
         if self.memory().is_running(&Task::End(instance.id.clone())) {

@@ -125,9 +125,10 @@ pub async fn exec(place: &Place, container: &str, options: &ExecOptions) -> Resu
         command.forget().await;
         return Err(failed("exec")(status));
     }
-    let input = match stdin.is_empty() {
-        true => None,
-        false => Some(input_pipe(&command.pipes.join("in")).await?),
+    let input = if stdin.is_empty() {
+        None
+    } else {
+        Some(input_pipe(&command.pipes.join("in")).await?)
     };
     Ok(session(command, pipes, options, input, out, err))
 }

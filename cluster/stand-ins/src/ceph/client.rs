@@ -233,7 +233,7 @@ fn check(object: &CephClient) -> Result<(), Error> {
         if !["mon", "osd", "mgr", "mds"].contains(&daemon.as_str()) {
             return wrong(
                 "spec.caps",
-                format!("{daemon:?} is no daemon: use mon, osd, mgr or mds"),
+                format!("{daemon:?} is not a daemon: use mon, osd, mgr or mds"),
             );
         }
         if cap.trim().is_empty() || cap.contains(['"', '\n', '\r', '\\']) {

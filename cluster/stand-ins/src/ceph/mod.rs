@@ -23,13 +23,15 @@ mod status;
 mod tell;
 mod view;
 
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError};
 
 pub use block_pool::CephBlockPools;
 pub use client::CephClients;
 pub use cluster::CephClusters;
 pub use object_store::CephObjectStores;
 pub use object_user::CephObjectStoreUsers;
+
+use crate::group::Group;
 
 /// What the controllers of this group may do.
 pub fn access(access: Access) -> Access {
@@ -41,20 +43,14 @@ pub fn access(access: Access) -> Access {
         .with::<CephObjectStoreUsers>()
 }
 
-/// Runs the controllers of this group until `stop`.
-pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
-    let client = || clusters.home().clone();
-    macro_rules! controller {
-        ($controller:expr) => {
-            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
-        };
-    }
+/// Runs the controllers of this group until the stop.
+pub(crate) async fn run(group: &Group) -> Result<(), ClusterError> {
     tokio::try_join!(
-        controller!(CephClusters::new(client())),
-        controller!(CephBlockPools::new(client())),
-        controller!(CephClients::new(client())),
-        controller!(CephObjectStores::new(client())),
-        controller!(CephObjectStoreUsers::new(client())),
+        group.run(CephClusters::new(group.client())),
+        group.run(CephBlockPools::new(group.client())),
+        group.run(CephClients::new(group.client())),
+        group.run(CephObjectStores::new(group.client())),
+        group.run(CephObjectStoreUsers::new(group.client())),
     )?;
     Ok(())
 }

@@ -338,7 +338,7 @@ fn check(object: &CephObjectStoreUser) -> Result<(), Error> {
         if !known || !kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return wrong(
                 "spec.capabilities",
-                format!("{kind}: {perm:?} is no right: use read, write or *"),
+                format!("{kind}: {perm:?} is not a right: use read, write or *"),
             );
         }
     }
@@ -350,7 +350,7 @@ fn check(object: &CephObjectStoreUser) -> Result<(), Error> {
     match size {
         Some(quantity) if size::bytes(&quantity.0).is_none() => wrong(
             "spec.quotas.maxSize",
-            format!("{:?} is no size: write it like 10Gi", quantity.0),
+            format!("{:?} is not a size: write it like 10Gi", quantity.0),
         ),
         _ => Ok(()),
     }

@@ -48,7 +48,7 @@ pub fn check(spec: &PoolSpec) -> Result<(), Error> {
     match max {
         Some(text) if size::bytes(text).is_none() => wrong(
             "spec.quotas.maxSize",
-            format!("{text:?} is no size: write it like 10Gi"),
+            format!("{text:?} is not a size: write it like 10Gi"),
         ),
         _ => Ok(()),
     }

@@ -12,11 +12,13 @@ mod store;
 mod tests;
 mod values;
 
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError};
 
 pub use pull::ExternalSecrets;
 pub use push::PushSecrets;
 pub use store::{BANK, Stores};
+
+use crate::group::Group;
 
 /// What the controllers of this group may do.
 pub fn access(access: Access) -> Access {
@@ -26,18 +28,14 @@ pub fn access(access: Access) -> Access {
         .with::<PushSecrets>()
 }
 
-/// Runs the controllers of this group until `stop`.
-pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
+/// Runs the controllers of this group until the stop.
+pub(crate) async fn run(group: &Group) -> Result<(), ClusterError> {
+    let clusters = &group.clusters;
     let bank = clusters.get(BANK).unwrap_or_else(|_| clusters.home());
-    macro_rules! controller {
-        ($controller:expr) => {
-            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
-        };
-    }
     tokio::try_join!(
-        controller!(Stores),
-        controller!(ExternalSecrets),
-        controller!(PushSecrets::new(clusters.home().clone(), bank.clone())),
+        group.run(Stores),
+        group.run(ExternalSecrets),
+        group.run(PushSecrets::new(clusters.home().clone(), bank.clone())),
     )?;
     Ok(())
 }

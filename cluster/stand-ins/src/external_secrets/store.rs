@@ -68,7 +68,7 @@ impl Place {
             } else {
                 Err(Error::Invalid {
                     field: "remoteRef.key",
-                    reason: format!("{key:?} is no name of a Secret, which is what this store's keys are"),
+                    reason: format!("{key:?} is not the name of a Secret, which this store uses as keys"),
                 })
             };
         };

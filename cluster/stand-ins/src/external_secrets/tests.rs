@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually, settles};
 
+use crate::group::Group;
+
 async fn until(what: &str, mut look: impl AsyncFnMut() -> bool) {
     eventually(what, async || look().await.then_some(())).await;
 }
@@ -34,11 +36,9 @@ impl World {
         let namespace = cluster.namespace("eso").await;
         let (stopper, stop) = Stop::channel();
         let rules = crate::access().rules();
-        tokio::spawn(super::run(
-            Clusters::of(cluster.client_with("stand-ins", rules).await),
-            Metrics::default(),
-            stop,
-        ));
+        let clusters = Clusters::of(cluster.client_with("stand-ins", rules).await);
+        let group = Group::new(&clusters, &Metrics::default(), &stop);
+        tokio::spawn(async move { super::run(&group).await });
         World {
             cluster,
             namespace,
@@ -260,7 +260,7 @@ async fn mistakes_are_named() {
         world
             .message()
             .await
-            .contains("\"openstack/glance/app\" is no name of a Secret")
+            .contains("\"openstack/glance/app\" is not the name of a Secret")
     })
     .await;
 }

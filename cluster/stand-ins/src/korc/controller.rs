@@ -161,9 +161,10 @@ impl<R: Resource> Controller for Resources<R> {
 
     fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Failure> {
         let plan = plan(observed);
-        let decision = match plan.wanted.is_empty() {
-            true => Decision::hold(),
-            false => Decision::want(plan.wanted),
+        let decision = if plan.wanted.is_empty() {
+            Decision::hold()
+        } else {
+            Decision::want(plan.wanted)
         };
         Ok(decision.act(plan.actions))
     }

@@ -32,6 +32,22 @@ macro_rules! head {
 }
 pub(super) use head;
 
+/// It may name the domain that it is in.
+macro_rules! in_domain {
+    () => {
+        fn needs(&self) -> Vec<Need> {
+            let resource = self.spec.resource.as_ref();
+            let domain = resource.and_then(|resource| resource.domain_ref.as_ref());
+            Need::of("domain_id", Target::Domain, domain)
+                .into_iter()
+                .collect()
+        }
+        fn watches() -> Vec<Target> {
+            vec![Target::Domain]
+        }
+    };
+}
+
 pub const fn finalizer(name: &'static str) -> Finalizer {
     Finalizer { name, within: BOUND }
 }
@@ -93,16 +109,7 @@ impl Resource for Project {
     fn collection(&self, _ids: &Ids) -> Option<Kind> {
         Some(Kind::Project)
     }
-    fn needs(&self) -> Vec<Need> {
-        let resource = self.spec.resource.as_ref();
-        let domain = resource.and_then(|resource| resource.domain_ref.as_ref());
-        Need::of("domain_id", Target::Domain, domain)
-            .into_iter()
-            .collect()
-    }
-    fn watches() -> Vec<Target> {
-        vec![Target::Domain]
-    }
+    in_domain!();
     fn wanted(&self, ids: &Ids, _cloud: &Cloud) -> Fields {
         let resource = self.spec.resource.clone().unwrap_or_default();
         let fields = named(resource.name.as_ref(), self)
@@ -113,71 +120,37 @@ impl Resource for Project {
     }
 }
 
-impl Resource for Role {
-    type Extra = ();
-    const CONTROLLER: &'static str = "k-orc-role";
-    const FINALIZER: Finalizer = finalizer("openstack.k-orc.cloud/role");
-    const SHOWN: &'static [(&'static str, &'static str)] = &[
-        ("name", "name"),
-        ("description", "description"),
-        ("domain_id", "domainID"),
-    ];
-    const FIXED: &'static [(&'static str, &'static str)] = &[("domain_id", "domainRef")];
-    head!();
+/// A kind that has a name and a description, in a domain.
+macro_rules! described {
+    ($kind:ident, $word:literal) => {
+        impl Resource for $kind {
+            type Extra = ();
+            const CONTROLLER: &'static str = concat!("k-orc-", $word);
+            const FINALIZER: Finalizer = finalizer(concat!("openstack.k-orc.cloud/", $word));
+            const SHOWN: &'static [(&'static str, &'static str)] = &[
+                ("name", "name"),
+                ("description", "description"),
+                ("domain_id", "domainID"),
+            ];
+            const FIXED: &'static [(&'static str, &'static str)] = &[("domain_id", "domainRef")];
+            head!();
 
-    fn collection(&self, _ids: &Ids) -> Option<Kind> {
-        Some(Kind::Role)
-    }
-    fn needs(&self) -> Vec<Need> {
-        let resource = self.spec.resource.as_ref();
-        let domain = resource.and_then(|resource| resource.domain_ref.as_ref());
-        Need::of("domain_id", Target::Domain, domain)
-            .into_iter()
-            .collect()
-    }
-    fn watches() -> Vec<Target> {
-        vec![Target::Domain]
-    }
-    fn wanted(&self, ids: &Ids, _cloud: &Cloud) -> Fields {
-        let resource = self.spec.resource.clone().unwrap_or_default();
-        let fields =
-            named(resource.name.as_ref(), self).with("description", resource.description.unwrap_or_default());
-        maybe(fields, "domain_id", ids.get("domain_id"))
-    }
+            fn collection(&self, _ids: &Ids) -> Option<Kind> {
+                Some(Kind::$kind)
+            }
+            in_domain!();
+            fn wanted(&self, ids: &Ids, _cloud: &Cloud) -> Fields {
+                let resource = self.spec.resource.clone().unwrap_or_default();
+                let fields = named(resource.name.as_ref(), self)
+                    .with("description", resource.description.unwrap_or_default());
+                maybe(fields, "domain_id", ids.get("domain_id"))
+            }
+        }
+    };
 }
 
-impl Resource for Group {
-    type Extra = ();
-    const CONTROLLER: &'static str = "k-orc-group";
-    const FINALIZER: Finalizer = finalizer("openstack.k-orc.cloud/group");
-    const SHOWN: &'static [(&'static str, &'static str)] = &[
-        ("name", "name"),
-        ("description", "description"),
-        ("domain_id", "domainID"),
-    ];
-    const FIXED: &'static [(&'static str, &'static str)] = &[("domain_id", "domainRef")];
-    head!();
-
-    fn collection(&self, _ids: &Ids) -> Option<Kind> {
-        Some(Kind::Group)
-    }
-    fn needs(&self) -> Vec<Need> {
-        let resource = self.spec.resource.as_ref();
-        let domain = resource.and_then(|resource| resource.domain_ref.as_ref());
-        Need::of("domain_id", Target::Domain, domain)
-            .into_iter()
-            .collect()
-    }
-    fn watches() -> Vec<Target> {
-        vec![Target::Domain]
-    }
-    fn wanted(&self, ids: &Ids, _cloud: &Cloud) -> Fields {
-        let resource = self.spec.resource.clone().unwrap_or_default();
-        let fields =
-            named(resource.name.as_ref(), self).with("description", resource.description.unwrap_or_default());
-        maybe(fields, "domain_id", ids.get("domain_id"))
-    }
-}
+described!(Role, "role");
+described!(Group, "group");
 
 impl Resource for Service {
     type Extra = ();

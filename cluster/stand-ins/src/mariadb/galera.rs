@@ -158,7 +158,7 @@ pub fn plan(members: &[Member], forced: Option<usize>) -> Plan {
     let starting = ordinals(members, |m| matches!(m, Member::Starts { .. }));
     if !starting.is_empty() {
         return Plan::Wait(format!(
-            "member {} is starting; without progress for {} minutes it starts anew",
+            "member {} is starting; it restarts after {} minutes without progress",
             listed(&starting),
             PATIENCE / 60
         ));
@@ -243,7 +243,7 @@ pub fn remarks(members: &[Member]) -> String {
     for (n, member) in members.iter().enumerate() {
         match member {
             Member::Starts { still } if *still >= 60 => text.push_str(&format!(
-                "; member {n} is starting, without progress for {} of {} minutes after which it starts anew",
+                "; member {n} is starting, without progress for {} minutes; it restarts after {}",
                 still / 60,
                 PATIENCE / 60
             )),

@@ -206,7 +206,7 @@ fn who_hangs_starts_anew_and_keeps_nobody_out() {
     ];
     let text = remarks(&slow);
     assert!(
-        text.contains("member 1") && text.contains("2 of 10 minutes"),
+        text.contains("member 1") && text.contains("without progress for 2 minutes; it restarts after 10"),
         "{text}"
     );
     assert!(text.contains("member 2 did not finish joining 2 times"), "{text}");

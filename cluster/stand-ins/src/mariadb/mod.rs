@@ -8,10 +8,12 @@ mod statement;
 mod statements;
 
 use c5c3_api::foreign::mariadb::{Database, Grant, User};
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError};
 
 pub use server::Servers;
 pub use sql::SqlObjects;
+
+use crate::group::Group;
 
 /// The user of the image.
 const UID: i64 = 42434;
@@ -35,19 +37,13 @@ pub fn access(access: Access) -> Access {
         .with::<SqlObjects<Grant>>()
 }
 
-/// Runs the controllers of this group until `stop`.
-pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
-    let client = || clusters.home().clone();
-    macro_rules! controller {
-        ($controller:expr) => {
-            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
-        };
-    }
+/// Runs the controllers of this group until the stop.
+pub(crate) async fn run(group: &Group) -> Result<(), ClusterError> {
     tokio::try_join!(
-        controller!(Servers::new(client())),
-        controller!(SqlObjects::<Database>::new(client())),
-        controller!(SqlObjects::<User>::new(client())),
-        controller!(SqlObjects::<Grant>::new(client())),
+        group.run(Servers::new(group.client())),
+        group.run(SqlObjects::<Database>::new(group.client())),
+        group.run(SqlObjects::<User>::new(group.client())),
+        group.run(SqlObjects::<Grant>::new(group.client())),
     )?;
     Ok(())
 }

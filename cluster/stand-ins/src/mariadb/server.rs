@@ -106,7 +106,7 @@ fn forced(server: &MariaDb) -> Result<Option<usize>, Error> {
     found.map(Some).ok_or_else(|| Error::Invalid {
         field: galera::FORCE,
         reason: format!(
-            "{name:?} is no pod of this server: name one like {:?}",
+            "{name:?} is not a pod of this server: name one like {:?}",
             pod_name(server, 0)
         ),
     })

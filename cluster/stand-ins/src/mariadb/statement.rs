@@ -113,7 +113,7 @@ impl Statement for Grant {
         if let Some(wrong) = self.spec.privileges.iter().find(|p| !statements::is_privilege(p)) {
             return Err(Error::Invalid {
                 field: "spec.privileges",
-                reason: format!("{wrong:?} is no privilege: name one like SELECT or ALL PRIVILEGES"),
+                reason: format!("{wrong:?} is not a privilege: name one like SELECT or ALL PRIVILEGES"),
             });
         }
         Ok(statements::grant(

@@ -8,12 +8,13 @@ mod topology;
 mod topology_objects;
 
 use c5c3_api::foreign::rabbitmq::{Permission, User, Vhost};
-use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop};
+use c5c3_kit::{Access, ClusterError};
 
 pub use cluster::RabbitmqClusters;
 pub use topology::TopologyObjects;
 
 use crate::exec::Place;
+use crate::group::Group;
 
 /// The user of the image.
 const UID: i64 = 42439;
@@ -41,19 +42,13 @@ pub fn access(access: Access) -> Access {
         .with::<TopologyObjects<Permission>>()
 }
 
-/// Runs the controllers of this group until `stop`.
-pub async fn run(clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), ClusterError> {
-    let client = || clusters.home().clone();
-    macro_rules! controller {
-        ($controller:expr) => {
-            Loop::new($controller, clusters.clone(), metrics.clone()).run(stop.clone())
-        };
-    }
+/// Runs the controllers of this group until the stop.
+pub(crate) async fn run(group: &Group) -> Result<(), ClusterError> {
     tokio::try_join!(
-        controller!(RabbitmqClusters::new(client())),
-        controller!(TopologyObjects::<Vhost>::new(client())),
-        controller!(TopologyObjects::<User>::new(client())),
-        controller!(TopologyObjects::<Permission>::new(client())),
+        group.run(RabbitmqClusters::new(group.client())),
+        group.run(TopologyObjects::<Vhost>::new(group.client())),
+        group.run(TopologyObjects::<User>::new(group.client())),
+        group.run(TopologyObjects::<Permission>::new(group.client())),
     )?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use crate::{
     identity::{Attributes, Identity},
     registry::Kind,
     status::ApiError,
+    verb::Verb,
 };
 
 use references::{References, references};
@@ -67,8 +68,8 @@ fn is_on(pod: &Value, node: &str) -> bool {
 
 /// Whether a node may do something beyond what roles give it.
 pub(super) fn allows(node: &str, a: &Attributes, facts: &impl Facts) -> bool {
-    let (verb, own) = (a.verb.as_str(), a.name == node);
-    let reads = matches!(verb, "get" | "list" | "watch");
+    let (verb, own) = (&a.verb, a.name == node);
+    let reads = verb.reads();
     let needed = |wanted: fn(&References<'_>, &str) -> bool| {
         !a.namespace.is_empty()
             && !a.name.is_empty()
@@ -85,25 +86,25 @@ pub(super) fn allows(node: &str, a: &Attributes, facts: &impl Facts) -> bool {
     };
     match (a.group.as_str(), a.resource.as_str(), a.subresource.as_str()) {
         // Which object is created is in its body: [`admit`] looks at that.
-        ("", "nodes", "") if verb == "create" => true,
-        ("", "nodes", "" | "status") => own && (reads || matches!(verb, "update" | "patch")),
+        ("", "nodes", "") if *verb == Verb::Create => true,
+        ("", "nodes", "" | "status") => own && (reads || matches!(verb, Verb::Update | Verb::Patch)),
         ("coordination.k8s.io", "leases", "") if a.namespace == LEASES => match verb {
-            "create" => true,
-            "get" | "update" | "patch" | "delete" => own,
+            Verb::Create => true,
+            Verb::Get | Verb::Update | Verb::Patch | Verb::Delete => own,
             _ => false,
         },
         ("", "pods", "") => match verb {
-            "list" | "watch" => selects_own(node, &a.field_selector),
-            "get" | "delete" => own_pod(),
+            Verb::List | Verb::Watch => selects_own(node, &a.field_selector),
+            Verb::Get | Verb::Delete => own_pod(),
             _ => false,
         },
-        ("", "pods", "status") => matches!(verb, "get" | "update" | "patch") && own_pod(),
+        ("", "pods", "status") => matches!(verb, Verb::Get | Verb::Update | Verb::Patch) && own_pod(),
         ("", "secrets", "") => reads && needed(|pod, name| pod.secrets.contains(name)),
         ("", "configmaps", "") => reads && needed(|pod, name| pod.config_maps.contains(name)),
         ("", "persistentvolumeclaims", "") => reads && needed(|pod, name| pod.claims.contains(name)),
-        ("", "persistentvolumes", "") => verb == "get" && holds(node, &a.name, facts),
-        ("", "serviceaccounts", "token") => verb == "create" && needed(|pod, name| pod.account == name),
-        ("" | "events.k8s.io", "events", "") => matches!(verb, "create" | "update" | "patch"),
+        ("", "persistentvolumes", "") => *verb == Verb::Get && holds(node, &a.name, facts),
+        ("", "serviceaccounts", "token") => *verb == Verb::Create && needed(|pod, name| pod.account == name),
+        ("" | "events.k8s.io", "events", "") => matches!(verb, Verb::Create | Verb::Update | Verb::Patch),
         ("", "services", "") | ("node.k8s.io", "runtimeclasses", "") => reads,
         _ => false,
     }
@@ -143,8 +144,10 @@ pub(super) fn refusal(node: &str, a: &Attributes) -> String {
         "secrets" | "configmaps" | "persistentvolumeclaims" | "persistentvolumes" | "serviceaccounts" => {
             format!("no relationship found between node '{node}' and this object")
         }
-        "nodes" | "leases" if !a.name.is_empty() => format!("node '{node}' cannot touch those of others"),
-        "pods" if a.verb == "list" || a.verb == "watch" => {
+        "nodes" | "leases" if !a.name.is_empty() => {
+            format!("node '{node}' cannot access those of other nodes")
+        }
+        "pods" if matches!(a.verb, Verb::List | Verb::Watch) => {
             "can only list/watch pods with spec.nodeName field selector".to_owned()
         }
         _ => String::new(),

@@ -28,7 +28,7 @@ fn has(list: &[String], wanted: &str) -> bool {
 
 impl Rule {
     pub fn allows(&self, attributes: &Attributes) -> bool {
-        if !has(&self.verbs, &attributes.verb) {
+        if !has(&self.verbs, attributes.verb.as_str()) {
             return false;
         }
         if !attributes.is_resource() {

@@ -1,5 +1,6 @@
 //! Tokens, certificates and the kubeconfig.
 
+use crate::status::Reason;
 use std::{net::Ipv4Addr, os::unix::fs::PermissionsExt};
 
 use serde_json::{Value, json};
@@ -140,10 +141,10 @@ fn tokens_are_for_their_audience_and_time() {
         request(json!({"expirationSeconds": 60}))
             .expect_err("too short")
             .reason,
-        "Invalid"
+        Reason::Invalid
     );
     let missing = request(json!({"boundObjectRef": {"kind": "Pod", "name": "none"}}));
-    assert_eq!(missing.expect_err("no pod").reason, "NotFound");
+    assert_eq!(missing.expect_err("no pod").reason, Reason::NotFound);
     let spec = TokenSpec {
         seconds: -60,
         ..TokenSpec::default()

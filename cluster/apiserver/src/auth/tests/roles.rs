@@ -1,5 +1,6 @@
 //! RBAC by tables, escalation and impersonation.
 
+use crate::status::Reason;
 use serde_json::{Value, json};
 
 use super::super::{escalation, impersonation, rbac};
@@ -84,14 +85,14 @@ fn attributes(text: &str) -> Attributes {
     };
     match parts.as_slice() {
         [verb, path] => Attributes {
-            verb: clean(verb),
+            verb: clean(verb).as_str().into(),
             path: clean(path),
             ..Attributes::default()
         },
         [verb, group, resource, namespace, name] => {
             let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
             Attributes {
-                verb: clean(verb),
+                verb: clean(verb).as_str().into(),
                 group: clean(group),
                 resource: clean(resource),
                 subresource: clean(subresource),
@@ -271,7 +272,7 @@ fn nobody_grants_what_they_lack() {
     assert!(check("rita", "roles", "a", None, &all).is_err());
     assert!(check("admin", "roles", "a", None, &nodes).is_ok());
     let refused = check("rita", "roles", "a", None, &nodes).expect_err("more than she has");
-    assert_eq!(refused.reason, "Forbidden");
+    assert_eq!(refused.reason, Reason::Forbidden);
     assert!(
         refused
             .message
@@ -287,9 +288,9 @@ fn nobody_grants_what_they_lack() {
     assert!(check("rita", "rolebindings", "a", None, &bind("cluster-admin")).is_err());
     assert!(check("admin", "rolebindings", "a", None, &bind("cluster-admin")).is_ok());
     let missing = check("rita", "rolebindings", "a", None, &bind("none")).expect_err("no such role");
-    assert_eq!(missing.reason, "NotFound");
+    assert_eq!(missing.reason, Reason::NotFound);
     let moved = check("admin", "rolebindings", "a", Some(&bind("view")), &bind("edit"));
-    assert_eq!(moved.expect_err("roleRef stays").reason, "Invalid");
+    assert_eq!(moved.expect_err("roleRef stays").reason, Reason::Invalid);
     let aggregated = json!({"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": []}});
     assert!(check("rita", "clusterroles", "", None, &aggregated).is_err());
 }

@@ -15,6 +15,7 @@ use crate::{
     cluster::Cluster,
     registry::Kind,
     store::{Collection, EventKind},
+    verb::Verb,
 };
 
 use decide::{Decision, Dependent, Item, OwnerState, decide};
@@ -73,7 +74,7 @@ impl Collector {
             .collect();
         self.kinds = registry
             .resources()
-            .filter(|kind| kind.allows("delete"))
+            .filter(|kind| kind.allows(&Verb::Delete))
             .cloned()
             .collect();
         self.follows = self

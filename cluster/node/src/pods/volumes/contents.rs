@@ -209,11 +209,12 @@ fn inner(path: &str) -> Result<String, String> {
         .components()
         .all(|c| matches!(c, Component::Normal(_)));
     let hidden = path.starts_with("..");
-    match inside && !path.is_empty() && !hidden {
-        true => Ok(path.into()),
-        false => Err(format!(
+    if inside && !path.is_empty() && !hidden {
+        Ok(path.into())
+    } else {
+        Err(format!(
             "path {path:?} must be relative and must not contain '..'"
-        )),
+        ))
     }
 }
 

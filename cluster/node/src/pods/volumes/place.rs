@@ -120,9 +120,10 @@ fn open_to_all(parent: &Beneath, at: &Path, group: Option<u32>) -> Result<()> {
 fn own(at: &Path, group: u32) -> io::Result<()> {
     let tree = Beneath::of(at)?;
     let stat = tree.stat()?;
-    match stat.st_gid == group && stat.st_mode & 0o2070 == 0o2070 {
-        true => Ok(()),
-        false => tree.give(group),
+    if stat.st_gid == group && stat.st_mode & 0o2070 == 0o2070 {
+        Ok(())
+    } else {
+        tree.give(group)
     }
 }
 

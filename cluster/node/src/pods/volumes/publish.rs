@@ -22,9 +22,10 @@ pub(super) fn publish(at: &Path, volume: &Beneath, files: &Files, group: Option<
     let turn = volume.again()?;
     turn.lock()?;
     let changes = !unchanged(volume, files);
-    let filled = match changes {
-        true => fill(volume, files, group),
-        false => Ok(()),
+    let filled = if changes {
+        fill(volume, files, group)
+    } else {
+        Ok(())
     };
     let done = filled.and_then(|()| visible(volume, files));
     sweep(at, volume)?;

@@ -111,11 +111,10 @@ impl World {
 
     pub async fn apply<R: Resource>(&self, name: &str, fields: Value) {
         // Only the user itself can make its credentials.
-        let mut spec = match R::OWN_LOGIN {
-            true => json!({"cloudCredentialsRef": {"cloudName": "openstack", "secretName": "glance-login"}}),
-            false => {
-                json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "k-orc-clouds-yaml"}})
-            }
+        let mut spec = if R::OWN_LOGIN {
+            json!({"cloudCredentialsRef": {"cloudName": "openstack", "secretName": "glance-login"}})
+        } else {
+            json!({"cloudCredentialsRef": {"cloudName": "admin", "secretName": "k-orc-clouds-yaml"}})
         };
         let parts = spec.as_object_mut().zip(fields.as_object().cloned());
         if let Some((spec, fields)) = parts {
