@@ -227,7 +227,7 @@ fn wrong_input_of_neutron_is_named_and_nothing_is_decided() {
                     }
                 },
                 "OvnUnknown",
-                "OVNCluster ovn tells no addresses yet (status.endpoints)",
+                "OVNCluster ovn reports no addresses yet (status.endpoints)",
             ),
         ],
     );

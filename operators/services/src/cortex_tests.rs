@@ -1,64 +1,15 @@
-//! A program that is no OpenStack service fits the one shape: Cortex as it will be, for the
-//! decisions alone.
+//! Cortex is this program in another role: no file of options, no database, and an account of its own.
 
-use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY};
+use c5c3_api::conditions::DEPLOYMENT_READY;
 use c5c3_api::cortex::Cortex;
-use c5c3_api::openstack::port;
-use c5c3_kit::{Observed, Part};
+use c5c3_kit::{Controller, Observed};
 use serde_json::{Value, json};
 
+use crate::kinds::cortex::ACCOUNT;
 use crate::reconcile::Services;
-use crate::shape::{Format, Login, NamedDatabase, Port, Process, Runs, Service, Settings, Subject};
 use crate::testing::*;
 
-impl Subject for Cortex {
-    const SERVICE: &'static str = "cortex";
-    const PARTS: &'static [Part] = &[Part::required(DATABASE_READY), Part::required(DEPLOYMENT_READY)];
-
-    fn shape(&self) -> Service {
-        let spec = &self.spec;
-        let mut settings = Settings::new("cortex.yaml").with(&[
-            ("api", "listen", "0.0.0.0:8080"),
-            ("keystone", "authUrl", &spec.keystone.auth_url),
-        ]);
-        settings.logins.push(Login {
-            group: "keystone",
-            secret: spec.keystone.app_credential_ref.secret_name.clone(),
-        });
-        let database = spec.database.clone().map(|database| NamedDatabase {
-            name: "database".to_owned(),
-            database,
-        });
-        if database.is_some() {
-            settings = settings.database("database", "database");
-        }
-        let memory = (DATABASE_READY, "features are kept in memory".to_owned());
-        let runs = Runs::Program {
-            command: ["c5c3", "cortex", "--config", "/etc/cortex/cortex.yaml"]
-                .map(str::to_owned)
-                .into(),
-            port: Some(Port {
-                number: port::CORTEX,
-                path: Some("/healthz"),
-            }),
-        };
-        Service {
-            format: Format::Yaml,
-            status: self.status.as_ref().map(|status| status.common.clone()),
-            settings: vec![settings],
-            not_required: database.is_none().then_some(memory).into_iter().collect(),
-            databases: database.into_iter().collect(),
-            keystone: Some(spec.keystone.clone()),
-            processes: vec![Process {
-                grace: 30,
-                ..Process::new("api", runs, DEPLOYMENT_READY).replicas(spec.replicas)
-            }],
-            ..Service::new(self, spec.common.clone())
-        }
-    }
-}
-
-fn cortex(database: Option<Value>) -> Observed<Services<Cortex>> {
+fn cortex(changes: Value) -> Observed<Services<Cortex>> {
     let mut cortex = json!({
         "apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Cortex",
         "metadata": {"namespace": "openstack", "name": "cortex", "uid": "x"},
@@ -67,56 +18,100 @@ fn cortex(database: Option<Value>) -> Observed<Services<Cortex>> {
             "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
         },
     });
-    if let Some(database) = database {
-        cortex["spec"]["database"] = database;
+    if let Value::Object(changes) = changes {
+        for (field, value) in changes {
+            cortex["spec"][field] = value;
+        }
     }
     observed(serde_json::from_value(cortex).expect("a Cortex"), facts())
 }
 
-fn managed() -> Option<Value> {
-    Some(
-        json!({"clusterRef": {"name": "mariadb"}, "database": "cortex", "secretRef": {"name": "service-db"}}),
-    )
+fn pod(seen: &Observed<Services<Cortex>>) -> Value {
+    let deployment = object(seen, "Deployment").expect("it runs");
+    deployment["spec"]["template"]["spec"].clone()
 }
 
 #[test]
-fn its_file_is_yaml_and_has_only_its_own_options() {
-    let seen = cortex(None);
-    let config = object(&seen, "ConfigMap").expect("configured");
-    let expected = "\"api\":\n  \"listen\": \"0.0.0.0:8080\"\n\"keystone\":\n  \"authUrl\": \"http://keystone:5000/v3\"\n";
-    assert_eq!(config["data"], json!({"cortex.yaml": expected}));
-}
-
-#[test]
-fn without_a_database_it_needs_none_and_no_step() {
-    let mut seen = cortex(None);
-    assert_eq!((count(&seen, "Job"), count(&seen, "Database")), (0, 0));
+fn it_logs_in_by_its_environment_and_speaks_to_the_api_server_by_its_account() {
+    let seen = cortex(json!({}));
+    let pod = pod(&seen);
+    assert_eq!(pod["serviceAccountName"], ACCOUNT);
+    assert_eq!(pod["automountServiceAccountToken"], true);
     assert_eq!(
-        count(&seen, "Secret"),
-        2,
-        "that of its credentials, and the key of its name"
+        pod["containers"][0]["command"],
+        json!([
+            "c5c3",
+            "cortex",
+            "serve",
+            "--kubernetes",
+            "--listen=[::]:8080",
+            "--auth-url=http://keystone:5000/v3",
+            "--log=info",
+            "--namespace=openstack",
+        ])
     );
-    assert_eq!(state(&seen, DATABASE_READY).0, "NotRequired");
-    assert_eq!(status(&seen, "installedRelease"), Value::Null);
+    let secrets = pod["containers"][0]["envFrom"].as_array().expect("a list");
+    assert_eq!(secrets.len(), 1, "its credential: {secrets:?}");
+    assert_eq!((count(&seen, "Job"), count(&seen, "Database")), (0, 0));
+}
+
+#[test]
+fn pipelines_of_the_spec_are_handed_over_and_told_once_it_runs() {
+    let weighers = json!([{"name": "kvm_binpack", "weight": 2.5}]);
+    let mut seen = cortex(json!({"pipelines": {"nova": {"enabled": true, "weighers": weighers}}}));
+    let config = object(&seen, "ConfigMap").expect("configured");
+    let file = config["data"]["pipelines.yaml"].as_str().expect("a file");
+    let pipelines: Vec<Value> = serde_json::from_str(file).expect("a list");
+    let spec = &pipelines[0]["spec"];
+    assert_eq!(spec["schedulingDomain"], "nova");
+    assert_eq!(
+        spec["weighers"],
+        json!([{"name": "kvm_binpack", "multiplier": 2.5}])
+    );
+    assert_eq!(spec["filters"], json!([]), "the usual ones");
+    let command = pod(&seen)["containers"][0]["command"].to_string();
+    assert!(
+        command.contains("--pipelines=/etc/cortex/pipelines.yaml"),
+        "{command}"
+    );
+    assert_eq!(status(&seen, "activePipelines"), Value::Null);
     take_deployments(&mut seen);
     assert_eq!(state(&seen, DEPLOYMENT_READY).0, "Ready");
+    let names = json!(["kvm-general-purpose-load-balancing", "kvm-hana-bin-packing"]);
+    assert_eq!(status(&seen, "activePipelines"), names);
     assert_eq!(status(&seen, "installedRelease"), "0.1.0");
 }
 
 #[test]
-fn with_a_database_it_starts_when_that_is_there() {
-    let mut seen = cortex(managed());
-    let server = seen.facts.databases.remove("mariadb").expect("there");
-    assert_eq!(count(&seen, "Deployment"), 0);
-    assert_eq!(state(&seen, DATABASE_READY).1, "MariaDB mariadb is missing");
-    assert_eq!(state(&seen, DEPLOYMENT_READY).1, "waits for the database");
-    seen.facts.databases.insert("mariadb".to_owned(), server);
-    assert_eq!((count(&seen, "Deployment"), count(&seen, "Job")), (1, 0));
-    assert_eq!(state(&seen, DATABASE_READY).0, "Ready");
-    // What runs goes on when the database is away.
-    take_deployments(&mut seen);
-    seen.object.status = serde_json::from_value(json!({"installedRelease": "0.1.0"})).expect("a status");
-    seen.facts.databases.clear();
-    assert_eq!(count(&seen, "Deployment"), 1);
-    assert_eq!(state(&seen, DATABASE_READY).0, "Waiting");
+fn pipelines_that_are_off_are_not_served() {
+    let seen = cortex(json!({"pipelines": {"nova": {"enabled": false}, "cinder": {"enabled": true}}}));
+    let config = object(&seen, "ConfigMap").expect("configured");
+    let file = config["data"]["pipelines.yaml"].as_str().expect("a file");
+    assert!(file.contains("\"cinder\"") && !file.contains("nova"), "{file}");
+}
+
+#[test]
+fn what_it_cannot_do_is_refused_with_the_way_out() {
+    let managed =
+        json!({"clusterRef": {"name": "mariadb"}, "database": "cortex", "secretRef": {"name": "service-db"}});
+    let source = json!({"enabled": true, "endpoint": "http://x"});
+    for (field, value) in [
+        ("database", managed),
+        ("datasources", json!({"nova": source})),
+        ("datasources", json!({"prometheus": source})),
+        ("extraConfig", json!({"DEFAULT": {"debug": "true"}})),
+        ("policyOverrides", json!({"rules": {"a": "b"}})),
+        ("publicEndpoint", json!("http://cortex.example")),
+        ("logging", json!({"level": "INFO", "format": "json"})),
+    ] {
+        let mut changes = json!({});
+        changes[field] = value;
+        let seen = cortex(changes);
+        let plan = Services::<Cortex>::plan(&seen);
+        let refusal = Services::<Cortex>::refusal(&plan).expect(field).to_string();
+        assert!(
+            refusal.starts_with(field) && refusal.contains("is not supported yet: "),
+            "{refusal}"
+        );
+    }
 }

@@ -14,7 +14,7 @@ use crate::keys::KeyError;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "metadata.name: {name} is too long: with what is put behind it, names of Jobs would pass 63 characters; use at most {longest}"
+        "metadata.name: {name} is too long: with its suffix the name of a Job would exceed 63 characters; use at most {longest}"
     )]
     NameTooLong { name: String, longest: usize },
     #[error(
@@ -35,13 +35,13 @@ pub enum Error {
     CacheMissing(String),
     #[error("RabbitmqCluster {0} is missing: create it, or set messaging.hosts")]
     BrokerMissing(String),
-    #[error("RabbitmqCluster {0} tells no address yet (status.defaultUser.serviceReference)")]
+    #[error("RabbitmqCluster {0} reports no address yet (status.defaultUser.serviceReference)")]
     BrokerUnknown(String),
     #[error("OVNCluster {0} is missing: create it, or set ovn.nbConnection and ovn.sbConnection")]
     OvnMissing(String),
-    #[error("OVNCluster {0} tells no addresses yet (status.endpoints)")]
+    #[error("OVNCluster {0} reports no addresses yet (status.endpoints)")]
     OvnUnknown(String),
-    #[error("OVNCluster {0} has TLS, which Neutron here cannot speak yet: set its tls.enabled to false")]
+    #[error("OVNCluster {0} uses TLS, which is not supported with Neutron yet: set its tls.enabled to false")]
     OvnTls(String),
     #[error(
         "{what} {name:?} makes the name {made}, which is longer than {longest} characters: use a shorter one"
@@ -69,12 +69,12 @@ pub enum Error {
         known: String,
     },
     #[error(
-        "image: {to} is older than {from}, whose schema is in the database; a schema does not go back: \
+        "image: {to} is older than {from}, whose schema is in the database; a schema cannot be downgraded: \
          set {from}, or restore a backup into a new object"
     )]
     Downgrade { from: String, to: String },
     #[error(
-        "image: from {from} (release {release}) the way to {to} goes over {}; set an image of that one first",
+        "image: {from} (release {release}) cannot be upgraded to {to} directly; set an image of {} first",
         next.join(" or ")
     )]
     ReleaseSkipped {

@@ -1,5 +1,6 @@
 //! No field of a service is accepted and ignored.
 
+use c5c3_api::cortex::Cortex;
 use c5c3_api::fields::{Field, changed, fields, spec_of};
 use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
 use c5c3_kit::{Controller, Observed};
@@ -121,6 +122,24 @@ fn every_field_of_a_glance_acts_or_is_refused() {
 fn every_field_of_a_placement_acts_or_is_refused() {
     let all = vec![placement(), with(&placement(), rich())];
     assert_eq!(ignored::<Placement>("Placement", all), Vec::<String>::new());
+}
+
+#[test]
+fn every_field_of_a_cortex_acts_or_is_refused() {
+    let cortex: Cortex = serde_json::from_value(json!({
+        "apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Cortex",
+        "metadata": {"namespace": "openstack", "name": "cortex", "uid": "x"},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/c5c3", "tag": "0.1.0"},
+            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
+            "pipelines": {"nova": {"enabled": true}, "cinder": {"enabled": true}},
+        },
+    }))
+    .expect("a Cortex");
+    assert_eq!(
+        ignored::<Cortex>("Cortex", vec![cortex.clone(), with(&cortex, rich())]),
+        Vec::<String>::new()
+    );
 }
 
 #[test]

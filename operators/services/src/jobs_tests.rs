@@ -45,7 +45,7 @@ fn a_step_at_work_is_ended_by_nobody_and_one_that_never_started_is() {
         state(&seen, DATABASE_READY),
         (
             "Waiting".into(),
-            format!("db-sync waits until Job {old}, which is at work, has ended")
+            format!("db-sync waits until Job {old}, which is still running, has ended")
         )
     );
     // An image that is missing, and a try that failed and is repeated for ever, hold nobody.

@@ -19,7 +19,7 @@ pub enum KeyError {
     Format(u32),
     #[error("keys {0} and {1} are the same")]
     Double(u32, u32),
-    #[error("{0} keys are there, at least 2 are needed: a staged one (0) and a primary one")]
+    #[error("there are {0} keys, at least 2 are needed: a staged one (0) and a primary one")]
     TooFew(usize),
     #[error("the staged key (0) is missing")]
     NoStaged,

@@ -30,6 +30,8 @@ mod told;
 #[cfg(test)]
 mod bad_inputs_tests;
 #[cfg(test)]
+mod ceph_tests;
+#[cfg(test)]
 mod cinder_tests;
 #[cfg(test)]
 mod cortex_tests;

@@ -97,7 +97,7 @@ fn what_is_stored_is_encrypted_anew_when_no_pod_uses_the_key_before() {
     assert!(
         state(&seen, service::CREDENTIAL_KEYS_READY)
             .1
-            .ends_with("what is stored is encrypted anew from 2026-01-01T12:00:01Z on")
+            .ends_with("stored data is re-encrypted from 2026-01-01T12:00:01Z on")
     );
     seen.now = "2026-01-01T12:00:01Z".parse().expect("a time");
     assert!(job_names(&seen)[0].starts_with("keystone-credential-migrate-"));
@@ -196,7 +196,7 @@ fn options_that_could_not_be_checked_are_said() {
         ),
         (
             json!({"digest": "sha256:00"}),
-            "the image has a digest and no tag that tells its release",
+            "the image has a digest but no tag that names its release",
         ),
     ];
     for (image, why) in cases {

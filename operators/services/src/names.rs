@@ -1,8 +1,10 @@
 //! Names and labels of what a service consists of.
 
+use std::collections::BTreeMap;
+
 use c5c3_kit::ownership::{CONTROLLER, OWNER};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::shape::Subject;
@@ -94,12 +96,15 @@ impl Names {
     }
 
     /// Labels of every object of this service.
-    pub fn labels(&self) -> Value {
-        json!({
-            "app.kubernetes.io/name": self.service,
-            "app.kubernetes.io/instance": self.name,
-            "app.kubernetes.io/part-of": "c5c3",
-        })
+    pub fn labels(&self) -> BTreeMap<String, String> {
+        let labels = [
+            ("app.kubernetes.io/name", self.service),
+            ("app.kubernetes.io/instance", &self.name),
+            ("app.kubernetes.io/part-of", "c5c3"),
+        ];
+        labels
+            .map(|(label, value)| (label.to_owned(), value.to_owned()))
+            .into()
     }
 
     /// The same as a label selector.
@@ -111,21 +116,31 @@ impl Names {
     }
 
     /// Labels of the pods of one process.
-    pub fn process_labels(&self, process: &str) -> Value {
+    pub fn process_labels(&self, process: &str) -> BTreeMap<String, String> {
         let mut labels = self.labels();
-        labels["app.kubernetes.io/component"] = process.into();
+        labels.insert("app.kubernetes.io/component".to_owned(), process.to_owned());
         labels
     }
 
     /// Of a pod: with the marks by which its troubles bring a pass of our controller.
-    pub fn pod_metadata(&self, process: &str) -> Value {
+    pub fn pod_metadata(&self, process: &str) -> ObjectMeta {
         let mut labels = self.process_labels(process);
-        labels[CONTROLLER] = self.service.into();
-        json!({"labels": labels, "annotations": {OWNER: format!("{}/{}", self.namespace, self.name)}})
+        labels.insert(CONTROLLER.to_owned(), self.service.to_owned());
+        let owner = format!("{}/{}", self.namespace, self.name);
+        ObjectMeta {
+            labels: Some(labels),
+            annotations: Some(BTreeMap::from([(OWNER.to_owned(), owner)])),
+            ..ObjectMeta::default()
+        }
     }
 
-    pub fn metadata(&self, name: &str) -> Value {
-        json!({"namespace": self.namespace, "name": name, "labels": self.labels()})
+    pub fn metadata(&self, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(self.namespace.clone()),
+            name: Some(name.to_owned()),
+            labels: Some(self.labels()),
+            ..ObjectMeta::default()
+        }
     }
 }
 
@@ -146,7 +161,7 @@ mod tests {
             (
                 "a234567890b234567890c234567890d234",
                 Some(
-                    "metadata.name: a234567890b234567890c234567890d234 is too long: with what is put behind it, names of Jobs would pass 63 characters; use at most 33",
+                    "metadata.name: a234567890b234567890c234567890d234 is too long: with its suffix the name of a Job would exceed 63 characters; use at most 33",
                 ),
             ),
             (

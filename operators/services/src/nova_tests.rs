@@ -30,6 +30,23 @@ fn variables(seen: &Observed<Services<Nova>>, prefix: &str) -> Vec<String> {
 }
 
 #[test]
+fn workers_load_the_application_themselves() {
+    let texts: Vec<String> = objects(&seen())
+        .iter()
+        .filter(|object| object["kind"] == "ConfigMap")
+        .flat_map(|object| object["data"].as_object().cloned().unwrap_or_default())
+        .filter(|(name, _)| name.ends_with("-uwsgi.ini"))
+        .map(|(_, text)| text.as_str().unwrap_or_default().to_owned())
+        .collect();
+    assert_eq!(texts.len(), 2, "API and metadata");
+    // Nova 33 starts its threads while it is loaded; forked workers had none of them and answered nothing.
+    assert!(
+        texts.iter().all(|text| text.contains("\nlazy-apps = true\n")),
+        "{texts:?}"
+    );
+}
+
+#[test]
 fn conductors_are_up_before_what_calls_them() {
     let mut seen = seen();
     take_job(&mut seen, "nova-api-db-sync", Some("Complete"));

@@ -4,10 +4,11 @@ mod checks;
 
 use c5c3_api::common::UpgradePhase;
 use c5c3_catalogue::upstream;
+use c5c3_kit::Wanted;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
-use serde_json::Value;
 
 use crate::build::{self, Configuration, Outcome, Steps, setup_title};
 use crate::error::Error;
@@ -26,9 +27,9 @@ pub struct Plan {
     pub unmet: Option<Trouble>,
     pub configuration: Configuration,
     /// Volumes that outlive the service.
-    pub claims: Vec<Value>,
+    pub claims: Vec<PersistentVolumeClaim>,
     /// Databases and accounts that are managed in the same cluster.
-    pub accounts: Vec<Value>,
+    pub accounts: Vec<Wanted>,
     pub keys: Vec<Planned>,
     pub migrations: Vec<Migration>,
     /// Why the database cannot be used yet.
@@ -60,7 +61,7 @@ pub struct Plan {
 /// A Job and how it stands.
 pub struct Prepared {
     pub name: String,
-    pub job: Value,
+    pub job: Job,
     pub steps: Vec<Step>,
     pub outcome: Outcome,
     /// It was made of something else and is at nothing: it is made anew.
@@ -76,7 +77,7 @@ pub struct Refused {
     /// None where keys are missing too, or wrong.
     pub keys: Option<Vec<Planned>>,
     /// Workloads as they run, with the number of pods that is wanted by now.
-    pub resized: Vec<Value>,
+    pub resized: Vec<Wanted>,
 }
 
 /// Re-encryption after a rotation.
@@ -227,7 +228,7 @@ fn busy(service: &Service, facts: &Facts, wanted: [Option<&Prepared>; 2]) -> Opt
         let ours = titles.clone().any(|title| has_title(job, title));
         ours && !wanted.contains(&name.as_str()) && build::runs_now(facts, job)
     });
-    let busy = busy.map(|(name, _)| format!("Job {name}, which is at work"));
+    let busy = busy.map(|(name, _)| format!("Job {name}, which is still running"));
     busy.or_else(|| build::orphan_at_work(facts, titles.clone()))
 }
 

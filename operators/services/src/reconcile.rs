@@ -32,7 +32,7 @@ use crate::names::Names;
 use crate::plan::{Gate, Plan, Refused, plan};
 use crate::report;
 use crate::rotation::Planned;
-use crate::shape::{Service, Subject, Workload};
+use crate::shape::{Process, Service, Subject, Workload};
 
 /// So long after a note in the status what follows from it is done.
 const NOTED: SignedDuration = SignedDuration::from_secs(1);
@@ -137,6 +137,7 @@ impl<S: Subject> Controller for Services<S> {
             part: "",
             verbs: &["list"],
             at_home: false,
+            names: &[],
         };
         places.map(list).collect()
     }
@@ -205,8 +206,8 @@ impl<S: Subject> Controller for Services<S> {
             Ok(plan) => decide(plan, &observed.facts),
             Err(refused) => {
                 let keys = refused.keys.iter().flatten();
-                let keys = keys.map(|keys| Wanted::raw(keys.secret.clone()).lasting());
-                let resized = refused.resized.iter().cloned().map(Wanted::raw);
+                let keys = keys.map(|keys| Wanted::of(&keys.secret).lasting());
+                let resized = refused.resized.iter().cloned();
                 let certificates = build::certificates(&Names::of(&observed.object), &observed.facts);
                 Decision::only(keys.chain(certificates).chain(resized))
             }
@@ -253,7 +254,7 @@ fn configuration(plan: &Plan, facts: &Facts) -> Vec<Wanted> {
     for configured in &plan.configuration.all {
         let places = plan.service.places_of(&configured.name);
         for place in places.into_iter().filter(|place| facts.reaches(place)) {
-            let objects = configured.objects(&place).cloned().map(Wanted::raw);
+            let objects = configured.objects(&place);
             wanted.extend(objects.map(|object| object.in_cluster(place.clone())));
         }
     }
@@ -262,11 +263,10 @@ fn configuration(plan: &Plan, facts: &Facts) -> Vec<Wanted> {
 
 fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     let service = &plan.service;
-    let ground = plan.accounts.iter().cloned();
-    let ground = ground.chain(build::messaging_objects(service));
-    let mut wanted: Vec<Wanted> = ground.map(Wanted::raw).collect();
+    let mut wanted = plan.accounts.clone();
+    wanted.extend(build::messaging_objects(service));
     wanted.extend(configuration(plan, facts));
-    wanted.extend(build::network_objects(service).into_iter().map(Wanted::raw));
+    wanted.extend(build::network_objects(service));
     let mut kept = earlier_configurations(plan, facts);
     kept.extend(earlier_accounts(plan, facts));
     let namespace = Some(service.names.namespace.as_str());
@@ -279,7 +279,7 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
                 kept.push(Kind::of::<Job>().named(namespace, &job.name));
             }
         } else if may_start {
-            wanted.push(Wanted::raw(job.job.clone()));
+            wanted.push(Wanted::of(&job.job));
         }
     }
     let staying = facts.jobs.iter().filter(|(_, job)| plan.stays(facts, job));
@@ -293,7 +293,7 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
         if !facts.reaches(&place) {
             continue;
         }
-        let there = |object| Wanted::raw(object).in_cluster(place.clone());
+        let there = |object: Wanted| object.in_cluster(place.clone());
         if open && plan.waits_for(process).is_none() {
             let configuration = &plan.configuration;
             let workload = build::workload(service, configuration, process, facts, live.as_ref());
@@ -314,19 +314,18 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     kept.extend(facts.out_of_reach().cloned());
     for run in &plan.recurring {
         if open {
-            wanted.extend(run.wanted.iter().cloned().map(Wanted::raw));
+            wanted.extend(run.wanted.iter().cloned());
         }
         kept.extend(run.kept.iter().cloned());
     }
-    let claims = plan.claims.iter().cloned();
     // First: what follows is named by it.
     let named = !facts::secret_names(service).is_empty();
-    let naming = named.then(|| Wanted::raw(build::naming_key(&service.names, facts)).lasting());
+    let naming = named.then(|| Wanted::of(&build::naming_key(&service.names, facts)).lasting());
     let wanted = (naming.into_iter())
         .chain(build::certificates(&service.names, facts))
-        .chain(claims.map(|claim| Wanted::raw(claim).lasting()))
+        .chain(plan.claims.iter().map(|claim| Wanted::of(claim).lasting()))
         // Keys last as long as the data that they open.
-        .chain((plan.keys.iter()).map(|keys| Wanted::raw(keys.secret.clone()).lasting()))
+        .chain((plan.keys.iter()).map(|keys| Wanted::of(&keys.secret).lasting()))
         .chain(wanted);
     kept.into_iter().fold(Decision::want(wanted), Decision::keep)
 }
@@ -355,6 +354,14 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
         merge(&mut status, serde_json::to_value(told).unwrap_or_default());
     }
     merge(&mut status, report::groups(plan, facts));
+    let up = |process: &Process| plan.up.contains(&process.name);
+    if let Some(told) = service
+        .tells
+        .as_ref()
+        .filter(|_| service.processes.iter().all(up))
+    {
+        merge(&mut status, told.clone());
+    }
     for (set, keys) in service.key_sets.iter().zip(&plan.keys) {
         if let (Some(field), Some(rotated)) = (set.status, keys.rotated) {
             status[field] = rotated.to_string().into();

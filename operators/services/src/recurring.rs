@@ -3,9 +3,10 @@
 mod results;
 
 use c5c3_api::conditions::reason;
-use c5c3_kit::{Kind, Reference, States};
+use c5c3_kit::{Kind, Reference, States, Wanted};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobSpec, JobTemplateSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -18,12 +19,12 @@ use crate::rollout;
 use crate::shape::{Asked, Recurring, Service};
 
 /// So many runs that ended are kept, of good ones and of bad ones.
-const HISTORY: u32 = 3;
+const HISTORY: i32 = 3;
 
 /// What becomes of the steps.
 #[derive(Debug)]
 pub struct Planned {
-    pub wanted: Vec<Value>,
+    pub wanted: Vec<Wanted>,
     pub kept: Vec<Reference>,
     pub title: String,
     pub part: Option<&'static str>,
@@ -84,18 +85,19 @@ fn one(
             acted = Some(asked.mark.clone());
             asked_at_work = !has_ended(&job);
         } else if !busy && acted.as_ref() != Some(&asked.mark) {
-            wanted.push(asked_job(&steps, service, configuration, recurring, asked));
+            let job = asked_job(&steps, service, configuration, recurring, asked);
+            wanted.push(Wanted::of(&job));
             (busy, asked_at_work) = (true, true);
         }
     }
     let name = steps.name(names);
-    let usual = || job(&steps, service, configuration, recurring, &nodes);
+    let usual = || Wanted::of(&job(&steps, service, configuration, recurring, &nodes));
     let live = facts.jobs.contains_key(&name);
     match &recurring.schedule {
         Some(schedule) => {
             // Two runs at once would be in each other's way.
             let cron_job = cron_job(&steps, service, configuration, recurring, schedule, asked_at_work);
-            wanted.push(cron_job);
+            wanted.push(Wanted::of(&cron_job));
             kept.push(Kind::of::<CronJob>().named(namespace, &names.suffixed(&steps.title)));
             let passed = before.map(|told| told["installedRelease"].as_str());
             let is_new = passed.is_some_and(|passed| passed != service.version().as_deref());
@@ -202,20 +204,21 @@ fn steps(
 }
 
 /// Most runs that failed are an answer; they are not tried until they fit.
-fn run(steps: &Steps<'_>, service: &Service, configuration: &Configuration, recurring: &Recurring) -> Value {
-    let mut spec = steps.pod(service, configuration);
-    let (policy, limit) = if recurring.again {
+fn run(
+    steps: &Steps<'_>,
+    service: &Service,
+    configuration: &Configuration,
+    recurring: &Recurring,
+) -> JobSpec {
+    let (restart, limit) = if recurring.again {
         ("OnFailure", 100_000)
     } else {
         ("Never", 0)
     };
-    spec["restartPolicy"] = policy.into();
-    let metadata = service.names.pod_metadata(&steps.title);
-    let mut run = json!({"backoffLimit": limit, "template": {"metadata": metadata, "spec": spec}});
-    if let Some(seconds) = recurring.longest {
-        run["activeDeadlineSeconds"] = seconds.into();
+    JobSpec {
+        active_deadline_seconds: recurring.longest.map(Into::into),
+        ..steps.run(service, configuration, restart, limit)
     }
-    run
 }
 
 /// The same steps with other arguments, once.
@@ -225,7 +228,7 @@ fn asked_job(
     configuration: &Configuration,
     recurring: &Recurring,
     asked: &Asked,
-) -> Value {
+) -> Job {
     let mut own = Steps {
         title: steps.title.clone(),
         settings: steps.settings.clone(),
@@ -242,7 +245,7 @@ fn asked_job(
         last.command.extend(asked.arguments.iter().cloned());
     }
     let mut job = job(&own, service, configuration, recurring, &[]);
-    job["metadata"]["annotations"] = json!({ASKED: asked.mark});
+    job.metadata.annotations = Some([(ASKED.to_owned(), asked.mark.clone())].into());
     job
 }
 
@@ -252,16 +255,17 @@ fn job(
     configuration: &Configuration,
     recurring: &Recurring,
     nodes: &[String],
-) -> Value {
+) -> Job {
     let names = &service.names;
     let mut metadata = names.metadata(&steps.name(names));
     if !nodes.is_empty() {
-        metadata["annotations"] = json!({NODES: nodes.join(",")});
+        metadata.annotations = Some([(NODES.to_owned(), nodes.join(","))].into());
     }
-    json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
-        "spec": run(steps, service, configuration, recurring),
-    })
+    Job {
+        metadata,
+        spec: Some(run(steps, service, configuration, recurring)),
+        ..Job::default()
+    }
 }
 
 fn cron_job(
@@ -271,16 +275,28 @@ fn cron_job(
     recurring: &Recurring,
     schedule: &str,
     suspended: bool,
-) -> Value {
+) -> CronJob {
     let names = &service.names;
-    json!({
-        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": names.metadata(&names.suffixed(&steps.title)),
-        "spec": {
-            "schedule": schedule, "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid", "suspend": suspended,
-            "successfulJobsHistoryLimit": HISTORY, "failedJobsHistoryLimit": HISTORY,
-            "jobTemplate": {"metadata": {"labels": names.labels()}, "spec": run(steps, service, configuration, recurring)},
+    CronJob {
+        metadata: names.metadata(&names.suffixed(&steps.title)),
+        spec: CronJobSpec {
+            schedule: schedule.to_owned(),
+            time_zone: Some("Etc/UTC".to_owned()),
+            concurrency_policy: Some("Forbid".to_owned()),
+            suspend: Some(suspended),
+            successful_jobs_history_limit: Some(HISTORY),
+            failed_jobs_history_limit: Some(HISTORY),
+            job_template: JobTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(names.labels()),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(run(steps, service, configuration, recurring)),
+            },
+            ..CronJobSpec::default()
         },
-    })
+        ..CronJob::default()
+    }
 }
 
 /// A Job that failed has no completion time; its condition tells when.

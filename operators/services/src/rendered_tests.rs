@@ -78,6 +78,7 @@ fn every_option_is_known_to_every_release() {
     known_in_all_releases(&crate::nova_guests_tests::with_consoles());
     known_in_all_releases(&neutron());
     known_in_all_releases(&cinder());
+    known_in_all_releases(&crate::ceph_tests::with_backup());
     for (_, storage) in stores() {
         known_in_all_releases(&glance(storage));
     }

@@ -115,7 +115,7 @@ fn ovn(states: States, cluster: &OvnCluster) -> States {
             states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
         }
         None => {
-            let text = format!("OVNCluster {name} says nothing of itself yet");
+            let text = format!("OVNCluster {name} reports no status yet");
             states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
         }
     }
@@ -258,7 +258,7 @@ fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migr
                 "a rotation is due and waits until what is stored is encrypted with the newest key",
             ),
             Outcome::Missing => {
-                let text = format!("{text}; what is stored is encrypted anew from {from} on");
+                let text = format!("{text}; stored data is re-encrypted from {from} on");
                 states.met(keys.part, reason::READY, text)
             }
             Outcome::Running => {
@@ -310,13 +310,13 @@ fn volume(
             };
             states.because_of(part, Some(own))
         }
-        VolumeSource::Secret { name, .. } => {
+        VolumeSource::Keyring { login, .. } => {
             if let Some(error) = plan.configuration.lacks() {
                 return states
                     .unmet(part, reason::WAITING, error.to_string())
                     .because_of(part, error.blocker());
             }
-            let mounted = format!("Secret {name} is mounted at {}", extra.path);
+            let mounted = format!("Secret {} is mounted at {}", login.secret, extra.path);
             match part {
                 CEPH_CONNECTED => crate::storage::ceph(states, plan, facts, extra, &mounted),
                 _ => states.met(part, reason::READY, mounted),

@@ -1,14 +1,13 @@
 //! Key sets as Secrets: made once, rotated on their schedule, missed rotations made up for once.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use base64::Engine;
 use croner::Cron;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 
 use crate::error::Error;
 use crate::facts::{Facts, KeySecret, SecretData};
@@ -28,7 +27,7 @@ const FORESEEN: usize = 24;
 pub struct Planned {
     pub name: &'static str,
     pub part: &'static str,
-    pub secret: Value,
+    pub secret: Secret,
     pub count: usize,
     /// When the last rotation was; none when the first key still encrypts.
     pub rotated: Option<Timestamp>,
@@ -215,15 +214,18 @@ fn check_reach(set: &KeySet, now: Timestamp) -> Result<Option<String>, Error> {
     }
 }
 
-fn secret(names: &Names, name: &str, keys: &Keys, rotated: Timestamp, staged: Timestamp) -> Value {
-    let engine = base64::engine::general_purpose::STANDARD;
-    let data: BTreeMap<String, String> = keys
-        .iter()
-        .map(|(number, text)| (number.to_string(), engine.encode(text)))
-        .collect();
+fn secret(names: &Names, name: &str, keys: &Keys, rotated: Timestamp, staged: Timestamp) -> Secret {
+    let data = keys.iter();
+    let data = data.map(|(number, text)| (number.to_string(), ByteString(text.as_bytes().to_vec())));
+    let marks = [(ROTATED, rotated), (STAGED, staged)];
     let mut metadata = names.metadata(name);
-    metadata["annotations"] = json!({ROTATED: rotated.to_string(), STAGED: staged.to_string()});
-    json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data})
+    metadata.annotations = Some(marks.map(|(mark, at)| (mark.to_owned(), at.to_string())).into());
+    Secret {
+        type_: Some("Opaque".to_owned()),
+        metadata,
+        data: Some(data.collect()),
+        ..Secret::default()
+    }
 }
 
 #[cfg(test)]

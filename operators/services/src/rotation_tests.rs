@@ -1,6 +1,9 @@
 //! Keys are made once, rotated when due, and never taken while they are needed.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use kube::ResourceExt;
 
 fn set() -> KeySet {
     KeySet {
@@ -29,20 +32,11 @@ fn at(text: &str) -> Timestamp {
 }
 
 fn stored(planned: &Planned) -> Facts {
-    let engine = base64::engine::general_purpose::STANDARD;
-    let data = planned.secret["data"].as_object().expect("data").iter();
+    let data = planned.secret.data.iter().flatten();
     let data = data
-        .map(|(k, v)| {
-            (
-                k.clone(),
-                engine.decode(v.as_str().expect("text")).expect("base64"),
-            )
-        })
+        .map(|(name, value)| (name.clone(), value.0.clone()))
         .collect();
-    let mark = |name: &str| {
-        let marks = &planned.secret["metadata"]["annotations"];
-        marks[name].as_str().map(str::to_owned)
-    };
+    let mark = |name: &str| planned.secret.annotations().get(name).cloned();
     let stored = KeySecret {
         data,
         rotated: mark(ROTATED),
@@ -80,7 +74,7 @@ fn a_week_of_missed_rotations_is_one_and_a_clock_that_jumped_is_none() {
     assert_eq!(planned(&stored(&later), 5, "2026-01-08T09:00:01Z"), later);
     // The mark lies in the future: it counts from now, once, and the schedule goes on.
     let back = planned(&stored(&later), 5, "2025-12-01T12:00:00Z");
-    assert_eq!(back.secret["data"], later.secret["data"], "not a key was touched");
+    assert_eq!(back.secret.data, later.secret.data, "not a key was touched");
     assert_eq!(back.next, at("2025-12-02T00:00:00Z"));
     assert_eq!(planned(&stored(&back), 5, "2025-12-01T12:00:01Z"), back);
 }
@@ -100,7 +94,7 @@ fn two_quick_rotations_by_hand_leave_the_pods_their_time() {
     let mut facts = stored(&once);
     long_ago(&mut facts);
     let twice = planned(&facts, 5, "2026-01-01T12:06:00Z");
-    assert_eq!(twice.secret["data"], once.secret["data"]);
+    assert_eq!(twice.secret.data, once.secret.data);
     assert_eq!(twice.next, at("2026-01-01T12:10:00Z"));
     // A second rotation would push out the key of tokens that are still good.
     let tokens = KeySet {
@@ -117,7 +111,7 @@ fn two_quick_rotations_by_hand_leave_the_pods_their_time() {
         true,
     )
     .expect("plans");
-    assert_eq!(held.secret["data"], once.secret["data"]);
+    assert_eq!(held.secret.data, once.secret.data);
     assert_eq!(held.next, at("2026-01-01T13:05:00Z"));
 }
 

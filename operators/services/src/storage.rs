@@ -8,13 +8,17 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 
 use crate::build;
 use crate::facts::Facts;
+use crate::kinds::ceph;
 use crate::plan::Plan;
 use crate::rollout::is_of;
-use crate::shape::{Pool, Process, Volume, VolumeSource};
+use crate::shape::{Process, Volume, VolumeSource};
 
 pub fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mounted: &str) -> States {
-    let VolumeSource::Secret {
-        ceph_client, opens, ..
+    let VolumeSource::Keyring {
+        login,
+        ceph_client,
+        opens,
+        ..
     } = &key.source
     else {
         return states;
@@ -29,7 +33,7 @@ pub fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mounted: &
     let mut processes = plan.service.processes.iter();
     let mounts = |process: &&Process| process.volumes.iter().any(|volume| volume.name == key.name);
     match processes.find(mounts) {
-        Some(process) => opened(states, plan, facts, process, pool),
+        Some(process) => opened(states, plan, facts, process, (pool, ceph::user(facts, login))),
         None => states.unmet(CEPH_CONNECTED, reason::WAITING, mounted),
     }
 }
@@ -45,8 +49,13 @@ fn unready(facts: &Facts, client: &ObjectRef) -> Option<String> {
     (phase != "Ready").then(|| format!("CephClient {name} is {phase}"))
 }
 
-fn opened(states: States, plan: &Plan, facts: &Facts, process: &Process, pool: &Pool) -> States {
-    let Pool { name, user } = pool;
+fn opened(
+    states: States,
+    plan: &Plan,
+    facts: &Facts,
+    process: &Process,
+    (pool, user): (&str, &str),
+) -> States {
     let staying = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none() && is_of(pod, process);
     let tries = facts.pods.iter().filter(staying).filter_map(of_check);
     let (passed, failed): (Vec<_>, Vec<_>) = tries.partition(|check| check.ready);
@@ -60,10 +69,10 @@ fn opened(states: States, plan: &Plan, facts: &Facts, process: &Process, pool: &
         );
     }
     if passed.is_empty() {
-        let text = format!("{} has not opened pool {name} as client.{user} yet", process.name);
+        let text = format!("{} has not opened pool {pool} as client.{user} yet", process.name);
         return states.unmet(CEPH_CONNECTED, reason::PROGRESSING, text);
     }
-    let text = format!("{} opened pool {name} as client.{user}", process.name);
+    let text = format!("{} opened pool {pool} as client.{user}", process.name);
     states.met(CEPH_CONNECTED, reason::READY, text)
 }
 

@@ -123,7 +123,7 @@ pub enum Error {
     },
     #[error("the cloud does not serve yet: {0}")]
     NotServing(String),
-    #[error("the cloud cannot be verified: there is no login with which to ask its services")]
+    #[error("cannot verify the cloud: there are no credentials for its services")]
     NoLogin,
 }
 

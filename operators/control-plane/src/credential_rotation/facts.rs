@@ -7,12 +7,14 @@ use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
 use c5c3_api::foreign::is_true;
 use c5c3_api::foreign::korc::{ApplicationCredential, User};
 use c5c3_kit::ownership::OWNER_UID;
-use c5c3_kit::{ReadError, Reader, Reference};
+use c5c3_kit::{Reader, Reference};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 
+use super::Error;
+use super::ceph;
 use super::login::{self, Lack, Login};
 use super::schedule::{Credential, Current, replaced_on_request};
 use crate::clouds_yaml::Cloud;
@@ -87,11 +89,20 @@ pub struct Facts {
     /// Pods that started before they could have read the current credential.
     pub behind: Vec<String>,
     pub owned: Vec<Reference>,
+    /// Of a rotation of keys of Ceph, which needs nothing of the others.
+    pub ceph: Option<ceph::Facts>,
     /// For the secret of a new credential.
     pub random: [u8; SECRET_BYTES],
 }
 
-pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Facts, ReadError> {
+pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Facts, Error> {
+    if let Some(ceph) = ceph::target(object) {
+        let ceph = Some(ceph::observe(object, ceph, reader).await?);
+        return Ok(Facts {
+            ceph,
+            ..Facts::default()
+        });
+    }
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let labels = format!("{OWNER_UID}={}", object.uid().unwrap_or_default());
     let stable_name = stable_secret(&name);
@@ -150,6 +161,7 @@ pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Fac
         current,
         cloud,
         behind,
+        ceph: None,
         owned: reader.owned().into_iter().map(|(own, _)| own).collect(),
         random: rand::random(),
     })
@@ -192,7 +204,7 @@ fn chosen(rotation: &str, secrets: &[Secret]) -> BTreeMap<u64, Hidden> {
     secrets.iter().filter_map(one).collect()
 }
 
-fn current(rotation: &str, secret: &Secret) -> Option<Current> {
+pub fn current(rotation: &str, secret: &Secret) -> Option<Current> {
     let annotations = secret.annotations();
     Some(Current {
         number: number(rotation, annotations.get(CREDENTIAL)?)?,

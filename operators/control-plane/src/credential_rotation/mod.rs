@@ -1,9 +1,11 @@
-//! CredentialRotation: the application credential of a service user is replaced before it expires.
+//! CredentialRotation: the application credential of a service user is replaced before it expires; and so are,
+//! in `ceph`, the keys of a service in Ceph.
 //!
 //! The secret of a credential is chosen here and given to K-ORC in a Secret of its own, and so is the
 //! login of the user; K-ORC makes the credential as that user and tells its id. Consumers read one
 //! Secret with a name that never changes, which has the credential to use.
 
+mod ceph;
 mod facts;
 mod login;
 mod report;
@@ -15,11 +17,13 @@ use c5c3_api::c5c3::{CredentialRotation, CredentialRotationStatus};
 use c5c3_api::common::{LocalRef, Time};
 use c5c3_api::conditions::credential_rotation::ROTATION_SCHEDULED;
 use c5c3_api::foreign::korc::{ApplicationCredential, Project, RoleAssignment, User};
+use c5c3_api::hypervisor::Hypervisor;
 use c5c3_kit::{
-    Applied, Clusters, Controller, Decision, Fault, Finalizer, Kind, Observed, Part, ReadError, Reader,
-    Reference, Report, Retry, Touch, Wanted,
+    Applied, ClusterError, Clusters, Controller, Decision, Fault, Finalizer, HOME, Kind, OTHERS, Observed,
+    Part, ReadError, Reader, Reference, Report, Retry, Touch, Wanted,
 };
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -69,6 +73,8 @@ pub enum Error {
     ProjectMissing(String),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
+    #[error("cephClient.clusterRef: {0}")]
+    Unknown(#[from] ClusterError),
     #[error("cannot take K-ORC's finalizer off {object}: {}", c5c3_kit::fault::plain(.source))]
     Held {
         object: Reference,
@@ -83,7 +89,10 @@ impl Fault for Error {
 
     fn retry(&self) -> Retry {
         match self {
-            Error::UserMissing(_) | Error::PasswordMissing(_) | Error::ProjectMissing(_) => Retry::OnChange,
+            Error::UserMissing(_)
+            | Error::PasswordMissing(_)
+            | Error::ProjectMissing(_)
+            | Error::Unknown(_) => Retry::OnChange,
             Error::Unreadable(_) | Error::Held { .. } => Retry::Backoff,
         }
     }
@@ -92,6 +101,10 @@ impl Fault for Error {
 /// The annotation's value when it is one that nothing was done about yet.
 fn request(observed: &Observed<CredentialRotations>) -> Option<String> {
     let asked = asked(&observed.object)?;
+    if let Some(facts) = &observed.facts.ceph {
+        let honoured = ceph::is_honoured(&observed.object, facts, &asked);
+        return (!honoured).then_some(asked);
+    }
     let honoured = |stored: &Stored| stored.request.as_ref() == Some(&asked);
     let known =
         rotate_now(&observed.object) == Some(&asked) || observed.facts.credentials.iter().any(honoured);
@@ -181,7 +194,10 @@ impl Controller for CredentialRotations {
     });
 
     fn owns() -> Vec<Kind> {
-        vec![Kind::of::<ApplicationCredential>(), Kind::of::<Secret>()]
+        let mut kinds = vec![Kind::of::<ApplicationCredential>()];
+        kinds.extend(ceph::owns(HOME));
+        kinds.extend(ceph::owns(OTHERS));
+        kinds
     }
 
     fn watches() -> Vec<Kind> {
@@ -193,12 +209,32 @@ impl Controller for CredentialRotations {
         ]
     }
 
-    /// Pods that may still use an older credential.
+    /// Who may still use an older credential.
     fn touches() -> Vec<Touch> {
-        vec![Touch::of::<Pod>(&["list"])]
+        let kinds = || {
+            [
+                Kind::of::<Pod>(),
+                Kind::of::<Deployment>(),
+                Kind::of::<StatefulSet>(),
+                Kind::of::<DaemonSet>(),
+                Kind::of::<Hypervisor>(),
+            ]
+        };
+        let touch = |kind: Kind| Touch {
+            kind,
+            part: "",
+            verbs: &["list"],
+            at_home: false,
+            names: &[],
+        };
+        let elsewhere = kinds().map(|kind| kind.in_cluster(OTHERS));
+        kinds().into_iter().chain(elsewhere).map(touch).collect()
     }
 
     fn references(object: &CredentialRotation) -> Vec<Reference> {
+        if ceph::target(object).is_some() {
+            return Vec::new();
+        }
         let namespace = object.namespace();
         let namespace = namespace.as_deref();
         vec![Kind::of::<User>().named(namespace, &object.spec.target_service_user)]
@@ -209,13 +245,16 @@ impl Controller for CredentialRotations {
     }
 
     async fn observe(&self, object: &CredentialRotation, reader: &Reader) -> Result<Facts, Error> {
-        Ok(facts::observe(object, reader).await?)
+        facts::observe(object, reader).await
     }
 
     fn plan(_: &Observed<Self>) {}
 
     fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Abandon>, Error> {
         let Observed { object, facts, .. } = observed;
+        if let (Some(target), Some(facts)) = (ceph::target(object), &facts.ceph) {
+            return Ok(ceph::decision(observed, target, facts));
+        }
         let (name, namespace) = (object.name_any(), object.namespace());
         let secret = |name: &str| Kind::of::<Secret>().named(namespace.as_deref(), name);
         if observed.deleting() {
@@ -273,6 +312,9 @@ impl Controller for CredentialRotations {
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let Observed { object, facts, now } = observed;
+        if let Some(facts) = &facts.ceph {
+            return ceph::report(observed, facts);
+        }
         if observed.deleting() {
             let report = Report::default().left(facts.owned.iter().map(ToString::to_string));
             let orphans = applied.outcomes().iter().map(|outcome| &outcome.action.0);
@@ -289,9 +331,10 @@ impl Controller for CredentialRotations {
         let before = object.status.clone().unwrap_or_default();
         let report = Report::new(states).status(&CredentialRotationStatus {
             last_rotation: current.map(|current| Time(current.seen.created)),
-            next_rotation: match waits {
-                true => before.next_rotation,
-                false => Some(Time(whole_second(verdict.next))),
+            next_rotation: if waits {
+                before.next_rotation
+            } else {
+                Some(Time(whole_second(verdict.next)))
             },
             current_credential_ref: current
                 .map(|current| LocalRef::new(credential_name(&name, current.seen.number))),
@@ -301,12 +344,17 @@ impl Controller for CredentialRotations {
         });
         // One that waits for something is woken by it, not by the clock.
         let due = (!waits).then_some(verdict.next);
-        let at = due.into_iter().chain(verdict.next_deletion).min();
-        let wait = at.map_or(LOOK, |at| {
-            Duration::try_from(at.duration_since(*now)).unwrap_or(Duration::ZERO)
-        });
-        report.again_in(wait.clamp(Duration::from_secs(1), LOOK))
+        again(report, &[due, verdict.next_deletion], *now)
     }
+}
+
+/// Looks again when the first of these times has come.
+fn again(report: Report, times: &[Option<Timestamp>], now: Timestamp) -> Report {
+    let at = times.iter().flatten().min();
+    let wait = at.map_or(LOOK, |at| {
+        Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO)
+    });
+    report.again_in(wait.clamp(Duration::from_secs(1), LOOK))
 }
 
 impl Facts {

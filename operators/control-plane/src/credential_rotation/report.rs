@@ -2,6 +2,7 @@
 
 use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
 use c5c3_kit::{Observed, States};
+use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::facts::{Facts, Stored, credential_name};
@@ -23,9 +24,10 @@ pub fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> St
             (false, None) => reason::ROTATING,
         };
         let text: Vec<String> = making.into_iter().chain(refused).collect();
-        let text = match text.is_empty() {
-            true => "no credential can be used".to_owned(),
-            false => text.join("; "),
+        let text = if text.is_empty() {
+            "no credential can be used".to_owned()
+        } else {
+            text.join("; ")
         };
         return states.unmet(ROTATION_SCHEDULED, why, text);
     };
@@ -73,9 +75,10 @@ fn refused(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Optio
         .credentials
         .iter()
         .any(|c| c.seen.number > refused.seen.number);
-    let next = match verdict.make.is_none() && !newer && verdict.next > *now {
-        true => format!(", tried again at {}", whole_second(verdict.next)),
-        false => String::new(),
+    let next = if verdict.make.is_none() && !newer && verdict.next > *now {
+        format!(", tried again at {}", whole_second(verdict.next))
+    } else {
+        String::new()
     };
     Some(format!("K-ORC has given up on {own}: {}{next}", refused.words))
 }
@@ -126,16 +129,36 @@ fn retiring(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Opti
         .filter(|old| schedule::replaced_on_request(&seen, old.number, current.number))
         .map(|old| credential_name(&object.name_any(), old.number))
         .collect();
+    leaving(
+        &old,
+        facts.current == Some(current),
+        &facts.behind,
+        verdict.next_deletion,
+    )
+}
+
+/// Holders that are named.
+const NAMED: usize = 4;
+
+/// How older ones go. `moved`: consumers were told of the new one, and `behind` is who still uses these.
+pub fn leaving(old: &[String], moved: bool, behind: &[String], at: Option<Timestamp>) -> Option<String> {
     if old.is_empty() {
         return None;
     }
     let old = old.join(", ");
-    if facts.current != Some(current) {
+    if !moved {
         return Some(format!("consumers move on from {old}"));
     }
-    Some(match (facts.behind.as_slice(), verdict.next_deletion) {
+    Some(match (behind, at) {
         ([], Some(at)) => format!("no pod uses {old} any more, deleted at {}", whole_second(at)),
         ([], None) => format!("no pod uses {old} any more"),
-        (pods, _) => format!("{old} is still used by {}", pods.join(", ")),
+        (users, _) => {
+            let named: Vec<&str> = users.iter().take(NAMED).map(String::as_str).collect();
+            let more = match users.len().saturating_sub(NAMED) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            format!("{old} is still used by {}{more}", named.join(", "))
+        }
     })
 }

@@ -18,7 +18,7 @@ const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
 /// A new one that is not there by then is late.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(1);
 /// Between looks at consumers that have not moved: nobody tells when they do.
-const CONSUMERS_LOOK: SignedDuration = SignedDuration::from_secs(5);
+pub const CONSUMERS_LOOK: SignedDuration = SignedDuration::from_secs(5);
 
 /// A credential as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,7 @@ fn rotation() -> CredentialRotation {
         CredentialRotationSpec {
             target_service_user: "glance".into(),
             rotation_type: RotationType::default(),
+            ceph_client: None,
             schedule: RotationSchedule {
                 interval_days: 90,
                 pre_rotation_days: 7,

@@ -141,9 +141,10 @@ impl Controller for Crossings {
         }
         let state = plan::state(object, facts);
         let report = Report::new(c5c3_kit::States::default().with(CROSS_CLUSTER_SYNC_READY, state));
-        match facts.away.is_some() {
-            true => report.again_in(AWAY),
-            false => report,
+        if facts.away.is_some() {
+            report.again_in(AWAY)
+        } else {
+            report
         }
     }
 }

@@ -88,9 +88,10 @@ fn servers(wanted: &Value, what: &str, alone: &str) -> Effect {
     let several = wanted["spec"]["replicas"].as_i64().unwrap_or(1) > 1;
     Effect {
         restarts: Some(format!("members of {what} are restarted one after the other")),
-        interruption: Some(match several {
-            true => "connections move to another member: some seconds".to_owned(),
-            false => alone.to_owned(),
+        interruption: Some(if several {
+            "connections move to another member: some seconds".to_owned()
+        } else {
+            alone.to_owned()
         }),
         ..Effect::default()
     }
@@ -105,9 +106,10 @@ fn service(wanted: &Value, fields: &[String]) -> Effect {
         let (before, after) = change.split_once(" → ").unwrap_or_default();
         c5c3_catalogue::upstream(before) != c5c3_catalogue::upstream(after)
     });
-    let restarts = match contracts {
-        true => format!("the schema is expanded, {ONE_BY_ONE}, then the schema is contracted"),
-        false => ONE_BY_ONE.to_owned(),
+    let restarts = if contracts {
+        format!("the schema is expanded, {ONE_BY_ONE}, then the schema is contracted")
+    } else {
+        ONE_BY_ONE.to_owned()
     };
     Effect {
         restarts: Some(restarts),

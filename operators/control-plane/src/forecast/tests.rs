@@ -100,7 +100,7 @@ fn what_is_refused_is_said() {
     assert!(
         far.refusal
             .as_deref()
-            .is_some_and(|text| text.contains("goes over 2026.1"))
+            .is_some_and(|text| text.contains("set 2026.1 first"))
     );
     assert_eq!(lines(&far), ["1 Validating Change Keystone"], "scaling goes on");
     assert!(far.blocker.is_some());

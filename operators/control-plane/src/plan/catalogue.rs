@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlaneSpec, LibvirtFrom};
-use c5c3_api::common::{ExtraConfig, LocalRef};
-use c5c3_api::openstack::{CephUser, GlanceBackend, LiveMigration};
-use c5c3_api::services::{SERVICES, Service};
+use c5c3_api::common::{ExtraConfig, LocalRef, ObjectRef, SecretKeyRef};
+use c5c3_api::cortex::{CortexPipelines, PipelineToggle};
+use c5c3_api::openstack::{
+    Bootstrap, CephUser, ExternalScheduler, GlanceBackend, GlanceStorage, LiveMigration, NeutronMetadata,
+    NeutronOvn, NovaCell, NovaCompute, NovaMetadata, NovaScheduler, Process,
+};
+use c5c3_api::services::{self, SERVICES, Service};
 use c5c3_catalogue::Release;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{infrastructure, projection, release, secrets};
@@ -21,16 +26,43 @@ pub struct Ground<'a> {
     pub images: &'a BTreeMap<String, Value>,
 }
 
+/// Fields of a service's spec, as a cloud decides them.
+#[derive(Default)]
+pub struct Fields(pub Map<String, Value>);
+
+impl Fields {
+    /// Our types have string keys alone: none of them fails to become JSON.
+    pub fn put(&mut self, name: &str, value: impl Serialize) {
+        let value = serde_json::to_value(value).unwrap_or_default();
+        self.0.insert(name.to_owned(), value);
+    }
+
+    pub fn put_some(&mut self, name: &str, value: Option<impl Serialize>) {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+    }
+
+    fn with(mut self, name: &str, value: impl Serialize) -> Self {
+        self.put(name, value);
+        self
+    }
+}
+
 /// The fields of a service that only it has.
-pub fn own_fields(service: &Service, ground: &Ground<'_>) -> Value {
+pub fn own_fields(service: &Service, ground: &Ground<'_>) -> Fields {
     match service.name {
         "keystone" => keystone_fields(ground),
         "glance" => glance_fields(ground),
         "nova" => nova_fields(ground),
         "neutron" => neutron_fields(ground),
         "cinder" => cinder_fields(ground),
+        "cortex" => cortex_fields(ground),
         "tempest" => tempest_fields(ground),
-        _ => json!({"replicas": (service.replicas)(ground.spec).unwrap_or(REPLICAS)}),
+        _ => {
+            let replicas = (service.replicas)(ground.spec).unwrap_or(REPLICAS);
+            Fields::default().with("replicas", replicas)
+        }
     }
 }
 
@@ -48,28 +80,35 @@ pub fn pods(service: &Service, spec: &ControlPlaneSpec) -> i32 {
 /// Replicas of which nothing is said.
 const REPLICAS: i32 = 3;
 
-fn keystone_fields(ground: &Ground<'_>) -> Value {
+fn processes(replicas: Option<i32>) -> Process {
+    Process {
+        replicas: replicas.unwrap_or(REPLICAS),
+    }
+}
+
+fn keystone_fields(ground: &Ground<'_>) -> Fields {
     let spec = ground.spec;
     let service = &spec.services.keystone;
-    let mut fields = json!({
-        "replicas": service.replicas.unwrap_or(REPLICAS),
-        "bootstrap": {
-            "adminUser": "admin",
-            "adminPasswordSecretRef": {"name": secrets::ADMIN, "key": "password"},
-            "region": spec.region,
+    let bootstrap = Bootstrap {
+        admin_user: "admin".to_owned(),
+        admin_password_secret_ref: SecretKeyRef {
+            name: secrets::ADMIN.to_owned(),
+            key: "password".to_owned(),
         },
-    });
+        region: spec.region.clone(),
+    };
+    let mut fields = Fields::default()
+        .with("replicas", service.replicas.unwrap_or(REPLICAS))
+        .with("bootstrap", bootstrap);
     if let Some(fernet) = &service.fernet {
-        let mut keys = Map::new();
-        if let Some(most) = fernet.max_active_keys {
-            keys.insert("maxActiveKeys".to_owned(), json!(most));
-        }
+        // Untyped: of the two, one may be left to Keystone's object.
+        let mut keys = Fields::default();
+        keys.put_some("maxActiveKeys", fernet.max_active_keys);
         // Admission lets no other interval through.
-        if let Some(cron) = fernet.rotation_interval.as_deref().and_then(projection::cron) {
-            keys.insert("rotationSchedule".to_owned(), json!(cron));
-        }
-        if !keys.is_empty() {
-            fields["fernet"] = Value::Object(keys);
+        let schedule = fernet.rotation_interval.as_deref().and_then(projection::cron);
+        keys.put_some("rotationSchedule", schedule);
+        if !keys.0.is_empty() {
+            fields.put("fernet", keys.0);
         }
     }
     fields
@@ -101,14 +140,18 @@ fn cinder_pods(spec: &ControlPlaneSpec) -> i32 {
         + backends * replicas.volume.unwrap_or(1)
 }
 
-fn glance_fields(ground: &Ground<'_>) -> Value {
+fn glance_fields(ground: &Ground<'_>) -> Fields {
     let spec = ground.spec;
-    let service = &spec.services.glance;
-    let storage = service.storage.as_ref().map(|storage| json!(storage));
-    json!({
-        "replicas": glance_replicas(spec),
-        "storage": storage.unwrap_or_else(|| json!({"backend": "file"})),
-    })
+    let storage = spec.services.glance.storage.clone();
+    let storage = storage.unwrap_or(GlanceStorage {
+        backend: GlanceBackend::File,
+        rbd: None,
+        file: None,
+        s3: None,
+    });
+    Fields::default()
+        .with("replicas", glance_replicas(spec))
+        .with("storage", storage)
 }
 
 /// The cells of a Nova, by name.
@@ -119,59 +162,59 @@ pub(super) fn cells(spec: &ControlPlaneSpec) -> Vec<String> {
     }
 }
 
-fn nova_fields(ground: &Ground<'_>) -> Value {
+fn nova_fields(ground: &Ground<'_>) -> Fields {
     let spec = ground.spec;
     let service = &spec.services.nova;
     let replicas = service.replicas.clone().unwrap_or_default();
-    let three = |number: Option<i32>| json!({"replicas": number.unwrap_or(REPLICAS)});
     // Brokers of others have one virtual host: the one cell that there may be then shares it.
     let managed = spec.infrastructure.messaging.hosts.is_empty();
     let compute = service.compute.clone().unwrap_or_default();
-    let cell = |name: &String| {
-        let messaging = infrastructure::messaging(spec, &secrets::cell_messaging(name));
-        let mut cell = json!({"name": name});
-        if managed {
-            cell["messaging"] = messaging;
-        }
-        if let Some(url) = service.consoles.get(name) {
-            cell["consoleEndpoint"] = json!(url);
-        }
-        if let Some(cluster) = &compute.cluster_ref {
-            cell["computeRef"] = json!(cluster);
-        }
-        cell
+    let cell = |name: String| NovaCell {
+        compute_ref: compute.cluster_ref.clone(),
+        database: None,
+        messaging: managed.then(|| infrastructure::messaging(spec, &secrets::cell_messaging(&name))),
+        console_endpoint: service.consoles.get(&name).cloned(),
+        name,
     };
-    let mut hypervisors = json!({
-        "enabled": compute.enabled, "virtType": compute.virt_type, "liveMigration": compute.live_migration,
-        "migrationSecretRef": {"name": secrets::MIGRATION},
-    });
-    if compute.libvirt == LibvirtFrom::Pod {
-        let image = ground
+    let libvirt_image = || {
+        let of_release = ground
             .release
-            .and_then(|release| release::image(release, "libvirt").ok())
-            .or_else(|| ground.images.get("libvirtImage").cloned());
-        if let Some(image) = image {
-            hypervisors["libvirtImage"] = image;
-        }
-    }
-    let (claims, users) = (volume_claims(spec), volume_users(spec));
-    if !claims.is_empty() {
-        hypervisors["volumeClaims"] = claims.into();
-    }
-    if !users.is_empty() {
-        hypervisors["volumeUsers"] = users.into();
-    }
-    if let Some(rbd) = &compute.rbd {
-        hypervisors["rbd"] = json!(rbd);
-    }
-    json!({
-        "api": three(replicas.api),
-        "scheduler": three(replicas.scheduler),
-        "conductor": three(replicas.conductor),
-        "cells": cells(spec).iter().map(cell).collect::<Vec<_>>(),
-        "metadata": {"secretRef": {"name": secrets::METADATA}},
-        "compute": hypervisors,
-    })
+            .and_then(|release| release::image(release, "libvirt").ok());
+        let there = || serde_json::from_value(ground.images.get("libvirtImage")?.clone()).ok();
+        of_release.or_else(there)
+    };
+    let cells: Vec<NovaCell> = cells(spec).into_iter().map(cell).collect();
+    let hypervisors = NovaCompute {
+        enabled: compute.enabled,
+        virt_type: compute.virt_type,
+        libvirt_image: (compute.libvirt == LibvirtFrom::Pod)
+            .then(libvirt_image)
+            .flatten(),
+        live_migration: compute.live_migration,
+        migration_secret_ref: Some(LocalRef::new(secrets::MIGRATION)),
+        volume_claims: volume_claims(spec),
+        volume_users: volume_users(spec),
+        rbd: compute.rbd.clone(),
+    };
+    let scheduler = NovaScheduler {
+        replicas: processes(replicas.scheduler).replicas,
+        external_scheduler: cortex(ground).map(|endpoint| ExternalScheduler {
+            enabled: true,
+            endpoint: Some(endpoint),
+        }),
+    };
+    Fields::default()
+        .with("api", processes(replicas.api))
+        .with("scheduler", scheduler)
+        .with("conductor", processes(replicas.conductor))
+        .with("cells", cells)
+        .with(
+            "metadata",
+            NovaMetadata {
+                secret_ref: LocalRef::new(secrets::METADATA),
+            },
+        )
+        .with("compute", hypervisors)
 }
 
 /// The cluster of the hypervisors, where it is another one.
@@ -182,25 +225,25 @@ pub fn hypervisors(spec: &ControlPlaneSpec) -> Option<&LocalRef> {
 }
 
 /// Where Cinder keeps volumes as files: hypervisors mount it.
-fn volume_claims(spec: &ControlPlaneSpec) -> Vec<Value> {
+fn volume_claims(spec: &ControlPlaneSpec) -> Vec<LocalRef> {
     let cinder = &spec.services.cinder;
     let backends = cinder.backends.iter();
     backends
         .filter(|backend| cinder.common.enabled && backend.file.is_some())
-        .map(|backend| json!({"name": backend.claim("cinder")}))
+        .map(|backend| LocalRef::new(backend.claim("cinder")))
         .collect()
 }
 
 /// As whom Cinder keeps volumes in Ceph: guests open them with the same keys.
-fn volume_users(spec: &ControlPlaneSpec) -> Vec<Value> {
+fn volume_users(spec: &ControlPlaneSpec) -> Vec<CephUser> {
     let cinder = &spec.services.cinder;
     let pools = cinder.backends.iter().filter_map(|backend| backend.rbd.as_ref());
-    let mut users: Vec<Value> = Vec::new();
+    let mut users: Vec<CephUser> = Vec::new();
     for rbd in pools.filter(|_| cinder.common.enabled) {
-        let user = json!(CephUser {
+        let user = CephUser {
             ceph_secret_ref: rbd.ceph_secret_ref.clone(),
             ceph_client_ref: rbd.ceph_client_ref.clone(),
-        });
+        };
         if !users.contains(&user) {
             users.push(user);
         }
@@ -208,65 +251,92 @@ fn volume_users(spec: &ControlPlaneSpec) -> Vec<Value> {
     users
 }
 
-fn neutron_fields(ground: &Ground<'_>) -> Value {
+fn neutron_fields(ground: &Ground<'_>) -> Fields {
     let spec = ground.spec;
-    let ovn = &spec.infrastructure.ovn;
-    let ovn = match (&ovn.northbound, &ovn.southbound) {
-        (Some(northbound), Some(southbound)) => {
-            json!({"enabled": true, "nbConnection": northbound, "sbConnection": southbound})
-        }
-        _ => json!({"enabled": true, "clusterRef": {"name": infrastructure::OVN}}),
+    let given = &spec.infrastructure.ovn;
+    let given = given.northbound.clone().zip(given.southbound.clone());
+    let (northbound, southbound) = given.unzip();
+    let ovn = NeutronOvn {
+        enabled: true,
+        cluster_ref: northbound.is_none().then(|| ObjectRef {
+            name: infrastructure::OVN.to_owned(),
+            namespace: None,
+        }),
+        nb_connection: northbound,
+        sb_connection: southbound,
     };
-    let mut fields = json!({
-        "api": {"replicas": spec.services.neutron.replicas.unwrap_or(REPLICAS)},
-        "ovn": ovn,
-    });
-    if spec.services.nova.common.enabled {
-        fields["metadata"] = json!({
-            "host": format!("nova-metadata.{}.svc", ground.namespace),
-            "secretRef": {"name": secrets::METADATA},
-        });
-        if let Some(cluster) = hypervisors(spec) {
-            fields["metadata"]["computeRef"] = json!(cluster);
-        }
-    }
+    let metadata = NeutronMetadata {
+        host: format!("nova-metadata.{}.svc", ground.namespace),
+        secret_ref: LocalRef::new(secrets::METADATA),
+        compute_ref: hypervisors(spec).cloned(),
+    };
+    let mut fields = Fields::default()
+        .with("api", processes(spec.services.neutron.replicas))
+        .with("ovn", ovn);
+    fields.put_some(
+        "metadata",
+        Some(metadata).filter(|_| spec.services.nova.common.enabled),
+    );
     fields
 }
 
-fn cinder_fields(ground: &Ground<'_>) -> Value {
+fn cinder_fields(ground: &Ground<'_>) -> Fields {
     let service = &ground.spec.services.cinder;
     let replicas = service.replicas.clone().unwrap_or_default();
-    let mut fields = json!({
-        "api": {"replicas": replicas.api.unwrap_or(REPLICAS)},
-        "scheduler": {"replicas": replicas.scheduler.unwrap_or(REPLICAS)},
-        "volume": {"replicas": replicas.volume.unwrap_or(1)},
-        "backends": service.backends,
-    });
-    if let Some(default) = &service.default_volume_type {
-        fields["defaultVolumeType"] = json!(default);
-    }
+    let mut fields = Fields::default()
+        .with("api", processes(replicas.api))
+        .with("scheduler", processes(replicas.scheduler))
+        .with("volume", processes(replicas.volume.or(Some(1))))
+        .with("backends", &service.backends);
+    fields.put_some("defaultVolumeType", service.default_volume_type.as_ref());
+    fields.put_some("backup", service.backup.as_ref());
     fields
+}
+
+/// Where Nova asks Cortex.
+fn cortex(ground: &Ground<'_>) -> Option<String> {
+    let cortex = services::named("cortex").filter(|cortex| cortex.runs(ground.spec))?;
+    Some(format!(
+        "http://{}.{}.svc:{}",
+        cortex.name, ground.namespace, cortex.port
+    ))
+}
+
+fn cortex_fields(ground: &Ground<'_>) -> Fields {
+    let pipelines = CortexPipelines {
+        nova: Some(PipelineToggle {
+            enabled: true,
+            ..PipelineToggle::default()
+        }),
+        // Volumes are placed by Cinder, which does not ask.
+        cinder: None,
+    };
+    Fields::default()
+        .with("replicas", ground.spec.cortex.replicas.unwrap_or(REPLICAS))
+        .with("pipelines", pipelines)
 }
 
 /// The smoke tests, unless something else is said.
 const SMOKE: &str = "smoke";
 
-fn tempest_fields(ground: &Ground<'_>) -> Value {
+fn tempest_fields(ground: &Ground<'_>) -> Fields {
     let tempest = &ground.spec.tempest;
-    let tests = tempest.tests.as_ref();
-    let mut fields = json!({
-        "tests": tests.map_or_else(|| json!({"includeRegex": SMOKE}), |tests| json!(tests)),
-        "extraConfig": capabilities(ground.spec),
+    let others = SERVICES.iter().filter(|service| !service.judges);
+    let others: Vec<_> = others
+        .filter(|service| service.runs(ground.spec))
+        // Untyped: the type always names a condition, and Ready is the default.
+        .map(|service| json!({"kind": service.kind, "name": service.name}))
+        .collect();
+    let mut fields = Fields::default()
+        .with("extraConfig", capabilities(ground.spec))
         // It tests what is there, not what is on its way.
-        "dependsOn": SERVICES
-            .iter()
-            .filter(|service| !service.judges && service.runs(ground.spec))
-            .map(|service| json!({"kind": service.kind, "name": service.name}))
-            .collect::<Vec<_>>(),
-    });
-    if let Some(schedule) = &tempest.schedule {
-        fields["schedule"] = json!(schedule);
+        .with("dependsOn", others);
+    match &tempest.tests {
+        Some(tests) => fields.put("tests", tests),
+        // Untyped: all but the choice is left to Tempest's object.
+        None => fields.put("tests", json!({"includeRegex": SMOKE})),
     }
+    fields.put_some("schedule", tempest.schedule.as_ref());
     fields
 }
 

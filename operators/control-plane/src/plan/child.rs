@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use c5c3_api::health;
 pub use c5c3_api::health::Health;
-use c5c3_kit::HOME;
 use c5c3_kit::kinds::{Key, Reference};
+use c5c3_kit::{HOME, Wanted};
+use kube::Resource;
+use serde::Serialize;
 use serde_json::Value;
 
 use super::completion::COMPLETED;
@@ -57,6 +59,11 @@ pub(super) fn images(object: &Value) -> BTreeMap<String, Value> {
         .map(|(name, image)| (name.clone(), image.clone()))
         .chain(libvirt.map(|image| ("libvirtImage".to_owned(), image.clone())))
         .collect()
+}
+
+/// An object as the plan looks at it: by kind, name and image, whatever its type.
+pub(super) fn whole<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Value {
+    Wanted::of(object).into_object()
 }
 
 /// Kind with its group, namespace and name, as the kit writes it.

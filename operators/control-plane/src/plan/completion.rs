@@ -2,8 +2,10 @@
 //! users no roles. What was told is remembered by an annotation of K-ORC's object.
 
 use c5c3_api::conditions::control_plane::KORC_READY;
+use c5c3_api::foreign::korc::{Endpoint, Project, Role, User};
 use c5c3_api::services::{SERVICES, keystone};
 use c5c3_kit::Reference;
+use kube::Resource;
 
 use super::korc::{self, SERVICE_PROJECT, SERVICE_ROLES};
 use super::{Child, Draft, Health, State, Step};
@@ -68,15 +70,18 @@ fn gaps(draft: &Draft<'_>) -> Vec<Gap> {
 }
 
 /// One of K-ORC's objects and its id in Keystone, when it is made.
-fn made<'d>(draft: &'d Draft<'_>, kind: &str, name: &str) -> Option<(Reference, &'d Child, &'d str)> {
-    let object = korc::named(draft, kind, name);
+fn made<'d, K: Resource<DynamicType = ()>>(
+    draft: &'d Draft<'_>,
+    name: &str,
+) -> Option<(Reference, &'d Child, &'d str)> {
+    let object = draft.named::<K>(name);
     let child = draft.seen.children.get(&object)?;
     let id = child.id.as_deref().filter(|_| child.health == Health::Ready)?;
     Some((object, child, id))
 }
 
 fn region(draft: &Draft<'_>, endpoint: &str) -> Option<Gap> {
-    let (object, child, id) = made(draft, "Endpoint", endpoint)?;
+    let (object, child, id) = made::<Endpoint>(draft, endpoint)?;
     let region = draft.spec.region.clone();
     let fix = Fix::Region {
         endpoint: id.to_owned(),
@@ -86,11 +91,11 @@ fn region(draft: &Draft<'_>, endpoint: &str) -> Option<Gap> {
 }
 
 fn roles(draft: &Draft<'_>, user: &str) -> Option<Gap> {
-    let (object, child, id) = made(draft, "User", user)?;
-    let (_, _, project) = made(draft, "Project", SERVICE_PROJECT)?;
+    let (object, child, id) = made::<User>(draft, user)?;
+    let (_, _, project) = made::<Project>(draft, SERVICE_PROJECT)?;
     let roles: Option<Vec<String>> = SERVICE_ROLES
         .iter()
-        .map(|role| made(draft, "Role", role).map(|(_, _, id)| id.to_owned()))
+        .map(|role| made::<Role>(draft, role).map(|(_, _, id)| id.to_owned()))
         .collect();
     let fix = Fix::Roles {
         user: id.to_owned(),

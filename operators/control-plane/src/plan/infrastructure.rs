@@ -3,16 +3,25 @@
 use c5c3_api::c5c3::{
     ControlPlaneSpec, DATABASE_SIZE, MESSAGING_SIZE, MessagingCluster, OVN_SIZE, ValkeyCluster,
 };
+use c5c3_api::common::{LocalRef, Messaging, PodSettings};
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use c5c3_api::conditions::reason;
+use c5c3_api::foreign::{NameRef, mariadb, memcached, rabbitmq, valkey::Valkey};
+use c5c3_api::ovn::{OvnAgent, OvnCluster, OvnClusterSpec, OvnDatabase, OvnStorage};
 use c5c3_api::services::SERVICES;
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{
+    Affinity, Capabilities, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
+    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
+    SecurityContext,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::Resource;
+use serde_json::Value;
 
 use super::catalogue;
 use super::child::images;
 use super::rollout::{Rollout, same_image};
-use super::{Draft, Object, Start, State, Step, policies, projection, reference, release, secrets};
-use c5c3_api::common::{PodSettings, ResourceRequirements};
+use super::{Draft, Object, Start, State, Step, policies, projection, release, secrets, whole};
 
 /// Names of the objects; there is one cloud in a namespace.
 pub const DATABASE: &str = "mariadb";
@@ -92,8 +101,12 @@ fn plan_valkey(draft: &mut Draft<'_>) {
         draft.add_not_required(VALKEY, title, INFRASTRUCTURE_READY, "nothing enabled uses it");
         return;
     }
-    let object = object(draft, "cache.cs.sap.com/v1alpha1", "Valkey", VALKEY, &json!({}));
-    let stays = draft.child(&object).map(|_| Object::Keep(reference(&object)));
+    let own = draft.named::<Valkey>(VALKEY);
+    let stays = draft
+        .seen
+        .children
+        .contains_key(&own)
+        .then_some(Object::Keep(own));
     let text = "infrastructure.valkey is not supported yet, no service uses it: leave it out";
     let state = State::failed(reason::NOT_SUPPORTED, text);
     draft.push(Step {
@@ -139,43 +152,55 @@ fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
             let state = State::Waiting(vec!["release".to_owned()]);
             draft.push(Step {
                 needs: vec!["release".to_owned()],
-                objects: vec![Object::Keep(reference(&ovn_object(draft, &json!({}))))],
+                objects: vec![Object::Keep(draft.named::<OvnCluster>(OVN))],
                 ..Step::bare(OVN, title, INFRASTRUCTURE_READY, state)
             });
         }
     }
 }
 
-fn ovn_object(draft: &Draft<'_>, spec: &Value) -> Value {
-    object(draft, "ovn.c5c3.io/v1alpha1", "OVNCluster", OVN, spec)
-}
-
 fn ovn(draft: &Draft<'_>, rollout: &Rollout) -> Option<Value> {
     let wanted = &draft.spec.infrastructure.ovn;
     let release = rollout.release()?;
     let image = |name: &str| release::image(release, name).ok();
-    let mut storage = json!({"size": wanted.storage_size.as_deref().unwrap_or(OVN_SIZE)});
-    if let Some(class) = &wanted.storage_class {
-        storage["storageClass"] = json!(class);
-    }
-    let database = json!({"replicas": wanted.replicas.unwrap_or(REPLICAS), "storage": storage});
-    let nodes = json!({"nodeSelector": {"node-role.kubernetes.io/hypervisor": ""}});
-    let mut spec = json!({
-        "ovnImage": image("ovn")?, "ovsImage": image("ovs")?,
-        "northbound": database, "southbound": database, "controller": nodes, "ovs": nodes,
-    });
-    if let Some(cluster) = catalogue::hypervisors(draft.spec) {
-        spec["computeRef"] = json!(cluster);
-    }
-    Some(ovn_object(draft, &spec))
+    let size = wanted.storage_size.as_deref().unwrap_or(OVN_SIZE);
+    let database = OvnDatabase {
+        replicas: wanted.replicas.unwrap_or(REPLICAS),
+        storage: Some(OvnStorage {
+            size: size.to_owned(),
+            storage_class: wanted.storage_class.clone(),
+        }),
+        resources: None,
+    };
+    let label = ("node-role.kubernetes.io/hypervisor".to_owned(), String::new());
+    let nodes = OvnAgent {
+        node_selector: [label].into(),
+        resources: None,
+    };
+    Some(whole(&OvnCluster {
+        metadata: draft.metadata(OVN),
+        spec: OvnClusterSpec {
+            ovn_image: image("ovn")?,
+            ovs_image: image("ovs")?,
+            northbound: database.clone(),
+            southbound: database,
+            controller: nodes.clone(),
+            ovs: nodes,
+            neutron_integration: Default::default(),
+            tls: Default::default(),
+            compute_ref: catalogue::hypervisors(draft.spec).cloned(),
+        },
+        status: None,
+    }))
 }
 
 /// How a service reaches the message bus, with the account of this Secret.
-pub(super) fn messaging(spec: &ControlPlaneSpec, secret: &str) -> Value {
-    let secret = json!({"name": secret});
-    match spec.infrastructure.messaging.hosts.as_slice() {
-        [] => json!({"clusterRef": {"name": MESSAGING}, "secretRef": secret}),
-        hosts => json!({"hosts": hosts, "secretRef": secret}),
+pub(super) fn messaging(spec: &ControlPlaneSpec, secret: &str) -> Messaging {
+    let hosts = &spec.infrastructure.messaging.hosts;
+    Messaging {
+        cluster_ref: hosts.is_empty().then(|| LocalRef::new(MESSAGING)),
+        hosts: hosts.clone(),
+        secret_ref: LocalRef::new(secret),
     }
 }
 
@@ -184,10 +209,6 @@ fn wants_messaging(draft: &Draft<'_>) -> bool {
         || SERVICES
             .iter()
             .any(|service| service.messaging && (service.enabled)(draft.spec))
-}
-
-fn object(draft: &Draft<'_>, version: &str, kind: &str, name: &str, spec: &Value) -> Value {
-    json!({"apiVersion": version, "kind": kind, "metadata": {"namespace": draft.namespace, "name": name}, "spec": spec})
 }
 
 /// Servers from 11.6 on refuse to change a row that another transaction changed meanwhile (error
@@ -214,182 +235,214 @@ fn max_connections(spec: &ControlPlaneSpec) -> i32 {
     connections
 }
 
-/// Puts image, resources and the settings of pods where an operator reads them.
-fn settle(
-    spec: &mut Value,
-    image: Option<&String>,
-    resources: Option<&ResourceRequirements>,
-    pods: Option<&PodSettings>,
-) {
-    if let Some(image) = image {
-        spec["image"] = json!(image);
-    }
-    if let Some(resources) = resources {
-        spec["resources"] = json!(resources);
-    }
-    let Some(pods) = pods else {
-        return;
-    };
-    let mut put = |field: &str, value: Value, is_set: bool| {
-        if is_set {
-            spec[field] = value;
-        }
-    };
-    put(
-        "imagePullSecrets",
-        json!(pods.image_pull_secrets),
-        !pods.image_pull_secrets.is_empty(),
-    );
-    put(
-        "nodeSelector",
-        json!(pods.node_selector),
-        !pods.node_selector.is_empty(),
-    );
-    put(
-        "tolerations",
-        json!(pods.tolerations),
-        !pods.tolerations.is_empty(),
-    );
-    put(
-        "priorityClassName",
-        json!(pods.priority_class_name),
-        pods.priority_class_name.is_some(),
-    );
+fn pull_secrets(pods: &PodSettings) -> Vec<NameRef> {
+    let secrets = pods.image_pull_secrets.iter();
+    secrets.map(|secret| NameRef::new(&secret.name)).collect()
 }
 
 /// What the restricted Pod Security Standard asks for. RabbitMQ's operator does it by itself.
-fn pod_security(user: i64) -> Value {
-    json!({
-        "runAsNonRoot": true, "runAsUser": user, "runAsGroup": user, "fsGroup": user,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    })
+fn pod_security(user: i64) -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(user),
+        run_as_group: Some(user),
+        fs_group: Some(user),
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".to_owned(),
+            ..SeccompProfile::default()
+        }),
+        ..PodSecurityContext::default()
+    }
 }
 
-fn container_security() -> Value {
-    json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}})
+fn container_security() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        capabilities: Some(Capabilities {
+            drop: Some(vec!["ALL".to_owned()]),
+            ..Capabilities::default()
+        }),
+        ..SecurityContext::default()
+    }
 }
 
-/// The server's image of the release. Operators of others would take one of a registry of theirs, and that of
-/// RabbitMQ takes none at all without its webhook. While no release is known the image stays as it is.
-fn with_image(draft: &Draft<'_>, rollout: &Rollout, name: &str, mut object: Value) -> Value {
-    // The image that the spec names wins.
-    if object.pointer("/spec/image").is_some() {
-        return object;
-    }
-    let of_release = rollout.release().and_then(|release| release.image(name));
-    let there = || draft.child(&object).and_then(|child| child.image.clone());
-    if let Some(image) = of_release.map(Value::String).or_else(there) {
-        object["spec"]["image"] = image;
-    }
-    object
+/// The image that the spec names, or that of the release. Operators of others would take one of a registry of
+/// theirs, and that of RabbitMQ takes none at all without its webhook. While no release is known the image stays
+/// as it is.
+fn image<K: Resource<DynamicType = ()>>(
+    draft: &Draft<'_>,
+    rollout: &Rollout,
+    name: &str,
+    own: Option<&String>,
+) -> Option<String> {
+    let of_release = || rollout.release().and_then(|release| release.image(name));
+    let there = || {
+        let child = draft.seen.children.get(&draft.named::<K>(name))?;
+        child.image.as_ref()?.as_str().map(str::to_owned)
+    };
+    own.cloned().or_else(of_release).or_else(there)
 }
 
 fn mariadb(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let database = &draft.spec.infrastructure.database;
     let replicas = database.replicas.unwrap_or(REPLICAS);
     let size = database.storage_size.as_deref().unwrap_or(DATABASE_SIZE);
-    let mut spec = json!({
-        "replicas": replicas,
+    let pods = draft.spec.global.pods.clone().unwrap_or_default();
+    // Its operator waits 20 s before each first look: a server is up after two.
+    let look = |period: i32, failures: Option<i32>| Probe {
+        initial_delay_seconds: Some(1),
+        period_seconds: Some(period),
+        timeout_seconds: Some(5),
+        failure_threshold: failures,
+        ..Probe::default()
+    };
+    let spec = mariadb::MariaDbSpec {
+        replicas: Some(replicas),
         // The Secret is made by us: it has to last as long as the volumes.
         // Its operator lets nobody change this later, so it says that the operator may make it, too.
-        "rootPasswordSecretKeyRef": {"name": secrets::ROOT, "key": "password", "generate": true},
-        "storage": {"size": size},
-        "myCnf": format!("{MY_CNF}max_connections={}\n", max_connections(draft.spec)),
-        // Its operator waits 20 s before each first look: a server is up after two.
-        "startupProbe": {"initialDelaySeconds": 1, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 300},
-        "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2, "timeoutSeconds": 5},
+        root_password_secret_key_ref: Some(mariadb::GeneratedSecretKey {
+            name: secrets::ROOT.to_owned(),
+            key: "password".to_owned(),
+            generate: Some(true),
+        }),
+        storage: Some(mariadb::MariaDbStorage {
+            size: Some(Quantity(size.to_owned())),
+            storage_class_name: database.storage_class.clone(),
+        }),
+        my_cnf: Some(format!(
+            "{MY_CNF}max_connections={}\n",
+            max_connections(draft.spec)
+        )),
+        startup_probe: Some(look(1, Some(300))),
+        readiness_probe: Some(look(2, None)),
         // Its operator's own user, named because what is said replaces all of the operator's defaults.
-        "podSecurityContext": pod_security(999),
-        "securityContext": container_security(),
-    });
-    if replicas > 1 {
-        spec["galera"] = json!({"enabled": true});
-    }
-    if let Some(class) = &database.storage_class {
-        spec["storage"]["storageClassName"] = json!(class);
-    }
-    settle(
-        &mut spec,
-        database.image.as_ref(),
-        database.resources.as_ref(),
-        draft.spec.global.pods.as_ref(),
-    );
-    let object = object(draft, "k8s.mariadb.com/v1alpha1", "MariaDB", DATABASE, &spec);
-    with_image(draft, rollout, DATABASE, object)
+        pod_security_context: Some(pod_security(999)),
+        security_context: Some(container_security()),
+        galera: (replicas > 1).then_some(mariadb::Galera {
+            enabled: true,
+            recovery: None,
+        }),
+        image: image::<mariadb::MariaDb>(draft, rollout, DATABASE, database.image.as_ref()),
+        resources: database.resources.clone(),
+        image_pull_secrets: pull_secrets(&pods),
+        node_selector: pods.node_selector,
+        tolerations: pods.tolerations,
+        priority_class_name: pods.priority_class_name,
+        max_scale: None,
+        metrics: None,
+    };
+    whole(&mariadb::MariaDb {
+        metadata: draft.metadata(DATABASE),
+        spec,
+        status: None,
+    })
 }
 
 fn memcached(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let cache = &draft.spec.infrastructure.cache;
-    let mut spec = json!({
-        "replicas": cache.replicas.unwrap_or(REPLICAS),
-        "security": {
-            "podSecurityContext": pod_security(11211),
-            "containerSecurityContext": container_security(),
-        },
-    });
-    if let Some(memory) = cache.memory.as_deref().and_then(projection::megabytes) {
-        spec["memcached"] = json!({"maxMemoryMB": memory});
-    }
-    settle(&mut spec, cache.image.as_ref(), cache.resources.as_ref(), None);
-    let object = object(draft, "memcached.c5c3.io/v1beta1", "Memcached", CACHE, &spec);
-    with_image(draft, rollout, CACHE, object)
+    let memory = cache.memory.as_deref().and_then(projection::megabytes);
+    let spec = memcached::MemcachedSpec {
+        replicas: Some(cache.replicas.unwrap_or(REPLICAS)),
+        security: Some(memcached::Security {
+            pod_security_context: Some(pod_security(11211)),
+            container_security_context: Some(container_security()),
+        }),
+        memcached: memory.map(|memory| memcached::MemcachedConfig {
+            max_memory_mb: Some(memory),
+            ..memcached::MemcachedConfig::default()
+        }),
+        image: image::<memcached::Memcached>(draft, rollout, CACHE, cache.image.as_ref()),
+        resources: cache.resources.clone(),
+        ..memcached::MemcachedSpec::default()
+    };
+    whole(&memcached::Memcached {
+        metadata: draft.metadata(CACHE),
+        spec,
+        status: None,
+    })
 }
 
 /// Its operator asks for a processor and 2Gi where nobody says otherwise.
-fn modest() -> Value {
-    json!({"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}})
+fn modest() -> ResourceRequirements {
+    let of = |name: &str, amount: &str| (name.to_owned(), Quantity(amount.to_owned()));
+    ResourceRequirements {
+        requests: Some([of("cpu", "100m"), of("memory", "512Mi")].into()),
+        limits: Some([of("memory", "2Gi")].into()),
+        ..ResourceRequirements::default()
+    }
 }
 
 fn rabbitmq(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let messaging = &draft.spec.infrastructure.messaging;
     let size = messaging.storage_size.as_deref().unwrap_or(MESSAGING_SIZE);
     let replicas = messaging.replicas.unwrap_or(REPLICAS);
-    let mut spec = json!({
-        "replicas": replicas,
-        "persistence": {"storage": size},
-        "resources": modest(),
-    });
-    if replicas == 1 {
+    let pods = draft.spec.global.pods.clone().unwrap_or_default();
+    let spec = rabbitmq::RabbitmqClusterSpec {
+        replicas: Some(replicas),
+        persistence: Some(rabbitmq::Persistence {
+            storage: Some(Quantity(size.to_owned())),
+            storage_class_name: messaging.storage_class.clone(),
+        }),
+        resources: Some(messaging.resources.clone().unwrap_or_else(modest)),
         // The pause is for members that have to find each other.
-        spec["delayStartSeconds"] = json!(0);
-    }
-    if let Some(class) = &messaging.storage_class {
-        spec["persistence"]["storageClassName"] = json!(class);
-    }
-    let pods = draft.spec.global.pods.clone();
-    settle(
-        &mut spec,
-        messaging.image.as_ref(),
-        messaging.resources.as_ref(),
-        pods.as_ref(),
-    );
-    if let Some(pods) = pods {
-        on_nodes(&mut spec, &pods);
-    }
-    let mut object = object(draft, "rabbitmq.com/v1beta1", "RabbitmqCluster", MESSAGING, &spec);
+        delay_start_seconds: (replicas == 1).then_some(0),
+        image: image::<rabbitmq::RabbitmqCluster>(draft, rollout, MESSAGING, messaging.image.as_ref()),
+        image_pull_secrets: pull_secrets(&pods),
+        affinity: on_nodes(&pods),
+        override_: pods.priority_class_name.map(with_priority),
+        tolerations: pods.tolerations,
+        rabbitmq: None,
+    };
+    let mut metadata = draft.metadata(MESSAGING);
     // The newer probe asks for something that servers before 4.2.4 do not have: ours would never be Ready.
-    object["metadata"]["annotations"] = json!({"rabbitmq.com/legacy-startup-probe": "true"});
-    with_image(draft, rollout, MESSAGING, object)
+    let probe = "rabbitmq.com/legacy-startup-probe";
+    metadata.annotations = Some([(probe.to_owned(), "true".to_owned())].into());
+    whole(&rabbitmq::RabbitmqCluster {
+        metadata,
+        spec,
+        status: None,
+    })
 }
 
-/// RabbitMQ's operator knows nodes by affinity, and a priority class only as an override.
-fn on_nodes(spec: &mut Value, pods: &PodSettings) {
-    let fields = spec.as_object_mut();
-    let Some(fields) = fields else {
-        return;
+/// RabbitMQ's operator knows nodes by affinity.
+fn on_nodes(pods: &PodSettings) -> Option<Affinity> {
+    let labels = pods.node_selector.iter();
+    let expressions: Vec<_> = labels
+        .map(|(label, value)| NodeSelectorRequirement {
+            key: label.clone(),
+            operator: "In".to_owned(),
+            values: Some(vec![value.clone()]),
+        })
+        .collect();
+    let terms = NodeSelector {
+        node_selector_terms: vec![NodeSelectorTerm {
+            match_expressions: Some(expressions),
+            ..NodeSelectorTerm::default()
+        }],
     };
-    fields.remove("nodeSelector");
-    if !pods.node_selector.is_empty() {
-        let labels = pods.node_selector.iter();
-        let labels = labels.map(|(key, value)| json!({"key": key, "operator": "In", "values": [value]}));
-        let terms = json!([{"matchExpressions": labels.collect::<Vec<_>>()}]);
-        let required =
-            json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
-        fields.insert("affinity".to_owned(), json!({"nodeAffinity": required}));
-    }
-    if let Some(class) = fields.remove("priorityClassName") {
-        let pod = json!({"spec": {"priorityClassName": class, "containers": []}});
-        let set = json!({"statefulSet": {"spec": {"template": pod}}});
-        fields.insert("override".to_owned(), set);
+    (!pods.node_selector.is_empty()).then(|| Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(terms),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    })
+}
+
+/// RabbitMQ's operator knows a priority class only as an override.
+fn with_priority(class: String) -> rabbitmq::Override {
+    let pod = PodSpec {
+        priority_class_name: Some(class),
+        ..PodSpec::default()
+    };
+    rabbitmq::Override {
+        stateful_set: Some(rabbitmq::StatefulSetOverride {
+            spec: Some(rabbitmq::StatefulSetOverrideSpec {
+                template: Some(PodTemplateSpec {
+                    metadata: None,
+                    spec: Some(pod),
+                }),
+            }),
+        }),
     }
 }

@@ -1,14 +1,15 @@
 //! What has to be in Keystone, as objects of K-ORC: the catalogue, and a user for each service.
 
-use c5c3_api::c5c3::BootstrapResource;
+use c5c3_api::c5c3::{
+    BootstrapResource, CredentialRotation, CredentialRotationSpec, RotationSchedule, RotationType,
+};
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KORC_READY};
+use c5c3_api::foreign::korc;
 use c5c3_api::services::{SERVICES, Service, keystone};
-use c5c3_kit::Reference;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Draft, Start, State, Step, reference, secrets, services};
+use super::{Draft, Start, State, Step, secrets, services, whole};
 
-const GROUP: &str = "openstack.k-orc.cloud/v1alpha1";
 /// The roles of a User, for the credentials that are made for it.
 pub const ROLES: &str = "c5c3.io/roles";
 pub(super) const SERVICE_ROLES: [&str; 2] = ["admin", "service"];
@@ -58,39 +59,64 @@ pub(super) fn gives_no_roles(draft: &Draft<'_>) -> bool {
     draft.seen.missing.contains(ASSIGNMENT)
 }
 
-/// The reference of one of K-ORC's objects.
-pub(super) fn named(draft: &Draft<'_>, kind: &str, name: &str) -> Reference {
-    let own =
-        json!({"apiVersion": GROUP, "kind": kind, "metadata": {"namespace": draft.namespace, "name": name}});
-    reference(&own)
-}
-
-fn object(draft: &Draft<'_>, kind: &str, name: &str, fields: &Value) -> Value {
+fn login(draft: &Draft<'_>) -> korc::CloudCredentialsRef {
     let cloud = secrets::clouds(draft.spec);
-    let mut spec =
-        json!({"cloudCredentialsRef": {"cloudName": cloud.cloud_name, "secretName": cloud.secret_name}});
-    if let (Some(spec), Some(fields)) = (spec.as_object_mut(), fields.as_object()) {
-        spec.extend(fields.clone());
+    korc::CloudCredentialsRef {
+        cloud_name: cloud.cloud_name,
+        secret_name: cloud.secret_name,
     }
-    json!({"apiVersion": GROUP, "kind": kind, "metadata": {"namespace": draft.namespace, "name": name}, "spec": spec})
 }
 
-fn import(draft: &Draft<'_>, kind: &str, name: &str, filter: &Value) -> Value {
-    object(
-        draft,
-        kind,
-        name,
-        &json!({"managementPolicy": "unmanaged", "import": {"filter": filter}}),
-    )
+/// An object of K-ORC: its kinds differ in their resource alone.
+macro_rules! object {
+    ($draft:expr, $kind:ident, $spec:ident, $name:expr, $policy:ident, $import:expr, $resource:expr) => {
+        korc::$kind {
+            metadata: $draft.metadata($name),
+            spec: korc::$spec {
+                cloud_credentials_ref: login($draft),
+                management_policy: korc::ManagementPolicy::$policy,
+                import: $import,
+                resource: $resource,
+            },
+            status: None,
+        }
+    };
 }
 
-fn managed(draft: &Draft<'_>, kind: &str, name: &str, resource: &Value) -> Value {
-    object(
-        draft,
-        kind,
-        name,
-        &json!({"managementPolicy": "managed", "resource": resource}),
-    )
+/// What is in Keystone by this name.
+macro_rules! imported {
+    ($draft:expr, $kind:ident, $spec:ident, $name:expr, $filter:expr) => {
+        whole(&object!(
+            $draft,
+            $kind,
+            $spec,
+            $name,
+            Unmanaged,
+            found_by($filter),
+            None
+        ))
+    };
+}
+
+/// What K-ORC makes and deletes.
+macro_rules! managed {
+    ($draft:expr, $kind:ident, $spec:ident, $name:expr, $resource:expr) => {
+        object!($draft, $kind, $spec, $name, Managed, None, Some($resource))
+    };
+}
+
+fn found_by(filter: korc::Filter) -> Option<korc::Import> {
+    Some(korc::Import {
+        id: None,
+        filter: Some(filter),
+    })
+}
+
+fn called_so(name: &str) -> korc::Filter {
+    korc::Filter {
+        name: Some(name.to_owned()),
+        ..korc::Filter::default()
+    }
 }
 
 fn imports(draft: &Draft<'_>, resource: BootstrapResource) -> bool {
@@ -99,11 +125,8 @@ fn imports(draft: &Draft<'_>, resource: BootstrapResource) -> bool {
 }
 
 /// Without an imported domain the one of K-ORC's own login is meant.
-fn in_domain(draft: &Draft<'_>, mut fields: Value) -> Value {
-    if imports(draft, BootstrapResource::Domains) {
-        fields["domainRef"] = json!("default");
-    }
-    fields
+fn domain(draft: &Draft<'_>) -> Option<String> {
+    imports(draft, BootstrapResource::Domains).then(|| "default".to_owned())
 }
 
 /// What a thing of ours is called in Keystone. K-ORC takes over what has the same name and deletes it
@@ -123,30 +146,35 @@ fn called(draft: &Draft<'_>, name: &str) -> String {
 fn base(draft: &Draft<'_>) -> Vec<Value> {
     let mut all = Vec::new();
     if imports(draft, BootstrapResource::Domains) {
-        all.push(import(draft, "Domain", "default", &json!({"name": "Default"})));
+        let filter = called_so("Default");
+        all.push(imported!(draft, Domain, DomainSpec, "default", filter));
     }
     if imports(draft, BootstrapResource::Projects) {
-        all.push(import(
-            draft,
-            "Project",
-            "admin",
-            &in_domain(draft, json!({"name": "admin"})),
-        ));
+        let filter = korc::Filter {
+            domain_ref: domain(draft),
+            ..called_so("admin")
+        };
+        all.push(imported!(draft, Project, ProjectSpec, "admin", filter));
     }
     // The roles of the service users are imported in any case: without them no assignment would end
     // its wait.
     let roles = IMPORTED_ROLES
         .into_iter()
         .filter(|role| imports(draft, BootstrapResource::Roles) || SERVICE_ROLES.contains(role));
-    all.extend(roles.map(|role| import(draft, "Role", role, &json!({"name": role}))));
-    let name = called(draft, SERVICE_PROJECT);
-    let project = json!({"name": name, "description": "Users of the OpenStack services"});
-    all.push(managed(
+    all.extend(roles.map(|role| imported!(draft, Role, RoleSpec, role, called_so(role))));
+    let project = korc::ProjectResource {
+        name: Some(called(draft, SERVICE_PROJECT)),
+        domain_ref: domain(draft),
+        description: Some("Users of the OpenStack services".to_owned()),
+        ..korc::ProjectResource::default()
+    };
+    all.push(whole(&managed!(
         draft,
-        "Project",
+        Project,
+        ProjectSpec,
         SERVICE_PROJECT,
-        &in_domain(draft, project),
-    ));
+        project
+    )));
     all
 }
 
@@ -159,15 +187,17 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
     // While the password is not known, K-ORC waits for the Secret that should have it.
     let password = draft.passwords.get(service.name).cloned();
     let password = password.unwrap_or_else(|| secrets::service_user(service.name));
-    let user = json!({
-        "name": name,
-        "defaultProjectRef": SERVICE_PROJECT,
-        "passwordRef": password,
-        "enabled": true,
-    });
-    let mut user = managed(draft, "User", service.name, &in_domain(draft, user));
-    user["metadata"]["annotations"] = json!({ROLES: SERVICE_ROLES.join(",")});
-    all.push(user);
+    let user = korc::UserResource {
+        name: Some(name),
+        domain_ref: domain(draft),
+        default_project_ref: Some(SERVICE_PROJECT.to_owned()),
+        password_ref: Some(korc::PasswordRef::new(password)),
+        enabled: Some(true),
+        ..korc::UserResource::default()
+    };
+    let mut user = managed!(draft, User, UserSpec, service.name, user);
+    user.metadata.annotations = Some([(ROLES.to_owned(), SERVICE_ROLES.join(","))].into());
+    all.push(whole(&user));
     if !gives_no_roles(draft) {
         all.extend(SERVICE_ROLES.map(|role| granted(draft, service, role)));
     }
@@ -177,20 +207,26 @@ fn catalogue(draft: &Draft<'_>, service: &Service) -> Vec<Value> {
 /// What clients find the service by.
 fn entries(draft: &Draft<'_>, service: &Service, name: &str) -> Vec<Value> {
     let (type_, description) = service.catalogue;
-    let entry = json!({"name": name, "type": type_, "description": description, "enabled": true});
-    let mut all = vec![managed(draft, "Service", service.name, &entry)];
+    let entry = korc::ServiceResource {
+        name: Some(name.to_owned()),
+        type_: type_.to_owned(),
+        description: Some(description.to_owned()),
+        enabled: Some(true),
+    };
+    let mut all = vec![whole(&managed!(draft, Service, ServiceSpec, service.name, entry))];
     let internal = services::internal_url(draft, service);
     let public = services::public_url(draft, service);
     for (interface, url) in [("public", &public), ("internal", &internal), ("admin", &internal)] {
         // An Endpoint of K-ORC has no region: it is set afterwards.
-        let endpoint =
-            json!({"serviceRef": service.name, "interface": interface, "url": url, "enabled": true});
-        all.push(managed(
-            draft,
-            "Endpoint",
-            &format!("{}-{interface}", service.name),
-            &endpoint,
-        ));
+        let endpoint = korc::EndpointResource {
+            service_ref: service.name.to_owned(),
+            interface: interface.to_owned(),
+            url: url.clone(),
+            enabled: Some(true),
+            ..korc::EndpointResource::default()
+        };
+        let name = format!("{}-{interface}", service.name);
+        all.push(whole(&managed!(draft, Endpoint, EndpointSpec, &name, endpoint)));
     }
     all
 }
@@ -201,20 +237,30 @@ pub fn assignment(user: &str, role: &str) -> String {
 }
 
 fn granted(draft: &Draft<'_>, service: &Service, role: &str) -> Value {
-    let grant = json!({"roleRef": role, "userRef": service.name, "projectRef": SERVICE_PROJECT});
-    managed(draft, "RoleAssignment", &assignment(service.name, role), &grant)
+    let grant = korc::RoleAssignmentResource {
+        role_ref: role.to_owned(),
+        user_ref: Some(service.name.to_owned()),
+        project_ref: Some(SERVICE_PROJECT.to_owned()),
+        ..korc::RoleAssignmentResource::default()
+    };
+    let name = assignment(service.name, role);
+    whole(&managed!(draft, RoleAssignment, RoleAssignmentSpec, &name, grant))
 }
 
 fn rotation(draft: &Draft<'_>, service: &Service) -> Value {
     let terms = &draft.spec.korc.credentials;
-    json!({
-        "apiVersion": "c5c3.io/v1alpha1", "kind": "CredentialRotation",
-        "metadata": {"namespace": draft.namespace, "name": service.name},
-        "spec": {
-            "targetServiceUser": service.name,
-            "rotationType": "applicationCredential",
-            "schedule": {"intervalDays": terms.interval_days, "preRotationDays": terms.pre_rotation_days},
-            "gracePeriodDays": terms.grace_period_days,
+    whole(&CredentialRotation {
+        metadata: draft.metadata(service.name),
+        spec: CredentialRotationSpec {
+            target_service_user: service.name.to_owned(),
+            rotation_type: RotationType::ApplicationCredential,
+            schedule: RotationSchedule {
+                interval_days: terms.interval_days,
+                pre_rotation_days: terms.pre_rotation_days,
+            },
+            grace_period_days: terms.grace_period_days,
+            ceph_client: None,
         },
+        status: None,
     })
 }

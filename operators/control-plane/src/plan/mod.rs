@@ -29,8 +29,9 @@ use c5c3_api::conditions::control_plane::SERVICES_READY;
 use c5c3_api::conditions::reason;
 use c5c3_api::services::keystone;
 use c5c3_catalogue::Release;
-use c5c3_kit::Reference;
-use kube::ResourceExt;
+use c5c3_kit::{Kind, Reference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use crate::clouds_yaml;
@@ -38,6 +39,7 @@ use crate::verification::Login;
 
 pub use c5c3_api::services::{SERVICES, Service};
 pub use catalogue::hypervisors;
+use child::whole;
 pub use child::{Child, Health, reference};
 pub use completion::{COMPLETED, Fix, Gap, given};
 pub use infrastructure::MESSAGING;
@@ -263,7 +265,7 @@ pub(crate) const VERIFICATION: &str = "verification";
 /// All is done but the proof that the cloud serves.
 fn verification(update: UpdatePhase, draft: &Draft<'_>) -> Option<Step> {
     let done = draft.steps.iter().all(|step| step.state.is_done());
-    let text = "each service is asked through its public and its internal endpoint";
+    let text = "each service is being checked through its public and its internal endpoint";
     (update == UpdatePhase::Verifying && done).then(|| {
         let state = State::Running(text.to_owned());
         Step::bare(VERIFICATION, "Verification", SERVICES_READY, state)
@@ -342,6 +344,20 @@ impl<'a> Draft<'a> {
             passwords: BTreeMap::new(),
             changes_infrastructure: false,
         }
+    }
+
+    /// Of an object of this name.
+    fn metadata(&self, name: &str) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(self.namespace.clone()),
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    /// The object of this kind and name.
+    fn named<K: Resource<DynamicType = ()>>(&self, name: &str) -> Reference {
+        Kind::of::<K>().named(Some(&self.namespace), name)
     }
 
     fn push(&mut self, step: Step) {

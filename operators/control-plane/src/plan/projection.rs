@@ -32,10 +32,10 @@ pub fn cron(interval: &str) -> Option<String> {
 }
 
 /// Megabytes of a quantity such as `1Gi`, at least one.
-pub fn megabytes(quantity: &str) -> Option<i64> {
+pub fn megabytes(quantity: &str) -> Option<i32> {
     let megabytes = (parse_quantity(quantity)? / 1024.0_f64.powi(2)).round();
-    // Below 2^53, so the cast is exact; a Memcached of more does not exist.
-    (megabytes.is_finite() && megabytes < 9e15).then_some((megabytes as i64).max(1))
+    // Below 2^31, so the cast is exact; a Memcached of more does not exist.
+    (megabytes.is_finite() && megabytes < 2e9).then_some((megabytes as i32).max(1))
 }
 
 #[cfg(test)]

@@ -1,23 +1,23 @@
 //! Which version each service runs, and the way from one release to the next.
 
 use c5c3_api::c5c3::UpdatePhase;
+use c5c3_api::common::Image;
 use c5c3_api::conditions::reason;
 use c5c3_catalogue::{Move, Release, way};
-use serde_json::{Value, json};
 
 /// Why the wanted release is not rolled out. What runs goes on as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("openStackRelease: {wanted} is not known; use one of {}", known.join(", "))]
     Unknown { wanted: String, known: Vec<String> },
-    #[error("openStackRelease: from {from} the way to {to} goes over {}; set that one first", next.join(" or "))]
+    #[error("openStackRelease: {from} cannot be upgraded to {to} directly; set {} first", next.join(" or "))]
     TooFar {
         from: String,
         to: String,
         next: Vec<String>,
     },
     #[error(
-        "openStackRelease: {to} is older than {from}, which is in the database of {service}; a schema does not go back: \
+        "openStackRelease: {to} is older than {from}, which is in the database of {service}; a schema cannot be downgraded: \
          set {from}, or restore a backup into a new ControlPlane"
     )]
     Back {
@@ -25,7 +25,7 @@ pub enum Refusal {
         to: String,
         service: String,
     },
-    #[error("openStackRelease: {release} has no image of {service}; give services.{service}.image")]
+    #[error("openStackRelease: {release} has no image of {service}; set services.{service}.image")]
     NoImage { release: String, service: String },
 }
 
@@ -67,13 +67,22 @@ pub fn of_version<'a>(releases: &'a [Release], service: &str, version: &str) -> 
     releases.iter().find(|release| release.has(service, version))
 }
 
+/// The image of this very program, which has the program's version in every release.
+const PROGRAM: &str = "c5c3";
+
 /// `spec.image` of a service.
-pub fn image(release: &Release, service: &str) -> Result<Value, Refusal> {
-    let tag = release.versions.get(service).ok_or_else(|| Refusal::NoImage {
+pub fn image(release: &Release, service: &str) -> Result<Image, Refusal> {
+    let own = (service == PROGRAM).then_some(env!("CARGO_PKG_VERSION"));
+    let tag = own.or_else(|| release.versions.get(service).map(String::as_str));
+    let tag = tag.ok_or_else(|| Refusal::NoImage {
         release: release.name.clone(),
         service: service.to_owned(),
     })?;
-    Ok(json!({"repository": format!("{}/{service}", release.registry), "tag": tag}))
+    Ok(Image {
+        repository: format!("{}/{service}", release.registry),
+        tag: Some(tag.to_owned()),
+        digest: None,
+    })
 }
 
 #[cfg(test)]
@@ -91,9 +100,9 @@ mod tests {
             assert_eq!(step(from, to), Ok(()), "{from} → {to}");
         }
         let table = [
-            ("2025.2", "2026.2", "goes over 2026.1; set that one first"),
-            ("2025.1", "2026.2", "goes over 2025.2 or 2026.1"),
-            ("2024.1", "2026.1", "goes over 2024.2 or 2025.1"),
+            ("2025.2", "2026.2", "directly; set 2026.1 first"),
+            ("2025.1", "2026.2", "directly; set 2025.2 or 2026.1 first"),
+            ("2024.1", "2026.1", "directly; set 2024.2 or 2025.1 first"),
             ("2026.1", "2025.2", "restore a backup"),
         ];
         for (from, to, words) in table {

@@ -4,9 +4,12 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneSpec, ServiceReadiness, UpdatePhase, UpdatePolicy};
+use c5c3_api::common::Image;
 use c5c3_api::conditions::control_plane::SERVICES_READY;
 use c5c3_api::services::{SERVICES, Service};
 use c5c3_catalogue::Release;
+use c5c3_kit::kinds::Key;
+use c5c3_kit::{HOME, Reference};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -68,7 +71,7 @@ impl Rollout {
             .filter(|service| service.runs(&object.spec) && own_image(&object.spec, service).is_none())
             .collect();
         for service in &running {
-            release::image(&to, service.name)?;
+            release::image(&to, service.image())?;
             for image in service.images {
                 release::image(&to, image)?;
             }
@@ -127,7 +130,8 @@ impl Rollout {
             parts.filter_map(|service| Some((service, self.child(draft, service)?)))
         };
         let started = |service: &Service, child: &Child| {
-            let target = release::image(release, service.name).ok();
+            let target = release::image(release, service.image()).ok();
+            let target = target.as_ref().map(value_of);
             own_image(draft.spec, service).is_none() && same_image(child.image.as_ref(), target.as_ref())
         };
         if running().any(|(service, child)| started(service, child)) {
@@ -136,7 +140,7 @@ impl Rollout {
         running().find_map(|(service, child)| {
             let why = &child.health.trouble()?.message;
             Some(format!(
-                "{} is rolled out when what runs is well; {}: {why}; where only another image helps, name it in services.{}.image",
+                "{} is rolled out once everything running is healthy; {}: {why}; if only another image helps, set it in services.{}.image",
                 release.name, service.title, service.name
             ))
         })
@@ -164,14 +168,15 @@ impl Rollout {
         {
             return Some(stays);
         }
-        release::image(self.to.as_ref()?, service.name).ok()
+        let image = release::image(self.to.as_ref()?, service.image()).ok()?;
+        Some(value_of(&image))
     }
 
     /// The image of the release that updatePolicy keeps from a service, as its tag.
     pub fn held(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
         let child = self.child(draft, service);
         let stays = self.target(draft.spec, service, child)?;
-        let newest = release::image(self.release()?, service.name).ok()?;
+        let newest = value_of(&release::image(self.release()?, service.image()).ok()?);
         let held = own_image(draft.spec, service).is_none() && !same_image(Some(&stays), Some(&newest));
         version(&newest).map(str::to_owned).filter(|_| held)
     }
@@ -330,9 +335,14 @@ impl Rollout {
     }
 }
 
+/// As the objects that are there have it.
+fn value_of(image: &Image) -> Value {
+    json!(image)
+}
+
 /// The image that the spec names for a service.
 pub(super) fn own_image(spec: &ControlPlaneSpec, service: &Service) -> Option<Value> {
-    Some(json!((service.pin)(spec)?))
+    Some(value_of((service.pin)(spec)?))
 }
 
 /// What a service calls the version of an image.
@@ -353,11 +363,13 @@ pub(super) fn same_image(a: Option<&Value>, b: Option<&Value>) -> bool {
         .all(|name| field(a, name) == field(b, name))
 }
 
-fn reference(namespace: &str, service: &Service) -> c5c3_kit::Reference {
-    super::reference(&json!({
-        "apiVersion": service.api_version(), "kind": service.kind,
-        "metadata": {"namespace": namespace, "name": service.name},
-    }))
+/// The object of a service.
+pub(super) fn reference(namespace: &str, service: &Service) -> Reference {
+    Reference {
+        cluster: HOME,
+        kind: format!("{}.{}", service.kind, service.group),
+        key: Key::new(Some(namespace), service.name),
+    }
 }
 
 fn existing<'a>(object: &ControlPlane, seen: &'a Seen, service: &Service) -> Option<&'a Child> {

@@ -9,12 +9,13 @@ use c5c3_api::conditions::control_plane::CREDENTIALS_READY;
 use c5c3_api::conditions::reason;
 use c5c3_api::services::{SERVICES, keystone};
 use k8s_openapi::ByteString;
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
 
 use crate::clouds_yaml::{self, Cloud};
 
 use super::catalogue;
-use super::{Draft, Object, State, Step, passwords, reference, services};
+use super::{Draft, Object, State, Step, passwords, services, whole};
 
 pub const PASSWORD_BYTES: usize = 24;
 
@@ -103,7 +104,7 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
                 ],
                 given: outside(
                     spec.infrastructure.database.host.is_some(),
-                    "the database of infrastructure.database.host knows the user, not we",
+                    "the user is managed on infrastructure.database.host",
                 ),
             });
         }
@@ -116,7 +117,7 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
                 ],
                 given: outside(
                     !spec.infrastructure.messaging.hosts.is_empty(),
-                    "the brokers of infrastructure.messaging.hosts know the user, not we",
+                    "the user is managed on infrastructure.messaging.hosts",
                 ),
             });
         }
@@ -194,10 +195,9 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
         match settle(draft, &need) {
             Ok((data, write)) => {
                 known.insert(need.name.clone(), data.clone());
-                let body = |data| secret(draft, &need.name, data);
                 match write {
-                    Write::All => objects.push(Object::Apply(body(data))),
-                    Write::Nothing => objects.push(Object::Keep(reference(&body(Data::new())))),
+                    Write::All => objects.push(Object::Apply(secret(draft, &need.name, data))),
+                    Write::Nothing => objects.push(Object::Keep(draft.named::<Secret>(&need.name))),
                     Write::NotOurs => {}
                 }
             }
@@ -212,7 +212,6 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
     let admin = known.get(ADMIN).and_then(|data| data.get("password"));
     let wants_clouds = draft.spec.korc.enabled && draft.spec.korc.cloud_credentials_ref.is_none();
     if wants_clouds && draft.seen.secrets.get(CLOUDS).is_none_or(|secret| secret.ours) {
-        let body = secret(draft, CLOUDS, BTreeMap::new());
         objects.push(match admin {
             Some(password) => {
                 let cloud = Cloud {
@@ -227,7 +226,7 @@ pub(super) fn plan(draft: &mut Draft<'_>) {
                     [(clouds_yaml::KEY.to_owned(), text.into_bytes())].into(),
                 ))
             }
-            None => Object::Keep(reference(&body)),
+            None => Object::Keep(draft.named::<Secret>(CLOUDS)),
         });
     }
     let state = problem.unwrap_or(State::Done);
@@ -307,15 +306,16 @@ pub fn lasts(object: &Value) -> bool {
 }
 
 fn secret(draft: &Draft<'_>, name: &str, data: Data) -> Value {
-    let data: BTreeMap<String, ByteString> = data
-        .into_iter()
-        .map(|(key, value)| (key, ByteString(value)))
-        .collect();
-    let mut metadata = json!({"namespace": draft.namespace, "name": name});
+    let data = data.into_iter().map(|(key, value)| (key, ByteString(value)));
+    let mut metadata = draft.metadata(name);
     if name.ends_with(&messaging("")) {
-        metadata["labels"] = json!({TOPOLOGY: "true"});
+        metadata.labels = Some([(TOPOLOGY.to_owned(), "true".to_owned())].into());
     }
-    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+    whole(&Secret {
+        metadata,
+        data: Some(data.collect()),
+        ..Secret::default()
+    })
 }
 
 fn hex(bytes: &[u8]) -> String {

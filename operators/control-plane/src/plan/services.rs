@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{ControlPlaneSpec, ServiceReadiness};
+use c5c3_api::common::{AppCredentialRef, CaRef, Database, KeystoneAuth, LocalRef};
 use c5c3_api::conditions::control_plane::{CREDENTIALS_READY, KEYSTONE_READY, SERVICES_READY};
 use c5c3_api::conditions::reason;
 use c5c3_api::services::{SERVICES, Service, keystone};
@@ -10,8 +11,8 @@ use c5c3_catalogue::Release;
 use serde_json::{Map, Value, json};
 
 use super::catalogue::{self, Ground};
-use super::rollout::{Rollout, own_image, version};
-use super::{Draft, Object, Start, State, Step, infrastructure, projection, reference, secrets};
+use super::rollout::{Rollout, own_image, reference, version};
+use super::{Draft, Object, Start, State, Step, infrastructure, projection, secrets};
 
 /// Where a service answers inside the cluster.
 pub(super) fn internal_url(draft: &Draft<'_>, service: &Service) -> String {
@@ -64,9 +65,13 @@ pub(super) fn plan_others(draft: &mut Draft<'_>, rollout: &Rollout) {
                 );
             }
             if let Some(text) = lacks(draft, service) {
-                let bare = object(draft, service, Map::new());
+                let own = reference(&draft.namespace, service);
                 // What runs stays as it is.
-                let stays = draft.child(&bare).map(|_| Object::Keep(reference(&bare)));
+                let stays = draft
+                    .seen
+                    .children
+                    .contains_key(&own)
+                    .then_some(Object::Keep(own));
                 let state = State::failed(reason::INVALID, text);
                 draft.push(Step {
                     objects: stays.into_iter().collect(),
@@ -104,7 +109,7 @@ fn lacks(draft: &Draft<'_>, service: &Service) -> Option<String> {
     let several = catalogue::cells(spec).len() > 1;
     let text = match service.name {
         "cinder" if spec.services.cinder.backends.is_empty() => {
-            "services.cinder.backends: Cinder has no place for volumes: name one, or set services.cinder.enabled: false"
+            "services.cinder.backends: Cinder has no place for volumes: add a backend, or set services.cinder.enabled: false"
         }
         "nova" if several && !spec.infrastructure.messaging.hosts.is_empty() => {
             "services.nova.cells: several cells need message buses of their own, and infrastructure.messaging.hosts \
@@ -173,14 +178,16 @@ fn add(
         part,
         needs,
         Start::AtOnce,
-        vec![bare.clone()],
+        vec![bare],
     );
-    let existing = draft.child(&bare).map(|_| ());
+    let own = reference(&draft.namespace, service);
+    let stays = draft
+        .seen
+        .children
+        .contains_key(&own)
+        .then_some(Object::Keep(own));
     if let Some(step) = draft.steps.last_mut() {
-        step.objects = existing
-            .map(|_| Object::Keep(reference(&bare)))
-            .into_iter()
-            .collect();
+        step.objects = stays.into_iter().collect();
     }
 }
 
@@ -214,22 +221,27 @@ fn note_update(draft: &mut Draft<'_>, rollout: &Rollout, service: &Service) {
     }
 }
 
+/// Untyped: one way for all kinds of services, and of their fields only those that a cloud decides. A whole spec
+/// would leave out a field with its default, and then nobody would keep it so.
 fn object(draft: &Draft<'_>, service: &Service, fields: Map<String, Value>) -> Value {
     json!({
         "apiVersion": service.api_version(),
         "kind": service.kind,
-        "metadata": {"namespace": draft.namespace, "name": service.name},
+        "metadata": draft.metadata(service.name),
         "spec": fields,
     })
 }
 
 /// Who vouches for a Keystone of others; K-ORC reads it under the same key.
-fn authority(draft: &Draft<'_>) -> Option<Value> {
+fn authority(draft: &Draft<'_>) -> Option<CaRef> {
     const KEY: &str = "cacert";
     let secret = secrets::clouds(draft.spec).secret_name;
     let given = draft.seen.secrets.get(&secret)?.data.get(KEY)?;
     let ours = keystone().runs(draft.spec);
-    (!ours && !given.is_empty()).then(|| json!({"name": secret, "key": KEY}))
+    (!ours && !given.is_empty()).then(|| CaRef {
+        name: secret,
+        key: KEY.to_owned(),
+    })
 }
 
 fn fields(
@@ -246,67 +258,56 @@ fn fields(
         release,
         images,
     };
-    let mut fields = match catalogue::own_fields(service, &ground) {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
-    let mut put = |name: &str, value: Value| {
-        fields.insert(name.to_owned(), value);
-    };
-    put("image", image);
+    let mut fields = catalogue::own_fields(service, &ground);
+    fields.put("image", image);
     if service.keeps {
-        put("database", database(spec, service.name));
-        put("cache", cache(spec));
+        fields.put("database", database(spec, service.name));
+        fields.put("cache", cache(spec));
     }
     if service.messaging {
-        put(
-            "messaging",
-            infrastructure::messaging(spec, &secrets::messaging(service.name)),
-        );
+        let messaging = infrastructure::messaging(spec, &secrets::messaging(service.name));
+        fields.put("messaging", messaging);
     }
     if let Some(url) = auth_url {
-        let secret = secrets::app_credential(service.name);
-        let mut keystone = json!({"authUrl": url, "appCredentialRef": {"secretName": secret}});
-        if let Some(authority) = authority(draft) {
-            keystone["caSecretRef"] = authority;
-        }
-        put("keystone", keystone);
+        fields.put(
+            "keystone",
+            KeystoneAuth {
+                auth_url: url.to_owned(),
+                app_credential_ref: AppCredentialRef {
+                    secret_name: secrets::app_credential(service.name),
+                },
+                ca_secret_ref: authority(draft),
+            },
+        );
     }
-    if let Some(pods) = &spec.global.pods {
-        put("pods", json!(pods));
-    }
+    fields.put_some("pods", spec.global.pods.as_ref());
     let toggle = (service.toggle)(spec);
     let own = toggle.and_then(|toggle| toggle.policy_overrides.as_ref());
-    if let Some(policy) = projection::policy(spec.global.policy_overrides.as_ref(), own) {
-        put("policyOverrides", json!(policy));
-    }
+    let policy = projection::policy(spec.global.policy_overrides.as_ref(), own);
+    fields.put_some("policyOverrides", policy);
     if let Some(toggle) = toggle {
-        if !toggle.extra_config.is_empty() {
-            put("extraConfig", json!(toggle.extra_config));
-        }
-        if let Some(resources) = &toggle.resources {
-            put("resources", json!(resources));
-        }
-        if let Some(url) = toggle.public_endpoint.as_ref().filter(|_| service.tells_address) {
-            put("publicEndpoint", json!(url));
-        }
+        let config = Some(&toggle.extra_config).filter(|config| !config.is_empty());
+        fields.put_some("extraConfig", config);
+        fields.put_some("resources", toggle.resources.as_ref());
+        let url = toggle.public_endpoint.as_ref().filter(|_| service.tells_address);
+        fields.put_some("publicEndpoint", url);
     }
-    fields
+    fields.0
 }
 
-fn database(spec: &ControlPlaneSpec, service: &str) -> Value {
+fn database(spec: &ControlPlaneSpec, service: &str) -> Database {
     let cluster = &spec.infrastructure.database;
-    let mut database = json!({"database": service, "secretRef": {"name": secrets::database(service)}});
-    match &cluster.host {
-        Some(host) => database["host"] = json!(host),
-        None => database["clusterRef"] = json!({"name": infrastructure::DATABASE}),
+    let managed = cluster.host.is_none();
+    Database {
+        cluster_ref: managed.then(|| LocalRef::new(infrastructure::DATABASE)),
+        host: cluster.host.clone(),
+        port: cluster.port,
+        database: service.to_owned(),
+        secret_ref: LocalRef::new(secrets::database(service)),
     }
-    if let Some(port) = cluster.port {
-        database["port"] = json!(port);
-    }
-    database
 }
 
+/// Untyped: the type always names a backend, and that is the service's to choose.
 fn cache(spec: &ControlPlaneSpec) -> Value {
     match spec.infrastructure.cache.servers.as_slice() {
         [] => json!({"clusterRef": {"name": infrastructure::CACHE}}),

@@ -2,7 +2,7 @@
 
 use c5c3_authority::Data;
 use c5c3_kit::Wanted;
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::Secret;
 
 use crate::facts::Facts;
 use crate::names::Names;
@@ -13,21 +13,20 @@ pub fn certificates(names: &Names, facts: &Facts) -> Vec<Wanted> {
         return Vec::new();
     };
     let volume = &certificates.volume;
-    let mut wanted = vec![Wanted::raw(secret(
-        names,
-        &names.authority_of(volume),
-        &certificates.authority,
-    ))];
+    let authority = secret(names, &names.authority_of(volume), &certificates.authority);
+    let mut wanted = vec![Wanted::of(&authority)];
     for (place, data) in &certificates.by_cluster {
         let there = secret(names, &names.suffixed(volume), data);
-        wanted.push(Wanted::raw(there).in_cluster(place.clone()));
+        wanted.push(Wanted::of(&there).in_cluster(place.clone()));
     }
     wanted
 }
 
-fn secret(names: &Names, name: &str, data: &Data) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": names.metadata(name), "data": data,
-    })
+fn secret(names: &Names, name: &str, data: &Data) -> Secret {
+    Secret {
+        type_: Some("Opaque".to_owned()),
+        metadata: names.metadata(name),
+        data: Some(data.clone()),
+        ..Secret::default()
+    }
 }

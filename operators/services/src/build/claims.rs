@@ -2,7 +2,10 @@
 
 use c5c3_api::common::parse_quantity;
 use c5c3_api::conditions::DEPLOYMENT_READY;
-use serde_json::{Value, json};
+use k8s_openapi::api::core::v1::{
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::error::Error;
 use crate::facts::Facts;
@@ -26,7 +29,7 @@ pub fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
 }
 
 /// Claims outlive the service. One that is there keeps its mode and its class, and does not shrink.
-pub fn claims(service: &Service, facts: &Facts) -> Result<Vec<Value>, Error> {
+pub fn claims(service: &Service, facts: &Facts) -> Result<Vec<PersistentVolumeClaim>, Error> {
     let names = &service.names;
     let mut objects = Vec::new();
     for volume in service.volumes() {
@@ -44,14 +47,19 @@ pub fn claims(service: &Service, facts: &Facts) -> Result<Vec<Value>, Error> {
             let asked = live.and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
             let size = asked.map_or(size.clone(), |asked| larger(size, asked.0.clone()));
             let class = live.map_or(class, |spec| spec.storage_class_name.clone());
-            let mut spec = json!({"accessModes": [mode], "resources": {"requests": {"storage": size}}});
-            if let Some(class) = class {
-                spec["storageClassName"] = class.into();
-            }
-            objects.push(json!({
-                "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                "metadata": names.metadata(&name), "spec": spec,
-            }));
+            objects.push(PersistentVolumeClaim {
+                metadata: names.metadata(&name),
+                spec: Some(PersistentVolumeClaimSpec {
+                    access_modes: Some(vec![mode.to_owned()]),
+                    resources: Some(VolumeResourceRequirements {
+                        requests: Some([("storage".to_owned(), Quantity(size))].into()),
+                        ..VolumeResourceRequirements::default()
+                    }),
+                    storage_class_name: class,
+                    ..PersistentVolumeClaimSpec::default()
+                }),
+                ..PersistentVolumeClaim::default()
+            });
         }
     }
     Ok(objects)

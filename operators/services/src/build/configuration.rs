@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use c5c3_api::common::CaRef;
 use c5c3_catalogue::{Catalogue, Release};
-use c5c3_kit::HOME;
 use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::mask::Mask;
-use serde_json::{Value, json};
+use c5c3_kit::{HOME, Wanted};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Resource;
+use serde_json::json;
 
 use super::cache::cache_servers;
 use super::policy::policy;
@@ -16,9 +19,9 @@ use super::uwsgi::{front, uwsgi};
 use crate::config::{self, Ini};
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::kinds;
+use crate::kinds::{self, ceph};
 use crate::names::{NAMING, Names};
-use crate::shape::{Fact, Format, Process, Runs, Service, Settings};
+use crate::shape::{Fact, Process, Runs, Service, Settings, VolumeSource};
 
 /// Everything that the pods read. Values of the Secrets appear nowhere else, so there is no Debug.
 pub struct Configuration {
@@ -36,13 +39,13 @@ pub struct Configuration {
 pub struct Configured {
     /// Name of the settings.
     pub name: String,
-    pub config_map: Value,
+    pub config_map: ConfigMap,
     /// The databases, if there are any: all that a step needs.
-    pub connections: Option<Value>,
+    pub connections: Option<Secret>,
     /// What only the processes need, if there is any; or what is missing for it.
-    pub credentials: Result<Option<Value>, Error>,
+    pub credentials: Result<Option<Secret>, Error>,
     /// Files of Secrets for processes in other clusters, which have no such Secrets.
-    pub files: Option<Value>,
+    pub files: Option<Secret>,
     /// Changes when anything does that the processes read.
     pub hash: String,
 }
@@ -68,16 +71,15 @@ impl Configuration {
 
 impl Configured {
     /// What is read there.
-    pub fn objects(&self, place: &ClusterName) -> impl Iterator<Item = &Value> {
+    pub fn objects(&self, place: &ClusterName) -> impl Iterator<Item = Wanted> {
         let credentials = self.credentials.as_ref().ok();
-        [
-            Some(&self.config_map),
+        let secrets = [
             self.connections.as_ref(),
             credentials.and_then(Option::as_ref),
             self.files.as_ref().filter(|_| *place != HOME),
-        ]
-        .into_iter()
-        .flatten()
+        ];
+        let secrets = secrets.into_iter().flatten().map(Wanted::of);
+        std::iter::once(Wanted::of(&self.config_map)).chain(secrets)
     }
 
     pub fn config_map_name(&self) -> &str {
@@ -97,8 +99,8 @@ impl Configured {
     }
 }
 
-fn name_of(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
+fn name_of(object: &impl Resource) -> &str {
+    object.meta().name.as_deref().unwrap_or_default()
 }
 
 pub fn configuration(service: &Service, facts: &Facts) -> Result<Configuration, Error> {
@@ -125,13 +127,9 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
     let names = &service.names;
     let ini = options(service, settings, facts)?;
     let common = &service.common;
-    let text = match service.format {
-        Format::Oslo => ini.render(),
-        Format::Yaml => ini.render_yaml(),
-    };
     let mut files = BTreeMap::new();
     if !settings.file.is_empty() {
-        files.insert(settings.file.to_owned(), text);
+        files.insert(settings.file.to_owned(), ini.render());
     }
     files.extend(settings.files.iter().cloned());
     let processes = service.processes.iter();
@@ -158,11 +156,12 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
 
     let prefix = settings.prefix();
     let config_hash = config::hash_value(&json!(files));
-    let config_map = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
-        "metadata": names.metadata(&names.suffixed(&format!("{prefix}config-{config_hash}"))),
-        "data": files,
-    });
+    let config_map = ConfigMap {
+        immutable: Some(true),
+        metadata: names.metadata(&names.suffixed(&format!("{prefix}config-{config_hash}"))),
+        data: Some(files),
+        ..ConfigMap::default()
+    };
     let values = secrets::connections(service, settings, facts)?;
     let unless_empty = |what: &str, values: &Values| {
         (!values.is_empty()).then(|| secret(names, &format!("{prefix}{what}"), values, facts))
@@ -174,9 +173,11 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
     let files = secrets::files_elsewhere(service, settings, facts).unwrap_or_default();
     let files = unless_empty("files", &files);
     let connected = connections.as_ref().map_or("", name_of);
+    let told = other_users(service, settings, facts);
     let others = credentials.as_ref().ok().and_then(Option::as_ref);
     let mut read = vec![config_hash.as_str(), connected, others.map_or("", name_of)];
     read.extend(files.as_ref().map(name_of));
+    read.extend((!told.is_empty()).then_some(told.as_str()));
     let hash = config::hash(&read);
     Ok(Configured {
         name: settings.name.clone(),
@@ -186,6 +187,20 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
         files,
         hash,
     })
+}
+
+/// Users of Ceph that others tell the processes to be: they have to have the keys of these first.
+fn other_users(service: &Service, settings: &Settings, facts: &Facts) -> String {
+    let processes = service.processes.iter();
+    let readers = processes.filter(|process| process.settings == settings.name);
+    let also = readers
+        .flat_map(|process| &process.volumes)
+        .flat_map(|volume| match &volume.source {
+            VolumeSource::Keyring { also, .. } => also.as_slice(),
+            _ => &[],
+        });
+    let users: Vec<String> = also.flat_map(|login| ceph::who(Some(facts), login)).collect();
+    users.join(" ")
 }
 
 /// Processes that find secrets of others in a database start anew when those change.
@@ -250,7 +265,7 @@ fn certificates(authority: &CaRef, facts: &Facts) -> Result<String, Error> {
 /// Every option of some settings: the release's, the spec's, what was seen, extraConfig over them.
 pub fn options(service: &Service, settings: &Settings, facts: &Facts) -> Result<Ini, Error> {
     let mut ini = settings.options.clone();
-    if service.format == Format::Oslo {
+    if !settings.file.is_empty() {
         kinds::shared(&mut ini, &service.common);
         if !settings.buses.is_empty() {
             kinds::messaging(&mut ini);
@@ -260,6 +275,9 @@ pub fn options(service: &Service, settings: &Settings, facts: &Facts) -> Result<
         if let Some(value) = known(service, *fact, facts)? {
             ini.set(group, option, value);
         }
+    }
+    for option in &settings.ceph {
+        ini.set(&option.group, option.option, ceph::value(option, facts));
     }
     if let (Some((group, option)), Some(url)) = (address_option(service), &service.common.public_endpoint) {
         ini.set(group, option, without_version(url));
@@ -328,11 +346,11 @@ fn ovn(service: &Service, facts: &Facts) -> Result<(String, String), Error> {
 }
 
 /// Made once: another key would give other names to all that follows from secrets.
-pub fn naming_key(names: &Names, facts: &Facts) -> Value {
+pub fn naming_key(names: &Names, facts: &Facts) -> Secret {
     immutable(names, &names.suffixed(NAMING), [("key", facts.naming.as_str())])
 }
 
-fn secret(names: &Names, what: &str, values: &Values, facts: &Facts) -> Value {
+fn secret(names: &Names, what: &str, values: &Values, facts: &Facts) -> Secret {
     let hash = config::hash(&[&facts.naming, &json!(values).to_string()]);
     let name = names.suffixed(&format!("{what}-{hash}"));
     immutable(
@@ -347,17 +365,16 @@ pub fn immutable<'a>(
     names: &Names,
     name: &str,
     values: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> Value {
-    use base64::Engine;
-    let engine = base64::engine::general_purpose::STANDARD;
-    let encoded: BTreeMap<&str, String> = values
-        .into_iter()
-        .map(|(key, value)| (key, engine.encode(value)))
-        .collect();
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "immutable": true, "type": "Opaque",
-        "metadata": names.metadata(name), "data": encoded,
-    })
+) -> Secret {
+    let values = values.into_iter();
+    let data = values.map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec())));
+    Secret {
+        immutable: Some(true),
+        type_: Some("Opaque".to_owned()),
+        metadata: names.metadata(name),
+        data: Some(data.collect()),
+        ..Secret::default()
+    }
 }
 
 /// extraConfig against the release that the image belongs to. The answer says why it was not checked.
@@ -378,7 +395,7 @@ fn check_options(service: &Service) -> Result<Option<String>, Error> {
         Ok(Some(format!("extraConfig was not checked: {why}")))
     };
     let Some(tag) = common.image.tag.as_deref() else {
-        return unchecked("the image has a digest and no tag that tells its release".to_owned());
+        return unchecked("the image has a digest but no tag that names its release".to_owned());
     };
     let Some(release) = Release::with_version(name, tag) else {
         return unchecked(format!("{name} {tag} belongs to no release that is known here"));

@@ -1,9 +1,10 @@
 //! Database, User and Grant of a managed database.
 
 use c5c3_api::common::Database;
-use c5c3_api::foreign::{ConditionsStatus, mariadb};
-use c5c3_kit::{Fault, Kind};
-use serde_json::{Value, json};
+use c5c3_api::foreign::{ConditionsStatus, NameRef, SecretKey, mariadb};
+use c5c3_kit::{Fault, Kind, Wanted};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 
 use crate::config;
 use crate::error::Error;
@@ -32,7 +33,7 @@ impl Account {
         })
     }
 
-    fn secret(&self, names: &Names) -> Value {
+    fn secret(&self, names: &Names) -> Secret {
         let name = format!("{}-account", self.object);
         super::configuration::immutable(names, &name, [("password", self.password.as_str())])
     }
@@ -43,7 +44,7 @@ impl Account {
 const CONNECTIONS: i32 = 10_000;
 
 /// None for a host that somebody else runs.
-pub fn database_objects(service: &Service, facts: &Facts) -> Result<Vec<Value>, Error> {
+pub fn database_objects(service: &Service, facts: &Facts) -> Result<Vec<Wanted>, Error> {
     let names = &service.names;
     let mut objects = Vec::new();
     for NamedDatabase { name, database } in &service.databases {
@@ -51,28 +52,51 @@ pub fn database_objects(service: &Service, facts: &Facts) -> Result<Vec<Value>, 
             continue;
         };
         let account = Account::of(names, name, database, facts)?;
-        let server = json!({"name": cluster.name});
-        let object = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": kind, "metadata": names.metadata(name), "spec": spec});
-        objects.push(object("Database", &names.database_object(name), json!({
-            "mariaDbRef": server, "name": database.database, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci",
-            // The data outlives the object: a person drops it.
-            "cleanupPolicy": "Skip",
-        })));
+        let server = NameRef::new(&cluster.name);
         let secret = account.secret(names);
-        objects.push(object(
-            "User",
-            &account.object,
-            json!({
-                "mariaDbRef": server, "name": account.username, "host": "%", "cleanupPolicy": "Delete",
-                "passwordSecretKeyRef": {"name": secret["metadata"]["name"], "key": "password"},
-                "maxUserConnections": CONNECTIONS,
-            }),
-        ));
-        objects.push(secret);
-        objects.push(object("Grant", &account.object, json!({
-            "mariaDbRef": server, "username": account.username, "host": "%", "database": database.database, "table": "*",
-            "privileges": ["ALL PRIVILEGES"], "cleanupPolicy": "Delete",
-        })));
+        let host = Some("%".to_owned());
+        objects.push(Wanted::of(&mariadb::Database {
+            metadata: names.metadata(&names.database_object(name)),
+            spec: mariadb::DatabaseSpec {
+                maria_db_ref: server.clone(),
+                name: Some(database.database.clone()),
+                character_set: Some("utf8mb3".to_owned()),
+                collate: Some("utf8mb3_general_ci".to_owned()),
+                // The data outlives the object: a person drops it.
+                cleanup_policy: Some("Skip".to_owned()),
+            },
+            status: None,
+        }));
+        objects.push(Wanted::of(&mariadb::User {
+            metadata: names.metadata(&account.object),
+            spec: mariadb::UserSpec {
+                maria_db_ref: server.clone(),
+                name: Some(account.username.clone()),
+                host: host.clone(),
+                password_secret_key_ref: Some(SecretKey {
+                    name: secret.name_any(),
+                    key: "password".to_owned(),
+                }),
+                max_user_connections: Some(CONNECTIONS),
+                cleanup_policy: Some("Delete".to_owned()),
+            },
+            status: None,
+        }));
+        objects.push(Wanted::of(&secret));
+        objects.push(Wanted::of(&mariadb::Grant {
+            metadata: names.metadata(&account.object),
+            spec: mariadb::GrantSpec {
+                maria_db_ref: server,
+                privileges: vec!["ALL PRIVILEGES".to_owned()],
+                database: Some(database.database.clone()),
+                table: Some("*".to_owned()),
+                username: account.username,
+                host,
+                cleanup_policy: Some("Delete".to_owned()),
+                ..mariadb::GrantSpec::default()
+            },
+            status: None,
+        }));
     }
     Ok(objects)
 }
@@ -128,6 +152,7 @@ pub fn database_ready(service: &Service, facts: &Facts) -> Result<(), Trouble> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_cluster_that_lacks_a_member_serves() {

@@ -2,10 +2,12 @@
 
 use c5c3_kit::mask::Mask;
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use k8s_openapi::api::batch::v1::{Job, JobSpec};
+use k8s_openapi::api::core::v1::{
+    ContainerStatus, EnvVar, EnvVarSource, Pod, PodSpec, PodTemplateSpec, SecretKeySelector,
+};
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::hanging::hanging;
 use super::secrets::variable;
@@ -54,29 +56,47 @@ impl Steps<'_> {
         names.suffixed(&format!("{}-{hash}", self.title))
     }
 
-    pub fn job(&self, service: &Service, configuration: &Configuration) -> Value {
+    pub fn job(&self, service: &Service, configuration: &Configuration) -> Job {
         let names = &service.names;
-        let mut spec = self.pod(service, configuration);
-        spec["restartPolicy"] = "OnFailure".into();
         let mut metadata = names.metadata(&self.name(names));
-        metadata["annotations"] = json!({POD: self.content(service, configuration)});
+        let annotations = metadata.annotations.get_or_insert_default();
+        annotations.insert(POD.to_owned(), self.content(service, configuration));
         if let Some(schema) = &self.schema {
-            metadata["annotations"][SCHEMA] = schema.mark.clone().into();
+            annotations.insert(SCHEMA.to_owned(), schema.mark.clone());
         }
-        json!({
-            "apiVersion": "batch/v1", "kind": "Job",
-            "metadata": metadata,
-            "spec": {
-                // It is tried until it works or is replaced: the world may mend without a word to us.
-                "backoffLimit": 100_000,
-                "template": {"metadata": names.pod_metadata(&self.title), "spec": spec},
+        // It is tried until it works or is replaced: the world may mend without a word to us.
+        let spec = self.run(service, configuration, "OnFailure", 100_000);
+        Job {
+            metadata,
+            spec: Some(spec),
+            ..Job::default()
+        }
+    }
+
+    /// What runs: a pod that may be started anew so many times.
+    pub fn run(
+        &self,
+        service: &Service,
+        configuration: &Configuration,
+        restart: &str,
+        limit: i32,
+    ) -> JobSpec {
+        JobSpec {
+            backoff_limit: Some(limit),
+            template: PodTemplateSpec {
+                metadata: Some(service.names.pod_metadata(&self.title)),
+                spec: Some(PodSpec {
+                    restart_policy: Some(restart.to_owned()),
+                    ..self.pod_with(service, configuration, self.patience)
+                }),
             },
-        })
+            ..JobSpec::default()
+        }
     }
 
     /// What its pod is made of, apart from the time that is given to the database.
     fn content(&self, service: &Service, configuration: &Configuration) -> String {
-        config::hash_value(&self.pod_with(service, configuration, None))
+        config::hash_value(&json!(self.pod_with(service, configuration, None)))
     }
 
     /// The Job that is there was made of something else, and is at nothing: made anew it may succeed.
@@ -90,11 +110,7 @@ impl Steps<'_> {
     }
 
     /// The pod that runs the steps.
-    pub fn pod(&self, service: &Service, configuration: &Configuration) -> Value {
-        self.pod_with(service, configuration, self.patience)
-    }
-
-    fn pod_with(&self, service: &Service, configuration: &Configuration, patience: Option<u32>) -> Value {
+    fn pod_with(&self, service: &Service, configuration: &Configuration, patience: Option<u32>) -> PodSpec {
         let fixed = ["python3", "-c", include_str!("steps.py")];
         let mut command: Vec<String> = fixed.map(str::to_owned).into();
         if let Some(seconds) = patience {
@@ -107,32 +123,44 @@ impl Steps<'_> {
             command.push("--".to_owned());
             command.extend(step.words());
         }
-        let mut environment: Vec<Value> = Vec::new();
+        let mut environment: Vec<EnvVar> = Vec::new();
         let settings = service.settings.iter();
         let own = settings.filter(|settings| settings.name == self.settings);
         for (group, _) in own.flat_map(|settings| &settings.databases) {
             // A database that does not answer is a failure to be told, not to be sat out.
             for (option, value) in [("max_retries", "2"), ("retry_interval", "1")] {
-                environment.push(json!({"name": variable(group, option), "value": value}));
+                environment.push(pod::text(variable(group, option), value));
             }
         }
         for (name, value) in self.task.iter().flat_map(|task| &task.environment) {
-            environment.push(json!({"name": name, "value": value}));
+            environment.push(pod::text(name, value));
         }
         for (name, secret, key) in self.task.iter().flat_map(|task| &task.secrets) {
-            let source = json!({"secretKeyRef": {"name": secret, "key": key}});
-            environment.push(json!({"name": name, "valueFrom": source}));
+            let source = EnvVarSource {
+                secret_key_ref: Some(SecretKeySelector {
+                    name: secret.clone(),
+                    key: key.clone(),
+                    ..SecretKeySelector::default()
+                }),
+                ..EnvVarSource::default()
+            };
+            environment.push(EnvVar {
+                name: name.clone(),
+                value_from: Some(source),
+                ..EnvVar::default()
+            });
         }
         let container = pod::Container {
             name: &self.title,
             image: service.image(),
-            command: json!(command),
+            command,
             environment,
             volumes: &self.volumes,
             rights: &Rights::None,
             credentials: self.steps.iter().any(|step| step.credentials),
             elsewhere: false,
             scaled: false,
+            facts: None,
         };
         pod::spec(service, configuration.of(&self.settings), container)
     }
@@ -171,7 +199,7 @@ impl Steps<'_> {
             None if failed => Outcome::Failed {
                 step: 0,
                 words: format!(
-                    "it ended without a word; delete Job {} to try again",
+                    "it ended without a message; delete Job {} to try again",
                     job.name_any()
                 ),
                 again: false,
@@ -270,7 +298,7 @@ pub fn unplaced(pod: &Pod) -> Option<String> {
     let found = conditions
         .iter()
         .find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
-    let why = found.message.as_deref().unwrap_or("no reason is told");
+    let why = found.message.as_deref().unwrap_or("no reason given");
     Some(format!("pod {} is not scheduled: {why}", pod.name_any()))
 }
 

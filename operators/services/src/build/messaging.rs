@@ -1,9 +1,8 @@
 //! The message bus: Vhost, User and Permission of a managed one, and the address for the programs.
 
 use c5c3_api::common::Messaging;
-use c5c3_api::foreign::rabbitmq;
-use c5c3_kit::Kind;
-use serde_json::{Value, json};
+use c5c3_api::foreign::{NameRef, rabbitmq};
+use c5c3_kit::{Kind, Wanted};
 
 use super::secrets::{percent, value};
 use crate::error::Error;
@@ -14,36 +13,58 @@ use crate::shape::{NamedBus, Service};
 pub const PORT: u16 = 5672;
 
 /// None for brokers that somebody else runs.
-pub fn messaging_objects(service: &Service) -> Vec<Value> {
+pub fn messaging_objects(service: &Service) -> Vec<Wanted> {
     let buses = service.buses.iter();
     buses
         .flat_map(|NamedBus { name, bus }| topology(&service.names, name, bus))
         .collect()
 }
 
-fn topology(names: &Names, bus: &str, messaging: &Messaging) -> Vec<Value> {
+fn topology(names: &Names, bus: &str, messaging: &Messaging) -> Vec<Wanted> {
     let own = names.bus_object(bus);
     let Some(cluster) = &messaging.cluster_ref else {
         return Vec::new();
     };
-    let broker = json!({"name": cluster.name});
-    let object = |kind: &str, spec: Value| json!({"apiVersion": "rabbitmq.com/v1beta1", "kind": kind, "metadata": names.metadata(&own), "spec": spec});
+    let broker = rabbitmq::ClusterReference {
+        name: Some(cluster.name.clone()),
+        ..rabbitmq::ClusterReference::default()
+    };
+    let metadata = names.metadata(&own);
+    let all = || Some(".*".to_owned());
     vec![
-        object(
-            "Vhost",
-            json!({"name": own, "defaultQueueType": "quorum", "rabbitmqClusterReference": broker}),
-        ),
-        object(
-            "User",
-            json!({"importCredentialsSecret": {"name": messaging.secret_ref.name}, "rabbitmqClusterReference": broker}),
-        ),
-        object(
-            "Permission",
-            json!({
-                "vhost": own, "userReference": {"name": own}, "rabbitmqClusterReference": broker,
-                "permissions": {"configure": ".*", "write": ".*", "read": ".*"},
-            }),
-        ),
+        Wanted::of(&rabbitmq::Vhost {
+            metadata: metadata.clone(),
+            spec: rabbitmq::VhostSpec {
+                name: own.clone(),
+                default_queue_type: Some("quorum".to_owned()),
+                rabbitmq_cluster_reference: broker.clone(),
+            },
+            status: None,
+        }),
+        Wanted::of(&rabbitmq::User {
+            metadata: metadata.clone(),
+            spec: rabbitmq::UserSpec {
+                import_credentials_secret: Some(NameRef::new(&messaging.secret_ref.name)),
+                rabbitmq_cluster_reference: broker.clone(),
+                ..rabbitmq::UserSpec::default()
+            },
+            status: None,
+        }),
+        Wanted::of(&rabbitmq::Permission {
+            metadata,
+            spec: rabbitmq::PermissionSpec {
+                vhost: own.clone(),
+                user_reference: Some(NameRef::new(own)),
+                permissions: rabbitmq::VhostPermissions {
+                    configure: all(),
+                    write: all(),
+                    read: all(),
+                },
+                rabbitmq_cluster_reference: broker,
+                ..rabbitmq::PermissionSpec::default()
+            },
+            status: None,
+        }),
     ]
 }
 
@@ -128,6 +149,7 @@ fn ready(names: &Names, bus: &str, messaging: &Messaging, facts: &Facts) -> Resu
 mod tests {
     use super::*;
     use c5c3_api::common::LocalRef;
+    use serde_json::{Value, json};
     use std::collections::BTreeMap;
 
     fn names() -> Names {
@@ -170,7 +192,7 @@ mod tests {
     fn a_managed_bus_has_its_objects_and_the_address_that_its_status_tells() {
         let kinds: Vec<Value> = topology(&names(), "", &managed())
             .into_iter()
-            .map(|o| o["kind"].clone())
+            .map(|wanted| wanted.object()["kind"].clone())
             .collect();
         assert_eq!(kinds, ["Vhost", "User", "Permission"]);
         assert_eq!(
@@ -182,7 +204,7 @@ mod tests {
         let unknown = transport_url(&names(), "", &managed(), &young).expect_err("no address yet");
         assert_eq!(
             unknown.to_string(),
-            "RabbitmqCluster rabbitmq tells no address yet (status.defaultUser.serviceReference)"
+            "RabbitmqCluster rabbitmq reports no address yet (status.defaultUser.serviceReference)"
         );
     }
 

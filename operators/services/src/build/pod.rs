@@ -1,20 +1,28 @@
 //! The pod that every process and every step of a service shares.
 
 use c5c3_api::common::{PodSettings, ResourceRequirements};
+use k8s_openapi::api::core::v1::{
+    Capabilities, ConfigMapVolumeSource, Container as PodContainer, EmptyDirVolumeSource, EnvFromSource,
+    EnvVar, EnvVarSource, HostPathVolumeSource, KeyToPath, LocalObjectReference, ObjectFieldSelector,
+    PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, ProjectedVolumeSource, SeccompProfile,
+    SecretEnvSource, SecretProjection, SecretVolumeSource, SecurityContext, Toleration, Volume as PodVolume,
+    VolumeMount, VolumeProjection,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use serde_json::{Value, json};
 
 use super::Configured;
 use super::secrets::file_elsewhere;
+use crate::facts::Facts;
+use crate::kinds::ceph;
 use crate::names::Names;
-use crate::shape::{OPENSTACK_UID, Rights, Service, Variable, Volume, VolumeSource};
+use crate::shape::{CephLogin, OPENSTACK_UID, Rights, Service, Variable, Volume, VolumeSource};
 
 /// One container in a pod: nothing is writable but /tmp and what is mounted.
 pub struct Container<'a> {
     pub name: &'a str,
     pub image: String,
-    pub command: Value,
-    pub environment: Vec<Value>,
+    pub command: Vec<String>,
+    pub environment: Vec<EnvVar>,
     pub volumes: &'a [Volume],
     pub rights: &'a Rights,
     /// It needs what the processes log in with.
@@ -23,6 +31,8 @@ pub struct Container<'a> {
     pub elsewhere: bool,
     /// An autoscaler measures it.
     pub scaled: bool,
+    /// Who it is in Ceph; no step mounts a keyring.
+    pub facts: Option<&'a Facts>,
 }
 
 /// What a container is sure of when the spec says nothing. Without a request a pod is the first to go
@@ -50,189 +60,361 @@ fn resources(given: Option<&ResourceRequirements>, scaled: bool) -> ResourceRequ
     resources
 }
 
-pub fn variable(name: &str, value: &Variable) -> Value {
-    match value {
-        Variable::Text(text) => json!({"name": name, "value": text}),
-        Variable::Field(path) => json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}),
+/// A variable with this text.
+pub fn text(name: impl Into<String>, value: impl Into<String>) -> EnvVar {
+    EnvVar {
+        name: name.into(),
+        value: Some(value.into()),
+        ..EnvVar::default()
     }
 }
 
-pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container<'_>) -> Value {
-    let names = &service.names;
-    let mut volumes = vec![json!({"name": "tmp", "emptyDir": {}})];
-    let mut mounts = vec![json!({"name": "tmp", "mountPath": "/tmp"})];
-    if let Some(configured) = configured {
-        volumes.insert(
-            0,
-            json!({"name": "config", "configMap": {"name": configured.config_map_name()}}),
-        );
-        mounts.insert(
-            0,
-            json!({"name": "config", "mountPath": format!("/etc/{}", names.service), "readOnly": true}),
-        );
+pub fn variable(name: &str, value: &Variable) -> EnvVar {
+    match value {
+        Variable::Text(value) => text(name, value),
+        Variable::Field(path) => EnvVar {
+            name: name.to_owned(),
+            value_from: Some(EnvVarSource {
+                field_ref: Some(ObjectFieldSelector {
+                    field_path: (*path).to_owned(),
+                    ..ObjectFieldSelector::default()
+                }),
+                ..EnvVarSource::default()
+            }),
+            ..EnvVar::default()
+        },
     }
-    for set in &service.key_sets {
-        volumes.push(json!({"name": set.name, "secret": {"secretName": names.suffixed(set.name), "defaultMode": 0o440}}));
-        mounts.push(json!({"name": set.name, "mountPath": set.path, "readOnly": true}));
-    }
-    let copied = configured
-        .and_then(Configured::files_name)
-        .filter(|_| shape.elsewhere);
-    for extra in shape.volumes {
-        let (source, mount) = volume(names, extra, copied);
-        volumes.push(source);
-        mounts.push(mount);
-    }
-    let fixed = service
-        .environment
-        .iter()
-        .map(|(name, value)| json!({"name": name, "value": value}));
-    let environment: Vec<Value> = fixed.chain(shape.environment).collect();
+}
+
+pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container<'_>) -> PodSpec {
+    let (volumes, mounts) = mounted(service, configured, &shape);
+    let fixed = service.environment.iter();
+    let fixed = fixed.map(|(name, value)| text(name, value));
+    let environment = fixed.chain(shape.environment).collect();
     let secrets = [
         configured.and_then(Configured::connections_name),
         configured
             .and_then(Configured::credentials_name)
             .filter(|_| shape.credentials),
     ];
-    let secrets: Vec<Value> = secrets
-        .into_iter()
-        .flatten()
-        .map(|name| json!({"secretRef": {"name": name}}))
-        .collect();
-    let mut container = json!({
-        "name": shape.name,
-        "image": shape.image,
-        "command": shape.command,
-        "env": environment,
-        "envFrom": secrets,
-        "volumeMounts": mounts,
+    let secrets = secrets.into_iter().flatten().map(|name| EnvFromSource {
+        secret_ref: Some(SecretEnvSource {
+            name: name.to_owned(),
+            ..SecretEnvSource::default()
+        }),
+        ..EnvFromSource::default()
+    });
+    let container = PodContainer {
+        name: shape.name.to_owned(),
+        image: Some(shape.image),
+        command: Some(shape.command),
+        env: Some(environment),
+        env_from: Some(secrets.collect()),
+        volume_mounts: Some(mounts),
         // The last lines of a failed step reach the condition this way.
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": container_rights(shape.rights),
-    });
-    let resources = resources(service.common.resources.as_ref(), shape.scaled);
-    container["resources"] = serde_json::to_value(resources).unwrap_or_default();
-    let mut pod = json!({
-        "automountServiceAccountToken": false,
-        "enableServiceLinks": false,
-        "securityContext": pod_rights(shape.rights),
-        "containers": [container],
-        "volumes": volumes,
-    });
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        security_context: Some(container_rights(shape.rights)),
+        resources: Some(resources(service.common.resources.as_ref(), shape.scaled)),
+        ..PodContainer::default()
+    };
+    let mut pod = PodSpec {
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        security_context: Some(pod_rights(shape.rights)),
+        containers: vec![container],
+        volumes: Some(volumes),
+        ..PodSpec::default()
+    };
     if let Some(settings) = &service.common.pods {
-        placed(&mut pod, settings);
+        place(&mut pod, settings);
     }
     if *shape.rights != Rights::None {
-        pod["hostNetwork"] = true.into();
-        pod["dnsPolicy"] = "ClusterFirstWithHostNet".into();
+        pod.host_network = Some(true);
+        pod.dns_policy = Some("ClusterFirstWithHostNet".to_owned());
         // What runs beside guests stays while its node is under pressure or being drained.
-        pod["tolerations"] = json!([{"operator": "Exists"}]);
-        pod["priorityClassName"] = "system-node-critical".into();
+        pod.tolerations = Some(vec![Toleration {
+            operator: Some("Exists".to_owned()),
+            ..Toleration::default()
+        }]);
+        pod.priority_class_name = Some("system-node-critical".to_owned());
     }
     if let Rights::Privileged { host_pid: true } = shape.rights {
-        pod["hostPID"] = true.into();
+        pod.host_pid = Some(true);
     }
     pod
 }
 
-fn placed(pod: &mut Value, settings: &PodSettings) {
-    let mut put = |field: &str, value: Value, is_set: bool| {
-        if is_set {
-            pod[field] = value;
-        }
-    };
-    put(
-        "imagePullSecrets",
-        json!(settings.image_pull_secrets),
-        !settings.image_pull_secrets.is_empty(),
+/// The volumes of a pod, and where its container finds them.
+fn mounted(
+    service: &Service,
+    configured: Option<&Configured>,
+    shape: &Container<'_>,
+) -> (Vec<PodVolume>, Vec<VolumeMount>) {
+    let names = &service.names;
+    let mut all = Vec::new();
+    if let Some(configured) = configured {
+        let source = PodVolume {
+            name: "config".to_owned(),
+            config_map: Some(ConfigMapVolumeSource {
+                name: configured.config_map_name().to_owned(),
+                ..ConfigMapVolumeSource::default()
+            }),
+            ..PodVolume::default()
+        };
+        all.push((
+            source,
+            read_only(mount("config", &format!("/etc/{}", names.service))),
+        ));
+    }
+    all.push((scratch("tmp"), mount("tmp", "/tmp")));
+    for set in &service.key_sets {
+        let source = secret(set.name, &names.suffixed(set.name), 0o440, None);
+        all.push((source, read_only(mount(set.name, set.path))));
+    }
+    let copied = configured
+        .and_then(Configured::files_name)
+        .filter(|_| shape.elsewhere);
+    let who = |login: &CephLogin| ceph::who(shape.facts, login);
+    all.extend(
+        shape
+            .volumes
+            .iter()
+            .map(|extra| volume(names, extra, copied, &who)),
     );
-    put(
-        "nodeSelector",
-        json!(settings.node_selector),
-        !settings.node_selector.is_empty(),
-    );
-    put(
-        "tolerations",
-        json!(settings.tolerations),
-        !settings.tolerations.is_empty(),
-    );
-    put(
-        "priorityClassName",
-        json!(settings.priority_class_name),
-        settings.priority_class_name.is_some(),
-    );
+    all.into_iter().unzip()
 }
 
-fn container_rights(rights: &Rights) -> Value {
-    match rights {
-        Rights::None => json!({
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+fn place(pod: &mut PodSpec, settings: &PodSettings) {
+    let secrets = settings.image_pull_secrets.iter();
+    let secrets = secrets.map(|secret| LocalObjectReference {
+        name: secret.name.clone(),
+    });
+    pod.image_pull_secrets = Some(secrets.collect()).filter(|all: &Vec<_>| !all.is_empty());
+    pod.node_selector = Some(settings.node_selector.clone()).filter(|labels| !labels.is_empty());
+    pod.tolerations = Some(settings.tolerations.clone()).filter(|all| !all.is_empty());
+    pod.priority_class_name.clone_from(&settings.priority_class_name);
+}
+
+fn container_rights(rights: &Rights) -> SecurityContext {
+    let add = match rights {
+        Rights::None => None,
+        Rights::Host { capabilities } => Some(capabilities.iter().map(ToString::to_string).collect()),
+        Rights::Privileged { .. } => {
+            return SecurityContext {
+                privileged: Some(true),
+                ..SecurityContext::default()
+            };
+        }
+    };
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        read_only_root_filesystem: Some(true),
+        capabilities: Some(Capabilities {
+            drop: Some(vec!["ALL".to_owned()]),
+            add,
         }),
-        Rights::Host { capabilities } => json!({
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-            "capabilities": {"drop": ["ALL"], "add": capabilities},
-        }),
-        Rights::Privileged { .. } => json!({"privileged": true}),
+        ..SecurityContext::default()
     }
 }
 
-fn pod_rights(rights: &Rights) -> Value {
+fn pod_rights(rights: &Rights) -> PodSecurityContext {
+    let user = if *rights == Rights::None { OPENSTACK_UID } else { 0 };
+    let context = PodSecurityContext {
+        run_as_non_root: Some(*rights == Rights::None),
+        run_as_user: Some(user),
+        run_as_group: Some(user),
+        ..PodSecurityContext::default()
+    };
+    let seccomp_profile = Some(SeccompProfile {
+        type_: "RuntimeDefault".to_owned(),
+        ..SeccompProfile::default()
+    });
     match rights {
-        Rights::None => json!({
-            "runAsNonRoot": true, "runAsUser": OPENSTACK_UID, "runAsGroup": OPENSTACK_UID, "fsGroup": OPENSTACK_UID,
+        Rights::None => PodSecurityContext {
+            fs_group: Some(OPENSTACK_UID),
             // A volume with a million images is not gone through at every start.
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
+            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+            seccomp_profile,
+            ..context
+        },
+        Rights::Host { .. } => PodSecurityContext {
+            seccomp_profile,
+            ..context
+        },
+        Rights::Privileged { .. } => context,
+    }
+}
+
+fn mount(name: &str, path: &str) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        ..VolumeMount::default()
+    }
+}
+
+fn read_only(mount: VolumeMount) -> VolumeMount {
+    VolumeMount {
+        read_only: Some(true),
+        ..mount
+    }
+}
+
+fn scratch(name: &str) -> PodVolume {
+    PodVolume {
+        name: name.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..PodVolume::default()
+    }
+}
+
+fn claim(name: &str, claim: &str) -> PodVolume {
+    PodVolume {
+        name: name.to_owned(),
+        persistent_volume_claim: Some(PersistentVolumeClaimVolumeSource {
+            claim_name: claim.to_owned(),
+            ..PersistentVolumeClaimVolumeSource::default()
         }),
-        Rights::Host { .. } => json!({
-            "runAsNonRoot": false, "runAsUser": 0, "runAsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"},
+        ..PodVolume::default()
+    }
+}
+
+fn secret(name: &str, secret: &str, mode: i32, items: Option<Vec<KeyToPath>>) -> PodVolume {
+    PodVolume {
+        name: name.to_owned(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(secret.to_owned()),
+            default_mode: Some(mode),
+            items,
+            ..SecretVolumeSource::default()
         }),
-        Rights::Privileged { .. } => json!({"runAsNonRoot": false, "runAsUser": 0, "runAsGroup": 0}),
+        ..PodVolume::default()
     }
 }
 
 /// The volume and its mount. `copied` holds the files of Secrets in another cluster.
-fn volume(names: &Names, extra: &Volume, copied: Option<&str>) -> (Value, Value) {
-    let mut mount = json!({"name": extra.name, "mountPath": extra.path});
-    let volume = match &extra.source {
-        VolumeSource::Claim { .. } => {
-            let claim = json!({"claimName": names.suffixed(&extra.name)});
-            json!({"name": extra.name, "persistentVolumeClaim": claim})
-        }
-        VolumeSource::Lent { claim } => {
-            json!({"name": extra.name, "persistentVolumeClaim": {"claimName": claim}})
-        }
-        VolumeSource::Secret { name, files, .. } => {
-            let items: Vec<Value> = files
-                .iter()
-                .map(|(key, path)| match copied {
-                    Some(_) => json!({"key": file_elsewhere(&extra.name, key), "path": path}),
-                    None => json!({"key": key, "path": path}),
-                })
-                .collect();
-            let name = copied.unwrap_or(name);
-            mount["readOnly"] = true.into();
-            json!({"name": extra.name, "secret": {"secretName": name, "defaultMode": 0o440, "items": items}})
+fn volume(
+    names: &Names,
+    extra: &Volume,
+    copied: Option<&str>,
+    who: &impl Fn(&CephLogin) -> Vec<String>,
+) -> (PodVolume, VolumeMount) {
+    let mount = mount(&extra.name, &extra.path);
+    match &extra.source {
+        VolumeSource::Claim { .. } => (claim(&extra.name, &names.suffixed(&extra.name)), mount),
+        VolumeSource::Lent { claim: lent } => (claim(&extra.name, lent), mount),
+        VolumeSource::Keyring {
+            login,
+            files,
+            opens,
+            also,
+            ..
+        } => {
+            let own = who(login).into_iter().next().unwrap_or_default();
+            let path = |file: &str| match (file, opens) {
+                // Where librados and os-brick look for it.
+                (ceph::KEYRING, Some(_)) => keyring_of(&own),
+                _ => file.to_owned(),
+            };
+            let item = |file: &&'static str| {
+                let key = copied.map_or_else(|| (*file).to_owned(), |_| file_elsewhere(&extra.name, file));
+                to_path(key, path(file))
+            };
+            let items = files.iter().map(item).collect();
+            let name = copied.unwrap_or(&login.secret);
+            let source = if also.is_empty() {
+                secret(&extra.name, name, 0o440, Some(items))
+            } else {
+                projected(&extra.name, beside((&login.secret, &own), items, also, who))
+            };
+            (source, read_only(mount))
         }
         VolumeSource::NodeCertificates { .. } => {
-            mount["readOnly"] = true.into();
-            let secret = json!({"secretName": names.suffixed(&extra.name), "defaultMode": 0o400});
-            json!({"name": extra.name, "secret": secret})
+            let source = secret(&extra.name, &names.suffixed(&extra.name), 0o400, None);
+            (source, read_only(mount))
         }
-        VolumeSource::Scratch => json!({"name": extra.name, "emptyDir": {}}),
+        VolumeSource::Scratch => (scratch(&extra.name), mount),
         VolumeSource::Host { path, shared } => {
-            if *shared {
-                mount["mountPropagation"] = "Bidirectional".into();
-            }
-            json!({"name": extra.name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}})
+            let source = PodVolume {
+                name: extra.name.clone(),
+                host_path: Some(HostPathVolumeSource {
+                    path: (*path).to_owned(),
+                    type_: Some("DirectoryOrCreate".to_owned()),
+                }),
+                ..PodVolume::default()
+            };
+            let mount_propagation = shared.then(|| "Bidirectional".to_owned());
+            let mount = VolumeMount {
+                mount_propagation,
+                ..mount
+            };
+            (source, mount)
         }
+    }
+}
+
+fn keyring_of(user: &str) -> String {
+    format!("ceph.client.{user}.keyring")
+}
+
+fn to_path(key: String, path: String) -> KeyToPath {
+    KeyToPath {
+        key,
+        path,
+        ..KeyToPath::default()
+    }
+}
+
+/// Files of several Secrets in one directory.
+fn projected(name: &str, sources: Vec<VolumeProjection>) -> PodVolume {
+    PodVolume {
+        name: name.to_owned(),
+        projected: Some(ProjectedVolumeSource {
+            default_mode: Some(0o440),
+            sources: Some(sources),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..PodVolume::default()
+    }
+}
+
+/// Keys of several Secrets in one directory. Of others a process is told whom to be: while a key is replaced that may
+/// be each of the keyring.
+fn beside(
+    (secret, own): (&str, &str),
+    items: Vec<KeyToPath>,
+    also: &[CephLogin],
+    who: &impl Fn(&CephLogin) -> Vec<String>,
+) -> Vec<VolumeProjection> {
+    let of = |name: &str, items: Vec<KeyToPath>| VolumeProjection {
+        secret: Some(SecretProjection {
+            name: name.to_owned(),
+            items: Some(items),
+            ..SecretProjection::default()
+        }),
+        ..VolumeProjection::default()
     };
-    (volume, mount)
+    let mut taken: Vec<String> = vec![own.to_owned()];
+    let mut sources = vec![of(secret, items)];
+    for login in also {
+        let mut users = who(login);
+        users.retain(|user| !taken.contains(user));
+        let files = users
+            .iter()
+            .map(|user| to_path(ceph::KEYRING.to_owned(), keyring_of(user)));
+        let files: Vec<KeyToPath> = files.collect();
+        taken.extend(users);
+        if !files.is_empty() {
+            sources.push(of(&login.secret, files));
+        }
+    }
+    sources
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     #[test]
     fn every_container_is_sure_of_something() {

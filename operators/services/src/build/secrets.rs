@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use super::database::Account;
 use crate::error::Error;
 use crate::facts::{Facts, SecretData};
-use crate::kinds;
-use crate::shape::{Format, Service, Settings, VolumeSource};
+use crate::kinds::{self, ceph};
+use crate::shape::{Service, Settings, VolumeSource};
 
 const AUTHTOKEN: &str = "keystone_authtoken";
 
@@ -55,12 +55,8 @@ fn connection(service: &Service, name: &str, facts: &Facts) -> Result<String, Er
         (None, None) => return Err(Error::NoDatabase),
     };
     // SQLAlchemy is told which driver to load.
-    let (scheme, query) = match service.format {
-        Format::Oslo => ("mysql+pymysql", "?charset=utf8"),
-        Format::Yaml => ("mysql", ""),
-    };
     Ok(format!(
-        "{scheme}://{}:{}@{host}/{}{query}",
+        "mysql+pymysql://{}:{}@{host}/{}?charset=utf8",
         percent(&user),
         percent(&password),
         database.database
@@ -94,9 +90,15 @@ pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Res
     let processes = service.processes.iter();
     let processes = processes.filter(|process| process.settings == settings.name);
     for volume in processes.flat_map(|process| &process.volumes) {
-        if let VolumeSource::Secret { name, files, .. } = &volume.source {
-            for (key, _) in files {
-                value(facts, name, key)?;
+        if let VolumeSource::Keyring {
+            login, files, also, ..
+        } = &volume.source
+        {
+            for key in *files {
+                value(facts, &login.secret, key)?;
+            }
+            for other in also {
+                value(facts, &other.secret, ceph::KEYRING)?;
             }
         }
     }
@@ -109,9 +111,9 @@ pub fn files_elsewhere(service: &Service, settings: &Settings, facts: &Facts) ->
     let away = processes.filter(|process| process.settings == settings.name && process.cluster.is_some());
     let mut values = Values::new();
     for volume in away.flat_map(|process| &process.volumes) {
-        if let VolumeSource::Secret { name, files, .. } = &volume.source {
-            for (key, _) in files {
-                let text = value(facts, name, key)? + "\n";
+        if let VolumeSource::Keyring { login, files, .. } = &volume.source {
+            for key in *files {
+                let text = value(facts, &login.secret, key)? + "\n";
                 values.insert(file_elsewhere(&volume.name, key), text);
             }
         }

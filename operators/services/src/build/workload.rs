@@ -1,11 +1,25 @@
 //! The running part: Deployments, StatefulSets and DaemonSets.
 
-use c5c3_kit::fields;
-use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+use c5c3_kit::{Wanted, fields};
+use k8s_openapi::api::apps::v1::{
+    DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, Deployment, DeploymentSpec, DeploymentStrategy,
+    RollingUpdateDaemonSet, RollingUpdateDeployment, StatefulSet, StatefulSetSpec,
+};
+use k8s_openapi::api::core::v1::{
+    Affinity, Container, ContainerPort, ExecAction, HTTPGetAction, Lifecycle, LifecycleHandler, NodeAffinity,
+    NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PodTemplateSpec, Probe, SleepAction,
+    TCPSocketAction, TopologySpreadConstraint,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::json;
 
 use super::claims::is_shared;
 use super::{Configuration, pod};
 use crate::facts::{Facts, Live};
+use crate::kinds::ceph;
 use crate::names::{CONFIG, IMAGE};
 use crate::shape::{Process, Rights, Runs, Service, Update, VolumeSource, Worker, Workload};
 
@@ -29,58 +43,152 @@ pub fn workload(
     process: &Process,
     facts: &Facts,
     live: Option<&Live>,
-) -> Value {
-    let names = &service.names;
-    let labels = names.process_labels(&process.name);
-    let mut template = names.pod_metadata(&process.name);
-    template["annotations"][CONFIG] = configuration.hash_of(&process.settings).into();
-    template["annotations"][IMAGE] = image(service, process).into();
-    let mut spec = json!({
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": template, "spec": pod_spec(service, configuration, process, &labels)},
-    });
-    let kind = match &process.workload {
-        Workload::Deployment { update, .. } => {
-            spec["strategy"] = strategy(service, process, *update, facts);
-            "Deployment"
-        }
-        Workload::StatefulSet { .. } => {
-            spec["serviceName"] = workload_name(service, process).into();
-            spec["podManagementPolicy"] = "Parallel".into();
-            "StatefulSet"
-        }
+) -> Wanted {
+    let mut metadata = service.names.metadata(&workload_name(service, process));
+    metadata
+        .labels
+        .get_or_insert_default()
+        .extend(ceph_labels(process, facts));
+    let labels = service.names.process_labels(&process.name);
+    let mut template = template(service, configuration, process, &labels, facts);
+    let selector = matching(labels);
+    let replicas = replicas(service, process, live);
+    match &process.workload {
+        Workload::Deployment { update, .. } => Wanted::of(&Deployment {
+            metadata,
+            spec: DeploymentSpec {
+                selector,
+                template,
+                replicas,
+                strategy: Some(strategy(service, process, *update, facts)),
+                ..DeploymentSpec::default()
+            },
+            ..Deployment::default()
+        }),
+        Workload::StatefulSet { .. } => Wanted::of(&StatefulSet {
+            spec: StatefulSetSpec {
+                service_name: metadata.name.clone(),
+                pod_management_policy: Some("Parallel".to_owned()),
+                selector,
+                template,
+                replicas,
+                ..StatefulSetSpec::default()
+            },
+            metadata,
+            ..StatefulSet::default()
+        }),
         Workload::DaemonSet { nodes, unless } => {
-            let pod = &mut spec["template"]["spec"];
-            pod["nodeSelector"] = json!(nodes);
-            if let Some((label, value)) = unless {
-                let absent = json!({"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]});
-                let same = json!({"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]});
-                pod["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-                    {"nodeSelectorTerms": [absent, same]}}});
+            if let Some(pod) = &mut template.spec {
+                pod.node_selector = Some(nodes.clone());
+                pod.affinity = unless.as_ref().map(|(label, value)| unless_other(label, value));
             }
-            // One node that is away does not hold up the others.
-            spec["updateStrategy"] =
-                json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}});
-            "DaemonSet"
+            Wanted::of(&DaemonSet {
+                metadata,
+                spec: DaemonSetSpec {
+                    selector,
+                    template,
+                    update_strategy: Some(DaemonSetUpdateStrategy {
+                        type_: Some("RollingUpdate".to_owned()),
+                        rolling_update: Some(RollingUpdateDaemonSet {
+                            // One node that is away does not hold up the others.
+                            max_unavailable: Some(IntOrString::String("10%".to_owned())),
+                            ..RollingUpdateDaemonSet::default()
+                        }),
+                    }),
+                    ..DaemonSetSpec::default()
+                },
+                ..DaemonSet::default()
+            })
         }
-    };
-    if let Some(replicas) = replicas(service, process, live) {
-        spec["replicas"] = replicas.into();
     }
-    json!({
-        "apiVersion": "apps/v1", "kind": kind,
-        "metadata": names.metadata(&workload_name(service, process)), "spec": spec,
-    })
 }
 
-fn pod_spec(service: &Service, configuration: &Configuration, process: &Process, labels: &Value) -> Value {
+pub fn matching(labels: BTreeMap<String, String>) -> LabelSelector {
+    LabelSelector {
+        match_labels: Some(labels),
+        ..LabelSelector::default()
+    }
+}
+
+fn template(
+    service: &Service,
+    configuration: &Configuration,
+    process: &Process,
+    labels: &BTreeMap<String, String>,
+    facts: &Facts,
+) -> PodTemplateSpec {
+    let mut metadata = service.names.pod_metadata(&process.name);
+    metadata
+        .labels
+        .get_or_insert_default()
+        .extend(ceph_labels(process, facts));
+    let annotations = metadata.annotations.get_or_insert_default();
+    let hash = configuration.hash_of(&process.settings).to_owned();
+    annotations.insert(CONFIG.to_owned(), hash);
+    annotations.insert(IMAGE.to_owned(), image(service, process));
+    PodTemplateSpec {
+        metadata: Some(metadata),
+        spec: Some(pod_spec(service, configuration, process, labels, facts)),
+    }
+}
+
+/// On nodes without this label, or with this value of it.
+fn unless_other(label: &str, value: &str) -> Affinity {
+    let term = |operator: &str, values: Option<Vec<String>>| NodeSelectorTerm {
+        match_expressions: Some(vec![NodeSelectorRequirement {
+            key: label.to_owned(),
+            operator: operator.to_owned(),
+            values,
+        }]),
+        ..NodeSelectorTerm::default()
+    };
+    let terms = vec![
+        term("DoesNotExist", None),
+        term("In", Some(vec![value.to_owned()])),
+    ];
+    Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(NodeSelector {
+                node_selector_terms: terms,
+            }),
+            ..NodeAffinity::default()
+        }),
+        ..Affinity::default()
+    }
+}
+
+/// As whom a process opens Ceph, and whether it hands keys on to guests: who rotates a key of Ceph sees who still works
+/// with the one before.
+fn ceph_labels(process: &Process, facts: &Facts) -> BTreeMap<String, String> {
+    let mut labels = BTreeSet::new();
+    for volume in &process.volumes {
+        if let VolumeSource::Keyring {
+            login, opens, also, ..
+        } = &volume.source
+        {
+            let logins = [login].into_iter().chain(also);
+            labels.extend(logins.filter_map(|login| ceph::label(ceph::user(facts, login))));
+            if opens.is_none() {
+                labels.insert(c5c3_api::ceph::GUESTS_LABEL.to_owned());
+            }
+        }
+    }
+    labels.into_iter().map(|label| (label, String::new())).collect()
+}
+
+fn pod_spec(
+    service: &Service,
+    configuration: &Configuration,
+    process: &Process,
+    labels: &BTreeMap<String, String>,
+    facts: &Facts,
+) -> PodSpec {
     let command = match &process.runs {
-        Runs::Wsgi { .. } => json!([
-            "uwsgi",
-            "--ini",
-            format!("/etc/{}/{}-uwsgi.ini", service.names.service, process.name)
-        ]),
-        Runs::Program { command, .. } | Runs::Worker { command, .. } => json!(command),
+        Runs::Wsgi { .. } => {
+            let file = format!("/etc/{}/{}-uwsgi.ini", service.names.service, process.name);
+            vec!["uwsgi".to_owned(), "--ini".to_owned(), file]
+        }
+        Runs::Program { command, .. } | Runs::Worker { command, .. } => command.clone(),
     };
     let environment = process.environment.iter();
     let container = pod::Container {
@@ -95,13 +203,19 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
         credentials: true,
         elsewhere: process.cluster.is_some(),
         scaled: is_scaled(service, process),
+        facts: Some(facts),
     };
     let mut spec = pod::spec(service, configuration.of(&process.settings), container);
-    if let Some(first) = opens(process, &spec["containers"][0]) {
-        spec["initContainers"] = json!([first]);
+    for container in &mut spec.containers {
+        let first = opens(process, container, facts);
+        spec.init_containers = first.map(|first| vec![first]);
+        probes(process, container);
     }
-    probes(process, &mut spec["containers"][0]);
-    spec["terminationGracePeriodSeconds"] = process.grace.into();
+    if let Some(account) = process.account {
+        spec.service_account_name = Some(account.to_owned());
+        spec.automount_service_account_token = Some(true);
+    }
+    spec.termination_grace_period_seconds = Some(process.grace.into());
     if process.wanted().is_some() {
         let revision = match process.workload {
             Workload::StatefulSet { .. } => "controller-revision-hash",
@@ -109,10 +223,14 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
         };
         let settings = service.common.pods.as_ref();
         let over = settings.and_then(|settings| settings.topology_key.as_deref());
-        spec["topologySpreadConstraints"] = json!([{
-            "maxSkew": 1, "topologyKey": over.unwrap_or("kubernetes.io/hostname"), "whenUnsatisfiable": "ScheduleAnyway",
+        spec.topology_spread_constraints = Some(vec![TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: over.unwrap_or("kubernetes.io/hostname").to_owned(),
+            when_unsatisfiable: "ScheduleAnyway".to_owned(),
+            label_selector: Some(matching(labels.clone())),
             // Pods of the version before do not count: they go.
-            "labelSelector": {"matchLabels": labels}, "matchLabelKeys": [revision],
+            match_label_keys: Some(vec![revision.to_owned()]),
+            ..TopologySpreadConstraint::default()
         }]);
     }
     spec
@@ -122,54 +240,85 @@ fn pod_spec(service: &Service, configuration: &Configuration, process: &Process,
 pub const CEPH_CHECK: &str = "ceph";
 
 /// Before the program starts its key is tried, in its own place: one that Ceph refuses is told as such.
-fn opens(process: &Process, container: &Value) -> Option<Value> {
-    let (volume, pool) = process.volumes.iter().find_map(|volume| match &volume.source {
-        VolumeSource::Secret { opens, .. } => Some((volume, opens.as_ref()?)),
+fn opens(process: &Process, container: &Container, facts: &Facts) -> Option<Container> {
+    let (volume, login, pool) = process.volumes.iter().find_map(|volume| match &volume.source {
+        VolumeSource::Keyring { login, opens, .. } => Some((volume, login, opens.as_ref()?)),
         _ => None,
     })?;
-    let mounts = container["volumeMounts"].as_array().into_iter().flatten();
-    let mounts: Vec<&Value> = mounts
-        .filter(|mount| mount["name"] == volume.name || mount["name"] == "tmp")
-        .collect();
-    let mut first = json!({
-        "name": CEPH_CHECK, "volumeMounts": mounts,
-        "command": ["python3", "-c", include_str!("ceph.py"), pool.user, pool.name],
-    });
-    for field in [
-        "image",
-        "securityContext",
-        "resources",
-        "terminationMessagePolicy",
-    ] {
-        first[field] = container[field].clone();
-    }
-    Some(first)
+    let mounts = container.volume_mounts.iter().flatten();
+    let mounts = mounts.filter(|mount| mount.name == volume.name || mount.name == "tmp");
+    let command = [
+        "python3",
+        "-c",
+        include_str!("ceph.py"),
+        ceph::user(facts, login),
+        pool,
+    ];
+    Some(Container {
+        name: CEPH_CHECK.to_owned(),
+        volume_mounts: Some(mounts.cloned().collect()),
+        command: Some(command.map(str::to_owned).into()),
+        image: container.image.clone(),
+        security_context: container.security_context.clone(),
+        resources: container.resources.clone(),
+        termination_message_policy: container.termination_message_policy.clone(),
+        ..Container::default()
+    })
 }
 
-fn probes(process: &Process, container: &mut Value) {
+fn probes(process: &Process, container: &mut Container) {
     if let Some(port) = process.port() {
-        container["ports"] = json!([{"name": "api", "containerPort": port.number}]);
-        let listens = json!({"tcpSocket": {"port": "api"}});
+        container.ports = Some(vec![ContainerPort {
+            name: Some("api".to_owned()),
+            container_port: port.number.into(),
+            ..ContainerPort::default()
+        }]);
+        let api = || IntOrString::String("api".to_owned());
+        let listens = Probe {
+            tcp_socket: Some(TCPSocketAction {
+                port: api(),
+                ..TCPSocketAction::default()
+            }),
+            ..Probe::default()
+        };
         let answers = port.path.map_or_else(
             || listens.clone(),
-            |path| json!({"httpGet": {"path": path, "port": "api"}}),
+            |path| Probe {
+                http_get: Some(HTTPGetAction {
+                    path: Some(path.to_owned()),
+                    port: api(),
+                    ..HTTPGetAction::default()
+                }),
+                ..Probe::default()
+            },
         );
-        container["startupProbe"] = probe(&answers, 1, 120);
-        container["readinessProbe"] = probe(&answers, 5, 3);
+        container.startup_probe = Some(probe(&answers, 1, 120));
+        container.readiness_probe = Some(probe(&answers, 5, 3));
         // All workers may be busy for long: that is no reason to end them.
-        container["livenessProbe"] = probe(&listens, 20, 6);
+        container.liveness_probe = Some(probe(&listens, 20, 6));
         // Routes to the pod are gone by the time that it is told to end.
-        container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 5}}});
+        container.lifecycle = Some(Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                sleep: Some(SleepAction { seconds: 5 }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        });
     }
     if let Runs::Worker { well, .. } = &process.runs {
         let command = match well {
-            Worker::Connected(ports) => json!(connected(ports, process.rights != Rights::None)),
-            Worker::Answers(command) => json!(command),
+            Worker::Connected(ports) => connected(ports, process.rights != Rights::None),
+            Worker::Answers(command) => command.clone(),
         };
-        let asks = json!({"exec": {"command": command}});
-        // Asked often until it is well, and never ended for waiting: it goes on trying by itself.
-        container["startupProbe"] = probe(&asks, 1, 1_000_000);
-        container["readinessProbe"] = probe(&asks, 15, 4);
+        let asks = Probe {
+            exec: Some(ExecAction {
+                command: Some(command),
+            }),
+            ..Probe::default()
+        };
+        // Never ended for waiting: it goes on trying by itself. Asking starts a program, so it is not asked each second.
+        container.startup_probe = Some(probe(&asks, 3, 1_000_000));
+        container.readiness_probe = Some(probe(&asks, 15, 4));
     }
 }
 
@@ -191,12 +340,13 @@ fn connected(ports: &[u16], in_network_of_node: bool) -> Vec<String> {
     vec!["sh".to_owned(), "-c".to_owned(), script]
 }
 
-fn probe(ask: &Value, period: u32, failures: u32) -> Value {
-    let mut probe = ask.clone();
-    probe["periodSeconds"] = period.into();
-    probe["timeoutSeconds"] = 5.into();
-    probe["failureThreshold"] = failures.into();
-    probe
+fn probe(ask: &Probe, period: i32, failures: i32) -> Probe {
+    Probe {
+        period_seconds: Some(period),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(failures),
+        ..ask.clone()
+    }
 }
 
 /// Load decides how many there are of this process.
@@ -230,7 +380,7 @@ fn replicas(service: &Service, process: &Process, live: Option<&Live>) -> Option
 
 /// What runs, as we applied it, with the number of pods that is wanted by now. None when it has that
 /// number, or when it is not known what we applied.
-pub fn resized(service: &Service, process: &Process, facts: &Facts) -> Option<Value> {
+pub fn resized(service: &Service, process: &Process, facts: &Facts) -> Option<Wanted> {
     let name = workload_name(service, process);
     let live = facts.live(process, &name)?;
     let number = replicas(service, process, Some(&live))?;
@@ -252,13 +402,14 @@ pub fn resized(service: &Service, process: &Process, facts: &Facts) -> Option<Va
     let ours = fields::held(&whole, service.names.service, None);
     let mut spec = ours.get("spec").filter(|spec| spec.is_object())?.clone();
     spec["replicas"] = number.into();
-    Some(json!({
+    // Untyped: an earlier version may have held fields that this one does not know.
+    Some(Wanted::raw(json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": service.names.metadata(&name), "spec": spec,
-    }))
+    })))
 }
 
 /// No request finds fewer pods than before, unless a volume can be at one node only.
-fn strategy(service: &Service, process: &Process, update: Update, facts: &Facts) -> Value {
+fn strategy(service: &Service, process: &Process, update: Update, facts: &Facts) -> DeploymentStrategy {
     let bound = process.volumes.iter().any(|volume| match volume.source {
         VolumeSource::Claim { sharing, .. } => {
             !is_shared(&service.names.suffixed(&volume.name), sharing, facts)
@@ -266,9 +417,20 @@ fn strategy(service: &Service, process: &Process, update: Update, facts: &Facts)
         _ => false,
     });
     let (unavailable, surge) = match update {
-        Update::Recreate => return json!({"type": "Recreate"}),
+        Update::Recreate => {
+            return DeploymentStrategy {
+                type_: Some("Recreate".to_owned()),
+                ..DeploymentStrategy::default()
+            };
+        }
         Update::Surge if !bound => (0, 1),
         Update::Surge => (1, 0),
     };
-    json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": unavailable, "maxSurge": surge}})
+    DeploymentStrategy {
+        type_: Some("RollingUpdate".to_owned()),
+        rolling_update: Some(RollingUpdateDeployment {
+            max_unavailable: Some(IntOrString::Int(unavailable)),
+            max_surge: Some(IntOrString::Int(surge)),
+        }),
+    }
 }

@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::json;
-
 /// Group → option → value. Rendering is deterministic: groups and options are sorted, DEFAULT first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ini(BTreeMap<String, BTreeMap<String, String>>);
@@ -47,18 +45,6 @@ impl Ini {
         Ini(chosen
             .map(|(group, options)| (group.clone(), options.clone()))
             .collect())
-    }
-
-    /// The same as YAML; a value is a JSON string, which YAML reads too.
-    pub fn render_yaml(&self) -> String {
-        let mut text = String::new();
-        for (group, options) in &self.0 {
-            let _ = writeln!(text, "{}:", json!(group));
-            for (option, value) in options {
-                let _ = writeln!(text, "  {}: {}", json!(option), json!(value));
-            }
-        }
-        text
     }
 
     pub fn render(&self) -> String {
@@ -119,18 +105,6 @@ mod tests {
             ini.render(),
             "[DEFAULT]\nuse_stderr = true\n\n[cache]\nenabled = false\n\n[token]\nprovider = fernet\n"
         );
-    }
-
-    #[test]
-    fn yaml_keeps_every_value_as_it_is() {
-        let mut ini = Ini::default();
-        ini.set("keystone", "authUrl", "http://keystone:5000/v3")
-            .set("log", "level", "no")
-            .set("log", "format", "a \"b\": $c\n#d");
-        let text = ini.render_yaml();
-        let read: BTreeMap<String, BTreeMap<String, String>> =
-            serde_saphyr::from_str(&text).expect("it is YAML");
-        assert_eq!(read, ini.0, "{text}");
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn lack(dependency: &Dependency, object: Option<&Value>) -> Option<String> {
             Some(format!("waits for {kind} {name} to be {condition}{why}"))
         }
         None => Some(format!(
-            "waits for {kind} {name}, which says nothing of {condition}"
+            "waits for {kind} {name}, which does not report {condition}"
         )),
     }
 }
@@ -106,7 +106,7 @@ mod tests {
             (None, Some("waits for Keystone keystone, which is missing")),
             (
                 Some(json!({})),
-                Some("waits for Keystone keystone, which says nothing of Ready"),
+                Some("waits for Keystone keystone, which does not report Ready"),
             ),
             (
                 Some(with("False", "db-sync runs")),

@@ -114,9 +114,12 @@ pub fn secret_names(service: &Service) -> BTreeSet<String> {
     let logins = settings.clone().flat_map(|settings| &settings.logins);
     let options = settings.flat_map(|settings| &settings.secret_options);
     let volumes = service.volumes();
-    let volumes = volumes.iter().filter_map(|volume| match &volume.source {
-        VolumeSource::Secret { name, .. } => Some(name),
-        _ => None,
+    let volumes = volumes.iter().flat_map(|volume| match &volume.source {
+        VolumeSource::Keyring { login, also, .. } => {
+            let logins = [login].into_iter().chain(also);
+            logins.map(|login| &login.secret).collect()
+        }
+        _ => Vec::new(),
     });
     databases
         .chain(buses)

@@ -124,10 +124,9 @@ fn settings(glance: &Glance) -> Settings {
         GlanceBackend::Rbd => {
             options.set("DEFAULT", "enabled_backends", "store:rbd");
             if let Some(rbd) = &spec.storage.rbd {
-                let user = ceph::user(rbd.ceph_client_ref.as_ref(), "glance");
-                options
-                    .set("store", "rbd_store_pool", &rbd.pool)
-                    .set("store", "rbd_store_user", user);
+                options.set("store", "rbd_store_pool", &rbd.pool);
+                let user = ceph::user_option("store", "rbd_store_user", rbd, "glance");
+                settings.ceph.push(user);
             }
             options
                 .set("store", "rbd_store_ceph_conf", ceph::CONFIGURATION)
@@ -140,6 +139,8 @@ fn settings(glance: &Glance) -> Settings {
                 options
                     .set("store", "s3_store_host", &s3.endpoint)
                     .set("store", "s3_store_bucket", &s3.bucket)
+                    // Names of buckets are no names of hosts where nobody made them so.
+                    .set("store", "s3_store_bucket_url_format", "path")
                     .set("store", "s3_store_create_bucket_on_put", "true");
                 for (option, key) in [
                     ("s3_store_access_key", "accessKey"),

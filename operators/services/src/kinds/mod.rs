@@ -1,7 +1,8 @@
 //! The services, one file each: how a spec becomes a shape.
 
-mod ceph;
+pub mod ceph;
 pub mod cinder;
+pub mod cortex;
 pub mod glance;
 pub mod keystone;
 pub mod neutron;

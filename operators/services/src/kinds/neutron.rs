@@ -203,10 +203,11 @@ fn control_plane(neutron: &Neutron) -> Vec<Process> {
         },
         processes: WORKERS,
         threads: 1,
-        // Each worker has connections of its own to OVN, so it loads the application itself; by the
-        // time of the start they find each other.
-        extra: vec![("start-time", "%t"), ("lazy-apps", "true")],
+        // By the time of the start workers find each other.
+        extra: vec![("start-time", "%t")],
     };
+    // Each worker has connections of its own to OVN.
+    let api = api.loaded_by_workers();
     let spec = &neutron.spec;
     let worker = |name: &str, command: &str, ports: Vec<u16>| {
         let runs = Runs::worker(&[command, "--config-file", CONFIG], Worker::Connected(ports));

@@ -102,10 +102,15 @@ mod tests {
                 "28.1.0",
                 "30.0.0",
                 Some(("2025.2", "2026.2")),
-                "goes over 2026.1; set an image of that one first",
+                "directly; set an image of 2026.1 first",
             ),
             // Builds of which no release knows.
-            ("29.1.0-mine", "28.0.0-mine", None, "a schema does not go back"),
+            (
+                "29.1.0-mine",
+                "28.0.0-mine",
+                None,
+                "a schema cannot be downgraded",
+            ),
             ("28.1.0", "nightly", None, ""),
             ("28.1.0", "28.1.0-mine", None, ""),
         ];

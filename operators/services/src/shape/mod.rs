@@ -9,9 +9,9 @@ mod step;
 mod volume;
 
 pub use process::{Port, Process, Rights, Runs, Update, Variable, Worker, Workload};
-pub use settings::{Fact, Login, SecretOption, Settings};
+pub use settings::{CephOption, CephValue, Fact, Login, SecretOption, Settings};
 pub use step::{Asked, KeySet, Recurring, Schema, Step, Task};
-pub use volume::{Pool, Sharing, Volume, VolumeSource};
+pub use volume::{CephLogin, Sharing, Volume, VolumeSource};
 
 use std::collections::BTreeSet;
 
@@ -66,7 +66,6 @@ pub struct Service {
     pub common: ServiceCommon,
     /// None where the status has not what services with processes tell.
     pub status: Option<ServiceStatus>,
-    pub format: Format,
     /// How the programs find their configuration.
     pub environment: Vec<(String, String)>,
     /// What groups of processes are told; the first is that of most.
@@ -85,16 +84,10 @@ pub struct Service {
     pub groups: Option<Groups>,
     /// Groups of options whose names the user chose.
     pub free_groups: Vec<String>,
+    /// Fields of the status that follow from the spec once all processes are up.
+    pub tells: Option<Value>,
     /// Conditions that this configuration does not need: part and message.
     pub not_required: Vec<(&'static str, String)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// INI as oslo.config reads it, with the options that all OpenStack services share.
-    Oslo,
-    /// YAML: group → option → value. The options are the service's own.
-    Yaml,
 }
 
 /// A database with the name by which settings refer to it.
@@ -141,7 +134,6 @@ impl Service {
             names: Names::of(subject),
             common,
             status: None,
-            format: Format::Oslo,
             environment: Vec::new(),
             settings: Vec::new(),
             databases: Vec::new(),
@@ -155,6 +147,7 @@ impl Service {
             key_sets: Vec::new(),
             groups: None,
             free_groups: Vec::new(),
+            tells: None,
             not_required: Vec::new(),
         }
     }
@@ -224,7 +217,7 @@ impl Service {
         let volumes = self.volumes().into_iter();
         volumes
             .filter_map(|volume| match &volume.source {
-                VolumeSource::Secret { ceph_client, .. } => ceph_client.as_ref(),
+                VolumeSource::Keyring { ceph_client, .. } => ceph_client.as_ref(),
                 _ => None,
             })
             .collect()

@@ -28,6 +28,9 @@ pub struct Process {
     pub environment: Vec<(String, Variable)>,
     pub volumes: Vec<Volume>,
     pub rights: Rights,
+    /// The ServiceAccount by which it speaks to the API server; without one it has no way there. Whoever gives rights
+    /// makes it.
+    pub account: Option<&'static str>,
 }
 
 #[derive(Debug, Clone)]
@@ -132,6 +135,7 @@ impl Process {
             environment: Vec::new(),
             volumes: Vec::new(),
             rights: Rights::None,
+            account: None,
         }
     }
 
@@ -206,5 +210,14 @@ impl Runs {
             threads: 1,
             extra: Vec::new(),
         }
+    }
+
+    /// Each worker loads the application itself. A thread that the application starts while it is loaded would be
+    /// missing in workers that are forked from what was loaded, and whatever waits for it would wait for ever.
+    pub fn loaded_by_workers(mut self) -> Self {
+        if let Runs::Wsgi { extra, .. } = &mut self {
+            extra.push(("lazy-apps", "true"));
+        }
+        self
     }
 }

@@ -1,5 +1,6 @@
 //! What a group of processes is told, and the secrets that it may know.
 
+use super::CephLogin;
 use crate::config::Ini;
 
 /// A ConfigMap and its Secrets. Processes with different rights read different settings: the
@@ -23,6 +24,8 @@ pub struct Settings {
     pub logins: Vec<Login>,
     /// Options whose values are in Secrets.
     pub secret_options: Vec<SecretOption>,
+    /// Options that follow from the keyring of a Secret.
+    pub ceph: Vec<CephOption>,
     /// Other settings whose secrets its processes find in a database, where a step put them: they
     /// start anew when those change.
     pub follows: Option<String>,
@@ -54,6 +57,22 @@ pub struct SecretOption {
     pub option: &'static str,
     pub secret: String,
     pub key: &'static str,
+}
+
+/// An option that tells who a process is in Ceph: the keyring has the last word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CephOption {
+    pub group: String,
+    pub option: &'static str,
+    pub login: CephLogin,
+    pub value: CephValue,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CephValue {
+    User,
+    /// The name under which libvirt knows the user's key.
+    SecretUuid,
 }
 
 impl Settings {

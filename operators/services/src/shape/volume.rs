@@ -21,14 +21,17 @@ pub enum VolumeSource {
     },
     /// A claim that another service looks after.
     Lent { claim: String },
-    /// A Secret: each key with the file that it becomes.
-    Secret {
-        name: String,
-        files: Vec<(&'static str, String)>,
-        /// The CephClient whose keyring it holds.
+    /// The way to Ceph, in a Secret.
+    Keyring {
+        login: CephLogin,
+        /// Its keys that are mounted, as files of the same names.
+        files: &'static [&'static str],
+        /// The CephClient whose key it holds.
         ceph_client: Option<ObjectRef>,
-        /// What a pod opens with it before its program starts.
-        opens: Option<Pool>,
+        /// The pool that a pod opens with it before its program starts.
+        opens: Option<String>,
+        /// Further users whose keys are beside it: those that others tell this process to be.
+        also: Vec<CephLogin>,
     },
     /// A certificate for each title and node of the process, from an authority of the service's own: files
     /// `<title>-<node>.crt` and `.key`, and `ca.crt`. Changes reach running pods.
@@ -43,11 +46,14 @@ pub enum VolumeSource {
     },
 }
 
-/// A pool of Ceph, and as whom it is opened.
+/// Who a process is in Ceph. The keyring of the Secret has the last word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pool {
-    pub name: String,
-    pub user: String,
+pub struct CephLogin {
+    pub secret: String,
+    /// The user that the spec names, if it does.
+    pub named: Option<String>,
+    /// The user as long as nothing else is known.
+    pub service: &'static str,
 }
 
 /// Whether several pods use a claim at once.

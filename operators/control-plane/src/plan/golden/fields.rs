@@ -32,6 +32,7 @@ fn clouds() -> Vec<Value> {
         json!({"services": all}),
         json!({"services": all, "infrastructure": others}),
         json!({"tempest": on}),
+        json!({"cortex": on, "services": all}),
         storage(json!({"backend": "rbd", "rbd": {"pool": "p", "cephSecretRef": {"name": "c"}}})),
         storage(
             json!({"backend": "s3", "s3": {"endpoint": "https://s3", "bucket": "b", "secretRef": {"name": "s"}}}),
@@ -43,11 +44,7 @@ fn clouds() -> Vec<Value> {
 }
 
 /// Switches of what is not there yet: all below them is refused with them.
-const SWITCHES: [(&str, &str); 3] = [
-    ("cortex", "cortex"),
-    ("global.tls", "tls"),
-    ("global.monitoring", "monitoring"),
-];
+const SWITCHES: [(&str, &str); 2] = [("global.tls", "tls"), ("global.monitoring", "monitoring")];
 
 #[test]
 fn every_field_acts_or_is_refused() {

@@ -229,7 +229,7 @@ fn without_korc_the_credentials_are_given() {
 
 #[test]
 fn what_is_not_supported_yet_says_how_to_leave_it_out() {
-    let object = small(&json!({"cortex": {"enabled": true}}));
+    let object = small(&json!({"global": {"monitoring": {"enabled": true}}}));
     snapshot("not-supported", &object, &running(&object));
 }
 

@@ -70,6 +70,7 @@ const KINDS: &[&str] = &[
     "RabbitmqCluster",
     "Valkey",
     "ApplicationCredential",
+    "CephClient",
 ];
 
 /// Those of K-ORC that a catalogue is made of.

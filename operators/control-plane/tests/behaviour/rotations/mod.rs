@@ -1,5 +1,7 @@
 //! CredentialRotation, with K-ORC in the hands of the test.
 
+mod ceph;
+
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, Secret};

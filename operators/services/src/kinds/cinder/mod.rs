@@ -1,5 +1,7 @@
 //! Cinder: volumes, with a process for each backend.
 
+mod backup;
+
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, service};
 use c5c3_api::openstack::{CINDER_FILE_SIZE, Cinder, CinderBackend, port};
 use c5c3_kit::Part;
@@ -70,7 +72,8 @@ impl Subject for Cinder {
                 .iter()
                 .map(|backend| backend_settings(self, backend)),
         );
-        let all = all.into_iter().map(|settings| shared(self, settings)).collect();
+        all.extend(spec.backup.as_ref().map(backup::settings));
+        let all: Vec<Settings> = all.into_iter().map(|settings| shared(self, settings)).collect();
         let no_ceph = spec.backends.iter().all(|backend| backend.rbd.is_none());
         let no_ceph = no_ceph.then(|| (CEPH_CONNECTED, "no backend is in Ceph".to_owned()));
         Service {
@@ -230,15 +233,13 @@ fn backend_settings(cinder: &Cinder, backend: &CinderBackend) -> Settings {
     if let Some(rbd) = &backend.rbd {
         settings = settings.with(&[
             (name, "rbd_pool", &rbd.pool),
-            (
-                name,
-                "rbd_user",
-                ceph::user(rbd.ceph_client_ref.as_ref(), "cinder"),
-            ),
             (name, "rbd_ceph_conf", ceph::CONFIGURATION),
-            (name, "rbd_secret_uuid", &ceph::secret_uuid(&rbd.ceph_secret_ref)),
             (name, "rbd_flatten_volume_from_snapshot", "false"),
         ]);
+        settings.ceph = vec![
+            ceph::user_option(name, "rbd_user", rbd, "cinder"),
+            ceph::uuid_option(name, rbd, "cinder"),
+        ];
     }
     if backend.file.is_some() {
         let claim = backend.claim(&Names::of(cinder).name);
@@ -308,6 +309,13 @@ fn processes(cinder: &Cinder) -> Vec<Process> {
             },
             ..Process::new(&volume_name(backend), runs, service::BACKENDS_READY)
         });
+    }
+    if let Some(process) = backup::process(cinder, on_bus) {
+        // It has the key of a new user before a backend tells it to be that user.
+        for backend in processes.iter_mut().filter(|process| process.name != "scheduler") {
+            backend.after.push(process.name.clone());
+        }
+        processes.push(process);
     }
     let before: Vec<String> = processes.iter().map(|process| process.name.clone()).collect();
     let before: Vec<&str> = before.iter().map(String::as_str).collect();

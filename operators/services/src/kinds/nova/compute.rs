@@ -189,7 +189,7 @@ pub fn is_in_ceph(nova: &Nova) -> bool {
     compute.enabled && (compute.rbd.is_some() || given)
 }
 
-/// The keys with which guests open their disks, each under the name that the disks use.
+/// The keys with which guests open their disks.
 fn ceph_keys(nova: &Nova) -> Vec<Volume> {
     let compute = &nova.spec.compute;
     let of_servers = compute.rbd.iter();
@@ -198,19 +198,20 @@ fn ceph_keys(nova: &Nova) -> Vec<Volume> {
     let users = users.map(|user| (&user.ceph_secret_ref, &user.ceph_client_ref));
     let mut keys: Vec<Volume> = Vec::new();
     for (secret, client) in of_servers.chain(users) {
-        let uuid = ceph::secret_uuid(secret);
-        let name = format!("key-{uuid}");
+        let name = ceph::volume_name(secret);
         if keys.iter().all(|key| key.name != name) {
             keys.push(Volume {
                 name,
-                path: format!("/etc/ceph-keys/{uuid}"),
+                // Its name is part of the names that libvirt gives to keys.
+                path: format!("/etc/ceph-keys/{}", secret.name),
                 part: Some(CEPH_CONNECTED),
-                source: VolumeSource::Secret {
-                    name: secret.name.clone(),
-                    files: vec![("keyring", "keyring".to_owned())],
+                source: VolumeSource::Keyring {
+                    login: ceph::login(secret, client.as_ref(), "nova"),
+                    files: &[ceph::KEYRING],
                     ceph_client: client.clone(),
                     // QEMU opens disks; whether the key is good is seen by nova-compute and Cinder.
                     opens: None,
+                    also: Vec::new(),
                 },
             });
         }
@@ -308,20 +309,17 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         settings = settings.with(&[("libvirt", "nfs_mount_point_base", shares::BASE)]);
     }
     if let Some(rbd) = &nova.spec.compute.rbd {
-        let user = ceph::user(rbd.ceph_client_ref.as_ref(), "nova");
         settings = settings.with(&[
             // Only what is raw can be cloned.
             ("DEFAULT", "force_raw_images", "true"),
             ("libvirt", "images_type", "rbd"),
             ("libvirt", "images_rbd_pool", &rbd.pool),
             ("libvirt", "images_rbd_ceph_conf", ceph::CONFIGURATION),
-            ("libvirt", "rbd_user", user),
-            (
-                "libvirt",
-                "rbd_secret_uuid",
-                &ceph::secret_uuid(&rbd.ceph_secret_ref),
-            ),
         ]);
+        settings.ceph = vec![
+            ceph::user_option("libvirt", "rbd_user", rbd, "nova"),
+            ceph::uuid_option("libvirt", rbd, "nova"),
+        ];
     }
     settings = migration::on_hypervisors(nova, settings);
     // The cache is not reached from another cluster, and saves a hypervisor next to nothing.

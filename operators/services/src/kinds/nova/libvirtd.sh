@@ -41,12 +41,22 @@ migrate_tls_x509_verify = 1
 END
 # Keys of Ceph under the names that disks use for them; libvirtd reads them when it starts.
 mkdir -p -m 700 $etc/secrets
-for key in /etc/ceph-keys/*/keyring; do
-    [ -e "$key" ] || continue
-    uuid=$(basename "$(dirname "$key")")
-    printf "<secret ephemeral='no' private='yes'><uuid>%s</uuid><usage type='ceph'><name>%s</name></usage></secret>" \
-        "$uuid" "$uuid" > $etc/secrets/$uuid.xml
-    (umask 077; sed -n 's/^[[:space:]]*key[[:space:]]*=[[:space:]]*//p' "$key" | tr -d '\n' > $etc/secrets/$uuid.base64)
+# A keyring may have the key of a user before: guests that were started with it look for that one.
+for keyring in /etc/ceph-keys/*/keyring; do
+    [ -e "$keyring" ] || continue
+    secret=$(basename "$(dirname "$keyring")")
+    sed -n -e 's/^[[:space:]]*\[client\.\(.*\)\][[:space:]]*$/user \1/p' \
+        -e 's/^[[:space:]]*key[[:space:]]*=[[:space:]]*/key /p' "$keyring" |
+    while read -r what value; do
+        if [ "$what" = user ]; then
+            uuid=$(printf 'ceph:%s:%s' "$secret" "$value" | md5sum |
+                sed -E 's/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/\1-\2-3\3-8\4-\5/')
+            printf "<secret ephemeral='no' private='yes'><uuid>%s</uuid><usage type='ceph'><name>%s</name></usage></secret>" \
+                "$uuid" "$uuid" > $etc/secrets/$uuid.xml
+        else
+            (umask 077; printf '%s' "$value" > $etc/secrets/$uuid.base64)
+        fi
+    done
 done
 cat > $etc/libvirtd.conf <<END
 auth_unix_ro = "none"

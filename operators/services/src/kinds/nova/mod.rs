@@ -301,8 +301,9 @@ fn processes(nova: &Nova, cells: &[Cell]) -> Vec<Process> {
     let conductors = [of_api.as_str()];
     let ports = super::bus_ports(&spec.messaging);
     let scheduler = Runs::worker(&["nova-scheduler"], Worker::Connected(ports));
-    let api = Runs::wsgi("nova.wsgi.osapi_compute:application", port::NOVA, "/");
-    let metadata = Runs::wsgi("nova.wsgi.metadata:application", port::NOVA_METADATA, "/");
+    // From 2026.1 on both ask the cells by threads, and ask them once while they are loaded.
+    let api = Runs::wsgi("nova.wsgi.osapi_compute:application", port::NOVA, "/").loaded_by_workers();
+    let metadata = Runs::wsgi("nova.wsgi.metadata:application", port::NOVA_METADATA, "/").loaded_by_workers();
     processes.extend([
         Process::new("scheduler", scheduler, service::SCHEDULER_READY)
             .with_lasting_names(spec.scheduler.replicas)
