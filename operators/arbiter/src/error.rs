@@ -30,7 +30,7 @@ pub enum Error {
     },
     #[error("{0}: no answer from the other cluster in time")]
     Silent(String),
-    #[error("the other cluster is not connected any more: the next look connects anew")]
+    #[error("the connection to the other cluster is lost; it is made again at the next check")]
     NotConnected,
     #[error(transparent)]
     Unreadable(#[from] ReadError),

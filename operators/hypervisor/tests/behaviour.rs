@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use c5c3_api::hypervisor::{Eviction, Hypervisor};
+use c5c3_api::ovs::OvsNode;
 use c5c3_hypervisor::Connect;
 use c5c3_hypervisor::names::HYPERVISOR;
 use c5c3_kit::{Clusters, Metrics, Stop};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, Secret};
+use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, Pod, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use openstack_client::{Cloud, Fleet, SimulatedFleet, Violations};
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually, settles};
@@ -38,7 +39,8 @@ impl World {
     async fn start() -> Self {
         let cluster = TestCluster::start().await;
         for kind in c5c3_api::registry() {
-            if kind.group == "hypervisor.c5c3.io" || kind.kind == "ControlPlane" {
+            if kind.group == "hypervisor.c5c3.io" || ["ControlPlane", "OVSNode"].contains(&kind.kind.as_str())
+            {
                 cluster.install(kind.crd()).await;
             }
         }
@@ -66,7 +68,8 @@ impl World {
             }
         });
         // What the role grants has to be enough.
-        let rules = c5c3_hypervisor::access().rules();
+        let access = c5c3_hypervisor::access();
+        let rules = [access.rules(), access.rules_at_home()].concat();
         let client = cluster.client_with("c5c3-hypervisor", rules).await;
         let (stopper, stop) = Stop::channel();
         let connect = Arc::new(Simulated(fleet.clone()));
@@ -224,6 +227,99 @@ async fn a_host_comes_is_emptied_comes_back_and_leaves() {
     assert_eq!(world.fleet.violations(), Violations::default());
 }
 
+/// As the agent of a node tells it.
+async fn tell_of(world: &World, node: &str, server: &str, trouble: Option<&str>) {
+    let now = jiff::Timestamp::now().to_string();
+    let since = format!("{}Z", now.split('.').next().unwrap_or(&now).trim_end_matches('Z'));
+    let mut instance = json!({"id": server, "name": "instance-1", "active": trouble.is_none()});
+    if let Some(kind) = trouble {
+        instance["trouble"] = json!({"kind": kind, "since": since});
+    }
+    let status = json!({
+        "apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": node},
+        "status": {"instances": [instance], "conditions": [{"type": "LibVirtConnection", "status": "True",
+            "reason": "Connected", "message": "", "lastTransitionTime": since}]}});
+    world
+        .hosts()
+        .patch_status(
+            node,
+            &PatchParams::apply("c5c3-node-agent").force(),
+            &Patch::Apply(status),
+        )
+        .await
+        .expect("told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_crashes_is_restarted_on_its_host() {
+    let world = World::start().await;
+    for name in ["node1", "node2"] {
+        world.add_node(name).await;
+        world.told(name, "True", "Ready").await;
+    }
+    let server = world.fleet.add_server("node1", "web", "ACTIVE", 512);
+    tell_of(&world, "node1", &server, None).await;
+    let hosts = world.hosts();
+    let reaction = async |state: &str| {
+        let what = format!("the server is {state}");
+        eventually(&what, async || {
+            let status = hosts.get("node1").await.ok()?.status?;
+            let told = status.reactions.iter().find(|one| one.server == server)?.clone();
+            (format!("{:?}", told.state) == state).then_some((told, status))
+        })
+        .await
+    };
+    let began = std::time::Instant::now();
+    world.fleet.set_status(&server, "SHUTOFF");
+    tell_of(&world, "node1", &server, Some("Crashed")).await;
+    let (told, status) = reaction("Restarting").await;
+    eprintln!(
+        "restarted {:?} after the agent told of the crash",
+        began.elapsed()
+    );
+    assert_eq!((told.attempts, world.fleet.restarts(&server)), (1, 1));
+    let well = |status: &c5c3_api::hypervisor::HypervisorStatus| {
+        let told = status
+            .conditions
+            .iter()
+            .find(|one| one.type_ == "InstancesWell")
+            .cloned();
+        told.map(|one| (one.status, one.reason)).expect("told")
+    };
+    assert_eq!(well(&status), ("False".to_owned(), "Recovering".to_owned()));
+
+    eventually("Nova has started it", async || {
+        let servers = world.fleet.servers();
+        let one = servers.iter().find(|one| one.id == server)?;
+        (one.status == "ACTIVE" && one.task.is_none()).then_some(())
+    })
+    .await;
+    tell_of(&world, "node1", &server, None).await;
+    let (told, status) = reaction("Recovered").await;
+    assert_eq!(told.message.as_deref(), Some("it runs again"));
+    assert_eq!(well(&status), ("True".to_owned(), "Ready".to_owned()));
+    assert_eq!(world.fleet.restarts(&server), 1, "once is enough");
+
+    // One whose owner stopped it is none of ours.
+    world.fleet.set_status(&server, "SHUTOFF");
+    tell_of(&world, "node1", &server, None).await;
+    let silence = Duration::from_secs(3);
+    settles("restarts", silence, async || world.fleet.restarts(&server)).await;
+    assert_eq!(world.fleet.restarts(&server), 1);
+    let events: Api<k8s_openapi::api::events::v1::Event> = Api::all(world.cluster.client());
+    for reason in ["InstanceTrouble", "InstanceRecovered"] {
+        eventually(reason, async || {
+            let told = events.list(&ListParams::default()).await.ok()?;
+            let named = told
+                .items
+                .iter()
+                .filter(|one| one.reason.as_deref() == Some(reason));
+            (named.count() == 1).then_some(())
+        })
+        .await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_host_is_aborted_and_retried_by_an_annotation() {
     let world = World::start().await;
@@ -240,4 +336,113 @@ async fn a_broken_host_is_aborted_and_retried_by_an_annotation() {
         )
         .await;
     world.told("node1", "True", "Ready").await;
+}
+
+/// A host without its bridge, one whose libvirt is away and one whose key Ceph refuses: each is told, and comes
+/// into service once it is mended and somebody asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_host_that_cannot_run_servers_is_aborted_with_the_reason() {
+    let world = World::start().await;
+    let client = world.cluster.client();
+    let long_ago = "2026-01-01T00:00:00Z";
+    let condition = |kind: &str, status: &str, message: &str| json!({"type": kind, "status": status, "reason": "Seen", "message": message, "lastTransitionTime": long_ago});
+    let agent = PatchParams::apply("c5c3-node-agent").force();
+
+    // Open vSwitch without the bridge of OVN.
+    let switches: Api<OvsNode> = Api::namespaced(client.clone(), "c5c3-system");
+    let switch = async |bridges: Value| {
+        let head = json!({"apiVersion": "ovs.c5c3.io/v1alpha1", "kind": "OVSNode",
+            "metadata": {"name": "switchless"}, "spec": {"nodeRef": {"name": "switchless"}}});
+        switches
+            .patch("switchless", &agent, &Patch::Apply(&head))
+            .await
+            .expect("an OVSNode");
+        let mut told = head;
+        told["status"] = json!({"bridges": bridges, "ovnController": {"connected": true},
+            "conditions": [condition("OVSDBConnected", "True", "")]});
+        switches
+            .patch_status("switchless", &agent, &Patch::Apply(&told))
+            .await
+            .expect("told");
+    };
+    switch(json!([{"name": "br-ex", "status": "Active"}])).await;
+    // libvirt that is away since long.
+    let libvirt = async |status: &str| {
+        let told = json!({"apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": "mute"},
+            "status": {"conditions": [condition("LibVirtConnection", status, "connection refused")]}});
+        let hosts = world.hosts();
+        eventually("the agent can tell", async || {
+            hosts
+                .patch_status("mute", &agent, &Patch::Apply(&told))
+                .await
+                .ok()
+        })
+        .await;
+    };
+    // nova-compute whose key is refused.
+    let pods: Api<Pod> = Api::namespaced(client, "c5c3-system");
+    let pod = json!({"metadata": {"name": "compute", "labels": {"app.kubernetes.io/name": "nova"}},
+        "spec": {"nodeName": "keyless", "containers": [{"name": "c", "image": "i"}],
+            "initContainers": [{"name": "ceph", "image": "i"}]}});
+    let pod = serde_json::from_value(pod).expect("a Pod");
+    pods.create(&PostParams::default(), &pod).await.expect("a Pod");
+    let stuck = json!({"status": {"initContainerStatuses": [{"name": "ceph", "ready": false, "restartCount": 3,
+        "image": "i", "imageID": "i", "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 1, "message": "client.nova is refused"}}}]}});
+    pods.patch_status("compute", &PatchParams::default(), &Patch::Merge(stuck))
+        .await
+        .expect("a status");
+
+    // As long as the host is not tested yet, so that it is not too late for a complaint.
+    world.fleet.set_test_bed(true);
+    world
+        .fleet
+        .set_times(Duration::from_secs(3600), Duration::from_secs(30));
+    for name in ["switchless", "mute", "keyless"] {
+        world.add_node(name).await;
+    }
+    libvirt("False").await;
+    let why = async |name: &str| {
+        let told = world
+            .told(name, "False", "Aborted")
+            .await
+            .status
+            .and_then(|status| status.onboarding);
+        told.and_then(|told| told.message).expect("said")
+    };
+    assert!(why("switchless").await.contains("no bridge br-int"));
+    assert!(
+        why("keyless")
+            .await
+            .contains("Ceph cannot be used: client.nova is refused")
+    );
+    assert!(
+        why("mute")
+            .await
+            .contains("libvirt does not answer: connection refused")
+    );
+
+    switch(json!([{"name": "br-int", "status": "Active"}])).await;
+    libvirt("True").await;
+    pods.delete("compute", &DeleteParams::default())
+        .await
+        .expect("deleted");
+    world
+        .fleet
+        .set_times(Duration::from_secs(3), Duration::from_secs(30));
+    // Mended is not enough: somebody has to say so.
+    let silence = Duration::from_secs(2);
+    settles("phases", silence, async || {
+        let host = world.hosts().get("keyless").await.ok()?;
+        host.status
+            .and_then(|status| status.onboarding)
+            .map(|one| one.phase)
+    })
+    .await;
+    for name in ["switchless", "mute", "keyless"] {
+        world.told(name, "False", "Aborted").await;
+        let retry = json!({"metadata": {"annotations": {"hypervisor.c5c3.io/retry": "1"}}});
+        world.edit(name, retry).await;
+        world.told(name, "True", "Ready").await;
+    }
 }

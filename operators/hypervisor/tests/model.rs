@@ -111,9 +111,10 @@ async fn world(seed: u64) {
         }
     }
     let well = |all: &Simulation| {
-        names.iter().all(|name| match leaving.contains(name) {
-            true => !all.hosts.contains_key(name) && !all.fleet.knows(name),
-            false => {
+        names.iter().all(|name| {
+            if leaving.contains(name) {
+                !all.hosts.contains_key(name) && !all.fleet.knows(name)
+            } else {
                 all.phase(name) == Some(OnboardingPhase::Succeeded)
                     && all.fleet.service(name).is_some_and(|one| one.enabled())
                     && all.fleet.members("zone-a").contains(name)

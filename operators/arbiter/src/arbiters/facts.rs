@@ -130,7 +130,7 @@ fn not_ready(cluster: &RemoteCluster) -> Option<String> {
     match ready {
         Some(ready) if ready.status == "True" => None,
         Some(ready) => Some(format!("RemoteCluster {name} is not ready: {}", ready.message)),
-        None => Some(format!("RemoteCluster {name} was not looked at yet")),
+        None => Some(format!("RemoteCluster {name} has not been checked yet")),
     }
 }
 

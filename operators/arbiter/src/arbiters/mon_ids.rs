@@ -89,9 +89,10 @@ impl Change {
         if let Some((comes, mark)) = &self.comes {
             marks.insert(format!("{MARK}{comes}"), mark.clone().into());
         }
-        let list = match self.list.is_empty() {
-            true => Value::Null,
-            false => json!(self.list),
+        let list = if self.list.is_empty() {
+            Value::Null
+        } else {
+            json!(self.list)
         };
         json!({
             "metadata": {"resourceVersion": self.version, "annotations": marks},

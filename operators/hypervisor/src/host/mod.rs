@@ -1,11 +1,13 @@
 //! Hypervisor: one host from its first day to its last.
 
+mod checks;
 mod failover;
 #[cfg(test)]
 mod golden;
 mod leaving;
 mod observe;
 mod onboarding;
+mod reactions;
 mod transition;
 mod upkeep;
 mod view;
@@ -14,24 +16,26 @@ use std::time::Duration;
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::conditions::hypervisor::{
-    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HOST_FAILED, HYPERVISOR_DISABLED, OFFBOARDED,
-    ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
+    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HOST_FAILED, HYPERVISOR_DISABLED,
+    INSTANCES_WELL, OFFBOARDED, ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
 };
-use c5c3_api::hypervisor::{Eviction, EvictionSpec, Hypervisor};
+use c5c3_api::hypervisor::{Eviction, EvictionSpec, Hypervisor, OnboardingPhase};
+use c5c3_api::ovs::OvsNode;
 use c5c3_kit::{
     Applied, Controller, Decision, Finalizer, Kind, Note, Observed, Part, Reader, Reference, Report, Touch,
     Wanted,
 };
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Secret};
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use kube::ResourceExt;
 use openstack_client::Class;
 
 use crate::Error;
 use crate::login::{CONTROL_PLANE, Clouds};
 use crate::nova::{Host, Nova};
-use crate::power::Plugs;
+use crate::power::{self, Plugs};
 
+pub use checks::Complaint;
 pub use observe::{Ground, eviction as eviction_view, look};
 pub use transition::transition;
 pub use view::{Action, EvictionView, NodeView, PlacementView, Step, View};
@@ -65,6 +69,7 @@ impl Controller for Hosts {
         Part::informative(OFFBOARDED),
         Part::informative(HA_ENABLED),
         Part::informative(HOST_FAILED),
+        Part::informative(INSTANCES_WELL),
         Part::informative(AGENT_REPORTING),
     ];
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
@@ -84,6 +89,8 @@ impl Controller for Hosts {
         vec![
             Touch::of::<ControlPlane>(&["list"]),
             Touch::of::<Secret>(&["get"]),
+            Touch::of::<OvsNode>(&["get"]).at_home(),
+            Touch::of::<Pod>(&["list"]),
             Touch::of::<ControlPlane>(&["list"]).in_cluster(CONTROL_PLANE),
             Touch::of::<Secret>(&["get"]).in_cluster(CONTROL_PLANE),
         ]
@@ -102,6 +109,7 @@ impl Controller for Hosts {
             fence: node.as_ref().and_then(observe::fence),
             power: None,
             eviction: eviction.as_ref().and_then(observe::eviction),
+            complaints: complaints(object, reader).await?,
             now: Timestamp::now(),
         };
         // The controller of a host that is heard is left alone.
@@ -173,11 +181,29 @@ impl Controller for Hosts {
             .status(&step.status)
             .again_in(step.again)
             .left(step.left.clone());
+        for note in &step.notes {
+            report = report.note(note.clone());
+        }
         for outcome in applied.outcomes().iter().filter(|outcome| outcome.result.is_ok()) {
             report = report.note(Note::normal("Changed", said(&outcome.action)));
         }
         report
     }
+}
+
+/// What the agents and pods of a host say that is on its way into service.
+async fn complaints(object: &Hypervisor, reader: &Reader) -> Result<Vec<Complaint>, Error> {
+    let status = object.status.clone().unwrap_or_default();
+    let phase = status.onboarding.unwrap_or_default().phase;
+    let under_way = matches!(phase, OnboardingPhase::Initial | OnboardingPhase::Testing);
+    if !under_way || !object.spec.lifecycle_enabled {
+        return Ok(Vec::new());
+    }
+    let name = object.name_any();
+    let switch: Option<OvsNode> = reader.get(power::NAMESPACE, &name).await?;
+    let here = format!("spec.nodeName={name}");
+    let pods: Vec<Pod> = reader.list_where("app.kubernetes.io/name=nova", &here).await?;
+    Ok(checks::complaints(&status.conditions, switch.as_ref(), &pods))
 }
 
 /// What a pass read.
@@ -199,6 +225,9 @@ fn said(action: &Action) -> String {
             format!("told Nova that compute service {service} may be up again")
         }
         Action::PowerOff { host } => format!("cut the power of {host}, and read back that it is off"),
+        Action::Restart { server } => format!("restarted server {server} on its host"),
+        Action::Move { server } => format!("sent server {server} to another host"),
+        Action::Confirm { server } => format!("confirmed the move of server {server}"),
         Action::Evacuate { server } => format!("started server {server} on another host"),
         Action::Join { aggregate, host } => format!("added {host} to aggregate {aggregate}"),
         Action::Leave { aggregate, host } => format!("took {host} out of aggregate {aggregate}"),
@@ -209,6 +238,17 @@ fn said(action: &Action) -> String {
         Action::DeleteService { service } => format!("deleted compute service {service}"),
         Action::Release { consumer, provider } => format!("released what {consumer} held of {provider}"),
         Action::DeleteProvider { provider } => format!("deleted resource provider {provider}"),
+    }
+}
+
+/// One server that Nova refuses must not keep the others waiting; it is named while it is not well.
+fn bearing(done: openstack_client::Result<()>) -> Result<(), Error> {
+    match done {
+        Err(error) if matches!(error.class(), Class::Conflict | Class::Invalid) => {
+            tracing::warn!(%error, "Nova refuses to help a server");
+            Ok(())
+        }
+        done => done.map_err(Error::OpenStack),
     }
 }
 
@@ -224,14 +264,10 @@ pub async fn carry_out(nova: &Nova, action: &Action) -> Result<(), Error> {
         }
         // Nova has no part in it.
         Action::PowerOff { .. } => Ok(()),
-        Action::Evacuate { server } => match fleet.evacuate(server).await {
-            // One server that Nova refuses must not keep the others waiting; it is named while it stays.
-            Err(error) if matches!(error.class(), Class::Conflict | Class::Invalid) => {
-                tracing::warn!(%error, "a server of a failed host does not start elsewhere");
-                Ok(())
-            }
-            done => done.map_err(Error::OpenStack),
-        },
+        Action::Restart { server } => bearing(fleet.hard_reboot(server).await),
+        Action::Move { server } => bearing(fleet.cold_migrate(server).await),
+        Action::Confirm { server } => bearing(fleet.confirm_migration(server).await),
+        Action::Evacuate { server } => bearing(fleet.evacuate(server).await),
         Action::Join { aggregate, host } => nova.join(*aggregate, host).await.map_err(Error::Aggregates),
         Action::Leave { aggregate, host } => nova.leave(*aggregate, host).await.map_err(Error::Aggregates),
         Action::SetTraits {

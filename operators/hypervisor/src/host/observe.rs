@@ -10,7 +10,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use openstack_client::Guest;
 
+use super::checks::Complaint;
 use super::failover::{self, Verdict};
+use super::reactions;
 use super::view::{EvictionView, NodeView, PlacementView, View};
 use crate::names;
 use crate::nova::{Found, Host, Nova};
@@ -23,6 +25,7 @@ pub struct Ground {
     pub fence: Option<String>,
     pub power: Option<PowerView>,
     pub eviction: Option<EvictionView>,
+    pub complaints: Vec<Complaint>,
     pub now: Timestamp,
 }
 
@@ -83,6 +86,7 @@ pub fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
         deleting: object.metadata.deletion_timestamp.is_some(),
         retry: object.annotations().get(names::RETRY).cloned(),
         node: ground.node,
+        complaints: ground.complaints,
         fence: ground.fence.or_else(|| unplugged(ground.power.as_ref())),
         power: ground.power,
         nova,
@@ -91,6 +95,7 @@ pub fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
         console: String::new(),
         bed: None,
         guests: None,
+        troubled: Vec::new(),
         moves: Vec::new(),
         eviction: ground.eviction,
         now: ground.now,
@@ -130,6 +135,9 @@ pub async fn look(object: &Hypervisor, nova: &Nova, ground: Ground) -> Result<Vi
             Some(host) => Some(nova.fleet.guests_on(&host).await?),
             None => Some(Vec::new()),
         };
+    }
+    for server in reactions::concerned(&view) {
+        view.troubled.extend(nova.fleet.guest(&server).await?);
     }
     tests(nova, &mut view).await?;
     let settled =

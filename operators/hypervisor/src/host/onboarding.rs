@@ -75,10 +75,53 @@ pub fn told(states: States, onboarding: &OnboardingStatus) -> States {
     }
 }
 
+/// A host that Nova does not know, for the reason that is given.
+pub fn unregistered(view: &View, why: &str, step: &mut Step) {
+    let mut onboarding = step.status.onboarding.take().unwrap_or_default();
+    step.again = WAITING;
+    match onboarding.phase {
+        OnboardingPhase::Aborted => _ = again(view, &mut onboarding, step),
+        OnboardingPhase::Initial | OnboardingPhase::Testing => _ = hindered(view, &mut onboarding),
+        OnboardingPhase::Handover | OnboardingPhase::Succeeded => {}
+    }
+    let states = std::mem::take(&mut step.states);
+    step.states = match (onboarding.phase, view.complaints.first()) {
+        (OnboardingPhase::Aborted, _) => {
+            let said = onboarding.message.clone().unwrap_or_default();
+            told(states, &onboarding).blocked_by(reason::ABORTED, said)
+        }
+        (_, Some(complaint)) => states.unmet(
+            ONBOARDING,
+            reason::NOT_IN_NOVA,
+            format!("{why}: {}", complaint.why),
+        ),
+        (_, None) => states.unmet(ONBOARDING, reason::NOT_IN_NOVA, why),
+    };
+    step.status.onboarding = Some(onboarding).filter(|one| *one != OnboardingStatus::default());
+}
+
+/// `true`: the host cannot run servers, which is told, or ends its onboarding when it lasts.
+fn hindered(view: &View, onboarding: &mut OnboardingStatus) -> bool {
+    if view.spec.skip_tests {
+        return false;
+    }
+    if let Some(lasting) = view.complaints.iter().find(|one| one.lasts(view.now)) {
+        give_up(onboarding, view, &lasting.why);
+        return true;
+    }
+    if let Some(first) = view.complaints.first() {
+        onboarding.message = Some(first.why.clone());
+    }
+    !view.complaints.is_empty()
+}
+
 /// Waits for Node and service, then opens the service.
 fn initial(view: &View, service: &Service, onboarding: &mut OnboardingStatus, step: &mut Step) {
     step.again = WAITING;
     delete_tests(view, onboarding, step);
+    if hindered(view, onboarding) {
+        return;
+    }
     let wait = match view.node {
         NodeView::There { ready: true, .. } if service.forced_down => {
             "the compute service is forced down: `openstack compute service set --up` releases it"
@@ -139,6 +182,11 @@ fn testing(view: &View, service: &Service, onboarding: &mut OnboardingStatus, st
             view,
             "not tested: skipTests is true",
         );
+    }
+    let lasting = view.complaints.iter().any(|one| one.lasts(view.now));
+    // What is said now is a better reason than what comes of a test server.
+    if (lasting || view.tests.is_empty()) && hindered(view, onboarding) {
+        return;
     }
     let late = onboarding
         .since
@@ -265,20 +313,24 @@ fn succeeded(view: &View, service: &Service, onboarding: &mut OnboardingStatus, 
 
 fn aborted(view: &View, service: &Service, onboarding: &mut OnboardingStatus, step: &mut Step) {
     delete_tests(view, onboarding, step);
-    let asked = view.retry.is_some() && view.retry != onboarding.retried;
-    if asked || view.spec.skip_tests {
-        // The servers of the last try go first: the next has the same name.
-        if view.tests.is_empty() {
-            onboarding.retried.clone_from(&view.retry);
-            onboarding.attempt += 1;
-            enter(onboarding, OnboardingPhase::Initial, view, "tried again");
-            step.again = WAITING / 10;
-        }
-    } else if service.enabled() {
+    if !again(view, onboarding, step) && service.enabled() {
         let why = onboarding.message.clone().unwrap_or_default();
         step.actions.push(Action::Disable {
             service: service.id.clone(),
             reason: names::aborted(&why),
         });
     }
+}
+
+/// `true`: somebody asks for another try.
+fn again(view: &View, onboarding: &mut OnboardingStatus, step: &mut Step) -> bool {
+    let asked = view.retry.is_some() && view.retry != onboarding.retried;
+    // The servers of the last try go first: the next has the same name.
+    if (asked || view.spec.skip_tests) && view.tests.is_empty() {
+        onboarding.retried.clone_from(&view.retry);
+        onboarding.attempt += 1;
+        enter(onboarding, OnboardingPhase::Initial, view, "tried again");
+        step.again = WAITING / 10;
+    }
+    asked || view.spec.skip_tests
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use c5c3_api::conditions::hypervisor::{
-    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HOST_FAILED, HYPERVISOR_DISABLED, OFFBOARDED,
-    ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
+    AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HOST_FAILED, HYPERVISOR_DISABLED,
+    INSTANCES_WELL, OFFBOARDED, ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
 };
 use c5c3_api::conditions::reason;
 use c5c3_api::hypervisor::{HypervisorStatus, Maintenance, OnboardingPhase, OnboardingStatus};
@@ -13,7 +13,7 @@ use c5c3_kit::States;
 use openstack_client::Service;
 
 use super::view::{Action, NodeView, Step, View};
-use super::{failover, leaving, onboarding, upkeep};
+use super::{failover, leaving, onboarding, reactions, upkeep};
 use crate::names;
 use crate::nova::Found;
 
@@ -62,6 +62,7 @@ fn own_fields(before: &HypervisorStatus) -> HypervisorStatus {
         evicted: before.evicted,
         onboarding: before.onboarding.clone(),
         failover: before.failover.clone(),
+        reactions: before.reactions.clone(),
         ..HypervisorStatus::default()
     }
 }
@@ -114,13 +115,15 @@ fn stay(view: &View, step: &mut Step) {
     step.states = states;
     let service = match &view.nova.service {
         Found::One(service) => service,
-        Found::Nothing => return unknown(step, "nova-compute of this node has not registered in Nova"),
+        Found::Nothing => {
+            return unknown(view, step, "nova-compute of this node has not registered in Nova");
+        }
         Found::Several(hosts) => {
             let all = hosts.join(", ");
             let why = format!(
                 "Nova has several hosts for this name: {all}; give nova-compute the name of the node"
             );
-            return unknown(step, &why);
+            return unknown(view, step, &why);
         }
     };
     if failover::handle(view, service, step) {
@@ -133,17 +136,17 @@ fn stay(view: &View, step: &mut Step) {
     } else {
         maintain(view, service, step);
     }
+    reactions::react(view, service, step);
 }
 
-fn unknown(step: &mut Step, why: &str) {
+fn unknown(view: &View, step: &mut Step, why: &str) {
     let waits = "waits for Nova to know the host";
+    onboarding::unregistered(view, why, step);
     step.states = std::mem::take(&mut step.states)
-        .unmet(ONBOARDING, reason::NOT_IN_NOVA, why)
         .unmet(TRAITS_UPDATED, reason::WAITING, waits)
         .unmet(AGGREGATES_UPDATED, reason::WAITING, waits)
         .unmet(OVERCOMMIT_UPDATED, reason::WAITING, waits)
         .unmet(EVICTING, reason::NOT_REQUIRED, "");
-    step.again = WAITING;
 }
 
 /// How the reason in Nova and that of the Eviction read.
@@ -283,6 +286,14 @@ fn around(view: &View, states: States) -> States {
     let states = match states.get(HOST_FAILED) {
         Some(_) => states,
         None => states.unmet(HOST_FAILED, reason::NOT_REQUIRED, "nobody asks whether it failed"),
+    };
+    let states = match states.get(INSTANCES_WELL) {
+        Some(_) => states,
+        None => states.unknown(
+            INSTANCES_WELL,
+            reason::NOT_REQUIRED,
+            "nobody looks after single instances now",
+        ),
     };
     let blocked = states.blocker().is_some();
     match view.node {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use c5c3_api::conditions::hypervisor::LIBVIRT_CONNECTION;
 use c5c3_api::hypervisor::{HypervisorSpec, HypervisorStatus, Maintenance};
-use c5c3_kit::States;
+use c5c3_kit::{Note, States};
 use jiff::Timestamp;
 use openstack_client::{Guest, Inventories, Move, TestBed, TestDraft};
 
+use super::checks::Complaint;
 use crate::nova::{Amounts, Found, Host};
 use crate::power::PowerView;
 
@@ -23,6 +24,8 @@ pub struct View {
     /// The retry that a person asks for.
     pub retry: Option<String>,
     pub node: NodeView,
+    /// Why the host cannot run servers, as its agents and pods say; asked only on its way into service.
+    pub complaints: Vec<Complaint>,
     /// How it is known that the host has no power; `None`: it may have.
     pub fence: Option<String>,
     /// Of a silent host with a management controller.
@@ -37,6 +40,8 @@ pub struct View {
     pub bed: Option<TestBed>,
     /// Servers on the host; `None`: not needed now.
     pub guests: Option<Vec<Guest>>,
+    /// Servers that are in trouble or were, as Nova has them.
+    pub troubled: Vec<Guest>,
     /// Migrations away from a host without power.
     pub moves: Vec<Move>,
     pub eviction: Option<EvictionView>,
@@ -91,6 +96,17 @@ pub enum Action {
     PowerOff {
         host: String,
     },
+    /// Starts a server anew on its host.
+    Restart {
+        server: String,
+    },
+    /// Takes a server that does not stay up on its host to another one.
+    Move {
+        server: String,
+    },
+    Confirm {
+        server: String,
+    },
     /// Starts a server of a host without power on another one.
     Evacuate {
         server: String,
@@ -139,6 +155,8 @@ pub struct Step {
     /// The fields that this operator owns.
     pub status: HypervisorStatus,
     pub again: Duration,
+    /// For events: what happened to single servers.
+    pub notes: Vec<Note>,
     /// Of a host that is deleted: what is still there.
     pub left: Vec<String>,
 }

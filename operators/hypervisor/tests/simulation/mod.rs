@@ -175,6 +175,7 @@ impl Simulation {
             fence: self.fenced.get(name).map(|_| "the plug was pulled".to_owned()),
             power: None,
             eviction: self.evictions.get(name).and_then(host::eviction_view),
+            complaints: Vec::new(),
             now: self.now(),
         };
         let Ok(view) = host::look(&object, &self.nova, ground).await else {

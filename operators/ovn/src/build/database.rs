@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use c5c3_api::ovn::OvnCluster;
+use c5c3_api::ovn::{OvnCluster, OvnStorage};
 use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
 };
@@ -165,6 +165,36 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Tls) -> StatefulSet {
     if spec.storage.is_none() {
         volumes.push(scratch("data"));
     }
+    let container = server(cluster, side, tls);
+    let mut pod = pod::server(&names, component, container, volumes);
+    pod.termination_grace_period_seconds = Some(15);
+    StatefulSet {
+        metadata: names.meta(names.set(side), component),
+        spec: StatefulSetSpec {
+            replicas: Some(spec.replicas),
+            service_name: Some(names.members(side)),
+            // Together: after a full stop none is ready without a majority.
+            pod_management_policy: Some("Parallel".to_owned()),
+            selector: names.pods(component),
+            template: PodTemplateSpec {
+                metadata: Some(names.pod_meta(component)),
+                spec: Some(pod),
+            },
+            volume_claim_templates: spec.storage.as_ref().map(|storage| vec![claim(storage)]),
+            // The data outlives the OVNCluster: whoever makes it again finds it.
+            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
+                when_deleted: Some("Retain".to_owned()),
+                when_scaled: Some("Retain".to_owned()),
+            }),
+            ..StatefulSetSpec::default()
+        },
+        ..StatefulSet::default()
+    }
+}
+
+fn server(cluster: &OvnCluster, side: Side, tls: &Tls) -> Container {
+    let names = Names::of(cluster);
+    let spec = side.spec(cluster);
     let mut mounts = vec![
         mount("data", "/data"),
         mount("run", "/run/ovn"),
@@ -177,14 +207,14 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Tls) -> StatefulSet {
         container_port: port.into(),
         ..ContainerPort::default()
     };
-    let container = plain(Container {
+    plain(Container {
         name: "ovsdb".to_owned(),
         image: Some(cluster.spec.ovn_image.reference()),
         command: Some(script(START)),
         env: Some(vec![
             field("POD_NAME", "metadata.name"),
             text("NAMESPACE", &names.namespace),
-            text("DATABASE", component),
+            text("DATABASE", side.short()),
             text("SCHEMA", side.schema()),
             text("SET", names.set(side)),
             text("MEMBERS", names.members(side)),
@@ -215,46 +245,24 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Tls) -> StatefulSet {
         resources: spec.resources.clone(),
         volume_mounts: Some(mounts),
         ..Container::default()
-    });
-    let mut pod = pod::server(&names, component, container, volumes);
-    pod.termination_grace_period_seconds = Some(15);
-    StatefulSet {
-        metadata: names.meta(names.set(side), component),
-        spec: StatefulSetSpec {
-            replicas: Some(spec.replicas),
-            service_name: Some(names.members(side)),
-            // Together: after a full stop none is ready without a majority.
-            pod_management_policy: Some("Parallel".to_owned()),
-            selector: names.pods(component),
-            template: PodTemplateSpec {
-                metadata: Some(names.pod_meta(component)),
-                spec: Some(pod),
-            },
-            volume_claim_templates: spec.storage.as_ref().map(|storage| {
-                vec![PersistentVolumeClaim {
-                    metadata: ObjectMeta {
-                        name: Some("data".to_owned()),
-                        ..ObjectMeta::default()
-                    },
-                    spec: Some(PersistentVolumeClaimSpec {
-                        access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
-                        storage_class_name: storage.storage_class.clone(),
-                        resources: Some(VolumeResourceRequirements {
-                            requests: Some([("storage".to_owned(), Quantity(storage.size.clone()))].into()),
-                            ..VolumeResourceRequirements::default()
-                        }),
-                        ..PersistentVolumeClaimSpec::default()
-                    }),
-                    ..PersistentVolumeClaim::default()
-                }]
-            }),
-            // The data outlives the OVNCluster: whoever makes it again finds it.
-            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
-                when_deleted: Some("Retain".to_owned()),
-                when_scaled: Some("Retain".to_owned()),
-            }),
-            ..StatefulSetSpec::default()
+    })
+}
+
+fn claim(storage: &OvnStorage) -> PersistentVolumeClaim {
+    PersistentVolumeClaim {
+        metadata: ObjectMeta {
+            name: Some("data".to_owned()),
+            ..ObjectMeta::default()
         },
-        ..StatefulSet::default()
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec!["ReadWriteOnce".to_owned()]),
+            storage_class_name: storage.storage_class.clone(),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some([("storage".to_owned(), Quantity(storage.size.clone()))].into()),
+                ..VolumeResourceRequirements::default()
+            }),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        ..PersistentVolumeClaim::default()
     }
 }

@@ -127,10 +127,11 @@ async fn there(
     let selected: Vec<String> = selected.map(|(key, value)| format!("{key}={value}")).collect();
     let lists = async {
         let sets = there.list::<DaemonSet>(namespace, &labels).await?;
-        let pods = match *place == HOME {
+        let pods = if *place == HOME {
             // They are among those of the databases.
-            true => Vec::new(),
-            false => there.list::<Pod>(namespace, &labels).await?,
+            Vec::new()
+        } else {
+            there.list::<Pod>(namespace, &labels).await?
         };
         let mut nodes = there.list_all::<Node>(&selected.join(",")).await?;
         nodes.retain(|node| node.metadata.deletion_timestamp.is_none());

@@ -138,9 +138,10 @@ impl Controller for OvnClusters {
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let report = report::report(&observed.object, &observed.facts, observed.now);
-        match observed.deleting() {
-            true => report.left(applied.pruned().iter().map(ToString::to_string)),
-            false => report,
+        if observed.deleting() {
+            report.left(applied.pruned().iter().map(ToString::to_string))
+        } else {
+            report
         }
     }
 }

@@ -212,9 +212,10 @@ fn shrinks(cluster: &OvnCluster, facts: &Facts, side: Side) -> Result<(), Error>
     let set = facts.sets.get(&Names::of(cluster).set(side));
     let there = set.and_then(|set| set.spec.replicas).unwrap_or(0);
     let wished = side.spec(cluster).replicas;
-    match wished < there {
-        true => Err(Error::CannotShrink { side, wished, there }),
-        false => Ok(()),
+    if wished < there {
+        Err(Error::CannotShrink { side, wished, there })
+    } else {
+        Ok(())
     }
 }
 

@@ -58,14 +58,18 @@ pub fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Report {
     let report = Report::new(states).status(&status);
     // For silence of a chassis there is no news.
     let awaits_answers = !facts.nodes.is_empty();
-    match addressed {
-        false => report.again_in(ADDRESSES),
+    if !addressed {
+        report.again_in(ADDRESSES)
+    } else if facts.away.is_some() {
         // No watch tells when another cluster answers again.
-        true if facts.away.is_some() => report.again_in(AWAY),
-        true if awaits_answers => report.again_in(LOOK),
+        report.again_in(AWAY)
+    } else if awaits_answers {
+        report.again_in(LOOK)
+    } else if facts.authority.is_some() {
         // A certificate comes to its end without news too.
-        true if facts.authority.is_some() => report.again_in(CERTIFICATES),
-        true => report,
+        report.again_in(CERTIFICATES)
+    } else {
+        report
     }
 }
 
@@ -130,12 +134,13 @@ fn controllers(cluster: &OvnCluster, facts: &Facts, names: &Names, addressed: bo
     if fit.is_empty() {
         let labels = cluster.spec.controller.node_selector.iter();
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
-        let said = match labels.is_empty() {
-            true => "there are no nodes".to_owned(),
-            false => format!(
+        let said = if labels.is_empty() {
+            "there are no nodes".to_owned()
+        } else {
+            format!(
                 "no node has the labels {} of controller.nodeSelector",
                 labels.join(", ")
-            ),
+            )
         };
         return state(Truth::True, reason::NOT_REQUIRED, said);
     }

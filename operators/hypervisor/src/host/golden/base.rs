@@ -82,6 +82,7 @@ pub fn world(phase: OnboardingPhase) -> View {
             ready: true,
             terminating: false,
         },
+        complaints: Vec::new(),
         fence: None,
         power: None,
         nova: Host {
@@ -106,6 +107,7 @@ pub fn world(phase: OnboardingPhase) -> View {
             network: Some("n".into()),
         }),
         guests: Some(Vec::new()),
+        troubled: Vec::new(),
         moves: Vec::new(),
         eviction: None,
         now: now(),

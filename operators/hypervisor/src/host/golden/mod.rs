@@ -1,7 +1,9 @@
 //! The table of all transitions: worlds and what follows from each, in one snapshot to read.
 
 mod base;
+mod complaints;
 mod failures;
+mod guests;
 mod worlds;
 
 use std::fmt::Write;
@@ -10,7 +12,8 @@ use super::transition;
 use super::view::{Step, View};
 
 fn worlds() -> Vec<(&'static str, View)> {
-    worlds::worlds().into_iter().chain(failures::worlds()).collect()
+    let all = worlds::worlds().into_iter().chain(failures::worlds());
+    all.chain(guests::worlds()).chain(complaints::worlds()).collect()
 }
 
 fn described(view: &View, step: &Step) -> String {
@@ -45,6 +48,21 @@ fn described(view: &View, step: &Step) -> String {
                 state.message
             );
         }
+    }
+    for one in &step.status.reactions {
+        let _ = writeln!(
+            text,
+            "  server      {} {:?} {:?}, {} restarts: {}",
+            one.name,
+            one.trouble,
+            one.state,
+            one.attempts,
+            one.message.as_deref().unwrap_or_default()
+        );
+    }
+    for note in &step.notes {
+        let kind = if note.warning { "Warning" } else { "Normal" };
+        let _ = writeln!(text, "  event       {kind} {}: {}", note.reason, note.text);
     }
     if let Some(blocker) = step.states.blocker() {
         let _ = writeln!(text, "  not ready   {} {}", blocker.reason, blocker.message);
