@@ -244,16 +244,18 @@ impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for figure in FIGURES {
-            let kind = match figure.counts {
-                true => MetricType::Counter,
-                false => MetricType::Gauge,
+            let kind = if figure.counts {
+                MetricType::Counter
+            } else {
+                MetricType::Gauge
             };
             let mut family = encoder.encode_descriptor(figure.name, figure.help, None, kind)?;
             for (labels, value) in all.iter().flat_map(|one| samples(figure, one)) {
                 let mut metric = family.encode_family(&labels)?;
-                match figure.counts {
-                    true => metric.encode_counter::<NoLabelSet, f64, f64>(&value, None)?,
-                    false => metric.encode_gauge(&value)?,
+                if figure.counts {
+                    metric.encode_counter::<NoLabelSet, f64, f64>(&value, None)?;
+                } else {
+                    metric.encode_gauge(&value)?;
                 }
             }
         }

@@ -1,7 +1,10 @@
 //! What libvirt says of a guest: how much it takes, and from which cells of the host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use c5c3_api::hypervisor::Trouble;
+use jiff::Timestamp;
+use libvirt_client::state;
 use roxmltree::Node;
 
 use crate::xml::{self, BadXml};
@@ -27,10 +30,47 @@ pub struct Guest {
     pub all: Demand,
     /// By cell of the *host*; a guest that is bound to none is in none.
     pub cells: BTreeMap<u32, Demand>,
+    /// Users of Ceph with whose keys its disks are opened.
+    pub ceph_users: BTreeSet<String>,
+    /// What befell it, and when that was seen.
+    pub trouble: Option<(Trouble, Timestamp)>,
+}
+
+/// What a state of libvirt says of a guest that its owner did not bring about. A guest that shut itself down or
+/// was stopped is in no trouble, nor is one that resets itself: those run again, or are seen as crashed.
+pub fn trouble(state: i32, reason: i32) -> Option<Trouble> {
+    match (state, reason) {
+        (state::CRASHED, _) | (state::PAUSED, state::PAUSED_CRASHED) => Some(Trouble::Crashed),
+        (state::SHUTOFF, state::SHUTOFF_CRASHED | state::SHUTOFF_FAILED | state::SHUTOFF_DAEMON) => {
+            Some(Trouble::Crashed)
+        }
+        (state::PAUSED, state::PAUSED_WATCHDOG) => Some(Trouble::Watchdog),
+        (state::PAUSED, state::PAUSED_IO_ERROR) => Some(Trouble::IoError),
+        _ => None,
+    }
+}
+
+impl Guest {
+    /// What was read off its XML.
+    pub fn described(&self) -> Described {
+        Described {
+            all: self.all,
+            cells: self.cells.clone(),
+            ceph_users: self.ceph_users.clone(),
+        }
+    }
+}
+
+/// What is read off the XML of a domain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Described {
+    pub all: Demand,
+    pub cells: BTreeMap<u32, Demand>,
+    pub ceph_users: BTreeSet<String>,
 }
 
 /// CPUs, memory and cells, from the XML of a domain.
-pub fn demand(text: &str) -> Result<(Demand, BTreeMap<u32, Demand>), BadXml> {
+pub fn describe(text: &str) -> Result<Described, BadXml> {
     let document = xml::parse("domain", text)?;
     let root = document.root_element();
     let vcpu = xml::at(root, &["vcpu"]);
@@ -43,7 +83,24 @@ pub fn demand(text: &str) -> Result<(Demand, BTreeMap<u32, Demand>), BadXml> {
             .saturating_mul(1000),
         memory: xml::at(root, &["memory"]).and_then(xml::kibibytes).unwrap_or(0),
     };
-    Ok((all, placed(root, all)))
+    Ok(Described {
+        all,
+        cells: placed(root, all),
+        ceph_users: ceph_users(root),
+    })
+}
+
+/// A disk that is mirrored or has a backing chain names a user in each of its sources.
+fn ceph_users(root: Node<'_, '_>) -> BTreeSet<String> {
+    let disks = xml::at(root, &["devices"]).into_iter();
+    let disks = disks.flat_map(|devices| xml::each(devices, "disk"));
+    let logins = disks.flat_map(|disk| disk.descendants().filter(|node| node.has_tag_name("auth")));
+    let of_ceph = logins.filter(|login| {
+        let mut secrets = xml::each(*login, "secret");
+        secrets.any(|secret| secret.attribute("type") == Some("ceph"))
+    });
+    let names = of_ceph.filter_map(|login| login.attribute("username"));
+    names.map(str::to_owned).collect()
 }
 
 /// The guest's own cells have numbers of their own: only `nodeset` names cells of the host.
@@ -106,11 +163,81 @@ fn spread(found: &mut BTreeMap<u32, Demand>, cells: &[u32], demand: Demand) {
 mod tests {
     use super::*;
 
-    fn of(inner: &str) -> (Demand, BTreeMap<u32, Demand>) {
-        demand(&format!(
+    fn of(inner: &str) -> Described {
+        describe(&format!(
             "<domain><memory unit='KiB'>8192</memory><vcpu current='4'>8</vcpu>{inner}</domain>"
         ))
         .expect("XML")
+    }
+
+    #[test]
+    fn only_what_nobody_asked_for_is_trouble() {
+        for (state, reason, expected) in [
+            (state::RUNNING, 1, None),
+            // Paused by a user, for a migration.
+            (state::PAUSED, 1, None),
+            (state::PAUSED, 2, None),
+            (state::PAUSED, state::PAUSED_IO_ERROR, Some(Trouble::IoError)),
+            (state::PAUSED, state::PAUSED_WATCHDOG, Some(Trouble::Watchdog)),
+            (state::PAUSED, state::PAUSED_CRASHED, Some(Trouble::Crashed)),
+            // Unknown after a start of the host, shut down from within, destroyed, migrated, saved.
+            (state::SHUTOFF, 0, None),
+            (state::SHUTOFF, 1, None),
+            (state::SHUTOFF, 2, None),
+            (state::SHUTOFF, 4, None),
+            (state::SHUTOFF, 5, None),
+            (state::SHUTOFF, state::SHUTOFF_CRASHED, Some(Trouble::Crashed)),
+            (state::SHUTOFF, state::SHUTOFF_FAILED, Some(Trouble::Crashed)),
+            (state::SHUTOFF, state::SHUTOFF_DAEMON, Some(Trouble::Crashed)),
+            (state::CRASHED, 1, Some(Trouble::Crashed)),
+            (99, 99, None),
+        ] {
+            assert_eq!(trouble(state, reason), expected, "{state} {reason}");
+        }
+    }
+
+    #[test]
+    fn users_of_ceph_are_those_of_its_disks() {
+        let disk = |inner: &str| format!("<disk type='network'>{inner}</disk>");
+        let login = |user: &str, kind: &str| {
+            format!("<auth username='{user}'><secret type='{kind}' uuid='u'/></auth>")
+        };
+        let ceph = |user: &str| login(user, "ceph");
+        for (what, inner, expected) in [
+            (
+                "a file",
+                "<disk type='file'><source file='/a'/></disk>".to_owned(),
+                vec![],
+            ),
+            ("its own", disk(&ceph("cinder-1")), vec!["cinder-1"]),
+            (
+                "two disks",
+                disk(&ceph("nova")) + &disk(&ceph("cinder-2")),
+                vec!["cinder-2", "nova"],
+            ),
+            (
+                "in the source",
+                disk(&format!("<source>{}</source>", ceph("nova"))),
+                vec!["nova"],
+            ),
+            (
+                "what it is a copy of",
+                disk(&format!(
+                    "<backingStore><source>{}</source></backingStore>",
+                    ceph("a")
+                )),
+                vec!["a"],
+            ),
+            ("another kind of key", disk(&login("chap", "iscsi")), vec![]),
+            (
+                "without a name",
+                disk("<auth><secret type='ceph'/></auth>"),
+                vec![],
+            ),
+        ] {
+            let found = of(&format!("<devices>{inner}</devices>")).ceph_users;
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{what}");
+        }
     }
 
     /// Flaw: guest cells were booked as cells of the host, and one guest without any stopped all reporting.
@@ -149,7 +276,7 @@ mod tests {
                 vec![],
             ),
         ] {
-            let (all, cells) = of(&xml);
+            let Described { all, cells, .. } = of(&xml);
             assert_eq!(all, demand(4000, 8192), "{what}");
             assert_eq!(cells.into_iter().collect::<Vec<_>>(), expected, "{what}");
         }

@@ -1,15 +1,20 @@
 //! Pure: what is seen of the host → what the agent writes into the Hypervisor's status.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use c5c3_api::common::Quantity;
-use c5c3_api::hypervisor::{Capabilities, Cell, HypervisorSpec, HypervisorStatus, Instance, OperatingSystem};
+use c5c3_api::common::{Quantity, Time};
+use c5c3_api::hypervisor::{
+    Capabilities, Cell, HypervisorSpec, HypervisorStatus, Instance, InstanceTrouble, OperatingSystem,
+};
+use jiff::Timestamp;
 
 use crate::guest::{Demand, Guest};
 use crate::view::View;
 
 const CPU: &str = "cpu";
 const MEMORY: &str = "memory";
+/// As many users of Ceph as a status holds.
+const MOST_USERS: usize = 256;
 
 /// The agent's fields. Before libvirt has answered once, those that come from it stay as they are:
 /// an agent that starts while libvirt is away must not forget the instances.
@@ -33,6 +38,7 @@ pub fn desired(
             cells: live.cells.clone(),
             instances: live.instances.clone(),
             num_instances: live.num_instances,
+            ceph_users: live.ceph_users.clone(),
             ..HypervisorStatus::default()
         };
     };
@@ -75,19 +81,46 @@ pub fn desired(
         instances: view
             .guests
             .iter()
-            .map(|(id, guest)| instance(id, guest))
+            .map(|(id, guest)| instance(id, guest, live))
             .collect(),
         num_instances: Some(i32::try_from(view.guests.len()).unwrap_or(i32::MAX)),
+        ceph_users: Some(ceph_users(view)),
         ..HypervisorStatus::default()
     }
 }
 
-fn instance(id: &str, guest: &Guest) -> Instance {
+/// Of all instances: one that is stopped starts with what it had.
+fn ceph_users(view: &View) -> Vec<String> {
+    let users = view.guests.values().flat_map(|guest| &guest.ceph_users);
+    let users: BTreeSet<&String> = users.collect();
+    users.into_iter().take(MOST_USERS).cloned().collect()
+}
+
+fn instance(id: &str, guest: &Guest, live: &HypervisorStatus) -> Instance {
+    let told = live.instances.iter().find(|one| one.id == id);
+    let told = told.and_then(|one| one.trouble.as_ref());
+    let trouble = guest.trouble.map(|(kind, seen)| InstanceTrouble {
+        kind,
+        // An agent that started anew sees it later than the one before it.
+        since: match told
+            .filter(|told| told.kind == kind)
+            .and_then(|told| told.since.clone())
+        {
+            Some(since) => Some(since),
+            None => Some(Time(whole(seen))),
+        },
+    });
     Instance {
         id: id.to_owned(),
         name: guest.name.clone(),
         active: guest.active,
+        trouble,
     }
+}
+
+/// Times of objects have no fractions.
+fn whole(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 fn overcommitted(demand: Demand, ratios: &BTreeMap<String, f64>) -> Demand {
@@ -129,6 +162,7 @@ mod tests {
     use super::*;
     use crate::host::{Host, HostCell};
     use crate::view::Link;
+    use c5c3_api::hypervisor::Trouble;
     use proptest::prelude::*;
 
     fn guest(active: bool, cells: &[u32]) -> Guest {
@@ -141,6 +175,7 @@ mod tests {
             active,
             all,
             cells: cells.iter().map(|cell| (*cell, all)).collect(),
+            ..Guest::default()
         }
     }
 
@@ -199,6 +234,25 @@ mod tests {
     }
 
     #[test]
+    fn users_of_ceph_are_those_of_all_instances() {
+        let with = |active: bool, users: &[&str]| Guest {
+            ceph_users: users.iter().map(|user| (*user).to_owned()).collect(),
+            ..guest(active, &[])
+        };
+        let guests = vec![
+            ("a", with(true, &["nova-2", "cinder-2"])),
+            ("b", with(false, &["cinder-1", "nova-2"])),
+        ];
+        let told = of(&view(guests)).ceph_users.expect("known");
+        assert_eq!(told, ["cinder-1", "cinder-2", "nova-2"]);
+        assert_eq!(
+            of(&view(vec![])).ceph_users,
+            Some(vec![]),
+            "nobody, and that is known"
+        );
+    }
+
+    #[test]
     fn a_guest_on_a_cell_that_the_host_lacks_is_no_harm() {
         let status = of(&view(vec![("a", guest(true, &[7]))]));
         assert_eq!(text(&status.allocation), ("2", "4096Ki"));
@@ -234,6 +288,39 @@ mod tests {
         let system = OperatingSystem::default();
         let kept = desired(&started, system, &HypervisorSpec::default(), &known);
         assert_eq!(kept, known, "lost before the agent started");
+    }
+
+    #[test]
+    fn trouble_is_told_since_it_began_whoever_saw_it() {
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let seen = |kind, second| {
+            let crashed = Guest {
+                trouble: Some((kind, at(second))),
+                ..guest(false, &[])
+            };
+            view(vec![("a", crashed)])
+        };
+        let since = |status: &HypervisorStatus| {
+            let told = status.instances[0].trouble.clone().expect("told");
+            told.since.map(|time| time.0.as_second())
+        };
+        let told = of(&seen(Trouble::Crashed, 100));
+        assert_eq!(since(&told), Some(100));
+        let system = OperatingSystem::default;
+        let later = |kind| desired(&seen(kind, 200), system(), &HypervisorSpec::default(), &told);
+        assert_eq!(
+            since(&later(Trouble::Crashed)),
+            Some(100),
+            "an agent that started anew"
+        );
+        assert_eq!(since(&later(Trouble::IoError)), Some(200), "something else");
+        let well = desired(
+            &view(vec![("a", guest(true, &[]))]),
+            system(),
+            &HypervisorSpec::default(),
+            &told,
+        );
+        assert_eq!(well.instances[0].trouble, None);
     }
 
     #[test]

@@ -105,10 +105,7 @@ impl Tracker {
     /// The job's last figures, with how it ended.
     async fn tell_end(&self, moved: &Moving, params: &[Param]) {
         let success = param(params, "success").and_then(libvirt_client::Value::as_u64) != Some(0);
-        let kind = match success {
-            true => job::COMPLETED,
-            false => job::FAILED,
-        };
+        let kind = if success { job::COMPLETED } else { job::FAILED };
         let status = progress(kind, params, &self.node, moved.since);
         self.tell(&moved.domain, ORIGIN, &status).await;
     }

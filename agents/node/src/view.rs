@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use libvirt_client::{Connection, Domain, Error, Event, News};
 use tokio::sync::{mpsc, watch};
 
@@ -144,19 +145,33 @@ async fn read(connection: &Connection, view: &mut View, stale: &Stale) -> Result
             .guests
             .get(&id)
             .filter(|_| !stale.all && !stale.domains.contains(&id));
-        let (all, cells) = match known {
-            Some(known) => (known.all, known.cells.clone()),
+        let (
+            guest::Described {
+                all,
+                cells,
+                ceph_users,
+            },
+            trouble,
+        ) = match known {
+            Some(known) => (known.described(), known.trouble),
             None => match read_guest(connection, &domain).await? {
-                Some(demand) => demand,
+                Some(guest) => guest,
                 // It went between the list and the look.
                 None => continue,
             },
         };
+        let before = view.guests.get(&id).and_then(|guest| guest.trouble);
         let guest = Guest {
             name: domain.name.clone(),
             active: domain.is_active(),
             all,
             cells,
+            ceph_users,
+            trouble: match (before, trouble) {
+                // It is the same trouble still.
+                (Some(before), Some(now)) if before.0 == now.0 => Some(before),
+                (_, now) => now,
+            },
         };
         guests.insert(id, guest);
     }
@@ -164,15 +179,24 @@ async fn read(connection: &Connection, view: &mut View, stale: &Stale) -> Result
     Ok(())
 }
 
-type Demands = (guest::Demand, BTreeMap<u32, guest::Demand>);
+type Seen = (
+    guest::Described,
+    Option<(c5c3_api::hypervisor::Trouble, Timestamp)>,
+);
 
-async fn read_guest(connection: &Connection, domain: &Domain) -> Result<Option<Demands>, Trouble> {
-    match connection.domain_get_xml_desc(domain, 0).await {
-        Ok(text) => Ok(Some(guest::demand(&text).unwrap_or_else(|error| {
-            // One odd guest must not hide all others.
-            tracing::warn!(domain = domain.name, "{error}");
-            Demands::default()
-        }))),
+async fn read_guest(connection: &Connection, domain: &Domain) -> Result<Option<Seen>, Trouble> {
+    let text = connection.domain_get_xml_desc(domain, 0);
+    let state = connection.domain_get_state(domain, 0);
+    match tokio::try_join!(text, state) {
+        Ok((text, state)) => {
+            let described = guest::describe(&text).unwrap_or_else(|error| {
+                // One odd guest must not hide all others.
+                tracing::warn!(domain = domain.name, "{error}");
+                guest::Described::default()
+            });
+            let trouble = guest::trouble(state.state, state.reason);
+            Ok(Some((described, trouble.map(|kind| (kind, Timestamp::now())))))
+        }
         Err(error) if error.is_no_domain() => Ok(None),
         Err(error) => Err(error.into()),
     }

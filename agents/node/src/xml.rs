@@ -3,7 +3,7 @@
 use roxmltree::{Document, Node, ParsingOptions};
 
 #[derive(Debug, thiserror::Error)]
-#[error("libvirt's {what} is no XML: {source}")]
+#[error("libvirt's {what} is not XML: {source}")]
 pub struct BadXml {
     what: &'static str,
     source: roxmltree::Error,

@@ -145,15 +145,14 @@ fn healthy<'a>(
         .filter(|(_, state)| *state != LinkState::Active)
         .map(|(name, _)| name)
         .collect();
-    match ill.is_empty() {
-        true => states.met(part, reason::SUCCEEDED, ""),
-        false => {
-            let said = format!(
-                "{what} that do not work as a whole: {}; see status.issues",
-                ill.join(", ")
-            );
-            states.unmet(part, "Degraded", said)
-        }
+    if ill.is_empty() {
+        states.met(part, reason::SUCCEEDED, "")
+    } else {
+        let said = format!(
+            "{what} that do not work as a whole: {}; see status.issues",
+            ill.join(", ")
+        );
+        states.unmet(part, "Degraded", said)
     }
 }
 

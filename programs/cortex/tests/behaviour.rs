@@ -239,7 +239,7 @@ async fn kinds_tell_what_to_do_and_what_came_of_it() {
     let url = format!("http://{}", prometheus().await);
     let secret = Secret {
         metadata: ObjectMeta {
-            name: Some("metrics".into()),
+            name: Some("cortex-prometheus".into()),
             ..ObjectMeta::default()
         },
         data: Some([("url".to_owned(), ByteString(url.into_bytes()))].into()),
@@ -250,7 +250,7 @@ async fn kinds_tell_what_to_do_and_what_came_of_it() {
         .await
         .expect("a Secret");
     let source = json!({"schedulingDomain": "nova", "type": "prometheus", "prometheus": {
-        "query": "contention", "alias": "contention", "secretRef": {"name": "metrics"}}});
+        "query": "contention", "alias": "contention"}});
     running.make::<Datasource>("contention", source).await;
     let source: Datasource = running.ready("contention", "True").await;
     assert_eq!(source.status.expect("a status").number_of_objects, Some(2));

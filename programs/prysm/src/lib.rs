@@ -11,7 +11,6 @@ mod command;
 mod disks;
 mod error;
 mod exposition;
-mod listen;
 mod nats;
 mod node;
 mod notify;

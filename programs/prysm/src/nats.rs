@@ -44,7 +44,7 @@ impl NatsArguments {
             why,
         };
         if url.contains('@') {
-            let why = "a login is no part of the address: set NATS_USER and NATS_PASSWORD".to_owned();
+            let why = "the address must not contain a login: set NATS_USER and NATS_PASSWORD".to_owned();
             return Err(Error::Nats {
                 url: "--nats".to_owned(),
                 why,

@@ -48,7 +48,7 @@ impl Received {
             Ok(notification) => notification,
             Err(error) => {
                 self.refused += 1;
-                return Err(format!("this is no notification of a bucket: {error}"));
+                return Err(format!("this is not a bucket notification: {error}"));
             }
         };
         if notification

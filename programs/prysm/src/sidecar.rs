@@ -1,7 +1,6 @@
 //! The webhook that puts `prysm ops-log` beside RadosGW: a label on the Deployment asks for it.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use c5c3_webhook::Verdict;
 use serde_json::{Value, json};
 
 pub const CONTAINER: &str = "prysm-sidecar";
@@ -22,37 +21,14 @@ pub struct Sidecar {
     pub port: u16,
 }
 
-/// What is said about a Deployment.
-#[derive(Debug, Default, PartialEq)]
-pub struct Verdict {
-    /// A JSON patch; empty when all is as it should be.
-    pub patch: Vec<Value>,
-    pub warning: Option<String>,
-}
-
 impl Sidecar {
-    /// The answer to an AdmissionReview, or why it is none. Nothing is ever refused: a gateway without
-    /// figures serves.
-    pub fn answer(&self, review: &[u8]) -> Result<Value, String> {
-        let review: Value = serde_json::from_slice(review).map_err(|error| error.to_string())?;
-        let request = &review["request"];
-        let uid = request["uid"].as_str().ok_or("request.uid is missing")?;
-        let mut response = json!({"uid": uid, "allowed": true});
+    /// Says what an admission request changes.
+    pub fn judge(&self, request: &Value) -> Verdict {
         if request["kind"]["kind"] == "Deployment" && request["operation"] != "DELETE" {
-            let verdict = self.verdict(&request["object"]);
-            if !verdict.patch.is_empty() {
-                let patch = Value::Array(verdict.patch).to_string();
-                response["patchType"] = "JSONPatch".into();
-                response["patch"] = STANDARD.encode(patch).into();
-            }
-            if let Some(warning) = verdict.warning {
-                response["warnings"] = json!([warning]);
-            }
+            self.verdict(&request["object"])
+        } else {
+            Verdict::default()
         }
-        Ok(json!({
-            "apiVersion": review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1"),
-            "kind": "AdmissionReview", "response": response,
-        }))
     }
 
     pub fn verdict(&self, deployment: &Value) -> Verdict {
@@ -270,7 +246,13 @@ mod tests {
         let mut without = deployment(Some("yes"));
         without["spec"]["template"]["spec"]["volumes"] = json!([]);
         assert!(warning(&without).contains(LOG_VOLUME));
-        assert!(sidecar().answer(b"{]").is_err() && sidecar().answer(b"{}").is_err());
+        let asked = |operation: &str, kind: &str| {
+            let request =
+                json!({"operation": operation, "kind": {"kind": kind}, "object": deployment(Some("yes"))});
+            !sidecar().judge(&request).patch.is_empty()
+        };
+        assert!(asked("UPDATE", "Deployment"));
+        assert!(!asked("DELETE", "Deployment") && !asked("UPDATE", "StatefulSet"));
     }
 
     #[test]
@@ -278,14 +260,7 @@ mod tests {
         let mut asked = deployment(Some("yes"));
         asked["spec"]["template"]["metadata"]["annotations"] = json!({
             "prysm-sidecar/sidecar-env-secret": "s", "prysm-sidecar/sidecar-env-configmap": "m"});
-        let review = json!({"apiVersion": "admission.k8s.io/v1", "request": {
-            "uid": "u1", "operation": "UPDATE", "kind": {"kind": "Deployment"}, "object": asked}});
-        let answer = sidecar()
-            .answer(review.to_string().as_bytes())
-            .expect("an answer");
-        assert_eq!(answer["response"]["uid"], "u1");
-        let patch = answer["response"]["patch"].as_str().expect("a patch");
-        let patch = String::from_utf8(STANDARD.decode(patch).expect("base64")).expect("text");
+        let patch = Value::Array(sidecar().verdict(&asked).patch).to_string();
         assert!(
             patch.contains(r#""secretRef":{"name":"s","optional":true}"#),
             "{patch}"

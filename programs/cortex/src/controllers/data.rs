@@ -49,6 +49,10 @@ fn interval(object: &Datasource) -> Duration {
         .max(Duration::from_secs(10))
 }
 
+/// What Datasources read when they name no Secret, for OpenStack and for Prometheus. The account that we make may read
+/// these alone: it lives beside the passwords of a whole cloud.
+const SECRETS: [&str; 2] = ["cortex-clouds-yaml", "cortex-prometheus"];
+
 #[derive(Clone, Debug)]
 pub struct Datasources(pub Shared);
 
@@ -59,7 +63,7 @@ fn text(secret: &Secret, key: &str) -> Option<String> {
 
 impl Datasources {
     async fn secret(&self, reader: &Reader, name: Option<&str>) -> Result<(String, Secret), Error> {
-        let name = name.unwrap_or("cortex-clouds-yaml");
+        let name = name.unwrap_or(SECRETS[0]);
         let full = format!("{}/{name}", self.0.namespace);
         let found: Option<Secret> = reader.get(&self.0.namespace, name).await?;
         found
@@ -109,7 +113,7 @@ impl Datasources {
 
     async fn prometheus(&self, name: &str, source: &PrometheusSource, reader: &Reader) -> Result<i64, Error> {
         let wanted = source.secret_ref.as_ref().map(|one| one.name.as_str());
-        let (full, secret) = self.secret(reader, wanted.or(Some("cortex-prometheus"))).await?;
+        let (full, secret) = self.secret(reader, wanted.or(Some(SECRETS[1]))).await?;
         let url = text(&secret, "url").ok_or_else(|| Error::BadSecret {
             secret: full,
             problem: "it has no url: add it".to_owned(),
@@ -138,7 +142,7 @@ impl Controller for Datasources {
     const PARTS: &'static [Part] = &[];
 
     fn touches() -> Vec<Touch> {
-        vec![Touch::of::<Secret>(&["get"]).at_home()]
+        vec![Touch::of::<Secret>(&["get"]).at_home().named(&SECRETS)]
     }
 
     /// Reading the source is observing. It is read when its time has come, when its spec changed, and
@@ -317,15 +321,12 @@ impl Controller for Knowledges {
     fn report(observed: &Observed<Self>, plan: &Option<Learnt>, _: &Applied<Self>) -> Report {
         let (spec, facts) = (&observed.object.spec, &observed.facts);
         let Some(learnt) = plan else {
-            let states = match facts.missing.is_empty() {
-                true => {
-                    let text = format!("extractor.name: nobody knows {}", spec.extractor.name);
-                    States::default().blocked_by("Unknown", text)
-                }
-                false => {
-                    let text = format!("waits for Datasource {}", facts.missing.join(", "));
-                    States::default().blocked_by("Waiting", text)
-                }
+            let states = if facts.missing.is_empty() {
+                let text = format!("extractor.name: {} is unknown", spec.extractor.name);
+                States::default().blocked_by("Unknown", text)
+            } else {
+                let text = format!("waits for Datasource {}", facts.missing.join(", "));
+                States::default().blocked_by("Waiting", text)
             };
             return Report::new(states).again_in(duration(&spec.recency));
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use c5c3_api::cortex::{Kpi, Pipeline, Reservation, SchedulingDomain};
+use c5c3_api::cortex::{Kpi, Pipeline, Reservation};
 use c5c3_api::hypervisor::Hypervisor;
 use c5c3_kit::Stop;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -11,7 +11,6 @@ use kube::runtime::{WatchStreamExt, reflector, watcher};
 use kube::{Api, Client, ResourceExt};
 
 use super::Shared;
-use crate::engine::{PipelineDraft, defaults};
 use crate::service::Source;
 use crate::sources::kubernetes;
 
@@ -78,16 +77,9 @@ pub async fn all(client: Client, shared: Shared, stop: Stop) {
     }
 }
 
-/// Those that were made, and the usual ones where no other has their name.
+/// Those that serve, and those that are only compared.
 fn pipelines(shared: &Shared, all: &[std::sync::Arc<Pipeline>]) {
-    let usual = [
-        (SchedulingDomain::Nova, defaults::general()),
-        (SchedulingDomain::Nova, defaults::hana()),
-        (SchedulingDomain::Cinder, defaults::plain("cinder")),
-        (SchedulingDomain::Manila, defaults::plain("manila")),
-    ];
-    let mut serving: Vec<(SchedulingDomain, PipelineDraft)> = usual.into();
-    let mut shadows = Vec::new();
+    let (mut serving, mut shadows) = (Vec::new(), Vec::new());
     for object in all {
         let Some(draft) = kubernetes::pipeline(object) else {
             continue;

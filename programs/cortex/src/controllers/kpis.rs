@@ -47,12 +47,11 @@ impl Controller for Kpis {
 
     fn report(observed: &Observed<Self>, (): &(), _: &Applied<Self>) -> Report {
         let name = observed.object.spec.impl_.as_str();
-        let states = match KNOWN.contains(&name) {
-            true => States::default(),
-            false => {
-                let text = format!("impl: nobody knows {name}; known are {}", KNOWN.join(", "));
-                States::default().blocked_by("Unknown", text)
-            }
+        let states = if KNOWN.contains(&name) {
+            States::default()
+        } else {
+            let text = format!("impl: {name} is unknown; use one of {}", KNOWN.join(", "));
+            States::default().blocked_by("Unknown", text)
         };
         Report::new(states)
     }

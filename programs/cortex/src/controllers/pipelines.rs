@@ -165,17 +165,19 @@ impl Controller for Pipelines {
             .chain(&plan.broken)
             .map(String::as_str)
             .collect();
-        states = match broken.is_empty() {
-            true => states.met(ALL_STEPS_READY, "Ready", "every step works"),
-            false => states.unmet(ALL_STEPS_READY, "Broken", broken.join("; ")),
+        states = if broken.is_empty() {
+            states.met(ALL_STEPS_READY, "Ready", "every step works")
+        } else {
+            states.unmet(ALL_STEPS_READY, "Broken", broken.join("; "))
         };
-        states = match plan.unknown.is_empty() {
-            true => states.met(ALL_STEPS_INDEXED, "Known", "every step is known"),
-            false => states.unmet(
+        states = if plan.unknown.is_empty() {
+            states.met(ALL_STEPS_INDEXED, "Known", "every step is known")
+        } else {
+            states.unmet(
                 ALL_STEPS_INDEXED,
                 "Unknown",
                 format!("unknown: {}", plan.unknown.join(", ")),
-            ),
+            )
         };
         if let Some(why) = &plan.unusable {
             states = states.blocked_by("BrokenFilter", why.clone());

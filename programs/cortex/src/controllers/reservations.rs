@@ -119,17 +119,16 @@ fn plan(object: &Reservation, fleet: &Fleet, now: Timestamp) -> Plan {
     }
     let known = |host: &&String| fleet.hosts.find(host) != NONE;
     if let Some(host) = &spec.target_host {
-        return match known(&host) {
-            true => of(
+        return if known(&host) {
+            of(
                 ReservationPhase::Active,
                 Some(host.clone()),
                 format!("kept on {host}"),
                 ends,
-            ),
-            false => {
-                let why = format!("targetHost: there is no host {host}");
-                of(ReservationPhase::Failed, None, why, Some(AGAIN))
-            }
+            )
+        } else {
+            let why = format!("targetHost: there is no host {host}");
+            of(ReservationPhase::Failed, None, why, Some(AGAIN))
         };
     }
     let held = object.status.as_ref().and_then(|status| status.host.as_ref());

@@ -1,5 +1,6 @@
 //! The usual pipelines, for where nobody made a Pipeline.
 
+use c5c3_api::cortex::SchedulingDomain;
 use serde_json::json;
 
 use super::{PipelineDraft, StepDraft};
@@ -94,6 +95,12 @@ pub fn failover() -> PipelineDraft {
     }
 }
 
-pub fn all() -> Vec<PipelineDraft> {
-    vec![general(), hana(), plain("cinder"), plain("manila")]
+/// What is served where nothing else is said.
+pub fn all() -> Vec<(SchedulingDomain, PipelineDraft)> {
+    vec![
+        (SchedulingDomain::Nova, general()),
+        (SchedulingDomain::Nova, hana()),
+        (SchedulingDomain::Cinder, plain("cinder")),
+        (SchedulingDomain::Manila, plain("manila")),
+    ]
 }

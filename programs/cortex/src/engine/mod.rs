@@ -16,6 +16,8 @@ mod filter_tests;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]
+mod room_tests;
+#[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod weigher_tests;

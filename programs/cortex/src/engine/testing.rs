@@ -1,7 +1,9 @@
 //! Small worlds and questions for tests.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
 
 use super::{Context, Explanation, PipelineDraft, StepDraft, compile, run};
 use crate::fleet::{Amount, Draft, Fleet, Host, HypervisorType, Server};
@@ -105,4 +107,21 @@ pub fn decide(pipeline: &PipelineDraft, draft: Draft, request: &Request<'_>) -> 
     let outcome = run(&compiled.pipeline, context);
     let hosts = outcome.hosts().map(str::to_owned).collect();
     (hosts, Explanation::of(&outcome))
+}
+
+/// Runs one filter over all hosts of a world.
+pub fn filtered(name: &str, params: Value, draft: &Draft, spec: &Spec) -> (Vec<String>, String) {
+    let hosts: Vec<&str> = draft.hosts.keys().map(String::as_str).collect();
+    let pipeline = only_filter(step(name, params));
+    let (left, explanation) = decide(&pipeline, draft.clone(), &question(&hosts, spec));
+    let reasons: Vec<String> = explanation.dropped.iter().map(|one| one.reason.clone()).collect();
+    (left, reasons.join("; "))
+}
+
+pub fn left(name: &str, draft: &Draft, spec: &Spec) -> Vec<String> {
+    filtered(name, json!({}), draft, spec).0
+}
+
+pub fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
 }

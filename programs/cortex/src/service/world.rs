@@ -35,6 +35,7 @@ type Pipelines = BTreeMap<(SchedulingDomain, String), Arc<Compiled>>;
 
 #[derive(Debug, Default)]
 pub struct World {
+    base: Vec<(SchedulingDomain, PipelineDraft)>,
     parts: Mutex<Parts>,
     fleet: RwLock<Arc<Fleet>>,
     pipelines: RwLock<Arc<Pipelines>>,
@@ -100,19 +101,16 @@ impl Parts {
 impl World {
     /// With the usual pipelines.
     pub fn usual() -> Self {
-        let world = World::default();
-        let domains = [
-            (
-                SchedulingDomain::Nova,
-                vec![defaults::general(), defaults::hana()],
-            ),
-            (SchedulingDomain::Cinder, vec![defaults::plain("cinder")]),
-            (SchedulingDomain::Manila, vec![defaults::plain("manila")]),
-        ];
-        let drafts = domains
-            .into_iter()
-            .flat_map(|(domain, drafts)| drafts.into_iter().map(move |draft| (domain, draft)));
-        world.set_pipelines(drafts.collect(), Vec::new());
+        World::with(defaults::all())
+    }
+
+    /// With these pipelines, which serve where no Pipeline object has their name.
+    pub fn with(base: Vec<(SchedulingDomain, PipelineDraft)>) -> Self {
+        let world = World {
+            base,
+            ..World::default()
+        };
+        world.set_pipelines(Vec::new(), Vec::new());
         world
     }
 
@@ -185,10 +183,10 @@ impl World {
         self.parts().features.clone()
     }
 
-    /// Replaces all pipelines. The usual ones stay where no other has their name.
+    /// Replaces all pipelines but those that the world began with: they stay where no other has their name.
     pub fn set_pipelines(
         &self,
-        drafts: Vec<(SchedulingDomain, PipelineDraft)>,
+        made: Vec<(SchedulingDomain, PipelineDraft)>,
         shadows: Vec<(SchedulingDomain, PipelineDraft)>,
     ) {
         let compiled = |drafts: Vec<(SchedulingDomain, PipelineDraft)>| -> Pipelines {
@@ -200,7 +198,9 @@ impl World {
         let put = |lock: &RwLock<Arc<Pipelines>>, all| {
             *lock.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(all);
         };
-        put(&self.pipelines, compiled(drafts));
+        // Of two with one name the later one is kept.
+        let serving = self.base.iter().cloned().chain(made);
+        put(&self.pipelines, compiled(serving.collect()));
         put(&self.shadows, compiled(shadows));
     }
 

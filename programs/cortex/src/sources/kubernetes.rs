@@ -21,9 +21,12 @@ pub const SHADOW: &str = "cortex.c5c3.io/shadow";
 fn unfit(all: &[Condition]) -> Option<String> {
     let status = |name: &str| all.iter().find(|one| one.type_ == name);
     let not = |name: &str, expected: &str| status(name).filter(|one| one.status != expected);
-    let told = |one: &Condition, what: &str| match one.message.is_empty() {
-        true => what.to_owned(),
-        false => format!("{what}: {}", one.message),
+    let told = |one: &Condition, what: &str| {
+        if one.message.is_empty() {
+            what.to_owned()
+        } else {
+            format!("{what}: {}", one.message)
+        }
     };
     not(READY, "True")
         .map(|one| told(one, "is not ready"))

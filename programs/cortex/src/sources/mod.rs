@@ -1,5 +1,6 @@
 //! Where the picture of the world comes from.
 
+pub mod file;
 pub mod kubernetes;
 pub mod openstack;
 pub mod prometheus;

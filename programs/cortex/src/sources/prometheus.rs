@@ -20,7 +20,7 @@ pub struct Series {
 pub enum PrometheusError {
     #[error(transparent)]
     Web(#[from] WebError),
-    #[error("Prometheus answered in a way that is not understood: {0}")]
+    #[error("cannot understand the answer of Prometheus: {0}")]
     Answer(String),
 }
 
@@ -52,9 +52,12 @@ struct Row {
 fn escaped(text: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
     text.bytes()
-        .map(|byte| match plain(&byte) {
-            true => char::from(byte).to_string(),
-            false => format!("%{byte:02X}"),
+        .map(|byte| {
+            if plain(&byte) {
+                char::from(byte).to_string()
+            } else {
+                format!("%{byte:02X}")
+            }
         })
         .collect()
 }

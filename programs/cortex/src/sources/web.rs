@@ -12,7 +12,7 @@ const LARGEST: usize = 256 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    #[error("{0} is no http address")]
+    #[error("{0} is not an http address")]
     Address(String),
     #[error("no answer from {0}: {1}")]
     NoAnswer(String, String),

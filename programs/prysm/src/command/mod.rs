@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use crate::error::Error;
 use crate::exposition;
 
-/// Observe storage: RadosGW's operations, users and buckets, disks and nodes, as metrics and messages.
+/// Observe storage: RadosGW operations, users and buckets, disks and nodes, as metrics and messages.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   c5c3 prysm ops-log --file /var/log/ceph/ops-log.log --nats nats://nats:4222

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_nats::Subject;
 use c5c3_kit::Stop;
+use c5c3_webhook::{Answer, Call, Server};
 use clap::Args;
 use http::{Method, StatusCode};
 
 use super::Shared;
 use crate::error::Error;
 use crate::exposition::{self, Page};
-use crate::listen::{Answer, Call, Server};
 use crate::nats::{NatsArguments, subject};
 use crate::notify::Received;
 use crate::outlet::{Outlet, with_figures};
@@ -52,7 +52,7 @@ impl BucketNotify {
         let (received, way, subject) = (Mutex::new(Received::default()), outlet.clone(), self.subject);
         let answer = move |call: Call| {
             let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
-            match (&call.method, call.path.as_str()) {
+            std::future::ready(match (&call.method, call.path.as_str()) {
                 (&Method::POST, "/notifications") => take(&mut received, &way, &subject, call),
                 (&Method::GET, "/metrics") => Answer {
                     status: StatusCode::OK,
@@ -68,7 +68,7 @@ impl BucketNotify {
                     StatusCode::NOT_FOUND,
                     "see POST /notifications, /metrics and /healthz\n",
                 ),
-            }
+            })
         };
         server.serve(stop, answer).await;
         // The handler is gone with the server; a caller that is still served keeps the rest from being sent.

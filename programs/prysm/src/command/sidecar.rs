@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use c5c3_kit::Stop;
+use c5c3_webhook::{Call, Files, Server, Tls, review};
 use clap::Args;
-use http::{Method, StatusCode};
 
 use super::Shared;
 use crate::error::Error;
-use crate::listen::{Answer, Call, Certificate, Server};
 use crate::sidecar::Sidecar;
 
 /// The API server sends no object that is larger.
@@ -47,23 +46,12 @@ impl SidecarWebhook {
             file: self.file,
             port: self.port,
         };
-        let certificate = Certificate::new(self.certificate, self.key);
+        let certificate = Tls::Files(Files::new(self.certificate, self.key));
         let server = Server::bind(self.shared.listen, LARGEST, Some(certificate)).await?;
         tracing::info!("admission reviews at https://{}/mutate", server.address());
-        let answer = move |call: Call| match (&call.method, call.path.as_str()) {
-            (&Method::POST, "/mutate") => match sidecar.answer(&call.body) {
-                Ok(review) => Answer {
-                    status: StatusCode::OK,
-                    kind: "application/json",
-                    body: review.to_string(),
-                },
-                Err(why) => {
-                    let text = format!("this is no AdmissionReview: {why}\n");
-                    Answer::text(StatusCode::BAD_REQUEST, text)
-                }
-            },
-            (&Method::GET, "/healthz") => Answer::text(StatusCode::OK, "ok\n"),
-            _ => Answer::text(StatusCode::NOT_FOUND, "see POST /mutate and /healthz\n"),
+        let answer = move |call: Call| {
+            let sidecar = sidecar.clone();
+            review(call, move |request| async move { sidecar.judge(&request) })
         };
         server.serve(stop, answer).await;
         Ok(())

@@ -128,9 +128,10 @@ fn is_partition(name: &str, disk: &str) -> bool {
     let Some(rest) = name.strip_prefix(disk) else {
         return false;
     };
-    let number = match disk.ends_with(|last: char| last.is_ascii_digit()) {
-        true => rest.strip_prefix('p').unwrap_or_default(),
-        false => rest,
+    let number = if disk.ends_with(|last: char| last.is_ascii_digit()) {
+        rest.strip_prefix('p').unwrap_or_default()
+    } else {
+        rest
     };
     !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
 }

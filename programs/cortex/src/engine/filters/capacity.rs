@@ -126,9 +126,10 @@ pub fn reason(context: Context<'_>, host: u32, rules: &Rules<'_>) -> String {
             needed.memory
         ));
     }
-    let because = match kept.cpu > 0 || kept.memory > 0 {
-        true => format!(", with {} CPUs and {} MiB kept for others", kept.cpu, kept.memory),
-        false => String::new(),
+    let because = if kept.cpu > 0 || kept.memory > 0 {
+        format!(", with {} CPUs and {} MiB kept for others", kept.cpu, kept.memory)
+    } else {
+        String::new()
     };
     format!("has only {} free{because}", parts.join(" and "))
 }

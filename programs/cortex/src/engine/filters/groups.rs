@@ -47,7 +47,7 @@ pub fn anti_affinity_reason(context: Context<'_>, host: u32) -> String {
     let counts = context.fleet.count(group.members.iter().map(String::as_str));
     let count = counts.get(&host).copied().unwrap_or_default();
     format!(
-        "has {count} servers of the group, and {} is the most",
+        "has {count} servers of the group, the maximum is {}",
         group.max_per_host
     )
 }
