@@ -44,6 +44,7 @@ const CHARTS: &[Chart] = &[
             "alerts.yaml",
             "agent.yaml",
             "ovs-agent.yaml",
+            "labels-injector.yaml",
             "remote-operators.yaml",
             "NOTES.txt",
         ],
@@ -118,14 +119,15 @@ impl Chart {
         for operator in self.operators {
             let access = role(operator).access;
             let home = access.rules_at_home();
-            let text = match self.values.contains(&"control-plane") {
-                true => rights(
+            let text = if self.values.contains(&"control-plane") {
+                rights(
                     &access.rules_beside_namespace(),
                     &access.rules_in_namespace(),
                     &home,
-                ),
+                )
+            } else {
                 // It looks after the whole cluster.
-                false => rights(&access.rules(), &[], &home),
+                rights(&access.rules(), &[], &home)
             };
             files.insert(format!("rbac/{operator}.yaml"), text);
         }
@@ -165,6 +167,7 @@ impl Chart {
 /// The agents share an account, and operators of another cluster have one each.
 fn of_hypervisors() -> BTreeMap<String, String> {
     let (node, ovs) = (c5c3_node_agent::rights_of_all(), c5c3_ovs_agent::rights_of_all());
+    let labels = c5c3_labels::rights();
     let mut files = BTreeMap::from([
         (
             "rbac/node-agent.yaml".to_owned(),
@@ -173,6 +176,10 @@ fn of_hypervisors() -> BTreeMap<String, String> {
         (
             "rbac/ovs-agent.yaml".to_owned(),
             rights(&ovs.cluster, &[], &ovs.home),
+        ),
+        (
+            "rbac/labels-injector.yaml".to_owned(),
+            rights(&labels.cluster, &[], &labels.home),
         ),
     ]);
     for role in roles::all() {

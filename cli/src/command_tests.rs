@@ -111,6 +111,42 @@ fn agents_of_the_charts_are_started_with_arguments_that_are_there() {
     }
 }
 
+#[test]
+fn the_labels_injector_of_the_chart_is_asked_where_it_listens() {
+    let objects = rendered("hypervisor");
+    let name = c5c3_labels::NAME;
+    let of_kind = |kind: &str| {
+        let mut found = objects.iter();
+        let found = found.find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+        found.unwrap_or_else(|| panic!("no {kind} {name}"))
+    };
+    let deployment = serde_json::from_value(of_kind("Deployment").clone());
+    let deployment: Deployment = deployment.expect("a Deployment");
+    let pod = deployment.spec.template.spec.expect("a pod");
+    let [container] = pod.containers.as_slice() else {
+        panic!("one container");
+    };
+    let Command::LabelsInjector(arguments) = parsed(container.args.as_deref()) else {
+        panic!("another program");
+    };
+    let ports = container.ports.iter().flatten();
+    let webhook = ports.clone().find(|port| port.name.as_deref() == Some("webhook"));
+    let port = webhook.expect("a port").container_port;
+    assert_eq!(port, i32::from(arguments.listens_on()));
+    assert_eq!(of_kind("Service")["spec"]["ports"][0]["targetPort"], "webhook");
+    for hook in of_kind("MutatingWebhookConfiguration")["webhooks"]
+        .as_array()
+        .expect("webhooks")
+    {
+        assert_eq!(hook["failurePolicy"], "Ignore");
+        let service = &hook["clientConfig"]["service"];
+        assert!(
+            service["name"] == name && service["path"] == "/mutate",
+            "{service}"
+        );
+    }
+}
+
 /// Group, resource and verb of each right.
 fn rights(rules: &Value) -> Vec<[String; 3]> {
     let words = |rule: &Value, field: &str| -> Vec<String> {

@@ -26,11 +26,11 @@ use failure::Failure;
 const EXAMPLES: &str = "\
 Examples:
   c5c3 up                                             a cloud on this machine
-  c5c3 status                                         is it well, and if not, why
+  c5c3 status                                         is it healthy, and if not, why
   c5c3 demo                                           a server on it, with an address
   c5c3 ssh demo                                       log in to that server
   c5c3 openstack token issue                          use it
-  c5c3 doctor --context production                    can a cluster of yours carry a cloud?
+  c5c3 doctor --context production                    can an existing cluster carry a cloud?
   c5c3 crds | kubectl apply --server-side -f -        install every kind
   c5c3 crds -o table                                  list the kinds
   c5c3 crds --group c5c3.io --kind SecretAggregate    one definition
@@ -40,7 +40,7 @@ Examples:
   c5c3 completions bash > /etc/bash_completion.d/c5c3
 
 Exit codes:
-  0  done                     3  what was asked for is not there
+  0  done                     3  not found
   1  failed                   4  not ready, or not in time
   2  wrong arguments";
 
@@ -81,15 +81,16 @@ enum Command {
     NodeInit {
         arguments: Vec<String>,
     },
-    /// Print the definitions of the API's kinds.
+    /// Print the custom resource definitions of the API.
     Crds(commands::crds::Arguments),
-    /// Print the accounts of the operators, and what they may do.
+    /// Print the operators' accounts and their rights.
     Rbac(commands::rbac::Arguments),
     /// Run an operator against a cluster.
     Operator(commands::operator::Arguments),
     /// Run an agent of a hypervisor node.
     Agent(commands::agent::Arguments),
     Image(c5c3_image_builder::ImageCommand),
+    LabelsInjector(commands::labels_injector::Arguments),
     Cortex(commands::cortex::Arguments),
     Prysm(c5c3_prysm::PrysmCommand),
     /// Print the version.
@@ -124,6 +125,7 @@ impl Cli {
             Command::Operator(arguments) => commands::operator::run(arguments),
             Command::Agent(arguments) => commands::agent::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
+            Command::LabelsInjector(arguments) => commands::labels_injector::run(arguments),
             Command::Cortex(arguments) => commands::cortex::run(arguments),
             Command::Prysm(arguments) => commands::prysm::run(arguments),
             Command::Version(arguments) => commands::version::run(&arguments),

@@ -171,9 +171,10 @@ impl Role {
             let name = format!("{}-{only}", self.name);
             object["metadata"]["namespace"] = json!(only);
             object["metadata"]["name"] = json!(name);
-            match object["kind"] == "Role" {
-                true => object["rules"] = json!(self.access.rules_in_namespace()),
-                false => object["roleRef"]["name"] = json!(name),
+            if object["kind"] == "Role" {
+                object["rules"] = json!(self.access.rules_in_namespace());
+            } else {
+                object["roleRef"]["name"] = json!(name);
             }
         }
         objects.extend(there);
@@ -251,14 +252,19 @@ mod tests {
                 resources.extend(named.filter_map(Value::as_str));
             }
         }
+        // Users of Ceph are made where Ceph is, and who works with them is seen everywhere.
         let expected = [
+            "cephclients",
             "configmaps",
             "daemonsets",
+            "deployments",
             "endpointslices",
+            "hypervisors",
             "nodes",
             "pods",
             "secrets",
             "services",
+            "statefulsets",
         ];
         assert_eq!(resources.into_iter().collect::<Vec<_>>(), expected);
     }

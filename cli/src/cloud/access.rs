@@ -23,7 +23,7 @@ pub struct Target {
     /// Kubeconfig file of another cluster [default: the embedded cluster's, else as kubectl does]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Context of that file [default: the current one]
+    /// Context in that file [default: the current one]
     #[arg(long)]
     context: Option<String>,
     /// Namespace of the cloud.
@@ -126,7 +126,7 @@ impl Target {
         let clusters = match (connected, file, &self.context) {
             (Err(error), None, None) => {
                 return Err(Failure::NotFound(format!(
-                    "there is no cluster: `c5c3 up` makes one on this machine, --kubeconfig names another ({error})"
+                    "there is no cluster: `c5c3 up` creates one on this machine; --kubeconfig selects another ({error})"
                 )));
             }
             (connected, ..) => connected?,
@@ -149,7 +149,7 @@ impl Target {
             (None, None) if there => Ok(Some(own)),
             // Whoever names a place does not mean another one.
             (None, None) if self.place.named() => Err(Failure::NotFound(format!(
-                "--state-dir {0}: there is no cluster in it; `c5c3 up --state-dir {0}` makes one",
+                "--state-dir {0}: there is no cluster in it; `c5c3 up --state-dir {0}` creates one",
                 self.place.path().display()
             ))),
             (file, _) => Ok(file.as_deref()),

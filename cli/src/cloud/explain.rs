@@ -154,13 +154,15 @@ fn advice(object: &Value, trouble: &Trouble) -> Vec<String> {
             say("Build the image with `c5c3 image build`, or correct spec.image.".to_owned());
         }
         "CrashLoopBackOff" | "Error" | "OOMKilled" => {
-            say(format!("Read its last words: {kubectl} logs {name} --previous"));
+            say(format!(
+                "Read the end of its log: {kubectl} logs {name} --previous"
+            ));
         }
         "Unschedulable" => {
             say("Give the nodes room: fewer replicas, smaller requests, or another node.".to_owned());
         }
         "Starting" | "Running" | "NotReady" => {
-            say("It is on its way: wait a little, then ask again.".to_owned());
+            say("It is in progress: wait a moment and try again.".to_owned());
         }
         KIND_MISSING => {
             say("Install the operator that it names; ours see its kinds without a restart.".to_owned());
@@ -179,7 +181,7 @@ fn advice(object: &Value, trouble: &Trouble) -> Vec<String> {
             ));
         }
         "InvalidConfig" => say(format!("Correct the option: {kubectl} edit {kind} {name}")),
-        NOT_REPORTED => say("See that the operator of this kind runs: c5c3 status".to_owned()),
+        NOT_REPORTED => say("Check that the operator of this kind is running: c5c3 status".to_owned()),
         _ => {}
     }
     say(format!("Everything about it: {kubectl} describe {kind} {name}"));

@@ -24,7 +24,7 @@ pub struct Bundle {
 
 impl Bundle {
     /// Reads YAML documents; an error names the document and the field. What names no namespace
-    /// belongs to [`NAMESPACE`].
+    /// belongs to [`NAMESPACE`]. An object that is there twice is what its last document says.
     pub fn parse(text: &str) -> Result<Self, String> {
         let objects: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
         let mut objects: Vec<Value> = objects.into_iter().filter(|object| !object.is_null()).collect();
@@ -52,7 +52,7 @@ impl Bundle {
                 // YAML reads y, no and 1 as something else.
                 other => {
                     return Err(format!(
-                        "document {number}: metadata.namespace {other} is no name; put it in quotes"
+                        "document {number}: metadata.namespace {other} is not a name; put it in quotes"
                     ));
                 }
             }
@@ -64,7 +64,7 @@ impl Bundle {
         }
         objects.retain(|object| !is_machine(object));
         Ok(Bundle {
-            objects,
+            objects: last_words(objects),
             planes,
             machine,
         })
@@ -167,6 +167,28 @@ pub fn unplaced(object: &Value) -> Value {
 
 fn is_machine(object: &Value) -> bool {
     (object["apiVersion"].as_str(), object["kind"].as_str()) == (Some(MACHINE.0), Some(MACHINE.1))
+}
+
+/// Each object once, at the place of its first document.
+fn last_words(objects: Vec<Value>) -> Vec<Value> {
+    let place = |object: &Value| {
+        let metadata = &object["metadata"];
+        let named = [
+            &object["apiVersion"],
+            &object["kind"],
+            &metadata["namespace"],
+            &metadata["name"],
+        ];
+        (named.map(Clone::clone), cluster_of(object).map(str::to_owned))
+    };
+    let mut all: Vec<Value> = Vec::with_capacity(objects.len());
+    for object in objects {
+        match all.iter_mut().find(|earlier| place(earlier) == place(&object)) {
+            Some(earlier) => *earlier = object,
+            None => all.push(object),
+        }
+    }
+    all
 }
 
 /// The port of a URL on the machine's loopback.
@@ -299,6 +321,29 @@ mod tests {
     }
 
     #[test]
+    fn an_object_is_what_was_said_of_it_last() {
+        let map = |name: &str, cluster: &str, value: u8| {
+            format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, annotations: {{c5c3.io/cluster: {cluster}}}}}\n\
+                 data: {{value: '{value}'}}\n---\n"
+            )
+        };
+        let text = [
+            map("a", "one", 1),
+            map("b", "one", 2),
+            map("a", "two", 3),
+            map("a", "one", 4),
+        ];
+        let bundle = Bundle::parse(&text.concat()).expect("parses");
+        let values: Vec<&str> = bundle
+            .objects
+            .iter()
+            .filter_map(|object| object["data"]["value"].as_str())
+            .collect();
+        assert_eq!(values, ["4", "2", "3"]);
+    }
+
+    #[test]
     fn a_machine_is_read_and_not_applied() {
         let text = "apiVersion: embedded.c5c3.io/v1alpha1\nkind: Machine\nspec:\n  clusters:\n\
             \x20 - {name: control-plane, nodes: [{count: 3}]}\n\
@@ -392,7 +437,7 @@ mod tests {
             ("apiVersion: v1\nkind: X\n", "document 1 has no metadata.name"),
             (
                 "apiVersion: v1\nkind: X\nmetadata: {name: x, namespace: no}\n",
-                "document 1: metadata.namespace false is no name; put it in quotes",
+                "document 1: metadata.namespace false is not a name; put it in quotes",
             ),
             (
                 "apiVersion: c5c3.io/v1alpha1\nkind: ControlPlane\nmetadata: {name: x}\nspec: {region: r}\n",

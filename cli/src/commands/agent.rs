@@ -29,17 +29,17 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Agent {
-    /// Status of the Hypervisor, migrations and figures of guests, from libvirt and the system.
+    /// Report the status of the Hypervisor, its migrations and guests' metrics, from libvirt and the system.
     #[command(after_help = EXAMPLES)]
     Node(Node),
-    /// Status of Open vSwitch: bridges, bonds, flows, the connection to OVN, and what looks wrong.
+    /// Report the status of Open vSwitch: bridges, bonds, flows, the connection to OVN, and what looks wrong.
     #[command(after_help = EXAMPLES)]
     Ovs(Ovs),
 }
 
 #[derive(Args)]
 struct Shared {
-    /// The node that it runs on, which is the name of its Hypervisor and of its OVSNode.
+    /// Name of the node it runs on, and of its Hypervisor and OVSNode.
     #[arg(long, env = "NODE_NAME")]
     node_name: String,
     /// Namespace of Migrations and OVSNodes [default: that of the current context]
@@ -51,7 +51,7 @@ struct Shared {
     /// Context of the cluster that holds the objects [default: the current one]
     #[arg(long)]
     context: Option<String>,
-    /// Where /metrics and /healthz are served [default: port 9190 of loopback, 9191 for `ovs`]
+    /// Address that serves /metrics and /healthz [default: port 9190 on loopback, 9191 for `ovs`]
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_address: Option<SocketAddr>,
     /// Log filter, such as info or libvirt_client=debug,warn.
@@ -63,13 +63,13 @@ struct Shared {
 struct Ovs {
     #[command(flatten)]
     shared: Shared,
-    /// Where the sockets of Open vSwitch are.
+    /// Directory of Open vSwitch's sockets.
     #[arg(long, value_name = "DIRECTORY", default_value = "/run/openvswitch")]
     switch_sockets: PathBuf,
-    /// Where the sockets of ovn-controller are.
+    /// Directory of ovn-controller's sockets.
     #[arg(long, value_name = "DIRECTORY", default_value = "/run/ovn")]
     ovn_sockets: PathBuf,
-    /// Between looks at flows and ovn-controller; changes of the switch are seen at once.
+    /// Seconds between checks of flows and ovn-controller; changes of the switch are seen at once.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     interval: u64,
 }
@@ -78,13 +78,13 @@ struct Ovs {
 struct Node {
     #[command(flatten)]
     shared: Shared,
-    /// Where libvirt listens.
+    /// URI of libvirt.
     #[arg(long, value_name = "URI", default_value = "qemu:///system")]
     libvirt: Uri,
     /// Directory with clientcert.pem, clientkey.pem and cacert.pem, for libvirt over TLS.
     #[arg(long, value_name = "DIRECTORY")]
     certificates: Option<PathBuf>,
-    /// Where the root of the host is.
+    /// Path of the host's root file system.
     #[arg(long, value_name = "DIRECTORY", default_value = "/")]
     root: PathBuf,
 }

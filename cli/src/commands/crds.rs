@@ -19,13 +19,13 @@ pub struct Arguments {
     /// Only kinds of this API group.
     #[arg(long)]
     group: Option<String>,
-    /// Only this kind; its plural does as well.
+    /// Only this kind, by its name or its plural.
     #[arg(long)]
     kind: Option<String>,
-    /// Also the composite kinds, for a cluster that has Crossplane; a filter finds them without this.
+    /// Include the composite kinds, for a cluster with Crossplane; filters find them without this.
     #[arg(long)]
     crossplane: bool,
-    /// Also the kinds of other projects, as far as we use them.
+    /// Include the kinds of other projects, with the fields that we use.
     #[arg(long)]
     foreign: bool,
     #[arg(short, long, value_enum, default_value = "yaml")]

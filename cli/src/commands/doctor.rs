@@ -19,9 +19,9 @@ Examples:
 
 Exit codes:
   0  a cloud can be made      3  there is no cluster
-  4  something is in its way";
+  4  something prevents it";
 
-/// Check a cluster before a cloud is made on it; each finding comes with its way out.
+/// Check whether a cluster can carry a cloud; every finding says how to fix it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Namespace of the operators.
     #[arg(long, default_value = roles::NAMESPACE)]
     operators: String,
-    /// A registry, REGISTRY/PATH: does it answer this machine?
+    /// A registry, REGISTRY/PATH: check that it answers this machine.
     #[arg(long, value_name = "REGISTRY")]
     registry: Option<String>,
     #[arg(short, long, value_enum, default_value = "table")]
@@ -50,9 +50,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .await?;
         let found = findings(&facts);
         tell(&found, arguments.output)?;
-        match found.iter().any(|finding| finding.verdict == Verdict::Fault) {
-            true => Err(Failure::Unwell),
-            false => Ok(()),
+        if found.iter().any(|finding| finding.verdict == Verdict::Fault) {
+            Err(Failure::Unwell)
+        } else {
+            Ok(())
         }
     })
 }

@@ -11,6 +11,8 @@ pub mod crds;
 pub mod doctor;
 pub mod hypervisor;
 pub mod image;
+pub mod labels_injector;
+mod leader;
 pub mod operator;
 pub mod prysm;
 pub mod rbac;

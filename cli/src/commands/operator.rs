@@ -11,11 +11,12 @@ use c5c3_api::foreign::brought_by;
 use c5c3_api::services;
 use c5c3_control_plane as control_plane;
 use c5c3_kit::fault::plain;
-use c5c3_kit::lease::{Candidate, Terms};
+use c5c3_kit::lease::Candidate;
 use c5c3_kit::serve::Endpoint;
 use c5c3_kit::{Clusters, HOME, Metrics, Stop, telemetry};
 use clap::{Args, Subcommand};
 
+use super::leader;
 use crate::failure::Failure;
 
 const EXAMPLES: &str = "\
@@ -166,19 +167,19 @@ struct Shared {
     /// Context of the cluster that holds the objects [default: the current one]
     #[arg(long)]
     context: Option<String>,
-    /// Another cluster, by a context: `hypervisor` is where OVN's agents run.
+    /// Another cluster, by its context: OVN's agents run in `hypervisor`.
     #[arg(long = "cluster", value_name = "NAME=CONTEXT", value_parser = named_context)]
     clusters: Vec<(String, String)>,
     /// Kubeconfig file with the contexts of --cluster [default: the same kubeconfig]
     #[arg(long, value_name = "FILE", requires = "clusters")]
     clusters_kubeconfig: Option<PathBuf>,
-    /// Look after one namespace only.
+    /// Serve one namespace only.
     #[arg(long, short)]
     namespace: Option<String>,
-    /// Where /metrics and /healthz are served.
+    /// Address that serves /metrics and /healthz.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9180")]
     metrics_address: SocketAddr,
-    /// Work only while holding a lease, so that several replicas can stand by.
+    /// Work only while holding a lease, so that other replicas can stand by.
     #[arg(long)]
     leader_elect: bool,
     /// Namespace of the lease [default: that of the current context]
@@ -232,7 +233,11 @@ async fn serve(operator: Operator) -> Result<(), Failure> {
     let serving = tokio::spawn(endpoint.serve(stop.clone()));
 
     let result = if shared.leader_elect {
-        lead(&operator, clusters, metrics, stop).await
+        let client = clusters.home().clone();
+        let name = format!("c5c3-{}", operator.name());
+        let terms = leader::terms(&client, shared.lease_namespace.as_deref(), name);
+        let candidate = Candidate::new(&client, terms, metrics.clone());
+        leader::lead(candidate, stop, |stop| operator.work(clusters, metrics, stop)).await
     } else {
         operator.work(clusters, metrics, stop).await
     };
@@ -312,36 +317,6 @@ async fn served(
             () = tokio::time::sleep(Duration::from_secs(2).min(patience)) => {}
         }
     }
-}
-
-/// Works while it leads. Losing the lease ends the process: whoever restarts it makes it a candidate.
-async fn lead(operator: &Operator, clusters: Clusters, metrics: Metrics, stop: Stop) -> Result<(), Failure> {
-    let client = clusters.home().clone();
-    let namespace = operator.shared().lease_namespace.clone();
-    let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
-    let terms = Terms::new(namespace, format!("c5c3-{}", operator.name()));
-    let mut candidate = Candidate::new(&client, terms, metrics.clone());
-    if !candidate.lead(&stop).await {
-        return Ok(());
-    }
-    // The work gets a stop of its own, so that the lease is given up only after the last pass.
-    let (release, released) = Stop::channel();
-    let (stopper, working) = Stop::channel();
-    let work = operator.work(clusters, metrics, working);
-    let hold = candidate.hold(&released);
-    tokio::pin!(work, hold);
-    tokio::spawn(async move {
-        stop.requested().await;
-        stopper.stop();
-    });
-    let result = tokio::select! {
-        result = &mut work => result,
-        held = &mut hold => return held.map_err(|lost| Failure::Failed(lost.into())),
-    };
-    release.stop();
-    // The lease runs out by itself where it cannot be given up.
-    let _ = tokio::time::timeout(Duration::from_secs(5), hold).await;
-    result
 }
 
 #[cfg(test)]

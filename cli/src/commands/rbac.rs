@@ -12,22 +12,23 @@ Examples:
   c5c3 rbac -o table                     who may do what
   c5c3 rbac --operator services          one operator's account
   c5c3 rbac --only-in openstack          for operators that are run with --namespace openstack
+  c5c3 rbac --operator cortex --namespace openstack    what a cloud with Cortex needs
   c5c3 rbac --node node-1                the account of one node's agent
   c5c3 rbac --elsewhere | kubectl --context hypervisor apply --server-side -f -";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Only this operator: control-plane or services.
+    /// Only this operator: control-plane, services, ovn, hypervisor or arbiter; or cortex, in the namespace of its cloud.
     #[arg(long)]
     operator: Option<String>,
-    /// The agent of this node instead: it may write the status of its own Hypervisor alone.
+    /// The agent of this node instead, which may write only the status of its own Hypervisor.
     #[arg(long, conflicts_with = "operator")]
     node: Option<String>,
-    /// For the cluster of the hypervisors, where that is another one: what crosses, and no more.
+    /// For a separate cluster of hypervisors: only what the operators do there.
     #[arg(long)]
     elsewhere: bool,
-    /// For operators with --namespace: rights in this namespace, and in all only what has none.
+    /// For operators with --namespace: rights in this namespace, and cluster-wide only for what has no namespace.
     #[arg(long, value_name = "NAMESPACE", conflicts_with_all = ["node", "elsewhere"])]
     only_in: Option<String>,
     /// Namespace of the accounts.
@@ -48,11 +49,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             .as_ref()
             .is_none_or(|name| name == short || name == role.name)
     };
-    let roles: Vec<Role> = roles::all().into_iter().filter(wanted).collect();
+    // A program of a cloud: its account is in the namespace of that, and made when it is asked for.
+    let cortex = arguments.operator.is_some().then(roles::cortex);
+    let roles: Vec<Role> = roles::all().into_iter().chain(cortex).filter(wanted).collect();
     if roles.is_empty() {
         let name = arguments.operator.as_deref().unwrap_or_default();
+        let known = roles::all().into_iter().chain([roles::cortex()]);
+        let known: Vec<&str> = known.map(|role| role.name.trim_start_matches("c5c3-")).collect();
         return Err(Failure::NotFound(format!(
-            "there is no operator {name:?}; --operator takes control-plane or services"
+            "there is no operator {name:?}; --operator takes {}",
+            known.join(", ")
         )));
     }
     if arguments.output != Format::Table {
@@ -66,10 +72,12 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut table = Table::new(&["OPERATOR", "NAMESPACE", "API GROUP", "RESOURCES", "VERBS"]);
     for role in &roles {
         let only = arguments.only_in.as_deref();
-        let (everywhere, at_home) = match arguments.elsewhere {
-            true => (role.access.rules_elsewhere(), Vec::new()),
-            false if only.is_some() => (role.access.rules_beside_namespace(), role.access.rules_at_home()),
-            false => (role.access.rules(), role.access.rules_at_home()),
+        let (everywhere, at_home) = if arguments.elsewhere {
+            (role.access.rules_elsewhere(), Vec::new())
+        } else if only.is_some() {
+            (role.access.rules_beside_namespace(), role.access.rules_at_home())
+        } else {
+            (role.access.rules(), role.access.rules_at_home())
         };
         let there = only.map(|only| {
             role.access

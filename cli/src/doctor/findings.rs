@@ -231,11 +231,11 @@ fn nodes(facts: &Facts) -> Finding {
         .collect();
     if ready == 0 {
         let found = format!("none of {} nodes is Ready", nodes.len());
-        return found_that(check, Verdict::Fault, found, "kubectl describe nodes tells why");
+        return found_that(check, Verdict::Fault, found, "`kubectl describe nodes` says why");
     }
     if !away.is_empty() {
         let found = format!("{ready} Ready; not {}", away.join(", "));
-        return found_that(check, Verdict::Warning, found, "kubectl describe node tells why");
+        return found_that(check, Verdict::Warning, found, "`kubectl describe node` says why");
     }
     let hosts = nodes
         .iter()
@@ -265,21 +265,23 @@ fn clocks(facts: &Facts) -> Finding {
             _ => {}
         }
     }
-    match off.is_empty() {
-        true if facts.skew.is_none() => found_that(
-            check,
-            Verdict::Warning,
-            "the API server does not tell its time",
-            "see that all machines follow the same time",
-        ),
-        true => fine(check, "they agree"),
-        false => found_that(
+    if !off.is_empty() {
+        return found_that(
             check,
             Verdict::Warning,
             off.join("; "),
             "let all machines follow the same time: tokens and certificates depend on it",
-        ),
+        );
     }
+    if facts.skew.is_none() {
+        return found_that(
+            check,
+            Verdict::Warning,
+            "the API server does not tell its time",
+            "see that all machines follow the same time",
+        );
+    }
+    fine(check, "they agree")
 }
 
 /// Services run as anybody may; switches and hypervisors need more.
@@ -327,7 +329,7 @@ fn operators(facts: &Facts) -> Finding {
             check,
             Verdict::Fault,
             format!("no replica serves of {}", down.join(", ")),
-            format!("kubectl -n {home} get pods; c5c3 explain tells why one does not start"),
+            format!("kubectl -n {home} get pods; `c5c3 explain` says why one does not start"),
         );
     }
     // A cluster need not have every role.

@@ -75,7 +75,7 @@ async fn image(
 ) -> Result<String, Failure> {
     let there = cloud.images(Some(IMAGE)).await.map_err(failed)?;
     if let Some(image) = there.iter().find(|image| image.status == "active") {
-        say(&format!("image {IMAGE} is there"));
+        say(&format!("image {IMAGE} exists"));
         return Ok(image.id.clone());
     }
     // One that was begun and never got its content.
@@ -112,7 +112,7 @@ async fn read(disk: &std::path::Path) -> Result<Content, Failure> {
 async fn flavour(cloud: &(impl Compute + ?Sized), say: &(dyn Fn(&str) + Sync)) -> Result<String, Failure> {
     let there = cloud.flavours().await.map_err(failed)?;
     if let Some(found) = there.into_iter().find(|flavour| flavour.name == FLAVOUR) {
-        say(&format!("flavour {FLAVOUR} is there"));
+        say(&format!("flavour {FLAVOUR} exists"));
         return Ok(found.id);
     }
     let wanted = Flavour {
@@ -123,7 +123,7 @@ async fn flavour(cloud: &(impl Compute + ?Sized), say: &(dyn Fn(&str) + Sync)) -
         ..Flavour::default()
     };
     let made = cloud.create_flavour(&wanted).await.map_err(failed)?;
-    say(&format!("flavour {FLAVOUR} made"));
+    say(&format!("flavour {FLAVOUR} created"));
     Ok(made.id)
 }
 
@@ -134,7 +134,7 @@ async fn key_pair(
 ) -> Result<(), Failure> {
     match cloud.key_pair(KEY).await.map_err(failed)? {
         Some(found) if key::same(&found.public_key, &wish.public_key) => {
-            say(&format!("key {KEY} is there"));
+            say(&format!("key {KEY} exists"));
             Ok(())
         }
         Some(_) => Err(Failure::Failed(anyhow!(
@@ -147,7 +147,7 @@ async fn key_pair(
                 public_key: wish.public_key.clone(),
             };
             cloud.create_key_pair(&pair).await.map_err(failed)?;
-            say(&format!("key {KEY} made"));
+            say(&format!("key {KEY} created"));
             Ok(())
         }
     }
@@ -155,7 +155,7 @@ async fn key_pair(
 
 fn late(what: &str) -> Failure {
     Failure::NotReady(format!(
-        "{what}; `c5c3 explain` says whether the cloud is well, `c5c3 demo` again goes on"
+        "{what}; `c5c3 explain` says whether the cloud is healthy; `c5c3 demo` continues where it stopped"
     ))
 }
 
@@ -170,7 +170,7 @@ async fn server(
 ) -> Result<String, Failure> {
     let there = cloud.servers(SERVER).await.map_err(failed)?;
     if let Some(found) = there.into_iter().next() {
-        say(&format!("server {SERVER} is there"));
+        say(&format!("server {SERVER} exists"));
         return Ok(found.id);
     }
     loop {
@@ -194,7 +194,7 @@ async fn server(
         security_group: networks.group.clone(),
     };
     let id = cloud.create_server(&draft).await.map_err(failed)?;
-    say(&format!("server {SERVER} is being made"));
+    say(&format!("server {SERVER} is being created"));
     Ok(id)
 }
 
@@ -208,7 +208,7 @@ async fn active(
     loop {
         let seen = cloud.server(id).await.map_err(failed)?;
         let server =
-            seen.ok_or_else(|| Failure::NotFound(format!("server {SERVER} was deleted meanwhile")))?;
+            seen.ok_or_else(|| Failure::NotFound(format!("server {SERVER} was deleted in the meantime")))?;
         match server.status.as_str() {
             "ACTIVE" => {
                 say(&format!("server {SERVER} is ACTIVE"));
@@ -307,7 +307,7 @@ mod tests {
         let (second, said) = ran(&cloud, &wish).await;
         assert_eq!(second.expect("found"), first);
         assert_eq!(cloud.changes(), before, "{said:?}");
-        assert!(said.contains(&"networks public and demo are there".to_owned()));
+        assert!(said.contains(&"networks public and demo exist".to_owned()));
     }
 
     #[tokio::test]

@@ -43,9 +43,10 @@ impl Here {
     /// What other commands need to find it: empty, or with a blank before it.
     pub fn options(&self) -> String {
         let state = self.place.argument();
-        match self.namespace == NAMESPACE {
-            true => state,
-            false => format!("{state} -n {}", self.namespace),
+        if self.namespace == NAMESPACE {
+            state
+        } else {
+            format!("{state} -n {}", self.namespace)
         }
     }
 }
@@ -83,7 +84,7 @@ pub async fn find(cloud: &(impl Compute + ?Sized), wanted: &str) -> Result<Serve
     };
     found.ok_or_else(|| {
         Failure::NotFound(format!(
-            "there is no server {wanted}: `c5c3 openstack server list` lists them, `c5c3 demo` makes one"
+            "there is no server {wanted}: `c5c3 openstack server list` lists them; `c5c3 demo` creates one"
         ))
     })
 }

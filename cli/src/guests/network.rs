@@ -93,9 +93,10 @@ pub async fn networks(
         cloud.add_router_interface(&router.id, &subnet.id).await?;
     }
     let group = group(cloud, &mut made).await?;
-    say(&match made.is_empty() {
-        true => "networks public and demo are there".to_owned(),
-        false => format!("networks made: {}", made.join(", ")),
+    say(&if made.is_empty() {
+        "networks public and demo exist".to_owned()
+    } else {
+        format!("networks created: {}", made.join(", "))
     });
     Ok(Networks {
         external: external.id,

@@ -66,9 +66,12 @@ pub fn lines(tally: &Tally) -> Vec<String> {
     let states: Vec<String> = states
         .map(|(status, number)| format!("{number} {status}"))
         .collect();
-    let or_none = |list: Vec<String>| match list.is_empty() {
-        true => "none".to_owned(),
-        false => list.join(", "),
+    let or_none = |list: Vec<String>| {
+        if list.is_empty() {
+            "none".to_owned()
+        } else {
+            list.join(", ")
+        }
     };
     vec![
         format!("Hypervisors: {}", or_none(hosts)),

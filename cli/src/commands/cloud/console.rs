@@ -13,7 +13,7 @@ use crate::output::print;
 
 const POLL: Duration = Duration::from_secs(1);
 
-/// Print what a server has said on its console, or where a browser shows its screen.
+/// Print a server's console log, or the address at which a browser shows its screen.
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 console demo
@@ -22,10 +22,10 @@ const POLL: Duration = Duration::from_secs(1);
 pub struct Arguments {
     #[command(flatten)]
     here: Here,
-    /// Go on with what it says from now on.
+    /// Follow new output.
     #[arg(long, short)]
     follow: bool,
-    /// Print the address at which a browser shows its screen and takes keys; it is good for ten minutes.
+    /// Print the address at which a browser shows its screen and takes keys; it is valid for ten minutes.
     #[arg(long, conflicts_with = "follow")]
     vnc: bool,
     /// Name or id of the server.

@@ -18,7 +18,7 @@ use crate::output::{print, say_when};
 /// The guest's port of ssh.
 const SSH: u16 = 22;
 
-/// Make a server to try the cloud with: image, flavour, networks, key, floating address.
+/// Create a server to try the cloud: image, flavour, networks, key and floating address.
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 demo                     finds what is there and makes the rest
@@ -34,7 +34,7 @@ pub struct Arguments {
     /// How long to wait for the server and its guest.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     wait: u64,
-    /// Store of images, that of `c5c3 image`.
+    /// Image store, shared with `c5c3 image`.
     #[arg(
         long,
         value_name = "DIRECTORY",

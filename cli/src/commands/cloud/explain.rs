@@ -12,7 +12,7 @@ use crate::output::{Format, print, print_values, say_aside};
 
 const EXAMPLES: &str = "\
 Examples:
-  c5c3 explain                     what blocks the cloud, and what to do about it
+  c5c3 explain                     what blocks the cloud, and how to fix it
   c5c3 explain glance/glance       the same for one object
   c5c3 explain service.openstack.k-orc.cloud/glance
   c5c3 explain pod/mariadb-0 -o json
@@ -21,13 +21,13 @@ Exit codes:
   0  nothing blocks           3  no such object, cloud or cluster
   4  something blocks";
 
-/// Say the one thing that blocks, and what to do about it.
+/// Name the one thing that blocks a cloud, and how to fix it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// KIND/NAME or KIND.GROUP/NAME [default: whatever is not well]
+    /// KIND/NAME or KIND.GROUP/NAME [default: whatever is unhealthy]
     #[arg(value_name = "OBJECT", value_parser = object)]
     object: Option<(String, String)>,
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
@@ -75,9 +75,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Format::Table => print(&words(&found))?,
             format => print_values(&[json!(found)], format)?,
         }
-        match found.chain.is_empty() {
-            true => Ok(()),
-            false => Err(Failure::Unwell),
+        if found.chain.is_empty() {
+            Ok(())
+        } else {
+            Err(Failure::Unwell)
         }
     })
 }
@@ -85,7 +86,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// For a person.
 pub fn words(found: &explain::Explanation) -> String {
     let Some(last) = found.chain.last() else {
-        return "Nothing blocks: all is well.\n".to_owned();
+        return "Nothing blocks: everything is healthy.\n".to_owned();
     };
     let named = |link: &explain::Link| match &link.cluster {
         Some(cluster) => format!("{} {} in cluster {cluster}", link.kind, link.name),

@@ -23,12 +23,12 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Keystone, glance, mariadb …, or a pod.
+    /// A service such as keystone or mariadb, or a pod.
     service: String,
-    /// Go on as lines come.
+    /// Follow new lines.
     #[arg(long, short)]
     follow: bool,
-    /// So many lines of the past from each pod.
+    /// Number of past lines to print for each pod.
     #[arg(long, default_value_t = 50)]
     tail: i64,
 }

@@ -12,7 +12,7 @@ use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::{print, say_aside};
 
-/// Run the openstack command of our image, logged in as the administrator.
+/// Run the openstack client from our image, logged in as the administrator.
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 openstack token issue
@@ -23,7 +23,7 @@ Options of c5c3 come before the first word; all that follows is the command's.")
 pub struct Openstack {
     #[command(flatten)]
     target: Target,
-    /// Store of images, that of `c5c3 image`.
+    /// Image store, shared with `c5c3 image`.
     #[arg(
         long,
         value_name = "DIRECTORY",
@@ -31,12 +31,12 @@ pub struct Openstack {
         default_value = c5c3_image_builder::STORE
     )]
     image_store: PathBuf,
-    /// What the openstack command is to do.
+    /// Arguments of the openstack command.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<String>,
 }
 
-/// Print the administrator's login for a shell.
+/// Print the administrator's credentials as shell variables.
 #[derive(Args)]
 #[command(after_help = "Examples:
   eval \"$(c5c3 env)\"        then any OpenStack client works in this shell

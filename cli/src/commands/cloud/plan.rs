@@ -31,15 +31,15 @@ Nothing is written: the API server checks the object and forgets it again.
 
 Exit codes:
   0  it can be done           3  no such cluster
-  4  it is refused, or something blocks it";
+  4  it is refused, or blocked";
 
-/// Show what a changed ControlPlane would do, before anything happens.
+/// Show what a changed ControlPlane would do, without doing it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// File with the ControlPlane as it should become; - reads standard input.
+    /// File with the changed ControlPlane; - reads standard input.
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     file: PathBuf,
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
@@ -71,18 +71,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Format::Table => print(&words(&forecast))?,
             format => print_values(&[json!(forecast)], format)?,
         }
-        match forecast.refusal.is_some() || forecast.blocker.is_some() {
-            true => Err(Failure::Unwell),
-            false => Ok(()),
+        if forecast.refusal.is_some() || forecast.blocker.is_some() {
+            Err(Failure::Unwell)
+        } else {
+            Ok(())
         }
     })
 }
 
 fn read(file: &PathBuf) -> Result<String, Failure> {
     let name = file.display();
-    let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
+    let text = if file.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(file)
     };
     Ok(text.with_context(|| format!("cannot read {name}"))?)
 }
@@ -154,7 +156,7 @@ fn words(forecast: &Forecast) -> String {
         None => {}
     }
     if let Some(blocker) = &forecast.blocker {
-        text.push_str(&format!("\nIt would not come to its end: {blocker}\n"));
+        text.push_str(&format!("\nIt would not complete: {blocker}\n"));
     }
     text
 }

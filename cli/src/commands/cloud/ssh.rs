@@ -23,7 +23,7 @@ no such server, no floating address or no ssh. Options of c5c3 come before the s
 pub struct Arguments {
     #[command(flatten)]
     here: Here,
-    /// Who logs in; the guest of `c5c3 demo` has root only.
+    /// User to log in as; the guest of `c5c3 demo` has only root.
     #[arg(long, default_value = "root")]
     user: String,
     /// Private key [default: that of `c5c3 demo`]
@@ -31,7 +31,7 @@ pub struct Arguments {
     key: Option<PathBuf>,
     /// Name or id of the server.
     server: String,
-    /// What to run there.
+    /// Command to run there.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let key = arguments.key.as_deref().unwrap_or(&own);
     if !key.exists() {
         return Err(Failure::NotFound(format!(
-            "there is no key {}: `c5c3 demo` makes one, --key names another",
+            "there is no key {}: `c5c3 demo` creates one; --key selects another",
             key.display()
         )));
     }

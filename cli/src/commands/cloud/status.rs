@@ -27,10 +27,10 @@ Examples:
   c5c3 status --context production --namespace cloud-a
 
 Exit codes:
-  0  all is well              3  no such cloud or cluster
-  4  something is not well";
+  0  healthy                  3  no such cloud or cluster
+  4  not healthy";
 
-/// Show a cloud on one screen: is it well, and if not, why.
+/// Show a cloud on one screen: is it healthy, and if not, why.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -146,7 +146,7 @@ pub fn has_cloud(seen: &Snapshot) -> bool {
 
 pub fn no_cloud(namespace: &str) -> String {
     format!(
-        "there is no cloud in namespace {namespace}: `c5c3 up` makes one, --namespace names another place"
+        "there is no cloud in namespace {namespace}: `c5c3 up` creates one; --namespace selects another namespace"
     )
 }
 
@@ -197,15 +197,15 @@ fn show(screen: &Screen) -> Result<(), Failure> {
         }
     }
     for (cluster, why) in &screen.unseen {
-        print(&format!("\nCluster {cluster} is not reached: {why}\n"))?;
+        print(&format!("\nCluster {cluster} cannot be reached: {why}\n"))?;
     }
     match &screen.compute {
         Some(Compute::Told(tally)) => print(&format!("\n{}\n", tally::lines(tally).join("\n")))?,
-        Some(Compute::Silent(why)) => print(&format!("\nNova does not tell of its servers: {why}\n"))?,
+        Some(Compute::Silent(why)) => print(&format!("\nNova does not list its servers: {why}\n"))?,
         None => {}
     }
     if !screen.pods.is_empty() {
-        print("\nPods that are not well:\n")?;
+        print("\nUnhealthy pods:\n")?;
         for pod in &screen.pods {
             print(&format!("  {pod}\n"))?;
         }

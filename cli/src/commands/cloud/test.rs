@@ -21,7 +21,7 @@ use crate::output::{print, say_aside};
 const NAME: &str = "tempest";
 const POLL: Duration = Duration::from_secs(1);
 
-/// Run the tests of the cloud now, and show how they go.
+/// Run the cloud's tests now and show their progress.
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 test                                        the tests that the Tempest object names
@@ -37,13 +37,13 @@ Exit codes:
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
-    /// Only what Tempest calls smoke tests.
+    /// Run only Tempest's smoke tests.
     #[arg(long, conflicts_with = "regex")]
     smoke: bool,
     /// Only tests whose names match this regular expression.
     #[arg(long, value_name = "REGEX")]
     regex: Option<String>,
-    /// How long to wait for the start; a run that goes on already ends first.
+    /// How long to wait for the start; a run that is already active finishes first.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     wait: u64,
 }

@@ -13,6 +13,7 @@ use crate::cloud::{apply, explain, profile, progress, snapshot};
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
 use crate::output::{end_waiting, say_when, show_waiting};
+use crate::roles;
 
 /// Where people reach the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,12 @@ pub async fn bring(
             apply::apply(&client, &service).await?;
         }
     }
+    // Its kinds are the cluster's, so the rights to them are given by a person: here.
+    for plane in bundle.planes.iter().filter(|plane| plane.spec.cortex.enabled) {
+        for object in roles::cortex().objects(&place(plane)) {
+            apply::apply(&client, &object).await?;
+        }
+    }
     let began = Instant::now();
     for plane in &bundle.planes {
         let patience = Duration::from_secs(wait).saturating_sub(began.elapsed());
@@ -82,6 +89,6 @@ async fn late(sight: &Sight, plane: &ControlPlane, wait: u64) -> Result<Failure,
         .map(|object| words(&explain::explain(&seen, object)))
         .unwrap_or_default();
     Ok(Failure::NotReady(format!(
-        "the cloud is not ready after {wait} s; it goes on, `c5c3 up` waits again\n\n{blocked}"
+        "the cloud is not ready after {wait} s; it keeps coming up, and `c5c3 up` waits for it again\n\n{blocked}"
     )))
 }

@@ -10,8 +10,8 @@ use crate::output::say;
 
 const EXAMPLES: &str = "\
 Examples:
-  c5c3 down             stop it; `c5c3 up` goes on where it was
-  c5c3 down --purge     stop it and remove all that it kept
+  c5c3 down             stop it; `c5c3 up` resumes it
+  c5c3 down --purge     stop it and remove all of its data
 
 Only a directory that holds a cluster is purged, and of that only what the cluster made.";
 
@@ -21,7 +21,7 @@ Only a directory that holds a cluster is purged, and of that only what the clust
 pub struct Arguments {
     #[command(flatten)]
     place: Place,
-    /// Remove its objects, volumes and images too.
+    /// Also remove its objects, volumes and images.
     #[arg(long)]
     purge: bool,
 }

@@ -27,9 +27,10 @@ pub fn farewell(place: &Place, up: &Up, bundle: &Bundle, took: Duration) -> Stri
     }
     for plane in &bundle.planes {
         let namespace = plane.namespace().unwrap_or_default();
-        let options = match namespace == NAMESPACE {
-            true => state.clone(),
-            false => format!("{state} -n {namespace}"),
+        let options = if namespace == NAMESPACE {
+            state.clone()
+        } else {
+            format!("{state} -n {namespace}")
         };
         let mut commands = vec![
             (

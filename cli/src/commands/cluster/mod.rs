@@ -59,7 +59,7 @@ impl Place {
 
 /// The daemon works elsewhere: a relative path would be another one there.
 pub fn absolute(text: &str) -> Result<PathBuf, String> {
-    std::path::absolute(text).map_err(|error| format!("{text:?} is no path: {error}"))
+    std::path::absolute(text).map_err(|error| format!("{text:?} is not a path: {error}"))
 }
 
 /// This program with a subcommand, for processes that run on their own.

@@ -13,10 +13,10 @@ use crate::output::{Format, Table, print_table, print_values};
 const EXAMPLES: &str = "\
 Examples:
   c5c3 node list
-  c5c3 node kill node-2      pull its plug: every process of it is gone at once
-  c5c3 node start node-2     put the plug back";
+  c5c3 node kill node-2      cut its power: all of its processes are gone at once
+  c5c3 node start node-2     restore its power";
 
-/// Look at the embedded nodes, pull their plugs, put them back.
+/// List embedded nodes, cut their power and restore it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -36,7 +36,7 @@ enum Command {
         #[arg(long, short, value_enum, default_value_t = Format::Table)]
         output: Format,
     },
-    /// Pull a node's plug; it stays off until it is started.
+    /// Cut a node's power; it stays off until it is started.
     #[command(after_help = "Examples:
   c5c3 node kill node-2      its pods are lost, and made anew elsewhere")]
     Kill {
@@ -44,7 +44,7 @@ enum Command {
         place: Place,
         name: String,
     },
-    /// Put the plug back.
+    /// Restore a node's power.
     #[command(after_help = "Examples:
   c5c3 node start node-2")]
     Start {
@@ -52,7 +52,7 @@ enum Command {
         place: Place,
         name: String,
     },
-    /// Join standard input and output with a port on the data network, as ssh's ProxyCommand does.
+    /// Connect standard input and output to a port on the data network, for ssh's ProxyCommand.
     #[command(
         hide = true,
         after_help = "Examples:

@@ -27,7 +27,7 @@ Examples:
   c5c3 up                          a whole small cloud, or go on where it was
   c5c3 up --profile volumes        the same without Ceph, in one cluster: volumes are files
   c5c3 up --profile core           Keystone, Glance and Placement only, on one node
-  c5c3 up --profile ha             three replicas of everything on three nodes
+  c5c3 up --profile ha             three of everything, three hypervisors too
   c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
   c5c3 up --profile none           the cluster and all operators, without a cloud
   c5c3 up --nodes 3 --hypervisors 2                          one cluster for everything
@@ -50,7 +50,7 @@ enum Profile {
     Volumes,
     /// Keystone, Glance and Placement, one replica of each.
     Core,
-    /// Keystone, Glance and Placement, three replicas on three nodes.
+    /// Three replicas of everything on three nodes; three hypervisors, and three nodes with Ceph, in clusters of their own.
     Ha,
     /// No cloud.
     None,
@@ -66,7 +66,11 @@ impl Profile {
             )),
             Profile::Volumes => Some(include_str!("../../../../deploy/profiles/volumes.yaml")),
             Profile::Core => Some(include_str!("../../../../deploy/profiles/core.yaml")),
-            Profile::Ha => Some(include_str!("../../../../deploy/profiles/ha.yaml")),
+            Profile::Ha => Some(concat!(
+                include_str!("../../../../deploy/quickstart/storage.yaml"),
+                "---\n",
+                include_str!("../../../../deploy/profiles/ha.yaml")
+            )),
             Profile::None => None,
         }
     }
@@ -75,54 +79,54 @@ impl Profile {
     fn machine(self) -> (Option<u8>, u8) {
         match self {
             Profile::Small | Profile::Volumes => (Some(2), 1),
-            Profile::Ha => (Some(3), 0),
+            Profile::Ha => (Some(6), 3),
             Profile::Core | Profile::None => (None, 0),
         }
     }
 }
 
-/// Bring a cloud up on this machine; it runs on when this returns.
+/// Bring up a cloud on this machine; it keeps running after this command returns.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
     place: Place,
-    /// How much of a cloud [default: small]
+    /// Size of the cloud [default: small]
     #[arg(long, value_enum, conflicts_with_all = ["file", "cluster_only"])]
     profile: Option<Profile>,
-    /// A ControlPlane of your own and what belongs to it; - reads standard input.
+    /// Your own ControlPlane and the objects it needs; - reads standard input.
     #[arg(long, short, conflicts_with = "cluster_only")]
     file: Option<PathBuf>,
-    /// Kubeconfig file of a cluster of yours, to make the cloud of --file there.
+    /// Kubeconfig file of an existing cluster in which to create the cloud of --file.
     #[arg(long, value_name = "FILE", requires = "file",
         conflicts_with_all = ["nodes", "hypervisors", "clusters", "registries", "port_offset"])]
     kubeconfig: Option<PathBuf>,
-    /// Context of that file [default: the current one]
+    /// Context in that file [default: the current one]
     #[arg(long, requires = "file",
         conflicts_with_all = ["nodes", "hypervisors", "clusters", "registries", "port_offset"])]
     context: Option<String>,
-    /// Number of nodes of a new cluster for everything [default: 1, for ha 3]
+    /// Number of nodes of a new single cluster [default: 1; 6 for ha]
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=32))]
     nodes: Option<u8>,
-    /// So many of these nodes run guests, the last ones [default: 0, for the profile small 1]
+    /// How many of these nodes run guests, counted from the last [default: 0; 1 for small, 3 for ha]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..=32))]
     hypervisors: Option<u8>,
-    /// A cluster with nodes of its own, the first for what names none [default: what the profile says]
+    /// A cluster with its own nodes; the first is used where none is named [default: set by the profile]
     #[arg(long = "cluster", value_name = "NAME=NODES", conflicts_with_all = ["nodes", "hypervisors"])]
     clusters: Vec<ClusterPlan>,
-    /// Move the public ports of the machine by so many, for a second cloud.
+    /// Shift the public ports on this machine by this number, to run a second cloud.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     port_offset: u16,
-    /// How long to wait for the cloud before giving up with exit code 4; it goes on all the same.
+    /// How long to wait for the cloud before giving up with exit code 4; it keeps coming up.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     wait: u64,
-    /// Let images come from this registry, `*` for any; those on this machine always may.
+    /// Allow images from this registry, `*` for any; registries on this machine are always allowed.
     #[arg(long = "registry", value_name = "HOST")]
     registries: Vec<String>,
-    /// Without the kinds and operators of CobaltCore.
+    /// Leave out the kinds and operators of CobaltCore.
     #[arg(long)]
     cluster_only: bool,
-    /// Store of images, that of `c5c3 image`.
+    /// Image store, shared with `c5c3 image`.
     #[arg(
         long,
         value_name = "DIRECTORY",
@@ -154,11 +158,21 @@ impl Arguments {
         }
     }
 
+    /// The machine is there, with clusters that have their nodes.
+    fn has_clusters(&self) -> Result<bool, Failure> {
+        if !self.known() {
+            return Ok(false);
+        }
+        let (_, settings) = Settings::existing(self.place.path())?;
+        Ok(!settings.is_single())
+    }
+
     /// At least so many nodes, and so many that run guests. Clusters say theirs themselves.
     fn machine(&self, clusters: bool) -> (Option<u8>, u8) {
-        let (nodes, hypervisors) = match clusters {
-            true => (None, 0),
-            false => self.profile().machine(),
+        let (nodes, hypervisors) = if clusters {
+            (None, 0)
+        } else {
+            self.profile().machine()
         };
         let hypervisors = self.hypervisors.unwrap_or(hypervisors);
         // Somebody has to run beside the guests.
@@ -276,7 +290,8 @@ fn cluster(arguments: &Arguments, mut plan: Plan, start: Instant) -> Result<up::
     if arguments.cluster_only {
         command.push("--cluster-only");
     }
-    let (nodes, hypervisors) = arguments.machine(!plan.clusters.is_empty());
+    let named = !plan.clusters.is_empty() || arguments.has_clusters()?;
+    let (nodes, hypervisors) = arguments.machine(named);
     let options = up::Options {
         state: arguments.place.path().to_owned(),
         plan,
@@ -331,6 +346,76 @@ mod tests {
     }
 
     #[test]
+    fn clusters_that_are_there_keep_their_nodes() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let state = directory.path().to_string_lossy().into_owned();
+        std::fs::create_dir(directory.path().join("api")).expect("a directory");
+        let words = ["up", "--state-dir", &state, "--profile", "small"];
+        let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+        for (clusters, expected) in [
+            (vec!["default"], false),
+            (vec!["control-plane", "hypervisor"], true),
+        ] {
+            let settings = Settings {
+                clusters: clusters.iter().map(|&name| name.to_owned()).collect(),
+                ..Settings::default()
+            };
+            let text = serde_json::to_string(&settings).expect("settings");
+            std::fs::write(directory.path().join("cluster.json"), text).expect("a file");
+            let has = line.arguments.has_clusters();
+            assert_eq!(
+                has.unwrap_or_else(|error| panic!("{error}")),
+                expected,
+                "{clusters:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn high_availability_is_three_of_everything() {
+        let text = Profile::Ha.text().expect("a profile");
+        let bundle = Bundle::parse(text).expect("parses");
+        for cluster in &bundle.machine.clusters {
+            let nodes: u8 = cluster.nodes.iter().map(|group| group.count).sum();
+            assert_eq!(nodes, 3, "{}", cluster.name);
+        }
+        let [plane] = bundle.planes.as_slice() else {
+            panic!("{} clouds", bundle.planes.len());
+        };
+        let spec = serde_json::to_value(&plane.spec).expect("a value");
+        let mut counted = 0;
+        let numbers = |object: &serde_json::Value| -> Vec<serde_json::Value> {
+            match &object["replicas"] {
+                serde_json::Value::Object(each) => each.values().cloned().collect(),
+                number => vec![number.clone()],
+            }
+        };
+        for place in ["infrastructure", "services"] {
+            for (name, part) in spec[place].as_object().expect("fields") {
+                for number in numbers(part).iter().filter(|number| !number.is_null()) {
+                    assert_eq!(number, 3, "{place}.{name}");
+                    counted += 1;
+                }
+            }
+        }
+        // Of Nova there are three, of Cinder two, of the other four services and servers one each.
+        assert_eq!(counted, 3 + 2 + 4 + 4, "{spec:#}");
+        let of_kind = |kind: &str| -> Vec<&serde_json::Value> {
+            let all = bundle.objects.iter();
+            all.filter(|object| object["kind"] == kind).collect()
+        };
+        let [ceph] = of_kind("CephCluster")[..] else {
+            panic!("one Ceph");
+        };
+        assert_eq!(ceph["spec"]["mon"]["count"], 3);
+        assert_eq!(ceph["spec"]["storage"]["storageClassDeviceSets"][0]["count"], 3);
+        let pools = of_kind("CephBlockPool");
+        assert_eq!(pools.len(), 3);
+        assert!(pools.iter().all(|pool| pool["spec"]["replicated"]["size"] == 3));
+        assert_eq!(of_kind("CephClient").len(), 3, "as of the small profile");
+    }
+
+    #[test]
     fn a_profile_brings_its_nodes_unless_told_otherwise() {
         for (words, expected) in [
             ("", (Some(2), 1)),
@@ -339,7 +424,8 @@ mod tests {
             ("--hypervisors 3", (Some(4), 3)),
             ("--nodes 1 --hypervisors 0", (Some(1), 0)),
             ("--profile core", (None, 0)),
-            ("--profile ha", (Some(3), 0)),
+            ("--profile ha", (Some(6), 3)),
+            ("--profile ha --nodes 4", (Some(4), 3)),
             ("--profile none", (None, 0)),
             ("--cluster-only", (None, 0)),
             ("-f x.yaml", (None, 0)),

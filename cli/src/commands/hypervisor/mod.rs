@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::{Format, Table, print_table, print_values, say, say_when};
 use progress::{Progress, Row, row};
 
-/// Between looks at what changes by itself.
+/// Seconds between checks of values that change by themselves.
 const POLL: Duration = Duration::from_secs(1);
 const MANAGER: &str = "c5c3-hypervisor-command";
 
@@ -55,7 +55,7 @@ Exit codes:
   c5c3 hypervisor enable node-2
   c5c3 hypervisor enable node-2 --no-wait")]
     Enable(Enable),
-    /// Follow what happens to a host until it is in service or empty.
+    /// Follow a host until it is in service or empty.
     #[command(after_help = "Examples:
   c5c3 hypervisor watch node-2
   c5c3 hypervisor watch node-2 -o json     what is known now, once")]
@@ -79,10 +79,10 @@ struct Drain {
     /// Why, for people.
     #[arg(long)]
     reason: String,
-    /// Most migrations at a time [default: 4]
+    /// Number of migrations at a time [default: 4]
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..=100))]
     parallel: Option<i32>,
-    /// Longest that one migration may take, in seconds [default: 1800]
+    /// Time limit for one migration, in seconds [default: 1800]
     #[arg(long, value_parser = clap::value_parser!(i32).range(30..=86400))]
     deadline: Option<i32>,
     #[command(flatten)]
@@ -107,17 +107,17 @@ struct Watch {
     name: String,
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// Longest to follow it, in seconds.
+    /// How long to follow it, in seconds.
     #[arg(long, default_value_t = 3600)]
     timeout: u64,
 }
 
 #[derive(Args)]
 struct Patience {
-    /// Do not wait for the end.
+    /// Do not wait until it is done.
     #[arg(long)]
     no_wait: bool,
-    /// Longest to wait, in seconds.
+    /// How long to wait, in seconds.
     #[arg(long, default_value_t = 3600)]
     timeout: u64,
 }
@@ -321,7 +321,7 @@ async fn follow(
             None if start.elapsed() > Duration::from_secs(timeout) => {
                 let name = host.name_any();
                 return Err(Failure::NotReady(format!(
-                    "not within {timeout} s; it goes on: `c5c3 hypervisor watch {name}`"
+                    "not done within {timeout} s; it continues: `c5c3 hypervisor watch {name}`"
                 )));
             }
             None => tokio::time::sleep(POLL).await,

@@ -42,7 +42,7 @@ pub fn row(host: &Hypervisor) -> Row {
     }
 }
 
-/// How far a host is.
+/// Show the progress of a host.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
@@ -103,7 +103,7 @@ impl Progress {
         match (self.empty, self.failed) {
             (true, _) => Some(Ok(())),
             (false, true) => Some(Err(format!(
-                "{} of {} servers cannot move; the operator goes on trying",
+                "{} of {} servers cannot move; the operator keeps trying",
                 self.stuck.len(),
                 self.outstanding
             ))),

@@ -1,33 +1,23 @@
 //! `c5c3 cortex …`: serve placements, ask why, replay, and see what would be.
 
+mod serve;
+
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use c5c3_api::cortex::{Pipeline, SchedulingDomain};
-use c5c3_cortex::controllers::{self, Shared};
+use c5c3_api::cortex::SchedulingDomain;
 use c5c3_cortex::engine::{self, Context, Explanation, compile, defaults};
 use c5c3_cortex::fleet::{Draft, Fleet};
 use c5c3_cortex::plan::{self, Plan};
 use c5c3_cortex::request::{Intent, Request};
-use c5c3_cortex::service::http::Server;
-use c5c3_cortex::service::{Scheduler, Source, World};
-use c5c3_cortex::sources::{kubernetes, openstack, web};
-use c5c3_kit::{Clusters, Metrics, Stop, telemetry};
+use c5c3_cortex::sources::{file, web};
 use clap::{Args, Subcommand};
-use openstack_client::{Cloud, Session};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::block_on;
 use crate::failure::Failure;
 use crate::output::{Format, Table, print_table, print_values};
-
-/// Decisions that wait to be written.
-const WAITING: usize = 4096;
 
 /// Choose hosts for servers, volumes and shares, and say why.
 #[derive(Args)]
@@ -49,18 +39,18 @@ enum Command {
   c5c3 cortex serve --clouds clouds.yaml --cloud admin
   c5c3 cortex serve --context production --namespace openstack
   c5c3 cortex serve --state state.json --record asked.jsonl --listen 127.0.0.1:8080")]
-    Serve(Serve),
+    Serve(Box<serve::Arguments>),
     /// Say why a server, volume or share was placed where it is.
     #[command(after_help = "Examples:
   c5c3 cortex why 9f1c8f4e-0c0d-4f0e-8f38-6d9f0e8b7a11
   c5c3 cortex why 9f1c8f4e-0c0d-4f0e-8f38-6d9f0e8b7a11 --endpoint http://cortex:8080 -o json")]
     Why(Why),
-    /// Ask recorded questions again, of a pipeline that was changed.
+    /// Replay recorded requests against a changed pipeline.
     #[command(after_help = "Examples:
   c5c3 cortex replay asked.jsonl --state state.json
   c5c3 cortex replay asked.jsonl --state state.json --pipeline changed.yaml -o json")]
     Replay(Replay),
-    /// See what would become of servers when hosts are drained or lost.
+    /// Show what would happen to servers if hosts were drained or lost.
     #[command(after_help = "Examples:
   c5c3 cortex what-if --drain node-2
   c5c3 cortex what-if --lose node-2 --lose node-3 --state state.json
@@ -68,55 +58,15 @@ enum Command {
 Exit codes:
   0  every server finds a host        4  some do not")]
     WhatIf(WhatIf),
-    /// See which servers would have to move to empty as many hosts as possible.
+    /// Show which servers to move to empty as many hosts as possible.
     #[command(after_help = "Examples:
   c5c3 cortex pack
   c5c3 cortex pack --most 50 --state state.json -o yaml")]
     Pack(Pack),
-    /// Print what a running Cortex knows, for --state of the others.
+    /// Print the state of a running Cortex, for --state of the other commands.
     #[command(after_help = "Examples:
   c5c3 cortex state > state.json")]
     State(State),
-}
-
-#[derive(Args)]
-struct Serve {
-    /// Where questions are answered, and /metrics, /healthz and /readyz.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
-    /// A clouds.yaml: Nova and Placement are read without Kubernetes.
-    #[arg(long, value_name = "FILE", conflicts_with = "context")]
-    clouds: Option<PathBuf>,
-    /// The cloud of that file.
-    #[arg(long, default_value = "openstack", requires = "clouds")]
-    cloud: String,
-    /// Seconds between two reads of that cloud.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
-    every: u64,
-    /// What is known at the start, as `c5c3 cortex state` printed it.
-    #[arg(long, value_name = "FILE")]
-    state: Option<PathBuf>,
-    /// Keep every question there, for `c5c3 cortex replay`. Questions name projects and servers.
-    #[arg(long, value_name = "FILE")]
-    record: Option<PathBuf>,
-    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the cluster it runs in]
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// Use the kinds of this context's cluster: Pipelines, Datasources, Reservations and others.
-    #[arg(long)]
-    context: Option<String>,
-    /// Use those of the cluster it runs in, or of the current context.
-    #[arg(long, conflicts_with = "clouds")]
-    kubernetes: bool,
-    /// Where the Secrets of Datasources are.
-    #[arg(long, short, default_value = "c5c3-system")]
-    namespace: String,
-    /// Carry Deschedulings out: without it they are only written down.
-    #[arg(long)]
-    migrate: bool,
-    /// Log filter, such as info or c5c3_cortex=debug,warn.
-    #[arg(long, env = "C5C3_LOG", default_value = "info")]
-    log: String,
 }
 
 #[derive(Args)]
@@ -133,7 +83,7 @@ struct Why {
 /// What is known of the world: of a file, or of a Cortex that runs.
 #[derive(Args)]
 struct Known {
-    /// As `c5c3 cortex state` printed it.
+    /// State as printed by `c5c3 cortex state`.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// A Cortex that runs, where no file is given.
@@ -150,9 +100,9 @@ struct State {
 
 #[derive(Args)]
 struct Replay {
-    /// What `c5c3 cortex serve --record` kept.
+    /// File written by `c5c3 cortex serve --record`.
     record: PathBuf,
-    /// A Pipeline object that is asked instead of the usual one.
+    /// Pipeline object to use instead of the default one.
     #[arg(long, value_name = "FILE")]
     pipeline: Option<PathBuf>,
     #[command(flatten)]
@@ -163,10 +113,10 @@ struct Replay {
 
 #[derive(Args)]
 struct WhatIf {
-    /// A host that is emptied: its servers move while they run.
+    /// A host to drain: its servers move while running.
     #[arg(long, value_name = "HOST", required_unless_present = "lose")]
     drain: Vec<String>,
-    /// A host that is lost: its servers are started anew elsewhere, also in room kept for that.
+    /// A host to lose: its servers are restarted elsewhere, also in capacity reserved for that.
     #[arg(long, value_name = "HOST", conflicts_with = "drain")]
     lose: Vec<String>,
     #[command(flatten)]
@@ -177,7 +127,7 @@ struct WhatIf {
 
 #[derive(Args)]
 struct Pack {
-    /// Move no more servers than this.
+    /// Move at most this many servers.
     #[arg(long, default_value_t = 100)]
     most: usize,
     #[command(flatten)]
@@ -188,11 +138,7 @@ struct Pack {
 
 pub fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
-        Command::Serve(arguments) => {
-            telemetry::start(&arguments.log).map_err(|error| Failure::Usage(error.to_string()))?;
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            runtime.block_on(serve(arguments))
-        }
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Why(arguments) => why(&arguments),
         Command::Replay(arguments) => replay(&arguments),
         Command::WhatIf(arguments) => what_if(&arguments),
@@ -200,76 +146,6 @@ pub fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::State(arguments) => {
             let text = fetch(&arguments.endpoint, "/state")?;
             crate::output::print(&format!("{}\n", String::from_utf8_lossy(&text)))
-        }
-    }
-}
-
-async fn serve(arguments: Serve) -> Result<(), Failure> {
-    let stop = Stop::on_signal().context("signals")?;
-    let metrics = Metrics::default();
-    let scheduler = Arc::new(Scheduler {
-        world: World::usual(),
-        ..Scheduler::default()
-    });
-    if let Some(file) = &arguments.state {
-        let draft = state_of(file)?;
-        scheduler.world.start_with(draft);
-    }
-    if let Some(path) = &arguments.record {
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        let file = file.with_context(|| format!("cannot record to {}", path.display()))?;
-        scheduler.memory.record_to(file)?;
-    }
-    let clusters = match arguments.kubernetes || arguments.context.is_some() {
-        true => {
-            Some(Clusters::connect(arguments.kubeconfig.as_deref(), arguments.context.as_deref(), &[]).await?)
-        }
-        false => None,
-    };
-    let (sender, receiver) = mpsc::channel(WAITING);
-    let decisions = clusters.is_some().then_some(sender);
-    let server = Server::bind(arguments.listen, scheduler.clone(), metrics.clone(), decisions)
-        .await
-        .with_context(|| {
-            format!(
-                "cannot listen on {}: choose another address with --listen",
-                arguments.listen
-            )
-        })?;
-    tracing::info!("answers on http://{}/scheduler/nova/external", server.address()?);
-    let serving = tokio::spawn(server.serve(stop.clone()));
-    if let Some(path) = &arguments.clouds {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let cloud =
-            Cloud::parse(&text, &arguments.cloud, None).map_err(|error| Failure::Usage(error.to_string()))?;
-        let session = Session::new(cloud).map_err(anyhow::Error::from)?;
-        let every = Duration::from_secs(arguments.every);
-        tokio::spawn(read_cloud(scheduler.clone(), session, every, stop.clone()));
-    }
-    if let Some(clusters) = clusters {
-        tokio::spawn(controllers::keep_decisions(clusters.home().clone(), receiver));
-        let dial = Arc::new(openstack_client::Tcp);
-        let shared = Shared::new(scheduler, arguments.namespace, dial, arguments.migrate);
-        controllers::run(clusters, metrics, shared, stop).await?;
-    }
-    serving.await.context("the server ended")?;
-    Ok(())
-}
-
-/// Reads Nova and Placement again and again. What was read last stays while they are away.
-async fn read_cloud(scheduler: Arc<Scheduler>, session: Session, every: Duration, stop: Stop) {
-    loop {
-        match openstack::read(&session).await {
-            Ok((hosts, servers)) => {
-                tracing::info!("{} hosts with {} servers", hosts.len(), servers.len());
-                scheduler.world.tell(Source::OpenStack { hosts, servers });
-            }
-            Err(error) => tracing::warn!("{error}"),
-        }
-        tokio::select! {
-            () = stop.requested() => return,
-            () = tokio::time::sleep(every) => {}
         }
     }
 }
@@ -289,7 +165,7 @@ fn fetch(endpoint: &str, path: &str) -> Result<Vec<u8>, Failure> {
 fn state_of(file: &Path) -> Result<Draft, Failure> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let draft = serde_json::from_slice(&text);
-    Ok(draft.with_context(|| format!("{} is no state of Cortex", file.display()))?)
+    Ok(draft.with_context(|| format!("{} is not a state of Cortex", file.display()))?)
 }
 
 impl Known {
@@ -338,31 +214,16 @@ fn why(arguments: &Why) -> Result<(), Failure> {
     print_table(&table)
 }
 
-fn changed(file: Option<&PathBuf>) -> Result<Option<engine::Pipeline>, Failure> {
-    let Some(file) = file else { return Ok(None) };
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let object: Pipeline =
-        serde_saphyr::from_str(&text).with_context(|| format!("{} is no Pipeline", file.display()))?;
-    let Some(draft) = kubernetes::pipeline(&object) else {
-        return Err(Failure::Usage(
-            "--pipeline: only type filter-weigher places".to_owned(),
-        ));
-    };
-    let compiled = compile(&draft);
-    if let Some((step, why)) = compiled
-        .broken_filters
-        .iter()
-        .chain(&compiled.broken_weighers)
-        .next()
-    {
-        return Err(Failure::Usage(format!("--pipeline: {step}: {why}")));
-    }
-    if let Some(step) = compiled.unknown.first() {
-        return Err(Failure::Usage(format!(
-            "--pipeline: nobody knows the step {step}"
-        )));
-    }
-    Ok(Some(compiled.pipeline))
+fn changed(path: Option<&PathBuf>) -> Result<Option<engine::Pipeline>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let pipeline = file::pipeline(&read(path)?);
+    let pipeline =
+        pipeline.map_err(|error| Failure::Usage(format!("--pipeline {}: {error}", path.display())))?;
+    Ok(Some(pipeline))
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    Ok(std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?)
 }
 
 fn replay(arguments: &Replay) -> Result<(), Failure> {
@@ -372,7 +233,7 @@ fn replay(arguments: &Replay) -> Result<(), Failure> {
         .with_context(|| format!("cannot read {}", arguments.record.display()))?;
     let usual: BTreeMap<String, engine::Pipeline> = defaults::all()
         .iter()
-        .map(|draft| (draft.name.clone(), compile(draft).pipeline))
+        .map(|(_, draft)| (draft.name.clone(), compile(draft).pipeline))
         .collect();
     let mut rows = Vec::new();
     for (number, line) in record.lines().enumerate() {
@@ -439,9 +300,10 @@ fn show(plan: &Plan, output: Format) -> Result<(), Failure> {
         table.row([&one.server, &one.name, &one.from, &none, &one.why].map(String::clone));
     }
     print_table(&table)?;
-    let emptied = match plan.emptied.is_empty() {
-        true => "no host".to_owned(),
-        false => plan.emptied.join(", "),
+    let emptied = if plan.emptied.is_empty() {
+        "no host".to_owned()
+    } else {
+        plan.emptied.join(", ")
     };
     crate::output::print(&format!(
         "{} servers move, {} cannot; empty: {emptied}\n",
@@ -452,9 +314,10 @@ fn show(plan: &Plan, output: Format) -> Result<(), Failure> {
 
 fn what_if(arguments: &WhatIf) -> Result<(), Failure> {
     let fleet = arguments.known.fleet()?;
-    let (hosts, intent) = match arguments.lose.is_empty() {
-        true => (&arguments.drain, Intent::LiveMigrate),
-        false => (&arguments.lose, Intent::Evacuate),
+    let (hosts, intent) = if arguments.lose.is_empty() {
+        (&arguments.drain, Intent::LiveMigrate)
+    } else {
+        (&arguments.lose, Intent::Evacuate)
     };
     if let Some(unknown) = hosts
         .iter()
