@@ -93,7 +93,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .role }}}
 subjects: [{kind: ServiceAccount, namespace: {{ .top.Release.Namespace }}, name: c5c3-{{ .name }}}]
 {{- end }}
 
-{{/* How a program is watched from outside. Takes (dict "top" . "name" NAME "port" PORT). */}}
+{{/* How a program is watched from outside. Takes (dict "top" . "name" NAME "port" PORT), and "also" PORT-NAME for
+another port that everybody may reach. */}}
 {{- define "c5c3.monitoring" -}}
 apiVersion: v1
 kind: Service
@@ -138,6 +139,9 @@ spec:
       {{- with .top.Values.networkPolicy.from }}
       from: {{- toYaml . | nindent 8 }}
       {{- end }}
+    {{- with .also }}
+    - ports: [{port: {{ . }}}]
+    {{- end }}
   {{- with .top.Values.networkPolicy.egress }}
   egress: {{- toYaml . | nindent 4 }}
   {{- end }}
