@@ -33,13 +33,14 @@ quick: build-packages ## Unit and in-process tests: no root, nothing installed b
 test: packages tools ## All tests, those with the real programs too (root).
 	scripts/run-tests
 
-soak: packages tools ## Long drills (root): crashes of the store, idle clouds, programs that die while servers are made, two cells, an update below running guests, monitors in two clusters, random worlds.
+soak: packages tools ## Long drills (root): crashes of the store, idle clouds, programs that die while servers are made, two cells, an update below running guests, monitors in two clusters, keys of Ceph that change, random worlds.
 	C5C3_CRASHES=20000 cargo test --locked -p apiserver --lib -- crashes
 	cargo build --locked -p c5c3
 	C5C3_WORLDS=1000 cargo test --locked -p c5c3-hypervisor --test model
 	C5C3_IDLE=600 cargo test --locked -p end-to-end --test cloud -- core_services
 	C5C3_DRILLS=3 C5C3_IDLE=600 cargo test --locked -p end-to-end --test compute -- --include-ignored
 	C5C3_DRILLS=1 cargo test --locked -p end-to-end --test storage
+	cargo test --locked -p end-to-end --test volumes -- --ignored
 	cargo test --locked -p end-to-end --test arbiter -- --ignored
 
 check: build-packages ## Format, lints and docs, warnings are errors.

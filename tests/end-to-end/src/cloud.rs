@@ -13,11 +13,16 @@ use crate::{elsewhere, process, tools};
 /// The kubeconfig of a cluster that has our operators: clouds of the tests are made there.
 pub const GIVEN: &str = "C5C3_CLOUD_KUBECONFIG";
 
-/// A cluster that is gone with the test, however that ends; or a cloud on the one that [`GIVEN`] names.
+/// The state directory of a cloud of this machine that is used as it is, and stays: for one scenario again and again.
+pub const KEPT: &str = "C5C3_CLOUD_STATE";
+
+/// A cluster that is gone with the test, however that ends; or a cloud on the one that [`GIVEN`] names, or that of
+/// [`KEPT`].
 pub struct Cloud {
     program: PathBuf,
     directory: tempfile::TempDir,
     given: Option<PathBuf>,
+    kept: Option<PathBuf>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -31,6 +36,7 @@ impl Cloud {
             program: tools::c5c3()?,
             directory: tempfile::tempdir()?,
             given: std::env::var_os(GIVEN).map(PathBuf::from),
+            kept: std::env::var_os(KEPT).map(PathBuf::from),
             // A test that failed leaves nothing behind that the next one could see.
             _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
         })
@@ -49,13 +55,19 @@ impl Cloud {
         self.given.is_some()
     }
 
+    /// It was there before the test.
+    pub fn is_kept(&self) -> bool {
+        self.kept.is_some()
+    }
+
     fn kubeconfig(&self) -> PathBuf {
         let own = || self.state().join("api/kubeconfig");
         self.given.clone().unwrap_or_else(own)
     }
 
     pub fn state(&self) -> PathBuf {
-        self.directory.path().join("state")
+        let own = || self.directory.path().join("state");
+        self.kept.clone().unwrap_or_else(own)
     }
 
     pub fn start(&self) -> anyhow::Result<()> {
@@ -102,13 +114,6 @@ impl Cloud {
         let mut lines = counted(&self.kubectl(&["get", "--raw", "/metrics"], "")?);
         lines.retain(|line| of.is_empty() || of.iter().any(|part| line.contains(part)));
         ensure!(!lines.is_empty(), "nothing is counted");
-        Ok(lines)
-    }
-
-    /// All of them, in the cluster of that context.
-    pub fn writes_in(&self, context: &str) -> anyhow::Result<Vec<String>> {
-        let lines = counted(&self.kubectl(&["--context", context, "get", "--raw", "/metrics"], "")?);
-        ensure!(!lines.is_empty(), "nothing is counted in {context}");
         Ok(lines)
     }
 
@@ -170,6 +175,9 @@ impl Cloud {
 
 impl Drop for Cloud {
     fn drop(&mut self) {
+        if self.is_kept() {
+            return;
+        }
         if self.is_elsewhere() {
             let _ = elsewhere::remove(self);
             return;

@@ -12,12 +12,10 @@ const NAMESPACE: &str = "openstack";
 const CLIENT: &str = "client";
 const IMAGE: &str = "ghcr.io/c5c3/openstackclient:8.2.0";
 
-/// `c5c3 up -f` with a profile whose public endpoints are Services; then the client's pod.
-pub fn up(cloud: &Cloud, profile: &str) -> anyhow::Result<()> {
-    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/profiles");
-    let text = std::fs::read_to_string(format!("{place}/{profile}.yaml"))?;
+/// `c5c3 up -f` with these objects, whose public endpoints become Services; then the client's pod.
+pub fn up(cloud: &Cloud, text: &str) -> anyhow::Result<()> {
     let file = cloud.state().with_extension("yaml");
-    std::fs::write(&file, inside(&text))?;
+    std::fs::write(&file, inside(text))?;
     let file = file.to_string_lossy().into_owned();
     println!("{}", cloud.c5c3_here("up", &["-f", &file, "--wait", "1500"])?);
     cloud.kubectl(&["apply", "-f", "-"], &pod().to_string())?;

@@ -195,6 +195,34 @@ fn a_guest_that_moves_is_told_while_it_moves() -> anyhow::Result<()> {
         Ok(())
     })?;
 
+    // Its process dies, which nobody asked for; then it is stopped, which somebody did.
+    let pod = world.libvirt_of("node-3")?;
+    let there = |command: &str| world.kubectl(&["exec", &pod, "--", "sh", "-c", command]);
+    let guest = |active: bool, trouble: Value| {
+        until_ok("the guest is told", PATIENCE, || {
+            let status = world.host("node-3")?;
+            let told = &status["instances"][0];
+            ensure!(
+                told["active"] == active && told["trouble"]["kind"] == trouble,
+                "{status}"
+            );
+            Ok(())
+        })
+    };
+    let start = Instant::now();
+    there("kill -9 $(cat /run/libvirt/qemu/guest.pid)")?;
+    guest(false, "Crashed".into())?;
+    println!(
+        "a crash was told {:?} after its process was killed",
+        start.elapsed()
+    );
+    there("virsh -q start guest")?;
+    guest(true, Value::Null)?;
+    there("virsh -q destroy guest")?;
+    guest(false, Value::Null)?;
+    there("virsh -q start guest")?;
+    guest(true, Value::Null)?;
+
     // libvirtd dies and comes back: the agent does as well, and forgets nothing.
     let pod = world.libvirt_of("node-3")?;
     let kill = "(sleep 1; kill -9 $(cat /run/libvirtd.pid)) >/dev/null 2>&1 &";

@@ -25,15 +25,16 @@ fn openstack(cloud: &Cloud, words: &str) -> anyhow::Result<Value> {
 }
 
 fn client(cloud: &Cloud, words: &[&str]) -> anyhow::Result<String> {
-    match cloud.is_elsewhere() {
-        true => elsewhere::openstack(cloud, words),
-        false => cloud.c5c3_here("openstack", words),
+    if cloud.is_elsewhere() {
+        elsewhere::openstack(cloud, words)
+    } else {
+        cloud.c5c3_here("openstack", words)
     }
 }
 
 #[test]
 fn one_object_becomes_a_cloud_that_people_use() -> anyhow::Result<()> {
-    let cloud = crate::up("core")?;
+    let cloud = crate::up(crate::CORE, 1)?;
     people_use_it(&cloud)?;
     it_says_how_it_is(&cloud)?;
     nothing_secret_is_open(&cloud)?;
@@ -121,7 +122,7 @@ fn it_says_how_it_is(cloud: &Cloud) -> anyhow::Result<()> {
         parts.len() >= 5 && parts.iter().all(|part| part["ready"] == true),
         "{status}"
     );
-    ensure!(cloud.c5c3_here("explain", &[])?.contains("all is well"));
+    ensure!(cloud.c5c3_here("explain", &[])?.contains("everything is healthy"));
     ensure!(
         cloud
             .c5c3_here("env", &[])?

@@ -31,7 +31,7 @@ const MORTALS: [(&str, &str); 6] = [
 
 #[test]
 fn three_of_everything_outlive_the_death_of_one() -> anyhow::Result<()> {
-    let cloud = crate::up("ha")?;
+    let cloud = crate::up(crate::THREE, 3)?;
     members_are_spread(&cloud)?;
     let before = (identities(&cloud, NAMESPACE)?, catalogue(&cloud)?);
     parts_die(&cloud)?;

@@ -86,7 +86,7 @@ fn daemon(cloud: &Cloud) -> anyhow::Result<u32> {
 }
 
 fn an_interrupted_start_goes_on(cloud: &Cloud) -> anyhow::Result<()> {
-    interrupted(cloud, &["--profile", "none"], "starts the API server")?;
+    interrupted(cloud, &["--profile", "none"], "starting the API server")?;
     let before = daemon(cloud)?;
     // It waits for the one that starts already, its kinds and its nodes too.
     cloud.c5c3_here("up", &["--profile", "none"])?;
@@ -113,7 +113,10 @@ fn objects_without_a_cloud_are_applied(cloud: &Cloud) -> anyhow::Result<()> {
 fn not_in_time_is_exit_code_4(cloud: &Cloud, words: &[&str]) -> anyhow::Result<()> {
     let (code, out, err) = cloud.tried("up", &[words, &["--wait", "1"]].concat())?;
     ensure!(code == 4, "{code}:\n{out}\n{err}");
-    ensure!(err.contains("it goes on, `c5c3 up` waits again"), "{err}");
+    ensure!(
+        err.contains("it keeps coming up, and `c5c3 up` waits for it again"),
+        "{err}"
+    );
     let (code, out, _) = cloud.tried("status", &["-n", "mine"])?;
     ensure!(code == 4 && out.contains("identity"), "{code}: {out}");
     let (code, out, _) = cloud.tried("explain", &["-n", "mine"])?;

@@ -16,15 +16,32 @@ use end_to_end::cloud::Cloud;
 use end_to_end::elsewhere;
 use end_to_end::process::free_offset;
 
-/// `c5c3 up` with a profile, on ports of its own.
-fn up(profile: &str) -> anyhow::Result<Cloud> {
+/// One of each, as `--profile core` has it.
+const CORE: &str = include_str!("../../../../deploy/profiles/core.yaml");
+/// Three of each: the profile `ha` without servers and what they need.
+const THREE: &str = include_str!("three.yaml");
+
+/// `c5c3 up` with these objects on so many nodes, on ports of its own.
+fn up(text: &str, nodes: u8) -> anyhow::Result<Cloud> {
     let cloud = Cloud::new()?;
     if cloud.is_elsewhere() {
-        elsewhere::up(&cloud, profile)?;
+        elsewhere::up(&cloud, text)?;
         return Ok(cloud);
     }
     let offset = free_offset(&[5000, 8774, 8778, 9292, 9696])?.to_string();
-    let arguments = ["--profile", profile, "--port-offset", &offset, "--wait", "900"];
+    let (file, nodes) = (cloud.state().with_extension("yaml"), nodes.to_string());
+    std::fs::write(&file, text)?;
+    let file = file.to_string_lossy();
+    let arguments = [
+        "-f",
+        &file,
+        "--nodes",
+        &nodes,
+        "--port-offset",
+        &offset,
+        "--wait",
+        "900",
+    ];
     let said = cloud.c5c3_here("up", &arguments)?;
     println!("{said}");
     Ok(cloud)

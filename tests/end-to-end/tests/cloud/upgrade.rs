@@ -16,7 +16,7 @@ const NEXT: &str = "2026.1";
 
 #[test]
 fn an_update_to_the_next_release_turns_nobody_away() -> anyhow::Result<()> {
-    let cloud = crate::up("core")?;
+    let cloud = crate::up(crate::CORE, 1)?;
     cloud.c5c3(&[&["image", "build", "--release", NEXT], SERVICES.as_slice()].concat())?;
     let two = |service: &str| (service.to_owned(), json!({"replicas": 2}));
     let services: Value = SERVICES.map(two).into_iter().collect();

@@ -3,12 +3,11 @@
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
 use end_to_end::patience::{until, until_ok};
-use end_to_end::process::free_offset;
 use openstack_client::{Compute, Operating};
 use serde_json::Value;
 
 use crate::world::World;
-use crate::{NAMESPACE, PATIENCE, inside};
+use crate::{NAMESPACE, PATIENCE, inside, made};
 
 /// The second hypervisor belongs to the second cell.
 const TWO_CELLS: &str = r#"
@@ -68,13 +67,9 @@ const CELLS: [Cell; 2] = [
 #[ignore = "another cloud, with two cells: make soak"]
 fn a_cell_whose_database_is_gone_leaves_the_other_alone() -> anyhow::Result<()> {
     let cloud = Cloud::new()?;
-    let offset = free_offset(&[5000, 8774, 8778, 9292, 9696])?;
     let file = cloud.state().with_extension("yaml");
     std::fs::write(&file, TWO_CELLS)?;
-    let (file, ports) = (file.to_string_lossy(), offset.to_string());
-    let up = ["-f", &file, "--port-offset", &ports, "--wait", "900"];
-    println!("{}", cloud.c5c3_here("up", &up)?);
-    cloud.c5c3_here("demo", &["--wait", "600"])?;
+    let (offset, _) = made(&cloud, &["-f", &file.to_string_lossy()])?;
     let world = World::of(&cloud, offset)?;
     each_cell_has_a_hypervisor(&cloud)?;
     // The one that stays is where the demo is: it is the way to the others.

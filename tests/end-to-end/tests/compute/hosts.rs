@@ -1,5 +1,7 @@
 //! Hosts are looked after in their own cluster: emptied, lost, back again.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Context, ensure};
 use end_to_end::patience::{until, until_ok};
 use serde_json::Value;
@@ -65,9 +67,10 @@ fn its_way_was_told(world: &World<'_>) -> anyhow::Result<()> {
         let told = |field: &str| said["status"][field].as_str().unwrap_or_default();
         let way = (told("origin"), told("destination"), told("operation"));
         let counted = !told("memTotal").is_empty() && !told("timeElapsed").is_empty();
-        Ok(match way == (ROUTER, OTHER, "completed") && counted {
-            true => Ok(()),
-            false => Err(said["status"].to_string()),
+        Ok(if way == (ROUTER, OTHER, "completed") && counted {
+            Ok(())
+        } else {
+            Err(said["status"].to_string())
         })
     })
 }
@@ -95,6 +98,67 @@ pub fn agents_tell_of_their_hosts(world: &World<'_>) -> anyhow::Result<()> {
         let version = host["status"]["libVirtVersion"].as_str().unwrap_or_default();
         ensure!(version.starts_with("11."), "{host}");
     }
+    Ok(())
+}
+
+/// What the operator did for a server on its host.
+fn reaction(world: &World<'_>, host: &str, server: &str) -> anyhow::Result<Value> {
+    let get = ["--context", "hypervisor", "get", "hypervisor", host, "-o", "json"];
+    let mut status: Value = serde_json::from_str(&world.cloud.kubectl(&get, "")?)?;
+    let all = status["status"]["reactions"].as_array_mut();
+    let found = all.into_iter().flatten().find(|one| one["server"] == server);
+    Ok(found.map(Value::take).unwrap_or_default())
+}
+
+pub fn a_server_whose_process_dies_runs_again(world: &World<'_>) -> anyhow::Result<()> {
+    all_in_service(world)?;
+    let boot = "cat /proc/sys/kernel/random/boot_id";
+    let before = inside(world.cloud, boot)?;
+    let demo = world.named("demo")?;
+    let (id, host) = (demo.server.id, demo.host.context("a host")?);
+    let pods = world.pods("nova-libvirt")?;
+    let pod = pods
+        .iter()
+        .find(|pod| pod.node == host)
+        .context("libvirt of the host")?;
+    let name = world.exec(pod, &["virsh", "-q", "domname", &id])?;
+    let kill = format!("kill -9 $(cat /run/libvirt/qemu/{}.pid)", name.trim());
+    let killed = Instant::now();
+    world.exec(pod, &["sh", "-c", &kill])?;
+    let told = until("the operator restarts it", PATIENCE, || {
+        let told = reaction(world, &host, &id)?;
+        Ok(if told.is_null() {
+            Err("nothing is told".to_owned())
+        } else {
+            Ok(told)
+        })
+    })?;
+    println!("{:?} after its process was killed: {told}", killed.elapsed());
+    ensure!(told["trouble"] == "Crashed" && told["attempts"] == 1, "{told}");
+    let told = until("it has recovered", PATIENCE, || {
+        let told = reaction(world, &host, &id)?;
+        Ok(if told["state"] == "Recovered" {
+            Ok(told)
+        } else {
+            Err(told.to_string())
+        })
+    })?;
+    println!("{:?} after its process was killed: {told}", killed.elapsed());
+    let after = until_ok("the guest answers", PATIENCE, || inside(world.cloud, boot))?;
+    println!(
+        "{:?} after its process was killed it answers again",
+        killed.elapsed()
+    );
+    ensure!(before != after, "it was never off");
+    let seen = world.settled(&id, "ACTIVE")?;
+    ensure!(
+        seen.host.as_deref() == Some(host.as_str()),
+        "on its host: {seen:?}"
+    );
+    // Nova's own view of the crash comes late, and must not stop what runs again.
+    std::thread::sleep(Duration::from_secs(20));
+    world.settled(&id, "ACTIVE")?;
+    ensure!(inside(world.cloud, boot)? == after && reaction(world, &host, &id)?["attempts"] == 1);
     Ok(())
 }
 

@@ -1,17 +1,22 @@
 //! What a ping in a guest tells of the way to another.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::ensure;
 use end_to_end::cloud::Cloud;
 
 /// The time between two of them.
 const PACE: Duration = Duration::from_millis(200);
 
-/// A ping that runs in a guest until it is asked what it saw.
-pub struct Ping(Child);
+/// A ping that runs in a guest until it is asked what it saw. It writes to a file: a pipe that nobody reads is full
+/// after minutes, and would hold it up.
+pub struct Ping {
+    child: Child,
+    said: File,
+}
 
 impl Ping {
     pub fn start(cloud: &Cloud, from: &str, to: &str) -> anyhow::Result<Self> {
@@ -23,25 +28,29 @@ impl Ping {
         let (pace, most) = (PACE.as_secs_f32().to_string(), most.as_secs().to_string());
         let words = [from, "--", "ping", "-i", &pace, "-w", &most, to];
         let mut command = cloud.command("ssh", &words);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        Ok(Ping(child))
+        let said = tempfile::tempfile()?;
+        let child = command.stdin(Stdio::null()).stdout(said.try_clone()?).spawn()?;
+        Ok(Ping { child, said })
     }
 
-    /// Ends it: how many answers came, and the longest time without one.
+    /// Ends it: how many answers came, and the longest time without one. One that ended by itself would say
+    /// nothing of what came later.
     pub fn stop(mut self) -> anyhow::Result<(usize, Duration)> {
-        self.0.kill()?;
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "the ping ended before it was asked: {ended:?}");
+        self.child.kill()?;
+        self.child.wait()?;
         let mut said = String::new();
-        let out = self.0.stdout.take().context("its output")?;
-        std::io::BufReader::new(out).read_to_string(&mut said)?;
-        self.0.wait()?;
+        self.said.rewind()?;
+        self.said.read_to_string(&mut said)?;
         Ok(longest_gap(&said))
     }
 }
 
 impl Drop for Ping {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
-use end_to_end::process::free_offset;
+use end_to_end::patience::until;
 use end_to_end::stream::Stream;
 use openstack_client::{Compute, Operating};
 use serde_json::{Value, json};
 
 use crate::pings::Ping;
 use crate::world::World;
-use crate::{NAMESPACE, inside, servers};
+use crate::{NAMESPACE, PATIENCE, inside, made, servers};
 
 const NEXT: &str = "2026.1";
 const SERVICES: [&str; 6] = ["keystone", "glance", "placement", "nova", "neutron", "cinder"];
@@ -32,13 +32,7 @@ const ASKED: [&str; 5] = [
 fn an_update_to_the_next_release_disturbs_no_guest() -> anyhow::Result<()> {
     let cloud = Cloud::new()?;
     cloud.c5c3(&[&["image", "build", "--release", NEXT], SERVICES.as_slice()].concat())?;
-    let offset = free_offset(&[5000, 6080, 8774, 8776, 8778, 9292, 9696])?;
-    let ports = offset.to_string();
-    println!(
-        "{}",
-        cloud.c5c3_here("up", &["--port-offset", &ports, "--wait", "1200"])?
-    );
-    cloud.c5c3_here("demo", &["--wait", "600"])?;
+    let (offset, _) = made(&cloud, &[])?;
     let world = World::of(&cloud, offset)?;
     let second = servers::two_servers_on_two_hosts_reach_each_other(&world)?;
     let boot = "cat /proc/sys/kernel/random/boot_id";
@@ -58,15 +52,21 @@ fn an_update_to_the_next_release_disturbs_no_guest() -> anyhow::Result<()> {
     let outcome = stream.stop()?;
     let (answers, gap) = ping.stop()?;
     println!(
-        "{took:?}; {} turns, {} failed; {} servers; {answers} pings, the longest time without one {gap:?}; {:?}",
+        "{took:?}; {} turns, {} failed; {} servers, {} lost; {answers} pings, the longest time without one {gap:?}; {:?}",
         outcome.good,
         outcome.failed.len(),
         seen.made,
+        seen.lost,
         seen.phases
     );
     ensure!(outcome.failed.is_empty(), "{:?}", outcome.failed);
     ensure!(seen.failed.is_empty(), "{:?}", seen.failed);
     ensure!(seen.made > 0, "nothing was made meanwhile");
+    ensure!(
+        seen.lost <= 2,
+        "{} servers were lost with two nova-computes",
+        seen.lost
+    );
     ensure!(gap <= Duration::from_secs(1), "{gap:?} without an answer");
     ensure!(inside(&cloud, boot)? == running, "the guest was started anew");
     for service in SERVICES {
@@ -90,6 +90,8 @@ fn release(cloud: &Cloud, release: &str) -> anyhow::Result<()> {
 struct Seen {
     phases: BTreeMap<String, BTreeSet<String>>,
     made: usize,
+    /// Half made when their nova-compute was replaced.
+    lost: usize,
     failed: Vec<String>,
 }
 
@@ -114,19 +116,42 @@ impl Seen {
     }
 }
 
-/// A server with its port, and away with them.
+/// A server with its port, and away with them. Every request has to be answered. What becomes of a server is Nova's:
+/// nova-compute takes it off the bus before it is done with it, so one that is half made when its nova-compute is
+/// replaced ends in ERROR.
 fn work(world: &World<'_>, seen: &mut Seen) {
     let made = || {
+        let before = computes(world)?;
         let id = world.run(world.session.create_server(&world.draft("meanwhile")))?;
-        let settled = world.settled(&id, "ACTIVE");
+        let end = until("it is ACTIVE or ERROR", 2 * PATIENCE, || {
+            let found = world.server(&id)?;
+            Ok(match found.server.status.as_str() {
+                "ACTIVE" | "ERROR" if found.task.is_none() => Ok(found),
+                other => Err(other.to_owned()),
+            })
+        })?;
         world.run(world.session.delete_server(&id))?;
-        settled?;
-        world.gone(&id, crate::PATIENCE)
+        world.gone(&id, PATIENCE)?;
+        let of_its_host =
+            |pods: &BTreeMap<String, String>| end.host.as_ref().and_then(|host| pods.get(host).cloned());
+        let replaced = of_its_host(&before) != of_its_host(&computes(world)?);
+        match end.server.status.as_str() {
+            "ACTIVE" => Ok(true),
+            _ if replaced => Ok(false),
+            _ => Err(anyhow::anyhow!("{end:?}")),
+        }
     };
     match made() {
-        Ok(()) => seen.made += 1,
+        Ok(true) => seen.made += 1,
+        Ok(false) => seen.lost += 1,
         Err(why) => seen.failed.push(format!("{why:#}")),
     }
+}
+
+/// The nova-compute of each host.
+fn computes(world: &World<'_>) -> anyhow::Result<BTreeMap<String, String>> {
+    let pods = world.pods("nova-compute-cell1")?.into_iter();
+    Ok(pods.map(|pod| (pod.node, pod.name)).collect())
 }
 
 /// While hypervisors of both versions run, nobody says what only the newer ones understand.

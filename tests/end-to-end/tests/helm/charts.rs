@@ -69,11 +69,13 @@ async fn charts_are_well_formed_and_as_recorded() -> anyhow::Result<()> {
         rules,
     ];
     is_as_recorded(&helm, "control-plane-of-one-namespace", "control-plane", &all).await?;
-    let remote = ["--set=agent.enabled=false,ovsAgent.enabled=false,remoteOperators.enabled=true"];
+    let remote = [
+        "--set=agent.enabled=false,ovsAgent.enabled=false,labelsInjector.enabled=false,remoteOperators.enabled=true",
+    ];
     is_as_recorded(&helm, "hypervisor-from-elsewhere", "hypervisor", &remote).await?;
     // What `c5c3 up` brings to the nodes that run guests; the operator is in its own process.
     let agents = directory().join("../quickstart/agents.yaml");
-    let alone = ["--set=operators.hypervisor.enabled=false"];
+    let alone = ["--set=operators.hypervisor.enabled=false,labelsInjector.enabled=false"];
     is_in_file(&helm, &agents, "hypervisor", &alone).await?;
     embedded.server.shutdown().await;
     Ok(())
@@ -168,7 +170,7 @@ async fn charts_come_change_and_go_and_no_object_is_lost() -> anyhow::Result<()>
         .await?;
     helm.run(&["install", "c5c3-storage", &storage, "-n", HOME])
         .await?;
-    assert_eq!(pods_are_restricted(&kubectl).await?, 5);
+    assert_eq!(pods_are_restricted(&kubectl).await?, 6);
 
     let aggregate = "apiVersion: c5c3.io/v1alpha1\nkind: SecretAggregate\nmetadata: {name: mine, namespace: default}\n\
         spec: {sources: [{secretRef: {name: a}}], target: {name: b}}\n";
