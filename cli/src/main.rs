@@ -90,6 +90,7 @@ enum Command {
     /// Run an agent of a hypervisor node.
     Agent(commands::agent::Arguments),
     Image(c5c3_image_builder::ImageCommand),
+    Bundle(c5c3_image_builder::BundleCommand),
     LabelsInjector(commands::labels_injector::Arguments),
     Cortex(commands::cortex::Arguments),
     Prysm(c5c3_prysm::PrysmCommand),
@@ -125,6 +126,7 @@ impl Cli {
             Command::Operator(arguments) => commands::operator::run(arguments),
             Command::Agent(arguments) => commands::agent::run(arguments),
             Command::Image(arguments) => commands::image::run(arguments),
+            Command::Bundle(arguments) => commands::image::bundle(arguments),
             Command::LabelsInjector(arguments) => commands::labels_injector::run(arguments),
             Command::Cortex(arguments) => commands::cortex::run(arguments),
             Command::Prysm(arguments) => commands::prysm::run(arguments),

@@ -1,10 +1,12 @@
 //! `c5c3 image …`: the arguments.
 
 mod actions;
+mod bundle;
 mod images;
 mod registry;
 mod workspace;
 
+pub use bundle::{BundleCommand, ChartFiles};
 pub use images::Images;
 
 use std::path::PathBuf;

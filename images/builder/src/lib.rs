@@ -8,6 +8,6 @@ mod oci;
 mod output;
 mod sources;
 
-pub use command::{ImageCommand, Images, STORE};
+pub use command::{BundleCommand, ChartFiles, ImageCommand, Images, STORE};
 pub use error::Error;
 pub use oci::run::Call;

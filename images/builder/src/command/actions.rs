@@ -1,11 +1,12 @@
 //! `c5c3 image …`: what each subcommand does.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs;
+use std::io::Write;
 
 use serde::Serialize;
 
+use super::bundle::write_archive;
 use super::workspace::Workspace;
 use super::{
     BuildArgs, CheckArgs, Common, DiffArgs, DiskArgs, ExportArgs, ImportArgs, InspectArgs, ListArgs,
@@ -207,8 +208,7 @@ pub fn disk(common: &Common, args: &DiskArgs) -> Result<()> {
 pub fn export(common: &Common, args: &ExportArgs) -> Result<()> {
     let store = Store::existing(&common.store)?;
     let images = import::choose(&store, &args.names)?;
-    let file = File::create(&args.file).context("creating", &args.file)?;
-    import::archive(&store, &images, BufWriter::with_capacity(1 << 20, file))
+    write_archive(&store, &images, &args.file)
 }
 
 pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {

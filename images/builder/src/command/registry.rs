@@ -18,7 +18,7 @@ pub fn push(common: &Common, args: &PushArgs) -> Result<()> {
     send(&store, &import::choose(&store, &args.names)?, &args.to)
 }
 
-fn send(store: &Store, images: &[Descriptor], to: &str) -> Result<()> {
+pub(super) fn send(store: &Store, images: &[Descriptor], to: &str) -> Result<()> {
     let place = Place::parse("--to", to)?;
     let host = Host::gather();
     for image in images {
@@ -52,7 +52,7 @@ pub fn pull(common: &Common, args: &PullArgs) -> Result<Vec<Descriptor>> {
 }
 
 /// The full names of images of a release. Pure.
-fn references(release: &Release, names: &[String]) -> Result<Vec<String>> {
+pub(super) fn references(release: &Release, names: &[String]) -> Result<Vec<String>> {
     if names.is_empty() {
         let all = release.versions.keys();
         return Ok(all.filter_map(|name| release.image(name)).collect());

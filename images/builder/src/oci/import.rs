@@ -1,14 +1,14 @@
-//! Images out of the store: as one archive, into a file or into containerd.
+//! Images out of the store into containerd.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::build::sandbox::missing;
 use crate::error::{Context, Error, Result};
-use crate::oci::store::{Descriptor, Index, Manifest, Store};
+use crate::oci::archive;
+use crate::oci::store::{Descriptor, Store};
 
 /// The images that were named, or all; what is no image must be named.
 pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
@@ -18,51 +18,6 @@ pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
         return Ok(images.cloned().collect());
     }
     names.iter().map(|name| store.find(name)).collect()
-}
-
-/// Writes images as an OCI archive; blobs that several share are in it once.
-pub fn archive(store: &Store, images: &[Descriptor], out: impl Write) -> Result<()> {
-    let mut tar = tar::Builder::new(out);
-    let to = Path::new("the archive");
-    let small = |tar: &mut tar::Builder<_>, name: &str, content: &[u8]| {
-        let mut header = header(content.len() as u64);
-        tar.append_data(&mut header, name, content).context("writing", to)
-    };
-    small(&mut tar, "oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)?;
-    let index = Index {
-        schema_version: 2,
-        manifests: images.to_vec(),
-    };
-    small(
-        &mut tar,
-        "index.json",
-        &serde_json::to_vec(&index).map_err(|e| Error::Damaged(e.to_string()))?,
-    )?;
-    let mut done = BTreeSet::new();
-    for image in images {
-        let manifest: Manifest = store.read(&image.digest)?;
-        let parts = [image, &manifest.config].into_iter().chain(&manifest.layers);
-        for part in parts {
-            if done.insert(part.digest.clone()) {
-                let path = store.blob(&part.digest);
-                let file = File::open(&path).context("reading", &path)?;
-                let name = format!("blobs/sha256/{}", part.digest.trim_start_matches("sha256:"));
-                let size = file.metadata().context("reading", &path)?.len();
-                tar.append_data(&mut header(size), name, file)
-                    .context("writing", &path)?;
-            }
-        }
-    }
-    tar.into_inner()
-        .and_then(|mut out| out.flush())
-        .context("writing", to)
-}
-
-fn header(size: u64) -> tar::Header {
-    let mut header = tar::Header::new_gnu();
-    header.set_mode(0o644);
-    header.set_size(size);
-    header
 }
 
 /// A containerd and the namespace in which its images are.
@@ -127,10 +82,9 @@ impl Containerd<'_> {
             .spawn()
             .map_err(|error| missing("ctr", "containerd", error))?;
         // ctr says why when it stops reading.
-        let written = child
-            .stdin
-            .take()
-            .map_or(Ok(()), |stdin| archive(store, &absent, io::BufWriter::new(stdin)));
+        let written = child.stdin.take().map_or(Ok(()), |stdin| {
+            archive::write(store, &absent, io::BufWriter::new(stdin))
+        });
         let output = child
             .wait_with_output()
             .context("waiting for", Path::new("ctr"))?;

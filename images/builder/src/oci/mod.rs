@@ -1,5 +1,7 @@
 //! Finished images: the store on disk, and what is done with an image.
 
+pub(crate) mod archive;
+pub(crate) mod chart;
 pub(crate) mod check;
 pub(crate) mod image;
 pub(crate) mod import;

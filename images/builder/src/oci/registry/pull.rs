@@ -14,7 +14,7 @@ use crate::build::plan::hex;
 use crate::error::{Context, Result};
 use crate::oci::image::{RELEASE, architecture};
 use crate::oci::key::PublicKey;
-use crate::oci::layout::SUBJECT;
+use crate::oci::layout::{SUBJECT, is_digest};
 use crate::oci::sign;
 use crate::oci::store::{Descriptor, MANIFEST, Manifest, NAME, REF_NAME, Store, Work};
 use crate::oci::tarball::digest;
@@ -181,12 +181,6 @@ impl Source<'_> {
         }
         Ok(found)
     }
-}
-
-/// A digest names a file in the store, so it must be nothing else.
-fn is_digest(text: &str) -> bool {
-    text.strip_prefix("sha256:")
-        .is_some_and(|hex| hex.len() == 64 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn sha256(content: &[u8]) -> String {
