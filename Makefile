@@ -80,6 +80,9 @@ kubernetes-down: ## Stop it again and remove all of it but what was built.
 kubernetes-test: kubernetes ## The acceptance suite of a cloud on it, drills included.
 	scripts/kubernetes test
 
+fuzz: build-packages ## Fuzz what reads the input of others, a minute for each target (g++).
+	scripts/fuzz 60
+
 audit: rust ## Licences, sources, banned crates and, with a network, advisories (compiles cargo-deny the first time).
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --all-features check bans licenses sources
@@ -101,4 +104,4 @@ tools: packages
 rust:
 	@scripts/check-rust
 
-.PHONY: kubernetes kubernetes-down kubernetes-test help up down build quick test check bench docs conformance audit soak packages build-packages run-packages tools rust
+.PHONY: kubernetes kubernetes-down kubernetes-test help up down build quick test check bench docs conformance audit fuzz soak packages build-packages run-packages tools rust

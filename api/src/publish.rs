@@ -59,7 +59,7 @@ pub(crate) fn foreign(mut crd: CustomResourceDefinition) -> CustomResourceDefini
     crd
 }
 
-/// Ready first, then what the kind itself shows, then why; age last, the long text only when wide.
+/// Ready first, then what the kind itself shows, its age, and last why it is not ready: the message is empty when it is.
 fn columns(own: Vec<CustomResourceColumnDefinition>, record: bool) -> Vec<CustomResourceColumnDefinition> {
     let shows = |path: &str| own.iter().any(|c| c.json_path == path);
     let mut before = Vec::new();
@@ -69,13 +69,12 @@ fn columns(own: Vec<CustomResourceColumnDefinition>, record: bool) -> Vec<Custom
             before.push(column("Ready", "string", READY_STATUS, 0));
         }
         if !shows(READY_REASON) {
-            let priority = i32::from(shows(READY_MESSAGE));
-            after.push(column("Reason", "string", READY_REASON, priority));
+            after.push(column("Reason", "string", READY_REASON, 1));
         }
     }
     after.push(column("Age", "date", CREATED, 0));
     if !record && !shows(READY_MESSAGE) {
-        after.push(column("Message", "string", READY_MESSAGE, 1));
+        after.push(column("Message", "string", READY_MESSAGE, 0));
     }
     before.into_iter().chain(own).chain(after).collect()
 }

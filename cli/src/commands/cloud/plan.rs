@@ -48,15 +48,8 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = read(&arguments.file)?;
-    let given: Value = serde_saphyr::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", arguments.file.display())))?;
-    if given["kind"] != "ControlPlane" {
-        let kind = given["kind"].as_str().unwrap_or("nothing");
-        return Err(Failure::Usage(format!(
-            "{}: kind is {kind}; give one ControlPlane",
-            arguments.file.display()
-        )));
-    }
+    let given =
+        control_plane(&text).map_err(|why| Failure::Usage(format!("{}: {why}", arguments.file.display())))?;
     block_on(async {
         let target = &arguments.target;
         let namespace = given["metadata"]["namespace"]
@@ -77,6 +70,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             Ok(())
         }
     })
+}
+
+/// The one ControlPlane among the documents of a file; `up` takes the same file.
+fn control_plane(text: &str) -> Result<Value, String> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+    let mut planes = documents
+        .into_iter()
+        .filter(|document| document["kind"] == "ControlPlane");
+    match (planes.next(), planes.count()) {
+        (Some(plane), 0) => Ok(plane),
+        (None, _) => Err("there is no ControlPlane in it; give a file with one".to_owned()),
+        (Some(_), more) => Err(format!(
+            "there are {} ControlPlanes in it; give a file with one",
+            more + 1
+        )),
+    }
 }
 
 fn read(file: &PathBuf) -> Result<String, Failure> {
@@ -187,6 +196,24 @@ mod tests {
     use super::*;
     use c5c3_api::c5c3::UpdatePhase;
     use c5c3_control_plane::forecast::{Effect, Stage};
+
+    #[test]
+    fn the_file_of_up_is_the_file_of_plan() {
+        let small = include_str!("../../../../deploy/profiles/small.yaml");
+        assert_eq!(control_plane(small).expect("one")["metadata"]["name"], "cloud");
+        for (text, said) in [
+            ("kind: Keystone", "no ControlPlane in it"),
+            ("", "no ControlPlane in it"),
+            (
+                "kind: ControlPlane\n---\nkind: ControlPlane",
+                "2 ControlPlanes in it",
+            ),
+            ("kind: [", "line"),
+        ] {
+            let error = control_plane(text).expect_err(text);
+            assert!(error.contains(said), "{error}");
+        }
+    }
 
     #[test]
     fn a_forecast_in_words() {

@@ -285,12 +285,18 @@ fn row(seen: &Snapshot, object: &Value) -> Row {
     .map(|path| text(object, path))
     .find(|text| !text.is_empty())
     .unwrap_or_default();
-    let public = text(object, "/spec/publicEndpoint");
-    let endpoint = if public.is_empty() {
-        text(object, "/status/endpoint")
-    } else {
-        public
-    };
+    // Some kinds do not know where people reach them; the ControlPlane does.
+    let plane = seen.objects.iter().find(|other| kind(other) == "ControlPlane");
+    let planned = format!("/spec/services/{}/publicEndpoint", kind(object).to_lowercase());
+    let endpoint = [
+        text(object, "/spec/publicEndpoint"),
+        plane.map(|plane| text(plane, &planned)).unwrap_or_default(),
+        text(object, "/status/endpoint"),
+    ];
+    let endpoint = endpoint
+        .into_iter()
+        .find(|url| !url.is_empty())
+        .unwrap_or_default();
     Row {
         name: name(object).to_owned(),
         kind: kind(object).to_owned(),
@@ -334,6 +340,11 @@ mod tests {
                 json!({"apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
                     "metadata": {"name": "keystone", "uid": "k"}, "spec": {"publicEndpoint": "http://127.0.0.1:5000/v3"},
                     "status": {"conditions": ready, "installedRelease": "28.1.0"}}),
+                json!({"apiVersion": "neutron.openstack.c5c3.io/v1alpha1", "kind": "Neutron", "metadata": {"name": "neutron"},
+                    "status": {"conditions": ready, "endpoint": "http://neutron.openstack.svc:9696"}}),
+                json!({"apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": "cloud"},
+                    "spec": {"services": {"neutron": {"publicEndpoint": "http://127.0.0.1:9696"}}},
+                    "status": {"conditions": ready}}),
                 json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"ownerReferences": [{"uid": "k"}]},
                     "spec": {"replicas": 3}, "status": {"readyReplicas": 2}}),
                 json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "status": {"phase": "Pending"}}),
@@ -348,6 +359,10 @@ mod tests {
             (true, "2/3", "28.1.0")
         );
         assert_eq!(row.endpoint, "http://127.0.0.1:5000/v3");
+        assert_eq!(
+            screen.parts[1].endpoint, "http://127.0.0.1:9696",
+            "where people reach it"
+        );
         assert_eq!(screen.catalogue, (1, 1));
         assert!(screen.exists() && screen.is_well());
         assert_eq!(screen.pods, ["p: Starting: it is being started"]);
