@@ -1,5 +1,6 @@
 //! Errors of controllers: each names itself, the part that it stops, and whether trying again helps.
 
+use std::convert::Infallible;
 use std::fmt::{self, Debug, Write};
 use std::time::Duration;
 
@@ -31,6 +32,13 @@ pub trait Fault: std::error::Error + Debug + Send + Sync + 'static {
     /// The object without which it cannot go on; without a namespace, one beside the object itself.
     fn blocker(&self) -> Option<Reference> {
         None
+    }
+}
+
+/// For controllers that cannot fail: trouble with what they watch is a fact to report.
+impl Fault for Infallible {
+    fn part(&self) -> Option<&'static str> {
+        match *self {}
     }
 }
 
