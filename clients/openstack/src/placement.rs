@@ -139,10 +139,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<T> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.read(PLACEMENT, asked).await
+        let asked = Asked::new(doing, method, path).body(body);
+        self.read(PLACEMENT, asked.headers(&[VERSION])).await
     }
 
     pub(crate) async fn placed_quietly(
@@ -152,10 +150,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<()> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.send(PLACEMENT, asked).await.map(drop)
+        let asked = Asked::new(doing, method, path).body(body);
+        self.send(PLACEMENT, asked.headers(&[VERSION])).await.map(drop)
     }
 }
 

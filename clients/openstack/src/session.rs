@@ -319,8 +319,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    pub fn body(mut self, body: &'a Value) -> Self {
-        self.body = Some(body);
+    pub fn body(mut self, body: impl Into<Option<&'a Value>>) -> Self {
+        self.body = body.into();
         self
     }
 

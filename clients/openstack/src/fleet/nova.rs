@@ -135,10 +135,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<T> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.read(NOVA, asked).await
+        let asked = Asked::new(doing, method, path).body(body);
+        self.read(NOVA, asked.headers(&[VERSION])).await
     }
 
     async fn nova_quietly(
@@ -148,10 +146,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<()> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.send(NOVA, asked).await.map(drop)
+        let asked = Asked::new(doing, method, path).body(body);
+        self.send(NOVA, asked.headers(&[VERSION])).await.map(drop)
     }
 
     async fn server_action(&self, doing: &str, id: &str, body: &Value) -> Result<()> {
