@@ -35,8 +35,8 @@ pub struct Servers {
 impl Servers {
     pub fn new(client: Client) -> Self {
         Self {
+            told: Told::new(client.clone()),
             client,
-            told: Told::default(),
         }
     }
 }
@@ -208,7 +208,7 @@ impl Controller for Servers {
     async fn act(&self, action: &Action) -> Result<(), Error> {
         match action {
             Action::Order { place, order } => self.order(place, order).await,
-            Action::Root(message) => Ok(self.told.send(&self.client, message, |_| false).await?),
+            Action::Root(message) => Ok(self.told.send(message, |_| false).await?),
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::{MariaDb, User};
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, Touch,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -20,15 +20,12 @@ use super::statement::Statement;
 use crate::error::Error;
 use crate::exec::{self, Place};
 use crate::objects::{hash, is_ready, secret_value};
-use crate::told::{Message, Told};
+use crate::told::{self, Message, Told};
 
 const DONE: &str = "Applied";
-/// For what no watch tells: a user under another name than its grant.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// The controller of one kind of statement.
 pub struct SqlObjects<S> {
-    client: Client,
     told: Told,
     kind: PhantomData<fn() -> S>,
 }
@@ -36,8 +33,7 @@ pub struct SqlObjects<S> {
 impl<S> SqlObjects<S> {
     pub fn new(client: Client) -> Self {
         Self {
-            client,
-            told: Told::default(),
+            told: Told::new(client),
             kind: PhantomData,
         }
     }
@@ -134,24 +130,17 @@ impl<S: Statement> Controller for SqlObjects<S> {
     }
 
     async fn act(&self, action: &Message) -> Result<(), Error> {
-        Ok(self.told.send(&self.client, action, is_gone).await?)
+        Ok(self.told.send(action, is_gone).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
-        let failed = applied.outcomes().iter().find_map(|o| o.result.as_ref().err());
         if observed.deleting() {
-            let wanted = cleans(object, facts);
-            let done = applied.outcomes().iter().any(|o| o.result.is_ok());
-            let left = (wanted && !done).then(|| format!("{} on {}", S::kind(&()), object.server()));
-            return Report::new(States::default()).left(left);
+            let left = cleans(object, facts).then(|| format!("{} on {}", S::kind(&()), object.server()));
+            return told::farewell_report(applied, left);
         }
-        let states = States::default();
-        match (ready_place(object, facts), failed) {
-            (Err(why), _) => Report::new(states.unmet(DONE, "Waiting", why)).again_in(LOOK),
-            (Ok(_), Some(error)) => Report::new(states.unmet(DONE, "Failed", error.to_string())),
-            (Ok(_), None) => Report::new(states.met(DONE, "Created", "Created")),
-        }
+        let ready = ready_place(object, facts).map(drop);
+        told::report(DONE, applied, ready, "Failed", ("Created", "Created"))
     }
 }
 

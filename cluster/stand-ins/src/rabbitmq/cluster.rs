@@ -41,8 +41,8 @@ pub struct RabbitmqClusters {
 impl RabbitmqClusters {
     pub fn new(client: Client) -> Self {
         Self {
+            told: Told::new(client.clone()),
             client,
-            told: Told::default(),
         }
     }
 }
@@ -177,7 +177,7 @@ impl Controller for RabbitmqClusters {
     }
 
     async fn act(&self, action: &Message) -> Result<(), ClusterError> {
-        Ok(self.told.send(&self.client, action, |_| false).await?)
+        Ok(self.told.send(action, |_| false).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::rabbitmq::{RabbitmqCluster, User, Vhost};
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
-    Wanted,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, Touch, Wanted,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -19,15 +18,12 @@ use crate::error::Error;
 use crate::exec::{self, Place};
 use crate::objects::{encode, hash, is_ready, metadata, secret_value};
 use crate::random::password;
-use crate::told::{Message, Told};
+use crate::told::{self, Message, Told};
 
 const DONE: &str = "Applied";
-/// For what no watch tells: a virtual host whose object has another name.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// The controller of one kind of piece.
 pub struct TopologyObjects<P> {
-    client: Client,
     told: Told,
     kind: PhantomData<fn() -> P>,
 }
@@ -35,8 +31,7 @@ pub struct TopologyObjects<P> {
 impl<P> TopologyObjects<P> {
     pub fn new(client: Client) -> Self {
         Self {
-            client,
-            told: Told::default(),
+            told: Told::new(client),
             kind: PhantomData,
         }
     }
@@ -204,26 +199,19 @@ impl<P: Piece> Controller for TopologyObjects<P> {
     }
 
     async fn act(&self, action: &Message) -> Result<(), Error> {
-        Ok(self.told.send(&self.client, action, definitions::is_gone).await?)
+        Ok(self.told.send(action, definitions::is_gone).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
-            let wanted = stays(facts) && object.farewell(&facts.parts).is_some();
-            let done = applied.outcomes().iter().any(|o| o.result.is_ok());
-            let left = (wanted && !done).then(|| format!("{} in {}", P::kind(&()), cluster_name(object)));
-            return Report::new(States::default()).left(left);
+            let told = stays(facts) && object.farewell(&facts.parts).is_some();
+            let left = told.then(|| format!("{} in {}", P::kind(&()), cluster_name(object)));
+            return told::farewell_report(applied, left);
         }
-        let failed = applied.outcomes().iter().find_map(|o| o.result.as_ref().err());
-        let states = States::default();
-        let report = match (ready(object, facts), failed) {
-            (Err(why), _) => Report::new(states.unmet(DONE, "Waiting", why)).again_in(LOOK),
-            (Ok(_), Some(error)) => {
-                Report::new(states.unmet(DONE, "FailedCreateOrUpdate", error.to_string()))
-            }
-            (Ok(_), None) => Report::new(states.met(DONE, "SuccessfulCreateOrUpdate", "")),
-        };
+        let ready = ready(object, facts).map(drop);
+        let done = ("SuccessfulCreateOrUpdate", "");
+        let report = told::report(DONE, applied, ready, "FailedCreateOrUpdate", done);
         match &facts.parts.credentials {
             Some(credentials) => report.status(&json!({
                 "username": credentials.username, "credentials": {"name": credentials_secret(object)},
