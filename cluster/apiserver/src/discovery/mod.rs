@@ -45,7 +45,7 @@ fn json(content_type: &'static str, value: &Value) -> Document {
 /// A short name of a document's content.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    digest.iter().take(16).map(|byte| format!("{byte:02X}")).collect()
+    hex::encode_upper(&digest[..16])
 }
 
 /// Groups in the order in which they were registered, each with its versions, the preferred first.

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::keyring::{Mint, all_caps, caps, entry, mgr_caps};
 use super::names::{self, CONFIG, Daemon, ENDPOINTS, MGR, MON, MONS_KEYRING};
-use super::pods::{self, KEYRING, Pod, Ready, env_field};
+use super::pods::{self, KEYRING, Pod, Ready};
 use super::seats::{self, Seat, Seats};
 
 const V2: u16 = 3300;

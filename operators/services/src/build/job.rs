@@ -1,11 +1,10 @@
 //! Steps that run to their end, and what became of them.
 
 use c5c3_kit::mask::Mask;
+use c5c3_kit::pod::{env, env_secret};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{
-    ContainerStatus, EnvVar, EnvVarSource, Pod, PodSpec, PodTemplateSpec, SecretKeySelector,
-};
+use k8s_openapi::api::core::v1::{ContainerStatus, EnvVar, Pod, PodSpec, PodTemplateSpec};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -129,26 +128,14 @@ impl Steps<'_> {
         for (group, _) in own.flat_map(|settings| &settings.databases) {
             // A database that does not answer is a failure to be told, not to be sat out.
             for (option, value) in [("max_retries", "2"), ("retry_interval", "1")] {
-                environment.push(pod::text(variable(group, option), value));
+                environment.push(env(variable(group, option), value));
             }
         }
         for (name, value) in self.task.iter().flat_map(|task| &task.environment) {
-            environment.push(pod::text(name, value));
+            environment.push(env(name, value));
         }
         for (name, secret, key) in self.task.iter().flat_map(|task| &task.secrets) {
-            let source = EnvVarSource {
-                secret_key_ref: Some(SecretKeySelector {
-                    name: secret.clone(),
-                    key: key.clone(),
-                    ..SecretKeySelector::default()
-                }),
-                ..EnvVarSource::default()
-            };
-            environment.push(EnvVar {
-                name: name.clone(),
-                value_from: Some(source),
-                ..EnvVar::default()
-            });
+            environment.push(env_secret(name, secret, key));
         }
         let container = pod::Container {
             name: &self.title,

@@ -10,7 +10,6 @@ use sha2::{Digest, Sha256};
 
 use super::http::{Registry, Request};
 use super::{INDEX, Place, fallback, referrers};
-use crate::build::plan::hex;
 use crate::error::{Context, Result};
 use crate::oci::image::{RELEASE, architecture};
 use crate::oci::key::PublicKey;
@@ -190,7 +189,7 @@ fn is_digest(text: &str) -> bool {
 }
 
 fn sha256(content: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(content)))
+    format!("sha256:{}", hex::encode(Sha256::digest(content)))
 }
 
 #[cfg(test)]
