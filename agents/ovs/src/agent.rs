@@ -109,7 +109,7 @@ fn states(view: &View, live: &OvsNodeStatus) -> States {
     };
     let status = if view.seen { &view.status } else { live };
     let states = match &status.ovn_controller {
-        None => states.not_required(OVN_CONTROLLER_CONNECTED, "the switch is no chassis of OVN"),
+        None => states.not_required(OVN_CONTROLLER_CONNECTED, "the switch is not an OVN chassis"),
         Some(ovn) if ovn.connected => states.met(OVN_CONTROLLER_CONNECTED, "Connected", ""),
         Some(_) => {
             let mut said = view.issues.iter().map(|(_, message)| message);
@@ -140,7 +140,7 @@ fn healthy<'a>(
         states.met(part, reason::SUCCEEDED, "")
     } else {
         let said = format!(
-            "{what} that do not work as a whole: {}; see status.issues",
+            "degraded {what}: {}; see status.issues",
             ill.join(", ")
         );
         states.unmet(part, "Degraded", said)

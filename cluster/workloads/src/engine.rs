@@ -406,7 +406,7 @@ impl Engine {
                 Err(error) => {
                     // What is known is outdated: the watch will tell, and then it is decided again.
                     if error.is_conflict() {
-                        tracing::debug!(?task, %error, "somebody else was faster, trying again");
+                        tracing::debug!(?task, %error, "another writer was faster, retrying");
                     } else {
                         tracing::warn!(?task, %error, "not carried out, trying again");
                     }

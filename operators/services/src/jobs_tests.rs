@@ -82,7 +82,7 @@ fn a_job_whose_pod_hangs_says_so() {
     for (since, expected) in [
         (
             "2026-01-01T11:59:00Z",
-            "db-sync waits: pod p has a node since 2026-01-01T11:59:00Z and does not start: its events tell more",
+            "db-sync waits: pod p has a node since 2026-01-01T11:59:00Z and does not start: see its events",
         ),
         ("2026-01-01T11:59:01Z", "db-sync runs"),
     ] {

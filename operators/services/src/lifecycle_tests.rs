@@ -53,7 +53,7 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
         ),
         (
             on_its_way("2026-01-01T11:59:00Z", None),
-            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: its events tell more",
+            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: see its events",
         ),
         (
             on_its_way("2026-01-01T11:59:00Z", Some("no secret pass/word")),

@@ -420,7 +420,7 @@ pub fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
         .collect()
 }
 
-/// The status of a pod whose container is being made.
+/// The status of a pod whose container is being created.
 pub fn on_its_way(since: &str, message: Option<&str>) -> Value {
     let waiting = json!({"reason": "ContainerCreating", "message": message});
     json!({"phase": "Pending",

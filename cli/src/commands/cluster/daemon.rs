@@ -219,7 +219,7 @@ where
     E: std::fmt::Display,
 {
     while let Err(error) = start().await {
-        tracing::error!(%error, "an operator ended; it begins again");
+        tracing::error!(%error, "an operator ended; restarting it");
         tokio::select! {
             () = stop.requested() => return,
             () = tokio::time::sleep(AGAIN) => {}

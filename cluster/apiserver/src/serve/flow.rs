@@ -198,7 +198,7 @@ impl Call {
             return resource::serve(self, Bytes::new()).await;
         }
         let crowded =
-            || ApiError::too_many_requests("too many requests are under way, please try again later");
+            || ApiError::too_many_requests("too many requests in progress, please try again later");
         let in_process = self.parts.extensions.get::<Identity>().is_some();
         let entry = self
             .core

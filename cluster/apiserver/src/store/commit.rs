@@ -159,13 +159,13 @@ impl Committer {
             .everything();
         match self.disk.rewrite(revision, &objects) {
             Ok(()) => {
-                tracing::info!(revision, "the store's file was written anew");
+                tracing::info!(revision, "the store's file was rewritten");
                 *self.trouble() = None;
                 self.next_attempt = None;
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, "the store's file cannot be written anew");
+                tracing::error!(%error, "the store's file cannot be rewritten");
                 *self.trouble() = Some(error.to_string());
                 self.next_attempt = Some(Instant::now() + PAUSE);
                 Err(WriteError::Disk(error.to_string()))

@@ -47,5 +47,5 @@ async fn sandbox_process(place: &Place, uid: &str) -> Result<u32> {
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let pid = value["pid"].as_u64().and_then(|p| u32::try_from(p).ok());
     pid.filter(|p| *p > 0)
-        .ok_or_else(|| Error::said("the runtime does not tell the pod's process"))
+        .ok_or_else(|| Error::said("the runtime does not report the pod's process"))
 }

@@ -471,7 +471,7 @@ fn states(cluster: &CephCluster, facts: &Facts, plan: &Plan, view: Option<&View>
             match found {
                 Some(osd) if osd.up == 1 => None,
                 Some(osd) => Some(format!("osd.{} on {} is down", osd.osd, disk.claim)),
-                None => Some(format!("the OSD on {} is being made", disk.claim)),
+                None => Some(format!("the OSD on {} is being created", disk.claim)),
             }
         })
         .collect();

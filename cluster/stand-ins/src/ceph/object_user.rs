@@ -201,7 +201,7 @@ impl Controller for CephObjectStoreUsers {
         let waits = match (&facts.store, &facts.place, &facts.user) {
             (None, ..) => Some(format!("there is no CephObjectStore {store}")),
             (_, None, _) => Some(format!("no gateway of CephObjectStore {store} is up")),
-            (_, _, None) => Some("the user is being made".to_owned()),
+            (_, _, None) => Some("the user is being created".to_owned()),
             _ => None,
         };
         if let Some(why) = waits {

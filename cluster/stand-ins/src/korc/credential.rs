@@ -220,7 +220,7 @@ async fn as_itself(object: &ApplicationCredential, look: &Look<'_>) -> Result<()
     }
     let credentials = object.head().credentials;
     let text = format!(
-        "cloud {} of Secret/{} is the login of somebody else: only User/{} itself can make its credentials",
+        "cloud {} of Secret/{} belongs to another user: only User/{} itself can create its credentials",
         credentials.cloud_name,
         credentials.secret_name,
         resource(object).user_ref

@@ -88,7 +88,7 @@ pub fn states(trouble: Option<&Trouble>, there: bool, known: bool) -> States {
             State::new(Truth::Unknown, trouble.reason(), trouble.text())
         }
         Some(trouble) => State::new(Truth::False, trouble.reason(), trouble.text()),
-        None => State::new(Truth::False, reason::PROGRESSING, "not there yet"),
+        None => State::new(Truth::False, reason::PROGRESSING, "does not exist yet"),
     };
     States::default()
         .with(AVAILABLE, available)

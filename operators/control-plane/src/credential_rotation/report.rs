@@ -99,7 +99,7 @@ fn making(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option
         let own = credential_name(&name, number);
         return Some(match held_back(observed, verdict) {
             Some(words) => format!("{own} waits: {words}"),
-            None => format!("{own} is being made"),
+            None => format!("{own} is being created"),
         });
     }
     let used = verdict.using.map_or(0, |current| current.number);

@@ -443,7 +443,7 @@ fn state_of<'a, 'o>(
             Some(Health::Progressing(trouble)) => {
                 running = running.or_else(|| Some((format!("{name}: {}", trouble.message), about())));
             }
-            None => running = running.or_else(|| Some((format!("{name} is being made"), about()))),
+            None => running = running.or_else(|| Some((format!("{name} is being created"), about()))),
         }
     }
     running.map_or((State::Done, None), |(text, about)| (State::Running(text), about))

@@ -97,7 +97,7 @@ pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> 
     let step = |(part, held): (&'static str, Vec<&Reference>)| {
         let names: Vec<String> = held.iter().map(ToString::to_string).collect();
         let text = format!(
-            "being deleted and still there: {}; finalizers in their metadata tell who holds them",
+            "still being deleted: {}; the finalizers in their metadata show what holds them",
             names.join(", ")
         );
         Step {

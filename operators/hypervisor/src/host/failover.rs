@@ -152,7 +152,7 @@ fn unfenced(view: &View, step: &mut Step) -> (&'static str, String) {
             (reason::FENCING, why)
         }
         Some(PowerView::Unknown(problem)) => {
-            let why = format!("{silent}, and Redfish cannot tell ({problem}): {by_hand}");
+            let why = format!("{silent}, and Redfish does not answer ({problem}): {by_hand}");
             (reason::FENCE_NEEDED, why)
         }
         Some(PowerView::Off) | None => (reason::FENCE_NEEDED, format!("{silent}: {by_hand}")),

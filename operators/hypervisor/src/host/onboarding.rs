@@ -286,7 +286,7 @@ fn begin(view: &View, service: &Service, onboarding: &mut OnboardingStatus, step
 
 fn give_up(onboarding: &mut OnboardingStatus, view: &View, why: &str) {
     let way = format!(
-        "{why}; mend it and set the annotation {} to a new value",
+        "{why}; fix it and set the annotation {} to a new value",
         names::RETRY
     );
     enter(onboarding, OnboardingPhase::Aborted, view, &way);

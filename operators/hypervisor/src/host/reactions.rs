@@ -208,7 +208,7 @@ impl Case<'_> {
     fn left(&self, before: &Reaction) -> Answer {
         let runs = self.instance.is_some_and(|instance| instance.active);
         match (runs, self.guest.status.as_str(), &self.guest.task) {
-            (true, _, None) => self.over(before, "somebody else mended it"),
+            (true, _, None) => self.over(before, "it was fixed by someone else"),
             (false, "SHUTOFF", None) => self.over(before, "its owner stopped it"),
             _ => (before.clone(), None, None),
         }
@@ -253,7 +253,7 @@ impl Case<'_> {
             let waits = self.told(
                 kind,
                 ReactionState::Waiting,
-                "a disk does not answer; it may again by itself",
+                "a disk does not answer; it may recover by itself",
             );
             return Some((began(waits), None, Some(seconds(PERSISTS) - since)));
         }
@@ -274,7 +274,7 @@ impl Case<'_> {
                     ..self.told(
                         kind,
                         ReactionState::Waiting,
-                        "it came to grief again; it is restarted after a pause",
+                        "it failed again; it will be restarted after a pause",
                     )
                 },
             };
@@ -420,7 +420,7 @@ fn tell(reactions: &[Reaction], step: &mut Step) {
         (false, _) => states.unmet(
             INSTANCES_WELL,
             reason::FAILED,
-            format!("left to a person: {lost}"),
+            format!("needs a person: {lost}"),
         ),
     };
 }

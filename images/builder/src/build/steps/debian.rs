@@ -23,7 +23,7 @@ pub struct Debian<'a> {
     pub store: &'a Store,
     pub inputs: &'a DebianInputs,
     pub variables: &'a Variables,
-    /// The directory of the layer that is being made, and one beside it.
+    /// The directory of the layer that is being created, and one beside it.
     pub upper: &'a Path,
     pub work: &'a Path,
 }

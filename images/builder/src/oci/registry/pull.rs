@@ -90,7 +90,7 @@ impl Source<'_> {
         let digest = fitting.and_then(|entry| entry["digest"].as_str());
         let digest = digest.ok_or_else(|| {
             self.registry
-                .odd(&format!("{tag} is there, but not for linux/{}", architecture()))
+                .odd(&format!("{tag} exists, but not for linux/{}", architecture()))
         })?;
         self.manifest(digest)
     }

@@ -25,7 +25,7 @@ pub fn holders(old: &[String], place: &Place) -> Vec<String> {
     let silent = |host: &&String| !matches!(place.told.get(*host), Some(Some(_)));
     for host in place.hosts.iter().filter(silent) {
         all.push(format!(
-            "guests on {host}, perhaps: its Hypervisor does not tell status.cephUsers, which takes the node agent"
+            "guests on {host}, perhaps: its Hypervisor does not report status.cephUsers; that needs the node agent"
         ));
     }
     all

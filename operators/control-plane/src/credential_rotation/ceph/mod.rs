@@ -239,7 +239,7 @@ fn made(object: &CredentialRotation, client: &CephClient, key: Option<Hidden>) -
         words: match (phase, &key) {
             (Some("Ready"), None) => format!("Secret {} has no key yet", client.secret()),
             (Some(phase), _) => format!("its CephClient is {phase}"),
-            (None, _) => "Rook has not made it yet".to_owned(),
+            (None, _) => "Rook has not created it yet".to_owned(),
         },
         request: client.annotations().get(ROTATE_NOW).cloned(),
         key,
