@@ -1,4 +1,4 @@
-//! How the program is linked.
+//! Linker settings of the program.
 
 fn main() {
     let is = |name: &str, value: &str| std::env::var(name).is_ok_and(|found| found == value);

@@ -1,4 +1,4 @@
-//! How a command fails: in plain words, with an exit code that scripts can use.
+//! How a command fails: a plain message, and an exit code that scripts can use.
 
 use std::fmt;
 use std::process::ExitCode;

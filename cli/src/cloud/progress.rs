@@ -79,7 +79,7 @@ impl Told {
             }
         }
         let ready = condition(READY);
-        // Several controllers tell of a cloud: what one of them has seen, another may not have.
+        // Several controllers report on a cloud: what one of them has seen, another may not have.
         let seen = ready.and_then(|condition| condition.observed_generation);
         news.ready = ready.is_some_and(|condition| condition.status == "True")
             && seen.is_none_or(|seen| Some(seen) == generation);

@@ -66,7 +66,7 @@ fn found_that(
     }
 }
 
-/// All checks, in the order in which a person would mend them.
+/// All checks, in the order in which a person would fix them.
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = vec![version(facts), own_kinds(facts)];
     all.extend(others(facts));

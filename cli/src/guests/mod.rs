@@ -1,4 +1,4 @@
-//! Servers of a cloud in the hands of a person: one to try, a way in, what its console says.
+//! What people do with servers: create one to try, log in, read its console.
 
 pub mod console;
 pub mod demo;

@@ -132,7 +132,7 @@ struct Page {
     next: Option<String>,
 }
 
-/// Pages of a list; a service that never ends its list is not followed for ever.
+/// Pages of a list; a service that never ends its list is not followed forever.
 const PAGES: usize = 1000;
 
 #[async_trait]

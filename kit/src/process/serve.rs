@@ -25,7 +25,7 @@ pub struct Endpoint {
     listener: TcpListener,
     content_type: &'static str,
     render: Arc<Render>,
-    /// Read anew before they are shown.
+    /// Read again before they are shown.
     metrics: Option<Metrics>,
 }
 

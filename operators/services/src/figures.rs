@@ -31,7 +31,7 @@ struct Figures {
     began: Family<Of, Gauge>,
 }
 
-/// Publishes what the Tempests of a namespace, or of all, tell of their last run.
+/// Publishes what the Tempests of a namespace, or of all, report about their last run.
 pub fn publish(metrics: &Metrics, client: Client, namespace: Option<&str>) {
     let figures = Figures::default();
     metrics.extend(|registry| {

@@ -180,7 +180,7 @@ fn the_newest_three_configurations_stay_and_whatever_is_read() {
         spec.volumes = serde_json::from_value(volumes).expect("volumes");
         pod
     };
-    // The watch knows of the first and has not told of the last yet.
+    // The watch has reported the first and not yet the last.
     seen.facts.pods = vec![reads("keystone-config-1"), reads("keystone-config-unknown")];
     let names = kept(&seen, "ConfigMap");
     let expected = ["1", "4", "5", "unknown"].map(|end| format!("keystone-config-{end}"));

@@ -128,7 +128,7 @@ pub fn secret(values: &[(&str, &str)]) -> SecretData {
         .collect()
 }
 
-/// All is well with what the services need.
+/// All is healthy with what the services need.
 /// A certificate with a key beside it, which is nobody's business.
 pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n\
     -----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\n";

@@ -78,7 +78,7 @@ enum Compute {
     Silent(String),
 }
 
-/// One screen is not worth more waiting.
+/// How long `status` waits for Nova.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -139,7 +139,7 @@ impl Screen {
     }
 }
 
-/// Whether there is anything to tell of.
+/// Whether there is anything to show.
 pub fn has_cloud(seen: &Snapshot) -> bool {
     screen(seen).exists()
 }

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LAST_PASSES: Duration = Duration::from_secs(5);
 /// Before an operator that failed begins again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The name server would say each question that it answers.
+/// Otherwise the name server would log every query.
 const LOG: &str = "info,hickory_server=warn";
 
 /// By these OVN knows that the second link of a hypervisor is its uplink, and what its tunnels use.

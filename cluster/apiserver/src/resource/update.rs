@@ -20,7 +20,7 @@ use crate::{
     strategy,
 };
 
-/// A change that meets other writers is worked out anew this many times.
+/// A change that meets other writers is recomputed this many times.
 const ATTEMPTS: usize = 64;
 
 /// PUT.

@@ -34,7 +34,7 @@ const QUORUM: &str = "MonitorsInQuorum";
 const MANAGED: &str = "ManagerAvailable";
 const STORED: &str = "StorageUp";
 
-/// What daemons do no watch tells: asked while something is missing, and when all is well.
+/// No watch shows what daemons do. They are asked this often while something is missing, and when all is healthy.
 const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(60);
 
@@ -281,7 +281,7 @@ impl Controller for CephClusters {
     }
 }
 
-/// A cluster whose keys are gone is not begun anew: its data would be lost for ever.
+/// A cluster whose keys are gone is not started over: its data would be lost forever.
 fn known(cluster: &CephCluster, facts: &Facts) -> Result<(), Error> {
     // Monitors know each other by their addresses.
     let exported = check::exported(&cluster.spec);
@@ -398,7 +398,7 @@ fn osd_deployments(cluster: &CephCluster, plan: &Plan, fsid: &str, view: Option<
 }
 
 /// Monitors outside of this cluster that have joined, with their addresses. One that nobody wants any
-/// more is told of for as long as Ceph's map has it: it still votes.
+/// more is reported for as long as Ceph's map has it: it still votes.
 fn elsewhere(cluster: &CephCluster, view: Option<&View>) -> BTreeMap<String, String> {
     let outside = cluster
         .spec

@@ -250,7 +250,7 @@ pub fn deployment(
             "--mon-initial-members=$(ROOK_CEPH_MON_INITIAL_MEMBERS)".to_owned(),
             format!("--keyring={KEYRING}"),
             format!("--public-addr={address}"),
-            // A module that is switched on later would start the manager anew.
+            // A module that is switched on later would restart the manager.
             "--mgr-initial-modules=prometheus".to_owned(),
             "--mon-memory-target=268435456".to_owned(),
             // Volumes are directories of the machine: how full that is says nothing of Ceph.

@@ -267,7 +267,7 @@ fn last_pool(store: &CephObjectStore) -> String {
     format!("{}.rgw.buckets.data", store.name_any())
 }
 
-/// Pools and key go after the gateways: a gateway would make its pools anew.
+/// Pools and key go after the gateways: a gateway would recreate its pools.
 fn ended(store: &CephObjectStore, world: &OsdMap, account: Option<&Account>, running: i32) -> Vec<Command> {
     if running > 0 {
         return Vec::new();

@@ -249,7 +249,7 @@ impl<R: Resource> Controller for Resources<R> {
     }
 }
 
-/// What an event tells of a write that worked.
+/// What an event reports about a write that worked.
 fn made<R: Resource>(outcome: &Outcome<Resources<R>>) -> Option<Note> {
     outcome.result.as_ref().ok()?;
     match &outcome.action.call {

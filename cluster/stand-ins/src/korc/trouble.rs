@@ -105,7 +105,7 @@ pub enum Failure {
 }
 
 impl Fault for Failure {
-    /// The report tells of it in K-ORC's words.
+    /// It is reported in K-ORC's words.
     fn part(&self) -> Option<&'static str> {
         None
     }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 /// Where a person names the pod to begin from, as with mariadb-operator.
 pub const FORCE: &str = "spec.galera.recovery.forceClusterBootstrapInPod";
-/// A server that starts and makes no progress for so long starts anew.
+/// A server that starts and makes no progress for so long restarts.
 pub const PATIENCE: u64 = 600;
 
 /// How far the data of a member goes.
@@ -134,7 +134,7 @@ pub enum Order {
         member: usize,
         run: String,
     },
-    /// It serves nobody and cannot come back by itself: its pod starts anew.
+    /// It serves nobody and cannot come back by itself: its pod restarts.
     Restart {
         member: usize,
     },

@@ -23,7 +23,7 @@ use crate::told::{Message, Told};
 
 const RUNS: &str = "StatefulSetReady";
 const CLUSTER: &str = "GaleraReady";
-/// Members tell of their state only when asked.
+/// Members report their state only when asked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The controller of servers.

@@ -28,7 +28,7 @@ const SOME: &str = "ClusterAvailable";
 const WARNINGS: &str = "NoWarnings";
 const RECONCILED: &str = "ReconcileSuccess";
 
-/// Of whom the nodes see no watch tells: asked while they are apart, and when all is well.
+/// No watch shows which nodes see each other. They are asked this often while they are apart, and when all is healthy.
 const SOON: Duration = Duration::from_secs(2);
 const LATER: Duration = Duration::from_secs(60);
 

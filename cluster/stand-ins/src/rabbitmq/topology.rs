@@ -45,7 +45,7 @@ pub struct Facts {
     parts: Parts,
     /// Why a part is missing.
     missing: Option<String>,
-    /// What the definitions rest on: when it was made anew, they must be told again.
+    /// What the definitions rest on: when it was recreated, they must be told again.
     ground: Vec<String>,
     told: Option<String>,
 }

@@ -227,7 +227,7 @@ impl Material<'_> {
             ]),
             ports: Some(vec![port("msgr2", V2), port("msgr1", V1)]),
             readiness_probe: Some(asked(5, 2)),
-            // One that finds nobody for ten minutes starts anew, with the addresses that are known then.
+            // One that finds nobody for ten minutes restarts, with the addresses that are known then.
             liveness_probe: Some(asked(30, 20)),
             resources: self.arbiter.spec.deployment.resources.clone(),
             security_context: Some(SecurityContext {

@@ -117,7 +117,7 @@ pub struct Step {
     pub name: String,
     /// For people.
     pub title: String,
-    /// The condition that tells of it.
+    /// The condition that reports it.
     pub part: &'static str,
     pub needs: Vec<String>,
     pub state: State,
@@ -422,7 +422,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The state of a step with these objects, and which of them it tells of.
+/// The state of a step with these objects, and which of them it reports.
 fn state_of<'a, 'o>(
     objects: impl IntoIterator<Item = &'o Value>,
     open: &[String],

@@ -108,7 +108,7 @@ pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> 
     parts.into_iter().map(step).collect()
 }
 
-/// The condition that tells of a kind.
+/// The condition that reports a kind.
 fn part(reference: &Reference) -> &'static str {
     match rank(reference) {
         0 | 7 => CREDENTIALS_READY,

@@ -1,4 +1,4 @@
-//! Pure: what is told of an eviction, and when it is over.
+//! Pure: what is reported about an eviction, and when it is over.
 
 use std::time::Duration;
 

@@ -159,7 +159,7 @@ fn unfenced(view: &View, step: &mut Step) -> (&'static str, String) {
     }
 }
 
-/// What is told of a failed host beside its failure.
+/// What is reported about a failed host beside its failure.
 fn rest(view: &View, service: &Service, step: &mut Step) {
     step.again = WAITING;
     upkeep::keep(view, service, step, upkeep::Membership::Wanted);

@@ -1,4 +1,4 @@
-//! Pure: single servers in trouble on a host that is well. The agent tells of them; they are restarted where
+//! Pure: single servers in trouble on a host that is healthy. The agent reports them; they are restarted where
 //! they are, with growing pauses, then taken to another host, then left to a person, who is told.
 //!
 //! Nobody else may be surprised: a server that its owner stopped, or that Nova is busy with, is left alone.
@@ -22,13 +22,13 @@ const PAUSES: [i64; 3] = [0, 30, 120];
 const PATIENCE: i64 = 120;
 /// A disk may answer again by itself.
 const PERSISTS: i64 = 60;
-/// After so long without trouble restarts count anew.
+/// Time without trouble after which restarts are counted from zero.
 const FORGET: i64 = 3600;
 /// So long it is told what was done.
 const KEEP: i64 = 24 * 3600;
 /// A server that was down for so long before anybody looked may have been stopped meanwhile.
 const LATE: i64 = 300;
-/// Most servers that are told of, and looked after in one pass.
+/// Most servers that are reported and looked after in one pass.
 const MOST: usize = 32;
 
 /// Does the operator look after single servers of this host?
@@ -78,7 +78,7 @@ struct Case<'a> {
     before: Option<&'a Reaction>,
 }
 
-/// What is told of a server, and done for it.
+/// What is reported about a server, and done for it.
 type Answer = (Reaction, Option<Action>, Option<SignedDuration>);
 
 pub fn react(view: &View, service: &Service, step: &mut Step) {

@@ -68,7 +68,7 @@ fn own_fields(before: &HypervisorStatus) -> HypervisorStatus {
 }
 
 /// Ids are stored as soon as they are known. A service under another id is another registration:
-/// the host is onboarded anew.
+/// the host is onboarded again.
 fn identify(view: &View, step: &mut Step) {
     let Some(service) = view.service() else {
         return;
@@ -177,7 +177,7 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
     let kind = words(view.spec.maintenance);
     let why = names::maintenance(kind, view.spec.maintenance_reason.as_deref());
     let closed = close(service, &why, step);
-    // A test that was under way begins anew afterwards.
+    // A test that was under way starts over afterwards.
     for test in &view.tests {
         let server = test.id.clone();
         step.actions.push(Action::DeleteTest { server });

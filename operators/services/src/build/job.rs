@@ -63,7 +63,7 @@ impl Steps<'_> {
         if let Some(schema) = &self.schema {
             annotations.insert(SCHEMA.to_owned(), schema.mark.clone());
         }
-        // It is tried until it works or is replaced: the world may mend without a word to us.
+        // It is tried until it works or is replaced: the world may heal without a word to us.
         let spec = self.run(service, configuration, "OnFailure", 100_000);
         Job {
             metadata,
@@ -72,7 +72,7 @@ impl Steps<'_> {
         }
     }
 
-    /// What runs: a pod that may be started anew so many times.
+    /// What runs: a pod that may be restarted so many times.
     pub fn run(
         &self,
         service: &Service,
@@ -98,7 +98,7 @@ impl Steps<'_> {
         config::hash_value(&json!(self.pod_with(service, configuration, None)))
     }
 
-    /// The Job that is there was made of something else, and is at nothing: made anew it may succeed.
+    /// The Job that is there was made of something else, and is at nothing: recreated, it may succeed.
     pub fn is_outdated(&self, service: &Service, configuration: &Configuration, facts: &Facts) -> bool {
         let Some(live) = facts.jobs.get(&self.name(&service.names)) else {
             return false;

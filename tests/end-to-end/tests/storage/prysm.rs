@@ -288,7 +288,7 @@ pub fn watches_the_gateway(storage: &Storage) -> anyhow::Result<()> {
     watched.load(mistakes())?;
     watched.seen_by(&prysm, "every request is counted")?;
 
-    // Rotated as logrotate does: moved away, then the gateway opens it anew.
+    // Rotated as logrotate does: moved away, then the gateway opens it again.
     std::fs::rename(&log, log.with_extension("1"))?;
     watched.load(plan())?;
     let (pid, _) = gateway(storage)?;
@@ -379,7 +379,7 @@ fn published(nats: &Nats, total: &Counted) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The gateway keeps what nobody reads from its socket, and begins anew when it is killed.
+/// The gateway keeps what nobody reads from its socket, and starts over when it is killed.
 fn socket(storage: &Storage) -> anyhow::Result<()> {
     let (pid, root) = gateway(storage)?;
     let place = root.join("run/ceph/ops.sock");

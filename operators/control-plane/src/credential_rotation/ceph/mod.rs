@@ -231,7 +231,7 @@ fn made(object: &CredentialRotation, client: &CephClient, key: Option<Hidden>) -
             on_request: true,
             complete: ready && key.is_some(),
             deleting: client.metadata.deletion_timestamp.is_some(),
-            // Rook makes a lost key anew, and comes back to what it could not do.
+            // Rook recreates a lost key, and comes back to what it could not do.
             lost: false,
             stopped: false,
             made: ready,

@@ -1,4 +1,4 @@
-//! What is told of the keys of a user of Ceph.
+//! What is reported about the keys of a user of Ceph.
 
 use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
 use c5c3_kit::{Observed, States};

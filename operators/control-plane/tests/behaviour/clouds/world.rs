@@ -1,4 +1,4 @@
-//! A namespace with a running operator, and the other operators in the hands of the test.
+//! A namespace with a running operator, and the other operators played by the test.
 
 use std::sync::{Arc, Mutex};
 
@@ -178,7 +178,7 @@ impl World {
         .await;
     }
 
-    /// The status that the operator of the kind would write when all is well.
+    /// The status that the operator of the kind would write when all is healthy.
     pub async fn ready(&self, kind: &str, name: &str) {
         let live = self.until_there(kind, name).await;
         self.say(kind, name, well(kind, &live)).await;

@@ -1,4 +1,4 @@
-//! Keys of Ceph, with Rook in the hands of the test.
+//! Keys of Ceph, with Rook played by the test.
 
 use std::time::Duration;
 

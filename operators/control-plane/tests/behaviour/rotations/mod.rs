@@ -1,4 +1,4 @@
-//! CredentialRotation, with K-ORC in the hands of the test.
+//! CredentialRotation, with K-ORC played by the test.
 
 mod ceph;
 

@@ -1,4 +1,4 @@
-//! Worlds of single servers in trouble, on a host that is well.
+//! Worlds of single servers in trouble, on a host that is healthy.
 
 use c5c3_api::hypervisor::{
     Instance, InstanceTrouble, Maintenance, OnboardingPhase, Reaction, ReactionState, Trouble,
