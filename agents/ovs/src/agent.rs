@@ -139,10 +139,7 @@ fn healthy<'a>(
     if ill.is_empty() {
         states.met(part, reason::SUCCEEDED, "")
     } else {
-        let said = format!(
-            "degraded {what}: {}; see status.issues",
-            ill.join(", ")
-        );
+        let said = format!("degraded {what}: {}; see status.issues", ill.join(", "));
         states.unmet(part, "Degraded", said)
     }
 }

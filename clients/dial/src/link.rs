@@ -178,11 +178,14 @@ impl<P: Protocol> Reading<P> {
                 Err(_) if probed => return format!("silent for {} s", 2 * self.probe.as_secs()),
                 Err(_) => {
                     probed = true;
-                    match self.protocol.ping() {
-                        Ok(ping) if self.write(ping).await => continue,
-                        Ok(_) => return "closed".to_owned(),
+                    let ping = match self.protocol.ping() {
+                        Ok(ping) => ping,
                         Err(error) => return error.to_string(),
+                    };
+                    if !write(&self.writes, ping).await {
+                        return "closed".to_owned();
                     }
+                    continue;
                 }
                 Ok(Ok(0)) => return "closed by the server".to_owned(),
                 Ok(Err(error)) => return error.to_string(),
@@ -201,7 +204,7 @@ impl<P: Protocol> Reading<P> {
                         }
                     }
                     Ok(Some(Received::Reply(message))) => {
-                        if !self.write(message).await {
+                        if !write(&self.writes, message).await {
                             return "closed".to_owned();
                         }
                     }
@@ -210,11 +213,12 @@ impl<P: Protocol> Reading<P> {
             }
         }
     }
+}
 
-    async fn write(&self, message: Vec<u8>) -> bool {
-        match self.writes.upgrade() {
-            Some(writes) => writes.send(message).await.is_ok(),
-            None => false,
-        }
+/// `false`: the link is gone.
+async fn write(writes: &mpsc::WeakSender<Vec<u8>>, message: Vec<u8>) -> bool {
+    match writes.upgrade() {
+        Some(writes) => writes.send(message).await.is_ok(),
+        None => false,
     }
 }

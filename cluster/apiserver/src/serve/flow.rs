@@ -197,8 +197,7 @@ impl Call {
         if self.attributes.verb == Verb::Watch || self.is_stream() {
             return resource::serve(self, Bytes::new()).await;
         }
-        let crowded =
-            || ApiError::too_many_requests("too many requests in progress, please try again later");
+        let crowded = || ApiError::too_many_requests("too many requests in progress, please try again later");
         let in_process = self.parts.extensions.get::<Identity>().is_some();
         let entry = self
             .core

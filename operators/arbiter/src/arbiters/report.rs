@@ -67,7 +67,11 @@ fn states(plan: &Plan) -> States {
         (None, None) => {
             return states
                 .met(REMOTE_CLUSTER_READY, reason::READY, reached)
-                .met(CEPH_CLUSTER_READY, reason::READY, "keys and addresses are in place")
+                .met(
+                    CEPH_CLUSTER_READY,
+                    reason::READY,
+                    "keys and addresses are in place",
+                )
                 .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod runs")
                 .met(IN_QUORUM, reason::READY, in_quorum(plan));
         }
@@ -87,12 +91,20 @@ fn states(plan: &Plan) -> States {
             .unmet(IN_QUORUM, reason::WAITING, after),
         Waits::Name | Waits::Address(_) | Waits::Pod(_) => states
             .met(REMOTE_CLUSTER_READY, reason::READY, reached)
-            .met(CEPH_CLUSTER_READY, reason::READY, "keys and addresses are in place")
+            .met(
+                CEPH_CLUSTER_READY,
+                reason::READY,
+                "keys and addresses are in place",
+            )
             .unmet(ARBITER_DEPLOYMENT_READY, reason::PROGRESSING, said)
             .unmet(IN_QUORUM, reason::WAITING, after),
         Waits::Quorum(_) => states
             .met(REMOTE_CLUSTER_READY, reason::READY, reached)
-            .met(CEPH_CLUSTER_READY, reason::READY, "keys and addresses are in place")
+            .met(
+                CEPH_CLUSTER_READY,
+                reason::READY,
+                "keys and addresses are in place",
+            )
             .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod runs")
             .unmet(IN_QUORUM, "OutOfQuorum", said),
     }

@@ -34,7 +34,10 @@ impl Finding {
             (SECRET_AVAILABLE, "the Secret has a kubeconfig"),
             (CONFIG_VALID, "the kubeconfig can be used"),
             (CLUSTER_REACHABLE, "the cluster answers"),
-            (HAS_ENOUGH_PERMISSIONS, "the account has every permission that a monitor needs"),
+            (
+                HAS_ENOUGH_PERMISSIONS,
+                "the account has every permission that a monitor needs",
+            ),
         ];
         let (at, reason) = match self {
             Finding::NoSecret(_) => (0, reason::SECRET_MISSING),

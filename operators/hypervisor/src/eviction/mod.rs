@@ -1,9 +1,9 @@
 //! Eviction: all servers leave a host.
 
 mod planner;
+mod report;
 #[cfg(test)]
 mod tests;
-mod told;
 mod view;
 
 use std::collections::{BTreeMap, HashMap};

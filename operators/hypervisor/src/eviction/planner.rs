@@ -9,7 +9,7 @@ use c5c3_kit::States;
 use jiff::SignedDuration;
 use openstack_client::Guest;
 
-use super::told::{HELPLESS, tell};
+use super::report::{HELPLESS, report};
 use super::view::{Action, HostView, Step, View};
 use crate::names;
 
@@ -47,7 +47,7 @@ pub fn plan(view: &View) -> Step {
         step.actions.push(Action::Confirm { server });
     }
     instances.sort_by(|a, b| a.server.cmp(&b.server));
-    tell(view, host, closed, instances, &mut step);
+    report(view, host, closed, instances, &mut step);
     step
 }
 

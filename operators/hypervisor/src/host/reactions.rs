@@ -417,10 +417,6 @@ fn tell(reactions: &[Reaction], step: &mut Step) {
     step.states = match (lost.is_empty(), open.is_empty()) {
         (true, true) => states.met(INSTANCES_WELL, reason::READY, ""),
         (true, false) => states.unmet(INSTANCES_WELL, reason::RECOVERING, open),
-        (false, _) => states.unmet(
-            INSTANCES_WELL,
-            reason::FAILED,
-            format!("needs a person: {lost}"),
-        ),
+        (false, _) => states.unmet(INSTANCES_WELL, reason::FAILED, format!("needs a person: {lost}")),
     };
 }

@@ -211,7 +211,11 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
             .unmet(EVICTING, reason::SUCCEEDED, "the host is empty")
             .blocked_by(reason::MAINTENANCE, format!("{said}; the host is empty")),
         Some(eviction) if eviction.succeeded => states
-            .met(EVICTING, reason::RUNNING, "servers arrived after the host was empty")
+            .met(
+                EVICTING,
+                reason::RUNNING,
+                "servers arrived after the host was empty",
+            )
             .blocked_by(
                 reason::EVICTING,
                 format!("{said}: servers arrived after the host was empty"),
@@ -285,7 +289,11 @@ fn around(view: &View, states: States) -> States {
     };
     let states = match states.get(HOST_FAILED) {
         Some(_) => states,
-        None => states.unmet(HOST_FAILED, reason::NOT_REQUIRED, "failover does not apply to this host now"),
+        None => states.unmet(
+            HOST_FAILED,
+            reason::NOT_REQUIRED,
+            "failover does not apply to this host now",
+        ),
     };
     let states = match states.get(INSTANCES_WELL) {
         Some(_) => states,

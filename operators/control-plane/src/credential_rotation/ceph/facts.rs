@@ -82,7 +82,9 @@ async fn look(old: &[String], current: &str, namespace: &str, reader: &Reader) -
         // Who cannot be asked may work with anything.
         match seen {
             Ok(place) => all.extend(holders(old, &place)),
-            Err(error) => all.push(format!("anything in cluster {cluster}, which cannot be checked ({error})")),
+            Err(error) => all.push(format!(
+                "anything in cluster {cluster}, which cannot be checked ({error})"
+            )),
         }
     }
     all
