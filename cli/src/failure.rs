@@ -29,7 +29,7 @@ impl Failure {
     }
 
     /// Says it on standard error.
-    pub fn tell(&self) -> ExitCode {
+    pub fn report(&self) -> ExitCode {
         if !matches!(self, Failure::Unwell | Failure::OutputClosed) {
             say_aside(&format!("c5c3: {self}"));
         }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Result, optional};
 use crate::identity::{piece, query};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
-const PLACEMENT: Place = Place::Service("placement");
+const PLACEMENT: Destination = Destination::Service("placement");
 /// The one whose answers the types here fit: consumer generations and types.
 const VERSION: (HeaderName, &str) = (HeaderName::from_static("openstack-api-version"), "placement 1.39");
 

@@ -4,24 +4,24 @@
 mod targets;
 
 #[path = "../../../fuzz/seeds.rs"]
-mod seeds;
+mod runner;
 
 #[test]
 fn patches_end_in_an_object_or_an_error() {
-    seeds::run("patches", targets::patches);
+    runner::run("patches", targets::patches);
 }
 
 #[test]
 fn expressions_run_or_are_refused() {
-    seeds::run("cel", targets::cel);
+    runner::run("cel", targets::cel);
 }
 
 #[test]
 fn selectors_mean_the_same_when_they_are_read_again() {
-    seeds::run("selectors", targets::selectors);
+    runner::run("selectors", targets::selectors);
 }
 
 #[test]
 fn quantities_mean_the_same_when_they_are_read_again() {
-    seeds::run("quantities", targets::quantities);
+    runner::run("quantities", targets::quantities);
 }

@@ -187,11 +187,11 @@ impl Wanted {
             fields.insert("apiVersion".to_owned(), K::api_version(&()).into());
             fields.insert("kind".to_owned(), K::kind(&()).into());
         }
-        Wanted::raw(value)
+        Wanted::untyped(value)
     }
 
     /// An object without a type of ours.
-    pub fn raw(object: Value) -> Self {
+    pub fn untyped(object: Value) -> Self {
         Wanted {
             cluster: HOME,
             object,

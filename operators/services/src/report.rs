@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use crate::answers;
 use crate::build::{self, Outcome};
 use crate::facts::{Facts, Live, Trouble};
 use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
-use crate::told;
 
 pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
@@ -73,7 +73,7 @@ pub fn groups(plan: &Plan, facts: &Facts) -> Value {
     let Some(groups) = &plan.service.groups else {
         return json!({});
     };
-    let answers = told::newest(&facts.pods, &groups.told_by);
+    let answers = answers::newest(&facts.pods, &groups.told_by);
     let one = |group: &Group| {
         let waits = group.processes.iter().find(|name| !plan.up.contains(name));
         let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waits for {name}"));

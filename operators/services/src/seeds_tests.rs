@@ -4,9 +4,9 @@
 mod targets;
 
 #[path = "../../../fuzz/seeds.rs"]
-mod seeds;
+mod runner;
 
 #[test]
 fn a_value_stays_in_its_option() {
-    seeds::run("ini", targets::ini);
+    runner::run("ini", targets::ini);
 }

@@ -336,7 +336,7 @@ pub fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services
             object["metadata"]["generation"] = generation.into();
             object["status"] = json!(before.status);
         }
-        Wanted::raw(object)
+        Wanted::untyped(object)
     });
     Applied::rehearse(Decision::want(live))
 }

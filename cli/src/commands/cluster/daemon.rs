@@ -18,7 +18,7 @@ use machine::daemon::{Options, Running, say};
 use openstack_client::{Dial, Stream, Tcp};
 use stand_ins::external_secrets::BANK;
 
-use super::{Place, own};
+use super::{StateDir, own};
 use crate::cloud::apply::apply;
 use crate::cloud::profile::Bundle;
 use crate::commands::block_on;
@@ -44,7 +44,7 @@ const DATA_LABELS: [(&str, &str); 2] = [
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: StateDir,
     #[arg(long)]
     image_store: PathBuf,
     #[arg(long)]

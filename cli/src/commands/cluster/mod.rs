@@ -27,16 +27,16 @@ const STATE: &str = "/var/lib/c5c3/cluster";
 
 /// The state directory of a cluster.
 #[derive(Args, Clone)]
-pub struct Place {
+pub struct StateDir {
     /// Directory that holds the whole cluster [default: /var/lib/c5c3/cluster]
     #[arg(long, value_name = "DIRECTORY", env = "C5C3_STATE_DIR", value_parser = absolute)]
     state_dir: Option<PathBuf>,
 }
 
-impl Place {
+impl StateDir {
     #[cfg(test)]
     pub fn at(state_dir: Option<PathBuf>) -> Self {
-        Place { state_dir }
+        StateDir { state_dir }
     }
 
     pub fn path(&self) -> &Path {

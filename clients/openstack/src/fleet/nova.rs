@@ -17,9 +17,9 @@ use crate::identity::{piece, query};
 use crate::images::Images;
 use crate::network::{NetworkKind, Networking};
 use crate::placement::{Inventories, Placement};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
-const NOVA: Place = Place::Service("compute");
+const NOVA: Destination = Destination::Service("compute");
 /// The one whose answers the types here fit: ids of services are UUIDs, a host may be asked for.
 const VERSION: (HeaderName, &str) = (HeaderName::from_static("openstack-api-version"), "compute 2.90");
 /// Most entries of one page; Nova gives a thousand at most.

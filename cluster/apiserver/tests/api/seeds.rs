@@ -4,19 +4,19 @@
 mod targets;
 
 #[path = "../../../../fuzz/seeds.rs"]
-mod seeds;
+mod runner;
 
 #[test]
 fn bodies_are_objects_or_errors() {
-    seeds::run("bodies", targets::bodies);
+    runner::run("bodies", targets::bodies);
 }
 
 #[test]
 fn frames_do_not_depend_on_how_they_arrive() {
-    seeds::run("spdy", targets::spdy);
+    runner::run("spdy", targets::spdy);
 }
 
 #[test]
 fn messages_of_text_are_a_channel_and_bytes() {
-    seeds::run("websocket", targets::websocket);
+    runner::run("websocket", targets::websocket);
 }

@@ -4,9 +4,9 @@
 mod targets;
 
 #[path = "../../../../fuzz/seeds.rs"]
-mod seeds;
+mod runner;
 
 #[test]
 fn layouts_of_any_content_are_read_or_refused() {
-    seeds::run("oci", targets::oci);
+    runner::run("oci", targets::oci);
 }

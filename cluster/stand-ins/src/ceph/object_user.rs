@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{gateway, names, size};
 use crate::error::Error;
-use crate::exec::{self, ExecError, Place};
+use crate::exec::{self, ExecError, ExecTarget};
 
 const READY: &str = "UserReady";
 const SOON: Duration = Duration::from_secs(2);
@@ -79,14 +79,14 @@ impl std::fmt::Debug for User {
 #[derive(Debug)]
 pub struct Facts {
     store: Option<CephObjectStore>,
-    place: Option<Place>,
+    place: Option<ExecTarget>,
     user: Option<User>,
 }
 
 /// Words for `radosgw-admin`, one call after the other.
 #[derive(Clone, Debug)]
 pub struct Calls {
-    place: Place,
+    place: ExecTarget,
     calls: Vec<Vec<String>>,
 }
 

@@ -308,7 +308,7 @@ fn handed_out(object: &ApplicationCredential, secret: &str, live: Option<(&Entit
         data.insert(CLOUDS.to_owned(), json!(encode(&clouds(cloud, &live.id, secret))));
     }
     let (namespace, _) = object.namespaced();
-    Wanted::raw(json!({
+    Wanted::untyped(json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {
             "namespace": namespace, "name": resource(object).secret_ref,

@@ -18,22 +18,22 @@ use super::CLIENT;
 use super::server::place;
 use super::statement::Statement;
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
+use crate::messages::{self, Message, Messenger};
 use crate::objects::{hash, is_ready, secret_value};
-use crate::told::{self, Message, Told};
 
 const DONE: &str = "Applied";
 
 /// The controller of one kind of statement.
 pub struct SqlObjects<S> {
-    told: Told,
+    messenger: Messenger,
     kind: PhantomData<fn() -> S>,
 }
 
 impl<S> SqlObjects<S> {
     pub fn new(client: Client) -> Self {
         Self {
-            told: Told::new(client),
+            messenger: Messenger::new(client),
             kind: PhantomData,
         }
     }
@@ -99,7 +99,7 @@ impl<S: Statement> Controller for SqlObjects<S> {
         if object.user().is_some() {
             facts.users = reader.list(&namespace, "").await?;
         }
-        facts.told = self.told.last(&object.uid().unwrap_or_default());
+        facts.told = self.messenger.last(&object.uid().unwrap_or_default());
         Ok(facts)
     }
 
@@ -130,17 +130,17 @@ impl<S: Statement> Controller for SqlObjects<S> {
     }
 
     async fn act(&self, action: &Message) -> Result<(), Error> {
-        Ok(self.told.send(action, is_gone).await?)
+        Ok(self.messenger.send(action, is_gone).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             let left = cleans(object, facts).then(|| format!("{} on {}", S::kind(&()), object.server()));
-            return told::farewell_report(applied, left);
+            return messages::farewell_report(applied, left);
         }
         let ready = ready_place(object, facts).map(drop);
-        told::report(DONE, applied, ready, "Failed", ("Created", "Created"))
+        messages::report(DONE, applied, ready, "Failed", ("Created", "Created"))
     }
 }
 
@@ -159,7 +159,7 @@ fn digest(sql: &str, facts: &Facts) -> String {
 }
 
 /// Where the statements can be sent to, or why not yet.
-fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<Place, String> {
+fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<ExecTarget, String> {
     let place = server_place(facts).ok_or_else(|| format!("MariaDB {} is not ready", object.server()))?;
     if let Some((name, key)) = object.secret().filter(|_| facts.password.is_none()) {
         return Err(format!("Secret {name} has no key {key}"));
@@ -176,7 +176,7 @@ fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<Place, String>
     Ok(place)
 }
 
-fn server_place(facts: &Facts) -> Option<Place> {
+fn server_place(facts: &Facts) -> Option<ExecTarget> {
     let server = facts.server.as_ref()?;
     let status = server.status.as_ref()?;
     // A cluster that lacks a member still takes statements.

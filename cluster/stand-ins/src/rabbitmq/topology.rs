@@ -15,23 +15,23 @@ use super::cluster::ready_pods;
 use super::topology_objects::{Conditioned, Credentials, Parts, Piece, credentials_secret};
 use super::{SERVER, TELL, definitions, place};
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
+use crate::messages::{self, Message, Messenger};
 use crate::objects::{encode, hash, is_ready, metadata, secret_value};
 use crate::random::password;
-use crate::told::{self, Message, Told};
 
 const DONE: &str = "Applied";
 
 /// The controller of one kind of piece.
 pub struct TopologyObjects<P> {
-    told: Told,
+    messenger: Messenger,
     kind: PhantomData<fn() -> P>,
 }
 
 impl<P> TopologyObjects<P> {
     pub fn new(client: Client) -> Self {
         Self {
-            told: Told::new(client),
+            messenger: Messenger::new(client),
             kind: PhantomData,
         }
     }
@@ -41,7 +41,7 @@ impl<P> TopologyObjects<P> {
 pub struct Facts {
     cluster: Option<RabbitmqCluster>,
     /// A node that answers.
-    place: Option<Place>,
+    place: Option<ExecTarget>,
     parts: Parts,
     /// Why a part is missing.
     missing: Option<String>,
@@ -112,7 +112,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
     async fn observe(&self, object: &P, reader: &Reader) -> Result<Facts, Error> {
         let namespace = object.namespace().unwrap_or_default();
         let mut facts = Facts {
-            told: self.told.last(&object.uid().unwrap_or_default()),
+            told: self.messenger.last(&object.uid().unwrap_or_default()),
             ..Facts::default()
         };
         let (at, name) = (cluster_namespace(object), cluster_name(object));
@@ -176,7 +176,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
             return Err(Error::ClusterMissing(cluster_name(object).to_owned()));
         }
         let decision = match &facts.parts.credentials {
-            Some(credentials) => Decision::want([Wanted::raw(secret(object, credentials))]),
+            Some(credentials) => Decision::want([Wanted::untyped(secret(object, credentials))]),
             None => Decision::hold(),
         };
         let Ok((place, wanted)) = ready(object, facts) else {
@@ -199,7 +199,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
     }
 
     async fn act(&self, action: &Message) -> Result<(), Error> {
-        Ok(self.told.send(action, definitions::is_gone).await?)
+        Ok(self.messenger.send(action, definitions::is_gone).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
@@ -207,11 +207,11 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         if observed.deleting() {
             let told = stays(facts) && object.farewell(&facts.parts).is_some();
             let left = told.then(|| format!("{} in {}", P::kind(&()), cluster_name(object)));
-            return told::farewell_report(applied, left);
+            return messages::farewell_report(applied, left);
         }
         let ready = ready(object, facts).map(drop);
         let done = ("SuccessfulCreateOrUpdate", "");
-        let report = told::report(DONE, applied, ready, "FailedCreateOrUpdate", done);
+        let report = messages::report(DONE, applied, ready, "FailedCreateOrUpdate", done);
         match &facts.parts.credentials {
             Some(credentials) => report.status(&json!({
                 "username": credentials.username, "credentials": {"name": credentials_secret(object)},
@@ -242,7 +242,7 @@ fn available_since(cluster: &RabbitmqCluster) -> String {
 }
 
 /// Where the definitions can be told, and they; or why not yet.
-fn ready<P: Piece>(object: &P, facts: &Facts) -> Result<(Place, Value), String> {
+fn ready<P: Piece>(object: &P, facts: &Facts) -> Result<(ExecTarget, Value), String> {
     if let Some(why) = &facts.missing {
         return Err(why.clone());
     }

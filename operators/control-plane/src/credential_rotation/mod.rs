@@ -294,7 +294,7 @@ impl Controller for CredentialRotations {
             let request = request(observed).or_else(|| left_open(facts, &verdict));
             wanted.push(application_credential(object, user, number, expires, request));
         }
-        let decision = Decision::want(wanted.into_iter().map(Wanted::raw));
+        let decision = Decision::want(wanted.into_iter().map(Wanted::untyped));
         Ok(kept.into_iter().fold(decision, Decision::keep))
     }
 

@@ -243,7 +243,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
         Some(_) => Removal::default(),
         None => Removal::of(&seen.owned, &draft.steps),
     };
-    draft.steps.extend(removal::told(&removal, &seen.owned));
+    draft.steps.extend(removal::report(&removal, &seen.owned));
     let (services, notes) = services::readiness(&draft, &rollout);
     let (update, installed) = rollout.progress(object, &draft);
     draft.steps.extend(verification(update, &draft));

@@ -89,7 +89,7 @@ impl Removal {
 }
 
 /// What is to go and does not is told where it belongs: a cloud that is being changed is not Ready.
-pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> {
+pub(super) fn report(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> {
     let mut parts: BTreeMap<&'static str, Vec<&Reference>> = BTreeMap::new();
     for held in removal.hangs(owned) {
         parts.entry(part(held)).or_default().push(held);
@@ -208,7 +208,7 @@ mod tests {
         ];
         owned[0].1 = true;
         let removal = Removal::of(&owned, &[]);
-        let told: Vec<_> = told(&removal, &owned)
+        let told: Vec<_> = report(&removal, &owned)
             .into_iter()
             .map(|step| (step.part, step.text()))
             .collect();

@@ -165,7 +165,7 @@ fn rest(view: &View, service: &Service, step: &mut Step) {
     upkeep::keep(view, service, step, upkeep::Membership::Wanted);
     let phase = step.status.onboarding.clone().unwrap_or_default();
     let states = std::mem::take(&mut step.states).unmet(EVICTING, reason::NOT_REQUIRED, "");
-    step.states = onboarding::told(states, &phase);
+    step.states = onboarding::report(states, &phase);
 }
 
 /// Running servers first; then by name, so that every pass takes the same.

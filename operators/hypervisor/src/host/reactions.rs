@@ -123,7 +123,7 @@ pub fn react(view: &View, service: &Service, step: &mut Step) {
     });
     told.truncate(MOST);
     told.sort_by(|a, b| a.server.cmp(&b.server));
-    tell(&told, step);
+    report(&told, step);
     step.status.reactions = told;
 }
 
@@ -405,7 +405,7 @@ fn noted(before: Option<&Reaction>, after: &Reaction) -> Vec<Note> {
     notes
 }
 
-fn tell(reactions: &[Reaction], step: &mut Step) {
+fn report(reactions: &[Reaction], step: &mut Step) {
     let named = |wanted: &dyn Fn(ReactionState) -> bool| {
         let some = reactions.iter().filter(|one| wanted(one.state));
         let texts = some.map(|one| format!("{} ({})", one.name, one.message.as_deref().unwrap_or_default()));

@@ -191,7 +191,7 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
     }
     let phase = onboarding.clone();
     upkeep::keep(view, service, step, upkeep::Membership::Wanted);
-    let states = onboarding::told(std::mem::take(&mut step.states), &phase);
+    let states = onboarding::report(std::mem::take(&mut step.states), &phase);
     step.again = WAITING * 6;
     if view.spec.maintenance == Maintenance::Ha {
         let said = "maintenance ha: instances are left to high availability";

@@ -60,7 +60,7 @@ pub fn get(key: &Key, host: &str, path: &str, query: &[(&str, &str)], now: Times
     for part in scope.split('/') {
         signing = mac(&signing, part);
     }
-    let signature = hex::encode(&mac(&signing, &text));
+    let signature = hex::encode(mac(&signing, &text));
     let authorization = format!(
         "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
         key.access

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 
 use super::SimulatedFleet;
-use super::world::{World, under_way};
+use super::world::{World, in_progress};
 use crate::error::Result;
 use crate::fleet::{
     Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, Service, TestBed, TestDraft,
@@ -143,7 +143,7 @@ impl Fleet for SimulatedFleet {
     async fn progress(&self, server: &str) -> Result<Vec<MoveProgress>> {
         self.call("read migrations", |world| {
             let own = world.moves.values().filter(|one| one.server == server);
-            let running = own.filter(|one| under_way(&one.status) && one.kind == "live-migration");
+            let running = own.filter(|one| in_progress(&one.status) && one.kind == "live-migration");
             Ok(running
                 .map(|one| MoveProgress {
                     id: one.id,

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use super::{TokenRequest, token_request};
 use crate::pods::Claimed;
 use crate::pods::env::Sources;
-use crate::pods::fields::{self, Place};
+use crate::pods::fields::{self, PodLocation};
 use crate::pods::resources;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub struct Found {
 }
 
 /// The content of a volume, or the message of `FailedMount`.
-pub fn content(pod: &Pod, volume: &Volume, place: &Place, found: &Found) -> Result<Content, String> {
+pub fn content(pod: &Pod, volume: &Volume, place: &PodLocation, found: &Found) -> Result<Content, String> {
     if let Some(source) = &volume.config_map {
         let mode = mode(source.default_mode);
         let map = found.sources.config_maps.get(&source.name);
@@ -218,7 +218,12 @@ fn inner(path: &str) -> Result<String, String> {
     }
 }
 
-fn downward(pod: &Pod, place: &Place, items: &[DownwardAPIVolumeFile], mode: u32) -> Result<Files, String> {
+fn downward(
+    pod: &Pod,
+    place: &PodLocation,
+    items: &[DownwardAPIVolumeFile],
+    mode: u32,
+) -> Result<Files, String> {
     let mut files = Files::new();
     for item in items {
         let value = match (&item.field_ref, &item.resource_field_ref) {
@@ -240,7 +245,7 @@ fn downward(pod: &Pod, place: &Place, items: &[DownwardAPIVolumeFile], mode: u32
 
 fn projection(
     pod: &Pod,
-    place: &Place,
+    place: &PodLocation,
     part: &VolumeProjection,
     mode: u32,
     found: &Found,
@@ -312,7 +317,12 @@ mod tests {
     }
 
     fn of(source: serde_json::Value) -> Result<Content, String> {
-        content(&Pod::default(), &volume(source), &Place::default(), &found())
+        content(
+            &Pod::default(),
+            &volume(source),
+            &PodLocation::default(),
+            &found(),
+        )
     }
 
     #[test]
@@ -367,7 +377,7 @@ mod tests {
             let map = serde_json::from_value(json!({ "data": { key: "1" } })).unwrap();
             found.sources.config_maps.insert("bad".into(), map);
             let volume = volume(json!({ "configMap": { "name": "bad" } }));
-            let said = content(&Pod::default(), &volume, &Place::default(), &found).unwrap_err();
+            let said = content(&Pod::default(), &volume, &PodLocation::default(), &found).unwrap_err();
             assert!(said.contains(&format!("has the key {key:?}")), "{said}");
         }
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::http::{Registry, Request};
-use super::{INDEX, Place, fallback, referrers};
+use super::{INDEX, Repository, fallback, referrers};
 use crate::error::{Context, Result};
 use crate::oci::image::{RELEASE, architecture};
 use crate::oci::key::PublicKey;
@@ -28,7 +28,7 @@ pub struct Wanted<'a> {
 }
 
 /// Fetches one image and what is about it.
-pub fn pull(store: &Store, wanted: &Wanted<'_>, from: &Place, ca: Option<&Path>) -> Result<Descriptor> {
+pub fn pull(store: &Store, wanted: &Wanted<'_>, from: &Repository, ca: Option<&Path>) -> Result<Descriptor> {
     let (repository, tag) = from.of(wanted.reference)?;
     let work = store.work("pull")?;
     let source = Source {

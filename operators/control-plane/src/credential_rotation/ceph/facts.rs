@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt};
 
 use super::super::Error;
 use super::super::facts::{Hidden, current, value};
-use super::holders::{Place, holders};
+use super::holders::{Sighting, holders};
 use super::{ByHand, Facts, made, place, stable_secret, user_name};
 
 pub async fn observe(
@@ -90,8 +90,13 @@ async fn look(old: &[String], current: &str, namespace: &str, reader: &Reader) -
     all
 }
 
-async fn read(old: &[String], current: &str, namespace: &str, reader: &Reader) -> Result<Place, ReadError> {
-    let mut place = Place::default();
+async fn read(
+    old: &[String],
+    current: &str,
+    namespace: &str,
+    reader: &Reader,
+) -> Result<Sighting, ReadError> {
+    let mut place = Sighting::default();
     for user in old {
         let labels = format!("{USER_LABEL}{user}");
         for pod in reader.list::<Pod>(namespace, &labels).await? {

@@ -109,7 +109,7 @@ pub fn decision(
         return Decision::want([]);
     }
     let verdict = verdict(observed, facts);
-    let there = |object: Value| Wanted::raw(object).in_cluster(place(ceph));
+    let there = |object: Value| Wanted::untyped(object).in_cluster(place(ceph));
     let staying = staying(facts, &verdict);
     let mut wanted: Vec<Wanted> = staying
         .iter()

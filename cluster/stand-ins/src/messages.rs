@@ -9,13 +9,13 @@ use c5c3_kit::mask::Mask;
 use c5c3_kit::{Applied, Controller, Report, States};
 use kube::Client;
 
-use crate::exec::{self, ExecError, Place};
+use crate::exec::{self, ExecError, ExecTarget};
 
 /// For what no watch tells: an object of another name that this one rests on.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Sends messages to servers and remembers what each was told.
-pub struct Told {
+pub struct Messenger {
     client: Client,
     /// By uid of the object: a digest of the last message.
     digests: Mutex<HashMap<String, String>>,
@@ -23,7 +23,7 @@ pub struct Told {
 
 /// A command and its input for a server.
 pub struct Message {
-    pub place: Place,
+    pub place: ExecTarget,
     pub command: &'static [&'static str],
     pub input: String,
     pub uid: String,
@@ -39,9 +39,9 @@ impl std::fmt::Debug for Message {
     }
 }
 
-impl Told {
+impl Messenger {
     pub fn new(client: Client) -> Self {
-        Told {
+        Messenger {
             client,
             digests: Mutex::default(),
         }
