@@ -4,7 +4,7 @@ mod accept;
 mod aggregated;
 mod legacy;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -39,6 +39,18 @@ fn json(content_type: &'static str, value: &Value) -> Document {
         content_type,
         etag: Some(format!("\"{}\"", hash(&body))),
         body: body.into(),
+    }
+}
+
+/// Short names and categories, where a kind has them.
+fn add_names(kind: &Kind, resource: &mut Value) {
+    for (field, names) in [
+        ("shortNames", &kind.short_names),
+        ("categories", &kind.categories),
+    ] {
+        if !names.is_empty() {
+            resource[field] = json!(names);
+        }
     }
 }
 
