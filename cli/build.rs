@@ -1,4 +1,4 @@
-//! How the program is linked, and the Helm charts that it carries.
+//! Linker settings of the program, and the Helm charts that it carries.
 
 use std::fmt::Write as _;
 use std::path::Path;

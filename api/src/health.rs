@@ -1,4 +1,4 @@
-//! Whether an object is well, and what blocks it: read from what it says of itself.
+//! Whether an object is healthy, and what blocks it: read from what it says of itself.
 //!
 //! One vocabulary for the ControlPlane, `c5c3 status` and `c5c3 explain`. Programs decide by the
 //! variant, the reason and the blocker; the message is for people.

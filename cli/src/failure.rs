@@ -1,4 +1,4 @@
-//! How a command fails: in plain words, with an exit code that scripts can use.
+//! How a command fails: a plain message, and an exit code that scripts can use.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ impl Failure {
     }
 
     /// Says it on standard error.
-    pub fn tell(&self) -> ExitCode {
+    pub fn report(&self) -> ExitCode {
         if !matches!(self, Failure::Unwell | Failure::OutputClosed) {
             say_aside(&format!("c5c3: {self}"));
         }

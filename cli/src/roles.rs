@@ -17,7 +17,7 @@ pub struct Role {
 /// Every operator.
 pub fn all() -> Vec<Role> {
     let mut all = serving();
-    // The first tells of what nobody serves.
+    // The first reports what nobody serves.
     if let Some(first) = all.first_mut() {
         first.access = first.access.clone().with_marks(&unserved());
     }

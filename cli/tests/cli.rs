@@ -1,4 +1,4 @@
-//! What people and scripts see of the binary.
+//! The binary as people and scripts see it.
 
 use assert_cmd::Command;
 use serde_json::Value;

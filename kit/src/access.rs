@@ -90,10 +90,15 @@ impl Access {
         }
         let touched = C::touches().into_iter().map(|touch| touch.kind);
         let kinds = C::owns().into_iter().chain(C::watches()).chain(touched);
-        for kind in kinds.chain([own, definitions]).filter(|kind| kind.everywhere) {
-            self.wide.insert((kind.resource.group, kind.resource.plural));
-        }
+        self.note_wide(kinds.chain([own, definitions]));
         self
+    }
+
+    /// Remembers which of the kinds are in no namespace, or are looked for in all of them.
+    fn note_wide(&mut self, kinds: impl Iterator<Item = Kind>) {
+        let wide = kinds.filter(|kind| kind.everywhere);
+        self.wide
+            .extend(wide.map(|kind| (kind.resource.group, kind.resource.plural)));
     }
 
     /// Where the kind is: at home, or in other clusters.
@@ -111,11 +116,8 @@ impl Access {
         for kind in kinds {
             add(&mut self.rights, kind, "", &["list", "watch"]);
             add(&mut self.rights, kind, "/status", &["patch"]);
-            if kind.everywhere {
-                let wide = (kind.resource.group.clone(), kind.resource.plural.clone());
-                self.wide.insert(wide);
-            }
         }
+        self.note_wide(kinds.iter().cloned());
         self
     }
 

@@ -1,5 +1,6 @@
 //! Errors of controllers: each names itself, the part that it stops, and whether trying again helps.
 
+use std::convert::Infallible;
 use std::fmt::{self, Debug, Write};
 use std::time::Duration;
 
@@ -10,14 +11,14 @@ use crate::kinds::Reference;
 pub enum Retry {
     /// The same may work later: again, each time after a longer pause.
     Backoff,
-    /// Only a change can help; a watch will tell of it.
+    /// Only a change can help; a watch will report it.
     OnChange,
 }
 
 /// One error enum per controller. The name of the variant is the reason in the condition, in the
 /// event and in the metric; the text is what a person reads. It must not hold secret values.
 pub trait Fault: std::error::Error + Debug + Send + Sync + 'static {
-    /// The condition that this error makes false; `None` when only `Ready` is to tell of it.
+    /// The condition that this error makes false; `None` when only `Ready` is to report it.
     fn part(&self) -> Option<&'static str>;
 
     fn retry(&self) -> Retry {
@@ -31,6 +32,13 @@ pub trait Fault: std::error::Error + Debug + Send + Sync + 'static {
     /// The object without which it cannot go on; without a namespace, one beside the object itself.
     fn blocker(&self) -> Option<Reference> {
         None
+    }
+}
+
+/// For controllers that cannot fail: trouble with what they watch is a fact to report.
+impl Fault for Infallible {
+    fn part(&self) -> Option<&'static str> {
+        match *self {}
     }
 }
 

@@ -16,6 +16,7 @@ pub mod clusters;
 pub mod fault;
 pub mod kinds;
 pub mod mask;
+pub mod pod;
 pub mod process;
 pub mod read;
 pub mod reconcile;
@@ -26,7 +27,7 @@ pub mod write;
 
 pub use access::{Access, Touch};
 pub use clusters::{ClusterError, Clusters, HOME, OTHERS};
-pub use process::{lease, metrics, serve, stop, telemetry};
+pub use process::{http, lease, metrics, serve, stop, telemetry};
 pub use reconcile::controller;
 pub use report::{conditions, events};
 pub use write::{fields, owned, ownership, rewritten};

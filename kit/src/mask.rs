@@ -95,7 +95,7 @@ fn forms(secret: &str) -> Vec<String> {
     let json = inner(serde_json::Value::from(secret).to_string());
     let twice = inner(serde_json::Value::from(json.as_str()).to_string());
     let bytes: Vec<String> = secret.bytes().map(|byte| byte.to_string()).collect();
-    let hex: String = secret.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex::encode(secret);
     let mut all = vec![
         secret.to_owned(),
         secret.replace('\\', "\\\\").replace('\'', "''"),

@@ -5,14 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::fault::Fault;
 use crate::{Applied, Controller, Decision, Finalizer, Observed, Part, Reader, Report};
-
-impl Fault for Infallible {
-    fn part(&self) -> Option<&'static str> {
-        match *self {}
-    }
-}
 
 /// Without and with a finalizer.
 pub(crate) struct Doing<const FINALIZER: bool>;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use c5c3_api::conditions::hypervisor::LIBVIRT_CONNECTION;
 use c5c3_api::hypervisor::{Hypervisor, OperatingSystem};
-use c5c3_kit::{Applied, Controller, Decision, Fault, Observed, Part, Reader, Report, States};
+use c5c3_kit::{Applied, Controller, Decision, Observed, Part, Reader, Report, States};
 use tokio::sync::watch;
 
 use crate::status::desired;
@@ -27,22 +27,13 @@ pub struct Facts {
     pub system: OperatingSystem,
 }
 
-/// Trouble with libvirt is a fact to tell, no error of the agent.
-#[derive(Debug, thiserror::Error)]
-pub enum NoFault {}
-
-impl Fault for NoFault {
-    fn part(&self) -> Option<&'static str> {
-        match *self {}
-    }
-}
-
 impl Controller for NodeAgent {
     type Kind = Hypervisor;
     type Facts = Facts;
     type Plan = ();
     type Action = Infallible;
-    type Error = NoFault;
+    /// Trouble with libvirt is a fact to report, not an error of the agent.
+    type Error = Infallible;
 
     const NAME: &'static str = "c5c3-node-agent";
     const PARTS: &'static [Part] = &[Part::informative(LIBVIRT_CONNECTION)];
@@ -50,7 +41,7 @@ impl Controller for NodeAgent {
     const READY: bool = false;
     const GENERATION: bool = false;
 
-    async fn observe(&self, _: &Hypervisor, _: &Reader) -> Result<Facts, NoFault> {
+    async fn observe(&self, _: &Hypervisor, _: &Reader) -> Result<Facts, Infallible> {
         Ok(Facts {
             view: self.view.borrow().clone(),
             system: crate::system::read(&self.root),
@@ -59,11 +50,11 @@ impl Controller for NodeAgent {
 
     fn plan(_: &Observed<Self>) {}
 
-    fn decide(_: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, NoFault> {
+    fn decide(_: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Infallible> {
         Ok(Decision::hold())
     }
 
-    async fn act(&self, action: &Infallible) -> Result<(), NoFault> {
+    async fn act(&self, action: &Infallible) -> Result<(), Infallible> {
         match *action {}
     }
 

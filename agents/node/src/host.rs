@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(version(11_003_012), "11.3.12");
     }
 
-    /// Flaw: cells in whatever order made the status change for ever.
+    /// Regression: cells in arbitrary order made the status change forever.
     #[test]
     fn cells_are_in_one_order_whatever_libvirt_says() {
         let cell = |id: u32| {

@@ -101,7 +101,7 @@ fn instance(id: &str, guest: &Guest, live: &HypervisorStatus) -> Instance {
     let told = told.and_then(|one| one.trouble.as_ref());
     let trouble = guest.trouble.map(|(kind, seen)| InstanceTrouble {
         kind,
-        // An agent that started anew sees it later than the one before it.
+        // An agent that restarted sees it later than the one before it.
         since: match told
             .filter(|told| told.kind == kind)
             .and_then(|told| told.since.clone())

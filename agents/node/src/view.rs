@@ -110,7 +110,7 @@ fn tell(others: &mpsc::Sender<Heard>, heard: Heard) {
     }
 }
 
-/// What has to be read anew.
+/// What has to be read again.
 #[derive(Default)]
 struct Stale {
     all: bool,

@@ -9,7 +9,7 @@ use c5c3_api::conditions::ovs::{
 };
 use c5c3_api::conditions::reason;
 use c5c3_api::ovs::{LinkState, OvsIssue, OvsNode, OvsNodeStatus};
-use c5c3_kit::{Applied, Controller, Decision, Fault, Observed, Part, Reader, Report, States};
+use c5c3_kit::{Applied, Controller, Decision, Observed, Part, Reader, Report, States};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
@@ -27,22 +27,13 @@ pub struct Facts {
     now: Timestamp,
 }
 
-/// Trouble with the switch is a fact to tell, no error of the agent.
-#[derive(Debug, thiserror::Error)]
-pub enum NoFault {}
-
-impl Fault for NoFault {
-    fn part(&self) -> Option<&'static str> {
-        match *self {}
-    }
-}
-
 impl Controller for OvsAgent {
     type Kind = OvsNode;
     type Facts = Facts;
     type Plan = ();
     type Action = Infallible;
-    type Error = NoFault;
+    /// Trouble with the switch is a fact to report, not an error of the agent.
+    type Error = Infallible;
 
     const NAME: &'static str = "c5c3-ovs-agent";
     const PARTS: &'static [Part] = &[
@@ -52,7 +43,7 @@ impl Controller for OvsAgent {
         Part::required(ALL_BONDS_HEALTHY),
     ];
 
-    async fn observe(&self, _: &OvsNode, _: &Reader) -> Result<Facts, NoFault> {
+    async fn observe(&self, _: &OvsNode, _: &Reader) -> Result<Facts, Infallible> {
         Ok(Facts {
             view: self.view.borrow().clone(),
             now: Timestamp::now(),
@@ -61,11 +52,11 @@ impl Controller for OvsAgent {
 
     fn plan(_: &Observed<Self>) {}
 
-    fn decide(_: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, NoFault> {
+    fn decide(_: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Infallible> {
         Ok(Decision::hold())
     }
 
-    async fn act(&self, action: &Infallible) -> Result<(), NoFault> {
+    async fn act(&self, action: &Infallible) -> Result<(), Infallible> {
         match *action {}
     }
 
@@ -118,7 +109,7 @@ fn states(view: &View, live: &OvsNodeStatus) -> States {
     };
     let status = if view.seen { &view.status } else { live };
     let states = match &status.ovn_controller {
-        None => states.not_required(OVN_CONTROLLER_CONNECTED, "the switch is no chassis of OVN"),
+        None => states.not_required(OVN_CONTROLLER_CONNECTED, "the switch is not an OVN chassis"),
         Some(ovn) if ovn.connected => states.met(OVN_CONTROLLER_CONNECTED, "Connected", ""),
         Some(_) => {
             let mut said = view.issues.iter().map(|(_, message)| message);
@@ -148,10 +139,7 @@ fn healthy<'a>(
     if ill.is_empty() {
         states.met(part, reason::SUCCEEDED, "")
     } else {
-        let said = format!(
-            "{what} that do not work as a whole: {}; see status.issues",
-            ill.join(", ")
-        );
+        let said = format!("degraded {what}: {}; see status.issues", ill.join(", "));
         states.unmet(part, "Degraded", said)
     }
 }

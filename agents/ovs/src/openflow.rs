@@ -106,7 +106,7 @@ async fn multipart(stream: &mut UnixStream, kind: u16, body: &[u8]) -> io::Resul
                 }
                 all.extend_from_slice(part);
                 if all.len() > MOST {
-                    return Err(odd("the answer does not end"));
+                    return Err(odd("the answer has no end"));
                 }
                 if u16::from_be_bytes([head[2], head[3]]) & MORE == 0 {
                     return Ok(all);

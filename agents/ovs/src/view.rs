@@ -1,4 +1,4 @@
-//! Pure: rows of the database, flows and ovn-controller's word → what is told of the switch.
+//! Pure: rows of the database, flows and ovn-controller's word → what is reported about the switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -41,7 +41,7 @@ pub const MESSAGING_SIZE: &str = "20Gi";
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "!has(self.host) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources) || has(self.image))",
-        "infrastructure.database: set either host (run by somebody else) or replicas, storageClass, storageSize, resources and image (managed), not both",
+        "infrastructure.database: set either host (external) or replicas, storageClass, storageSize, resources and image (managed), not both",
     ),
     (
         "!has(self.port) || has(self.host)",
@@ -102,7 +102,7 @@ pub struct DatabaseCluster {
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "!has(self.hosts) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources) || has(self.image))",
-        "infrastructure.messaging: set either hosts (run by somebody else) or replicas, storageClass, storageSize, resources and image (managed), not both",
+        "infrastructure.messaging: set either hosts (external) or replicas, storageClass, storageSize, resources and image (managed), not both",
     ),
     // One of which nothing is said may not be there at all.
     (
@@ -152,7 +152,7 @@ pub struct MessagingCluster {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
     "!has(self.servers) || !(has(self.replicas) || has(self.memory) || has(self.resources) || has(self.image))",
-    "infrastructure.cache: set either servers (run by somebody else) or replicas, memory, resources and image (managed), not both",
+    "infrastructure.cache: set either servers (external) or replicas, memory, resources and image (managed), not both",
 )])))]
 pub struct CacheCluster {
     /// Number of Memcached servers; 3 when left out.
@@ -185,7 +185,7 @@ pub const OVN_SIZE: &str = "10Gi";
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "!has(self.northbound) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
-        "infrastructure.ovn: set either northbound and southbound (run by somebody else) or replicas, storageClass and storageSize (managed), not both",
+        "infrastructure.ovn: set either northbound and southbound (external) or replicas, storageClass and storageSize (managed), not both",
     ),
     (
         "has(self.northbound) == has(self.southbound)",
@@ -193,7 +193,7 @@ pub const OVN_SIZE: &str = "10Gi";
     ),
     (
         "has(self.northbound) == has(oldSelf.northbound)",
-        "infrastructure.ovn: managed databases and those of somebody else cannot replace each other, networks would stay behind; make a new ControlPlane",
+        "infrastructure.ovn: cannot switch between managed and external databases, networks would be left behind; create a new ControlPlane",
     ),
     (
         "quantity(has(self.storageSize) ? self.storageSize : '10Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : '10Gi')) >= 0",
@@ -240,7 +240,7 @@ pub struct OvnInfrastructure {
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "!has(self.hosts) || !(has(self.replicas) || has(self.sentinel))",
-        "infrastructure.valkey: set either hosts (run by somebody else) or replicas and sentinel (managed), not both",
+        "infrastructure.valkey: set either hosts (external) or replicas and sentinel (managed), not both",
     ),
     (
         "!has(self.secretRef) || has(self.hosts)",

@@ -105,7 +105,7 @@ pub struct KeystoneService {
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-// Storage that is left out is a volume too. While Glance is off, all of it may be said anew.
+// Storage that is left out is a volume too. While Glance is off, all of it may be said again.
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "!oldSelf.enabled || (has(self.storage) ? self.storage.backend : 'file') == (has(oldSelf.storage) ? oldSelf.storage.backend : 'file')",

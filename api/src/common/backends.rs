@@ -11,11 +11,11 @@ use serde_with::skip_serializing_none;
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
         "has(self.clusterRef) != has(self.host)",
-        "database: set exactly one of clusterRef (managed) and host (run by somebody else)",
+        "database: set exactly one of clusterRef (managed) and host (external)",
     ),
     (
         "!has(self.port) || has(self.host)",
-        "database.port: only goes with host; the port of clusterRef is found by itself",
+        "database.port: only goes with host; the port of clusterRef is found automatically",
     ),
     (
         "has(self.clusterRef) == has(oldSelf.clusterRef)",
@@ -52,7 +52,7 @@ pub struct Database {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
     "has(self.clusterRef) != has(self.servers)",
-    "cache: set exactly one of clusterRef (managed) and servers (run by somebody else)",
+    "cache: set exactly one of clusterRef (managed) and servers (external)",
 )])))]
 pub struct Cache {
     /// A Memcached CR in the same namespace.
@@ -81,7 +81,7 @@ impl Cache {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[(
     "has(self.clusterRef) != has(self.hosts)",
-    "messaging: set exactly one of clusterRef (managed) and hosts (run by somebody else)",
+    "messaging: set exactly one of clusterRef (managed) and hosts (external)",
 )])))]
 pub struct Messaging {
     /// A RabbitmqCluster CR in the same namespace.

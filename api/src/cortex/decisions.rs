@@ -211,7 +211,7 @@ pub struct ReservationSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub start_time: Option<Time>,
-    /// Until when; for ever when left out.
+    /// Until when; forever when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub end_time: Option<Time>,

@@ -35,7 +35,7 @@ const NAME_IS_A_UUID: &str = "self.metadata.name.matches('^[0-9a-f]{8}(-[0-9a-f]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationSpec {}
 
-/// What libvirt tells of the job.
+/// What libvirt reports about the job.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -97,7 +97,7 @@ pub struct Reaction {
     pub trouble: Trouble,
     /// Waiting, Restarting, Moving, Recovered or GivenUp.
     pub state: ReactionState,
-    /// Restarts so far; an hour without trouble counts anew.
+    /// Restarts so far; an hour without trouble resets the count.
     #[serde(default)]
     pub attempts: i32,
     /// Since when the instance is in trouble, or was.
@@ -122,7 +122,7 @@ pub enum ReactionState {
     Restarting,
     /// It moves to another host.
     Moving,
-    /// It is well again, or its owner wants it as it is.
+    /// It is healthy again, or its owner wants it as it is.
     Recovered,
     /// A person has to look after it.
     GivenUp,
@@ -190,7 +190,7 @@ pub enum OnboardingPhase {
     Handover,
     /// In service.
     Succeeded,
-    /// The test failed; a retry begins anew.
+    /// The test failed; a retry starts over.
     Aborted,
 }
 

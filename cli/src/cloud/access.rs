@@ -10,7 +10,7 @@ use kube::config::Kubeconfig;
 
 use super::NAMESPACE;
 use super::sight::{self, Cluster, Sight};
-use crate::commands::cluster::Place;
+use crate::commands::cluster::StateDir;
 use crate::failure::Failure;
 
 const STORAGE: &str = "storage";
@@ -19,7 +19,7 @@ const STORAGE: &str = "storage";
 #[derive(Args, Clone)]
 pub struct Target {
     #[command(flatten)]
-    place: Place,
+    place: StateDir,
     /// Kubeconfig file of another cluster [default: the embedded cluster's, else as kubectl does]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub struct Target {
 
 impl Target {
     /// A target on the embedded cluster below this state directory.
-    pub fn embedded(place: &Place) -> Self {
+    pub fn embedded(place: &StateDir) -> Self {
         Target {
             place: place.clone(),
             kubeconfig: None,
@@ -43,7 +43,7 @@ impl Target {
     }
 
     /// A target on another cluster.
-    pub fn elsewhere(place: &Place, kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
+    pub fn elsewhere(place: &StateDir, kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
         Target {
             kubeconfig,
             context,
@@ -164,7 +164,7 @@ mod tests {
     fn target(state: Option<&str>, kubeconfig: Option<&str>) -> Target {
         Target {
             kubeconfig: kubeconfig.map(PathBuf::from),
-            ..Target::embedded(&Place::at(state.map(PathBuf::from)))
+            ..Target::embedded(&StateDir::at(state.map(PathBuf::from)))
         }
     }
 

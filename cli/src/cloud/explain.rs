@@ -26,7 +26,7 @@ pub struct Link {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Explanation {
-    /// From what was asked about to what blocks it; empty when all is well.
+    /// From what was asked about to what blocks it; empty when all is healthy.
     pub chain: Vec<Link>,
     /// What to do, most useful first.
     pub advice: Vec<String>,

@@ -85,7 +85,7 @@ fn elsewhere(plane: &ControlPlane) -> Option<String> {
     }
     let login = plane.spec.korc.cloud_credentials_ref.as_ref()?;
     Some(format!(
-        "Keystone is run by somebody else: log in as in clouds.yaml of Secret {}, cloud {}",
+        "Keystone is external: log in with clouds.yaml of Secret {}, cloud {}",
         login.secret_name, login.cloud_name
     ))
 }

@@ -1,4 +1,4 @@
-//! A cloud as a person sees it: what it is made of, whether it is well, and what blocks it.
+//! A cloud as a person sees it: what it is made of, whether it is healthy, and what blocks it.
 //! Everything but reading is pure.
 
 pub mod access;

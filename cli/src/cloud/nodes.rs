@@ -21,9 +21,9 @@ pub struct Row {
     pub compute: Option<bool>,
     /// Whether the node has joined OVN; none where it is no chassis.
     pub chassis: Option<bool>,
-    /// Whether the node's agent tells of libvirt; none where there is no Hypervisor.
+    /// Whether the node's agent reaches libvirt; none where there is no Hypervisor.
     pub agent: Option<bool>,
-    /// Whether Open vSwitch is well; none where no agent tells of it.
+    /// Whether Open vSwitch is healthy; none where no agent reports it.
     pub switch: Option<bool>,
     /// What looks wrong with it.
     #[serde(skip_serializing_if = "Vec::is_empty")]

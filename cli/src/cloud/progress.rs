@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// What has been said already.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Shown {
     met: BTreeSet<String>,
     waits: Option<Waiting>,
 }
@@ -56,7 +56,7 @@ pub struct News {
     pub ready: bool,
 }
 
-impl Told {
+impl Shown {
     /// Pure but for what it remembers. What was said about an older generation is no news.
     pub fn look(&mut self, plane: &ControlPlane) -> News {
         let mut news = News::default();
@@ -79,7 +79,7 @@ impl Told {
             }
         }
         let ready = condition(READY);
-        // Several controllers tell of a cloud: what one of them has seen, another may not have.
+        // Several controllers report on a cloud: what one of them has seen, another may not have.
         let seen = ready.and_then(|condition| condition.observed_generation);
         news.ready = ready.is_some_and(|condition| condition.status == "True")
             && seen.is_none_or(|seen| Some(seen) == generation);
@@ -120,7 +120,7 @@ pub async fn follow(
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let changes = watcher(api, config).default_backoff().applied_objects();
     pin_mut!(changes);
-    let mut told = Told::default();
+    let mut told = Shown::default();
     let until_ready = async {
         let mut says_ready: Option<ControlPlane> = None;
         loop {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn each_thing_is_said_once() {
-        let mut told = Told::default();
+        let mut told = Shown::default();
         let waiting = plane("False", "Keystone: db-sync runs", json!({}));
         let news = told.look(&waiting);
         assert_eq!(
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn an_old_generation_is_no_news() {
-        let mut told = Told::default();
+        let mut told = Shown::default();
         let services = json!({"keystone": {"ready": true, "version": "28.1.0"}});
         for (ready, message) in [("True", ""), ("False", "Keystone: db-sync runs")] {
             let mut old = plane(ready, message, services.clone());
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_is_said_when_it_changes() {
-        let mut told = Told::default();
+        let mut told = Shown::default();
         let mut new = |message: &str, blocker: Option<&str>| {
             let blocker = blocker.map(|name| Blocker {
                 kind: "Keystone".to_owned(),

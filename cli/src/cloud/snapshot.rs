@@ -87,7 +87,7 @@ pub async fn nodes(sight: &Sight) -> Result<Vec<Value>, Failure> {
     Ok(all)
 }
 
-/// What agents tell of the hypervisors of every cluster, under its name.
+/// What agents report about the hypervisors of every cluster, under its name.
 pub async fn hosts(sight: &Sight) -> Result<Vec<Value>, Failure> {
     let told = ["Hypervisor", "OVSNode"];
     let kinds = || {

@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         )
         .await?;
         let found = findings(&facts);
-        tell(&found, arguments.output)?;
+        show(&found, arguments.output)?;
         if found.iter().any(|finding| finding.verdict == Verdict::Fault) {
             Err(Failure::Unwell)
         } else {
@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     })
 }
 
-fn tell(found: &[Finding], format: Format) -> Result<(), Failure> {
+fn show(found: &[Finding], format: Format) -> Result<(), Failure> {
     if format != Format::Table {
         return print_values(&[json!({"findings": found})], format);
     }

@@ -13,19 +13,19 @@ use clap::Args;
 use super::{block_on, leader};
 use crate::failure::Failure;
 
-/// Give pods the labels of the node that they run on: an admission webhook, and a watch that mends the rest.
+/// Copy labels of nodes to their pods: an admission webhook, and a watch for the pods it missed.
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 labels-injector --namespace c5c3-system --listen 0.0.0.0:8443
   c5c3 labels-injector --label topology.kubernetes.io/zone --label example.com/rack")]
 pub struct Arguments {
-    /// Labels that pods have of their node [default: topology.kubernetes.io/region and /zone, kubernetes.metal.cloud.sap/name]
+    /// Node labels to copy to pods [default: topology.kubernetes.io/region and /zone, kubernetes.metal.cloud.sap/name]
     #[arg(long = "label", value_name = "KEY", value_parser = key)]
     labels: Vec<String>,
-    /// Where the API server asks, by HTTPS at /mutate.
+    /// Address for the API server's HTTPS requests to /mutate.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8443")]
     listen: SocketAddr,
-    /// What the API server calls it by, beside c5c3-labels-injector.NAMESPACE.svc
+    /// Additional host name in its certificate, beside c5c3-labels-injector.NAMESPACE.svc
     #[arg(long = "address", value_name = "IP")]
     addresses: Vec<IpAddr>,
     /// Namespace of its certificates and its lease [default: that of the current context]
@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Context of the cluster [default: the current one]
     #[arg(long)]
     context: Option<String>,
-    /// Where /metrics and /healthz are served.
+    /// Address that serves /metrics and /healthz.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9192")]
     metrics_address: SocketAddr,
     /// Log filter, such as info or c5c3_labels=debug,warn.

@@ -1,4 +1,4 @@
-//! Of several replicas one works.
+//! Leader election: one replica works, the others stand by.
 
 use std::time::Duration;
 

@@ -299,7 +299,7 @@ async fn served(
                 if missing.is_empty() {
                     let others = without(OF_BACKENDS);
                     if !others.is_empty() {
-                        tracing::warn!("{}, unless all are run by somebody else", lacking(&others));
+                        tracing::warn!("{}, unless all of them are external", lacking(&others));
                     }
                     return Ok(true);
                 }

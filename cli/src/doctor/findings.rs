@@ -66,7 +66,7 @@ fn found_that(
     }
 }
 
-/// All checks, in the order in which a person would mend them.
+/// All checks, in the order in which a person would fix them.
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = vec![version(facts), own_kinds(facts)];
     all.extend(others(facts));
@@ -92,7 +92,7 @@ fn version(facts: &Facts) -> Finding {
         None => found_that(
             check,
             Verdict::Warning,
-            format!("cannot tell what {text:?} is"),
+            format!("cannot parse the version {text:?}"),
             wanted,
         ),
     }
@@ -157,7 +157,7 @@ const OTHERS: [(&str, &str, &str); 5] = [
 ];
 
 fn others(facts: &Facts) -> Vec<Finding> {
-    let check = "operators of others";
+    let check = "other operators";
     let mut all = Vec::new();
     for (kind, of, instead) in OTHERS {
         let group = kind.split_once('.').map_or("", |(_, group)| group);
@@ -166,11 +166,11 @@ fn others(facts: &Facts) -> Vec<Finding> {
             _ => brought_by(group).unwrap_or(group),
         };
         if facts.kinds.contains(kind) {
-            all.push(fine(check, format!("{by} is there")));
+            all.push(fine(check, format!("{by} is installed")));
             continue;
         }
         let found = format!("no {kind}, which {of} need");
-        let way_out = format!("install {by}, or have them run by somebody else ({instead})");
+        let way_out = format!("install {by}, or use external servers ({instead})");
         all.push(found_that(check, Verdict::Fault, found, way_out));
     }
     let has = |kind: &str| facts.kinds.contains(kind);
@@ -277,7 +277,7 @@ fn clocks(facts: &Facts) -> Finding {
         return found_that(
             check,
             Verdict::Warning,
-            "the API server does not tell its time",
+            "the API server does not report its time",
             "see that all machines follow the same time",
         );
     }
@@ -291,7 +291,7 @@ fn security(facts: &Facts) -> Finding {
         return unseen(check, "namespaces");
     };
     let Some(labels) = namespaces.get(&facts.cloud) else {
-        let found = format!("the namespace {} is not there yet", facts.cloud);
+        let found = format!("namespace {} does not exist yet", facts.cloud);
         return fine(check, found);
     };
     let level = labels.get(ENFORCE).map_or("privileged", String::as_str);
@@ -337,7 +337,7 @@ fn operators(facts: &Facts) -> Finding {
         return found_that(
             check,
             Verdict::Warning,
-            format!("not there: {}", absent.join(", ")),
+            format!("not installed: {}", absent.join(", ")),
             format!("helm install c5c3 deploy/charts/control-plane -n {home}, and deploy/charts/hypervisor"),
         );
     }

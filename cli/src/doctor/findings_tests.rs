@@ -85,13 +85,13 @@ fn each_lack_is_named_once_with_its_way_out() {
         ),
         (
             |f| lose(f, "Vhost.rabbitmq.com"),
-            "operators of others",
+            "other operators",
             Verdict::Fault,
             "accounts on message buses",
         ),
         (
             |f| lose(f, "ServiceMonitor.monitoring.coreos.com"),
-            "operators of others",
+            "other operators",
             Verdict::Warning,
             "ServiceMonitor",
         ),

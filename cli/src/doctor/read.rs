@@ -1,4 +1,4 @@
-//! Looks at a cluster once. What may not be seen is left open.
+//! Reads a cluster once. What the account may not see stays unknown.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

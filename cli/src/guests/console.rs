@@ -1,7 +1,7 @@
-//! What is new on a console. Pure.
+//! New lines of a console log. Pure.
 
 /// The part of a console's text that was not there before. A long text loses its beginning, and a
-/// guest that starts anew begins with an empty one.
+/// guest that restarts begins with an empty one.
 pub fn news<'t>(before: &str, now: &'t str) -> &'t str {
     if let Some(rest) = now.strip_prefix(before) {
         return rest;

@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(public(&file).expect("read"), first);
         let mode = fs::metadata(&file).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // A start that broke off before the public half was there is begun anew.
+        // A start that broke off before the public half was there starts over.
         fs::remove_file(file.with_extension("pub")).expect("removed");
         assert!(!same(&public(&file).expect("made"), &first));
     }

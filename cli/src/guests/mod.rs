@@ -1,4 +1,4 @@
-//! Servers of a cloud in the hands of a person: one to try, a way in, what its console says.
+//! What people do with servers: create one to try, log in, read its console.
 
 pub mod console;
 pub mod demo;
@@ -16,14 +16,14 @@ use openstack_client::{Cause, Compute, Server, Session};
 
 use crate::cloud::access::Target;
 use crate::cloud::{NAMESPACE, login};
-use crate::commands::cluster::Place;
+use crate::commands::cluster::StateDir;
 use crate::failure::Failure;
 
 /// A cloud on the embedded cluster: only there the data network is this machine's.
 #[derive(Args)]
 pub struct Here {
     #[command(flatten)]
-    pub place: Place,
+    pub place: StateDir,
     /// Namespace of the cloud.
     #[arg(long, short, default_value = NAMESPACE)]
     pub namespace: String,

@@ -1,7 +1,8 @@
-//! How clients reach a host: plain TCP, or whatever way leads into a cluster. With certificates where the host
-//! wants them, and again after a pause when the connection is lost.
+//! How clients reach a host: over plain TCP or into an embedded cluster, with certificates where the host wants
+//! them. [`Link`] matches calls and answers on one stream; [`pause`] spaces attempts to reconnect.
 
 mod again;
+mod link;
 mod tls;
 
 use std::fmt::Debug;
@@ -12,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 pub use again::pause;
+pub use link::{Link, Lost, Protocol, Received};
 pub use tls::{Certificates, HostName, TlsError};
 
 /// A connection, whatever it runs over.

@@ -1,15 +1,11 @@
 //! One stream to one server.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use dial::{Dial, Stream, Tcp};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use dial::{Dial, Link, Lost, Protocol, Received, Stream, Tcp};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::sync::mpsc;
 
 use crate::error::Error;
 use crate::events::{Event, EventKind};
@@ -50,37 +46,18 @@ pub type Events = mpsc::Receiver<Event>;
 
 /// Events that nobody has taken yet; who is slower than that loses the connection.
 const UNREAD: usize = 4096;
-const WRITES: usize = 64;
 /// Asking for this feature also lets the server send pings.
 const FEATURE_KEEPALIVE: i32 = 10;
 const AUTHENTICATION: [&str; 3] = ["nothing", "SASL", "polkit"];
 
-type Answer = Result<Vec<u8>, Error>;
-type Waiting = Arc<Mutex<Option<HashMap<u32, (i32, oneshot::Sender<Answer>)>>>>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// The procedure that was answered, and its result.
+type Answer = (i32, Result<Vec<u8>, Error>);
 
 /// Calls to a server. It is closed with its last clone.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    inner: Arc<Inner>,
+    link: Arc<Link<Answer>>,
     patience: Duration,
-}
-
-#[derive(Debug)]
-struct Inner {
-    writes: mpsc::Sender<Vec<u8>>,
-    waiting: Waiting,
-    next: AtomicU32,
-    tasks: [AbortHandle; 2],
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
 }
 
 impl Connection {
@@ -98,27 +75,13 @@ impl Connection {
 
     /// Over a stream that is open already; nothing is said yet.
     pub fn over(stream: Box<dyn Stream>, settings: &Settings) -> (Self, Events) {
-        let (read, write) = tokio::io::split(stream);
-        let (writes, to_write) = mpsc::channel(WRITES);
         let (events, heard) = mpsc::channel(UNREAD);
-        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        let writer = tokio::spawn(write_all(write, to_write));
         let reading = Reading {
             framer: Framer::new(settings.longest),
-            writes: writes.downgrade(),
-            waiting: waiting.clone(),
             events,
-            probe: settings.probe,
-        };
-        let reader = tokio::spawn(reading.run(read));
-        let inner = Inner {
-            writes,
-            waiting,
-            next: AtomicU32::new(1),
-            tasks: [writer.abort_handle(), reader.abort_handle()],
         };
         let connection = Connection {
-            inner: Arc::new(inner),
+            link: Arc::new(Link::over(stream, reading, settings.probe)),
             patience: settings.patience,
         };
         (connection, heard)
@@ -144,7 +107,7 @@ impl Connection {
     #[must_use]
     pub fn with_patience(&self, patience: Duration) -> Self {
         Connection {
-            inner: self.inner.clone(),
+            link: self.link.clone(),
             patience,
         }
     }
@@ -164,24 +127,20 @@ impl Connection {
     }
 
     pub(crate) async fn call<T: Decode>(&self, procedure: i32, body: Vec<u8>) -> Result<T, Error> {
-        let inner = &self.inner;
-        let serial = inner.next.fetch_add(1, Ordering::Relaxed);
-        let bytes = Frame::call(procedure, serial, body).bytes()?;
-        let (answer, answered) = oneshot::channel();
-        lock(&inner.waiting)
-            .as_mut()
-            .ok_or(Error::Closed)?
-            .insert(serial, (procedure, answer));
-        let asked = async {
-            inner.writes.send(bytes).await.map_err(|_| Error::Closed)?;
-            answered.await.map_err(|_| Error::Closed)?
+        let call = |serial| Frame::call(procedure, serial, body).bytes();
+        let lost = |lost| match lost {
+            Lost::Closed => Error::Closed,
+            Lost::TimedOut => Error::TimedOut(self.patience),
         };
-        let result = tokio::time::timeout(self.patience, asked).await;
-        if let Some(waiting) = lock(&inner.waiting).as_mut() {
-            waiting.remove(&serial);
+        let (answered, result) = self.link.call(self.patience, call, lost).await?;
+        if answered != procedure {
+            // Nothing on this stream can be trusted any more.
+            self.link.close();
+            return Err(Error::Malformed(format!(
+                "call {procedure} was answered as {answered}"
+            )));
         }
-        let body = result.unwrap_or(Err(Error::TimedOut(self.patience)))?;
-        Reader::whole(&body)
+        Reader::whole(&result?)
     }
 }
 
@@ -207,106 +166,55 @@ async fn connect(uri: &Uri, settings: &Settings) -> Result<Box<dyn Stream>, Erro
     }
 }
 
-async fn write_all(mut stream: WriteHalf<Box<dyn Stream>>, mut messages: mpsc::Receiver<Vec<u8>>) {
-    while let Some(message) = messages.recv().await {
-        let written = async {
-            stream.write_all(&message).await?;
-            stream.flush().await
-        };
-        if let Err(error) = written.await {
-            tracing::debug!("libvirt: cannot write: {error}");
-            return;
-        }
-    }
-}
-
+/// Messages of the server as answers and events.
 struct Reading {
     framer: Framer,
-    writes: mpsc::WeakSender<Vec<u8>>,
-    waiting: Waiting,
     events: mpsc::Sender<Event>,
-    probe: Duration,
 }
 
-impl Reading {
-    async fn run(mut self, stream: ReadHalf<Box<dyn Stream>>) {
-        if let Err(error) = self.read(stream).await {
-            tracing::debug!("libvirt: connection ends: {error}");
-        }
-        // Nobody waits for an answer that cannot come.
-        lock(&self.waiting).take();
+impl Protocol for Reading {
+    type Answer = Answer;
+    type Error = Error;
+
+    const NAME: &'static str = "libvirt";
+
+    fn ping(&self) -> Result<Vec<u8>, Error> {
+        Frame::keepalive(PING).bytes()
     }
 
-    async fn read(&mut self, mut stream: ReadHalf<Box<dyn Stream>>) -> Result<(), Error> {
-        let mut chunk = vec![0; 16 << 10];
-        let mut probed = false;
-        loop {
-            let read = tokio::time::timeout(self.probe, stream.read(&mut chunk)).await;
-            let Ok(read) = read else {
-                if probed {
-                    return Err(Error::TimedOut(self.probe));
-                }
-                probed = true;
-                self.write(PING).await?;
-                continue;
-            };
-            match read {
-                Ok(0) | Err(_) => return Ok(()),
-                Ok(count) => self.framer.push(&chunk[..count]),
-            }
-            probed = false;
-            while let Some(frame) = self.framer.frame()? {
-                self.take(frame).await?;
-            }
-        }
+    fn push(&mut self, bytes: &[u8]) {
+        self.framer.push(bytes);
     }
 
-    async fn take(&self, frame: Frame) -> Result<(), Error> {
-        let Frame { header, body } = frame;
-        match (header.program, header.kind) {
-            (KEEPALIVE, Kind::Message) if header.procedure == PING => self.write(PONG).await,
+    fn next(&mut self) -> Result<Option<Received<Answer>>, Error> {
+        let Some(Frame { header, body }) = self.framer.frame()? else {
+            return Ok(None);
+        };
+        let received = match (header.program, header.kind) {
+            (KEEPALIVE, Kind::Message) if header.procedure == PING => {
+                Received::Reply(Frame::keepalive(PONG).bytes()?)
+            }
             (REMOTE, Kind::Reply) => {
-                let waiting = lock(&self.waiting)
-                    .as_mut()
-                    .and_then(|waiting| waiting.remove(&header.serial));
-                let Some((procedure, waiting)) = waiting else {
-                    // Who asked has given up.
-                    return Ok(());
-                };
-                if procedure != header.procedure {
-                    return Err(Error::Malformed(format!(
-                        "call {procedure} was answered as {}",
-                        header.procedure
-                    )));
-                }
                 let answer = match header.status {
                     DONE => Ok(body),
                     _ => Err(refused(&body)),
                 };
-                let _ = waiting.send(answer);
-                Ok(())
+                Received::Answer(header.serial, (header.procedure, answer))
             }
             (REMOTE, Kind::Message) => {
-                let Some(event) = Event::of(header.procedure, &body)? else {
-                    return Ok(());
-                };
-                match self.events.try_send(event) {
-                    Err(mpsc::error::TrySendError::Full(_)) => {
-                        Err(Error::Malformed(format!("more than {UNREAD} events wait")))
+                let event = Event::of(header.procedure, &body)?;
+                match event.map(|event| self.events.try_send(event)) {
+                    Some(Err(mpsc::error::TrySendError::Full(_))) => {
+                        return Err(Error::Malformed(format!("more than {UNREAD} events wait")));
                     }
                     // Nobody listens: then nobody misses it.
-                    Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+                    None | Some(Ok(()) | Err(mpsc::error::TrySendError::Closed(_))) => Received::Handled,
                 }
             }
             // Pongs, and what newer servers may say.
-            _ => Ok(()),
-        }
-    }
-
-    async fn write(&self, procedure: i32) -> Result<(), Error> {
-        let writes = self.writes.upgrade().ok_or(Error::Closed)?;
-        let bytes = Frame::keepalive(procedure).bytes()?;
-        writes.send(bytes).await.map_err(|_| Error::Closed)
+            _ => Received::Handled,
+        };
+        Ok(Some(received))
     }
 }
 

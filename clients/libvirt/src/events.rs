@@ -1,4 +1,4 @@
-//! What libvirt tells unasked.
+//! Events of libvirt.
 
 use crate::error::Error;
 use crate::records::{Domain, MOST_JOB_STATISTICS, Param};

@@ -1,7 +1,7 @@
 //! A client of libvirt's own protocol, without libvirt's library.
 //!
 //! [`Connection`] is one stream of calls, answers and events. It answers the server's pings and pings
-//! the server. [`Session`] stays connected for ever. Calls have the names of libvirt's protocol.
+//! the server. [`Session`] stays connected forever. Calls have the names of libvirt's protocol.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), libvirt_client::Error> {
@@ -61,7 +61,7 @@ pub mod state {
     pub const PAUSED_CRASHED: i32 = 10;
     pub const SHUTOFF_CRASHED: i32 = 3;
     pub const SHUTOFF_FAILED: i32 = 6;
-    /// The daemon could not take it up again when it started anew.
+    /// The daemon could not take it up again when it restarted.
     pub const SHUTOFF_DAEMON: i32 = 8;
 }
 

@@ -34,7 +34,7 @@ impl Drop for Session {
 }
 
 impl Session {
-    /// Connects for ever. Kinds of events that a driver does not have are left out.
+    /// Connects forever. Kinds of events that a driver does not have are left out.
     pub fn start(uri: Uri, settings: Settings, kinds: Vec<EventKind>) -> (Self, mpsc::Receiver<News>) {
         let (news, heard) = mpsc::channel(UNREAD);
         let task = tokio::spawn(run(uri, settings, kinds, news));

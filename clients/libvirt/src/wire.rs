@@ -167,7 +167,7 @@ impl Framer {
         let header = Header::take(&mut reader)?;
         let body = self.buffer[LENGTH + HEADER..length].to_vec();
         self.buffer.drain(..length);
-        // A large answer once must not hold its memory for ever.
+        // A large answer once must not hold its memory forever.
         if self.buffer.is_empty() && self.buffer.capacity() > SPARE {
             self.buffer = Vec::new();
         }

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Result, optional};
 use crate::identity::{piece, query};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
-pub(crate) const NOVA: Place = Place::Service("compute");
+pub(crate) const NOVA: Destination = Destination::Service("compute");
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Flavour {

@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 
 use crate::error::{Result, optional};
 use crate::identity::{piece, query};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
 /// uWSGI, in front of Glance, refuses a chunk of a mebibyte.
 const PIECE: usize = 64 << 10;
-const GLANCE: Place = Place::Service("image");
+const GLANCE: Destination = Destination::Service("image");
 
 /// An image as Glance shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -132,7 +132,7 @@ struct Page {
     next: Option<String>,
 }
 
-/// Pages of a list; a service that never ends its list is not followed for ever.
+/// Pages of a list; a service that never ends its list is not followed forever.
 const PAGES: usize = 1000;
 
 #[async_trait]

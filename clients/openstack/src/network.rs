@@ -8,9 +8,9 @@ use serde_json::json;
 
 use crate::error::Result;
 use crate::identity::{Entity, Fields, piece, query, unwrap, unwrap_all};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
-const NEUTRON: Place = Place::Service("network");
+const NEUTRON: Destination = Destination::Service("network");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkKind {

@@ -59,7 +59,7 @@ pub enum Action {
     },
     ConfirmResize,
     RevertResize,
-    /// Starts it anew with the content of an image.
+    /// Restarts it with the content of an image.
     Rebuild {
         image: String,
     },

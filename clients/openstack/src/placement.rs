@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::error::{Result, optional};
 use crate::identity::{piece, query};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
-const PLACEMENT: Place = Place::Service("placement");
+const PLACEMENT: Destination = Destination::Service("placement");
 /// The one whose answers the types here fit: consumer generations and types.
 const VERSION: (HeaderName, &str) = (HeaderName::from_static("openstack-api-version"), "placement 1.39");
 
@@ -139,10 +139,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<T> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.read(PLACEMENT, asked).await
+        let asked = Asked::new(doing, method, path).body(body);
+        self.read(PLACEMENT, asked.headers(&[VERSION])).await
     }
 
     pub(crate) async fn placed_quietly(
@@ -152,10 +150,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<()> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.send(PLACEMENT, asked).await.map(drop)
+        let asked = Asked::new(doing, method, path).body(body);
+        self.send(PLACEMENT, asked.headers(&[VERSION])).await.map(drop)
     }
 }
 

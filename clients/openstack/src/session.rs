@@ -58,7 +58,7 @@ impl fmt::Debug for Session {
 
 /// Where a call goes.
 #[derive(Clone, Copy)]
-pub(crate) enum Place<'a> {
+pub(crate) enum Destination<'a> {
     /// Keystone is where the login is, whatever the catalogue says: that address was reachable.
     Identity,
     Service(&'a str),
@@ -175,11 +175,11 @@ impl Session {
         })
     }
 
-    fn address<'l>(&'l self, login: &'l Login, doing: &str, place: Place<'_>) -> Result<&'l str> {
+    fn address<'l>(&'l self, login: &'l Login, doing: &str, place: Destination<'_>) -> Result<&'l str> {
         let (service, interface) = match place {
-            Place::Identity => return Ok(&self.cloud.auth_url),
-            Place::Service(service) => (service, self.cloud.interface),
-            Place::Endpoint(service, interface) => (service, interface),
+            Destination::Identity => return Ok(&self.cloud.auth_url),
+            Destination::Service(service) => (service, self.cloud.interface),
+            Destination::Endpoint(service, interface) => (service, interface),
         };
         let region = self.cloud.region.as_deref();
         let found = login.catalogue.endpoint(service, interface, region);
@@ -201,7 +201,7 @@ impl Session {
         &self,
         refused: Option<&Secret>,
         asked: &Asked<'_>,
-        place: Place<'_>,
+        place: Destination<'_>,
     ) -> Result<(Arc<Login>, String)> {
         let mut login = self.login(refused).await?;
         let lacks = self.address(&login, asked.doing, place).is_err();
@@ -213,7 +213,7 @@ impl Session {
     }
 
     /// One call, with a second try under a new token when the first is refused.
-    pub(crate) async fn send(&self, place: Place<'_>, asked: Asked<'_>) -> Result<Reply> {
+    pub(crate) async fn send(&self, place: Destination<'_>, asked: Asked<'_>) -> Result<Reply> {
         let mut refused = None;
         loop {
             let (login, url) = self.way(refused.as_ref(), &asked, place).await?;
@@ -248,17 +248,26 @@ impl Session {
         interface: Interface,
         asked: Asked<'_>,
     ) -> Result<Reply> {
-        self.send(Place::Endpoint(service, interface), asked).await
+        self.send(Destination::Endpoint(service, interface), asked).await
     }
 
-    pub(crate) async fn read<T: DeserializeOwned>(&self, place: Place<'_>, asked: Asked<'_>) -> Result<T> {
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        place: Destination<'_>,
+        asked: Asked<'_>,
+    ) -> Result<T> {
         let doing = asked.doing;
         let reply = self.send(place, asked).await?;
         serde_json::from_slice(&reply.body).map_err(|e| Error::new(doing, Cause::Garbled(e.to_string())))
     }
 
     /// Sends a stream; a refused token is an error, for a stream cannot be sent twice.
-    pub(crate) async fn upload(&self, place: Place<'_>, asked: Asked<'_>, content: Chunks) -> Result<()> {
+    pub(crate) async fn upload(
+        &self,
+        place: Destination<'_>,
+        asked: Asked<'_>,
+        content: Chunks,
+    ) -> Result<()> {
         let (login, url) = self.way(None, &asked, place).await?;
         let mut headers = vec![(TOKEN.clone(), login.token.reveal())];
         headers.extend(asked.headers.iter().cloned());
@@ -277,7 +286,7 @@ impl Session {
         }
     }
 
-    pub(crate) async fn download(&self, place: Place<'_>, asked: Asked<'_>) -> Result<Chunks> {
+    pub(crate) async fn download(&self, place: Destination<'_>, asked: Asked<'_>) -> Result<Chunks> {
         let mut refused = None;
         loop {
             let (login, url) = self.way(refused.as_ref(), &asked, place).await?;
@@ -319,8 +328,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    pub fn body(mut self, body: &'a Value) -> Self {
-        self.body = Some(body);
+    pub fn body(mut self, body: impl Into<Option<&'a Value>>) -> Self {
+        self.body = body.into();
         self
     }
 

@@ -1,16 +1,12 @@
 //! One stream to one server.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use dial::{Dial, Stream, Tcp};
+use dial::{Dial, Link, Lost, Protocol, Received, Stream, Tcp};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::AbortHandle;
+use tokio::sync::mpsc;
 
 use crate::error::Error;
 use crate::frame::{Framer, LONGEST};
@@ -58,31 +54,11 @@ pub type Notes = mpsc::Receiver<Note>;
 
 /// Notes that nobody has taken yet; who is slower than that loses the connection.
 const UNREAD: usize = 4096;
-const WRITES: usize = 64;
-
-type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Result<Value, Value>>>>>>;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Requests to a server. It is closed with its last clone.
 #[derive(Clone, Debug)]
-pub struct Connection(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    writes: mpsc::Sender<Value>,
-    waiting: Waiting,
-    next: AtomicU64,
+pub struct Connection {
+    link: Arc<Link<Result<Value, Value>>>,
     patience: Duration,
-    tasks: [AbortHandle; 2],
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(AbortHandle::abort);
-    }
 }
 
 impl Connection {
@@ -94,51 +70,30 @@ impl Connection {
 
     /// Over a stream that is open already.
     pub fn over(stream: Box<dyn Stream>, way: &Way) -> (Self, Notes) {
-        let (read, write) = tokio::io::split(stream);
-        let (writes, to_write) = mpsc::channel(WRITES);
         let (notes, noted) = mpsc::channel(UNREAD);
-        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        let writer = tokio::spawn(write_all(write, to_write));
         let reading = Reading {
             framer: Framer::new(way.longest),
-            writes: writes.downgrade(),
-            waiting: waiting.clone(),
             notes,
-            probe: way.probe,
         };
-        let reader = tokio::spawn(reading.run(read));
-        let inner = Inner {
-            writes,
-            waiting,
-            next: AtomicU64::new(1),
+        let connection = Connection {
+            link: Arc::new(Link::over(stream, reading, way.probe)),
             patience: way.patience,
-            tasks: [writer.abort_handle(), reader.abort_handle()],
         };
-        (Connection(Arc::new(inner)), noted)
+        (connection, noted)
     }
 
     /// Any request.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, Error> {
-        let inner = &self.0;
-        let id = inner.next.fetch_add(1, Ordering::Relaxed);
-        let (answer, answered) = oneshot::channel();
-        lock(&inner.waiting)
-            .as_mut()
-            .ok_or(Error::Closed)?
-            .insert(id, answer);
-        let request = json!({"id": id, "method": method, "params": params});
-        let asked = async {
-            inner.writes.send(request).await.map_err(|_| Error::Closed)?;
-            answered
-                .await
-                .map_err(|_| Error::Closed)?
-                .map_err(|error| refused(&error))
+        let request = |id| {
+            let request = json!({"id": id, "method": method, "params": params});
+            Ok(request.to_string().into_bytes())
         };
-        let result = tokio::time::timeout(inner.patience, asked).await;
-        if let Some(waiting) = lock(&inner.waiting).as_mut() {
-            waiting.remove(&id);
-        }
-        result.unwrap_or(Err(Error::TimedOut(inner.patience)))
+        let lost = |lost| match lost {
+            Lost::Closed => Error::Closed,
+            Lost::TimedOut => Error::TimedOut(self.patience),
+        };
+        let answer = self.link.call(self.patience, request, lost).await?;
+        answer.map_err(|error| refused(&error))
     }
 
     pub async fn list_dbs(&self) -> Result<Vec<String>, Error> {
@@ -207,95 +162,55 @@ async fn connect(remote: &Remote, way: &Way) -> Result<Box<dyn Stream>, Error> {
     }
 }
 
-async fn write_all(mut stream: WriteHalf<Box<dyn Stream>>, mut messages: mpsc::Receiver<Value>) {
-    while let Some(message) = messages.recv().await {
-        let written = async {
-            stream.write_all(message.to_string().as_bytes()).await?;
-            stream.flush().await
-        };
-        if let Err(error) = written.await {
-            tracing::debug!("OVSDB: cannot write: {error}");
-            return;
-        }
-    }
-}
-
+/// Messages of the server as answers and notes.
 struct Reading {
     framer: Framer,
-    writes: mpsc::WeakSender<Value>,
-    waiting: Waiting,
     notes: mpsc::Sender<Note>,
-    probe: Duration,
 }
 
-impl Reading {
-    async fn run(mut self, stream: ReadHalf<Box<dyn Stream>>) {
-        if let Err(error) = self.read(stream).await {
-            tracing::debug!("OVSDB: connection ends: {error}");
-        }
-        // Nobody waits for an answer that cannot come.
-        lock(&self.waiting).take();
+impl Protocol for Reading {
+    type Answer = Result<Value, Value>;
+    type Error = Error;
+
+    const NAME: &'static str = "OVSDB";
+
+    fn ping(&self) -> Result<Vec<u8>, Error> {
+        let echo = json!({"id": "echo", "method": "echo", "params": []});
+        Ok(echo.to_string().into_bytes())
     }
 
-    async fn read(&mut self, mut stream: ReadHalf<Box<dyn Stream>>) -> Result<(), Error> {
-        let mut chunk = vec![0; 64 << 10];
-        let mut probed = false;
-        loop {
-            let read = tokio::time::timeout(self.probe, stream.read(&mut chunk)).await;
-            let Ok(read) = read else {
-                if probed {
-                    return Err(Error::TimedOut(self.probe));
-                }
-                probed = true;
-                self.write(json!({"id": "echo", "method": "echo", "params": []}))
-                    .await?;
-                continue;
-            };
-            match read {
-                Ok(0) | Err(_) => return Ok(()),
-                Ok(count) => self.framer.push(&chunk[..count]),
-            }
-            probed = false;
-            while let Some(message) = self.framer.message()? {
-                self.take(Message::of(message)?).await?;
-            }
-        }
+    fn push(&mut self, bytes: &[u8]) {
+        self.framer.push(bytes);
     }
 
-    async fn take(&self, message: Message) -> Result<(), Error> {
-        match message {
+    fn next(&mut self) -> Result<Option<Received<Self::Answer>>, Error> {
+        let Some(message) = self.framer.message()? else {
+            return Ok(None);
+        };
+        let received = match Message::of(message)? {
             Message::Request { id, method, params } => {
                 let result = match method.as_str() {
                     "echo" => Ok(params),
                     _ => Err(json!({"error": "unknown method"})),
                 };
-                self.write(Message::Reply { id, result }.to_value()).await
+                let reply = Message::Reply { id, result }.to_value();
+                Received::Reply(reply.to_string().into_bytes())
             }
             Message::Notification { method, params } => {
-                let noted = self.notes.try_send(Note { method, params });
-                match noted {
+                match self.notes.try_send(Note { method, params }) {
                     Err(mpsc::error::TrySendError::Full(_)) => {
-                        Err(Error::Malformed(format!("more than {UNREAD} notes wait")))
+                        return Err(Error::Malformed(format!("more than {UNREAD} notes wait")));
                     }
                     // Nobody listens: then nobody misses it.
-                    Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
+                    Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Received::Handled,
                 }
             }
-            Message::Reply { id, result } => {
-                let waiting = id
-                    .as_u64()
-                    .and_then(|id| lock(&self.waiting).as_mut()?.remove(&id));
-                if let Some(waiting) = waiting {
-                    // Who asked may have given up.
-                    let _ = waiting.send(result);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    async fn write(&self, message: Value) -> Result<(), Error> {
-        let writes = self.writes.upgrade().ok_or(Error::Closed)?;
-        writes.send(message).await.map_err(|_| Error::Closed)
+            Message::Reply { id, result } => match id.as_u64().map(u32::try_from) {
+                Some(Ok(id)) => Received::Answer(id, result),
+                // The answer to our ping.
+                _ => Received::Handled,
+            },
+        };
+        Ok(Some(received))
     }
 }

@@ -1,7 +1,7 @@
 //! A client of OVSDB, the database of Open vSwitch and OVN (RFC 7047).
 //!
 //! [`Connection`] is one stream of JSON-RPC: requests, answers, and the notes of monitors. It answers
-//! the server's probes and probes the server. [`Session`] stays connected for ever: it goes from
+//! the server's probes and probes the server. [`Session`] stays connected forever: it goes from
 //! remote to remote, follows the leader of a raft cluster, and keeps a replica of the tables that
 //! are asked for.
 //!

@@ -13,7 +13,7 @@ use crate::remote::Remote;
 use crate::replica::{Tables, Telling, apply};
 use crate::schema::Schema;
 
-/// The database in which a server tells of itself.
+/// The database in which a server describes itself.
 const SERVER: &str = "_Server";
 const ORDERS: usize = 16;
 

@@ -59,7 +59,7 @@ impl fmt::Display for Power {
 
 /// Where a controller is, and how it is logged in to.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct ManagementController {
     /// `https://10.0.0.7`, without a path.
     pub endpoint: String,
     /// Path of the machine; without it the only one that the controller has.
@@ -87,7 +87,7 @@ impl fmt::Debug for Redfish {
 }
 
 impl Redfish {
-    pub fn new(place: &Place, dial: Arc<dyn Dial>) -> Result<Self> {
+    pub fn new(place: &ManagementController, dial: Arc<dyn Dial>) -> Result<Self> {
         let invalid = |why: String| Error::new("reach the management controller", Cause::Invalid(why));
         let tls = place.ca.as_deref().map(|ca| Tls::new(Some(ca))).transpose();
         let login = format!("{}:{}", place.user, place.password.reveal());
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_login_is_not_shown() {
-        let place = Place {
+        let place = ManagementController {
             endpoint: "https://bmc/".into(),
             system: Some("/redfish/v1/Systems/1".into()),
             user: "admin".into(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openstack_client::Secret;
-use redfish_client::{Place, Power, Redfish};
+use redfish_client::{ManagementController, Power, Redfish};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const SYSTEM: &str = "/redfish/v1/Systems/11111111-1111-1111-1111-111111111111";
@@ -90,7 +90,7 @@ fn start() -> Option<Emulator> {
 }
 
 fn machine(emulator: &Emulator, system: Option<&str>, password: &str) -> Redfish {
-    let place = Place {
+    let place = ManagementController {
         endpoint: format!("http://127.0.0.1:{}", emulator.port),
         system: system.map(str::to_owned),
         user: "admin".to_owned(),

@@ -371,7 +371,7 @@ fn check(config: &Config) -> Result<(), StartError> {
             ));
         }
         if config.clusters[..i].contains(name) {
-            return refuse(format!("clusters[{i}]: {name:?} is there twice"));
+            return refuse(format!("clusters[{i}]: {name:?} is listed twice"));
         }
     }
     let own = config.service_networks.iter();

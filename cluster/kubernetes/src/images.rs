@@ -8,7 +8,7 @@ use embedded_node::images::{Images, builder_name, store};
 /// How often it is looked whether another image was built.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Brings what is there, then what comes, for ever.
+/// Brings what is there, then what comes, forever.
 pub async fn keep(images: Images, nodes: Vec<String>, directory: PathBuf, wanted: Vec<String>) {
     let mut last = None;
     loop {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use embedded_node::{Error, Result};
-use machine::{Plan, down, program, up};
+use machine::{Plan, program, up};
 
 const USAGE: &str = "usage: real-kubernetes COMMAND
   up STATE PROGRAMS STORE [IMAGE...]   bring it up with the programs of a directory; images of the OCI layout
@@ -27,7 +27,6 @@ fn main() -> ExitCode {
 
 async fn run(args: Vec<String>) -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut say = machine::daemon::say;
     match args.as_slice() {
         ["up", state, programs, store, images @ ..] => {
             programs::check(Path::new(programs))?;
@@ -41,9 +40,7 @@ async fn run(args: Vec<String>) -> Result<()> {
                 registries: Vec::new(),
                 daemon: program::again(&command)?,
             };
-            let up = up::up(&options, &mut say).await?;
-            println!("export KUBECONFIG={}", up.kubeconfig.display());
-            Ok(())
+            program::bring_up(&options).await
         }
         ["daemon", state, programs, store, images @ ..] => {
             daemon::run(&daemon::Options {
@@ -55,8 +52,9 @@ async fn run(args: Vec<String>) -> Result<()> {
             })
             .await
         }
-        ["down", state] => down::down(Path::new(state), false, &mut say).await,
-        ["down", state, "--purge"] => down::down(Path::new(state), true, &mut say).await,
-        _ => Err(Error::said(USAGE)),
+        other => {
+            let down = program::take_down(other).await;
+            down.unwrap_or_else(|| Err(Error::said(USAGE)))
+        }
     }
 }

@@ -37,7 +37,7 @@ pub async fn serve(node: &Node, addresses: &Addresses, known: watch::Receiver<Ar
     Ok(())
 }
 
-/// Follows Services and their endpoints for ever; `node` is where connections come from.
+/// Follows Services and their endpoints forever; `node` is where connections come from.
 pub async fn follow(client: Client, node: Node, known: watch::Sender<Arc<Snapshot>>) {
     let changed = Arc::new(Notify::new());
     let services = store::<Service>(&client, &changed);

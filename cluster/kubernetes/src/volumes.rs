@@ -36,7 +36,7 @@ pub async fn install(client: &Client) -> Result<()> {
         .map_err(|e| Error::said(format!("StorageClass {CLASS}: {e}")))
 }
 
-/// Makes volumes for claims and removes those that were given back, for ever.
+/// Makes volumes for claims and removes those that were given back, forever.
 pub async fn provide(client: Client, directory: PathBuf) {
     let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
     let volumes: Api<PersistentVolume> = Api::all(client);

@@ -212,7 +212,7 @@ impl Running {
         }
     }
 
-    /// Tells `up` that all is well, and lets go of its terminal and its directory.
+    /// Tells `up` that all is healthy, and lets go of its terminal and its directory.
     pub fn announce(&mut self) -> Result<()> {
         self.identity.ready = true;
         self.identity.store(&self.layout)?;

@@ -37,7 +37,7 @@ impl Identity {
         embedded_node::node::write(&Self::file(layout), &text)
     }
 
-    /// Numbers and start times are given anew after a reboot: the program and the lock tell more.
+    /// Process ids and start times are reused after a reboot: the program and the lock tell more.
     fn is_daemon(&self, lock: &Path) -> bool {
         let program = self.process.program();
         program.is_some_and(|p| p == self.program) && self.process.holds(lock)

@@ -14,12 +14,12 @@ use embedded_node::streams;
 /// The nodes that are up, by name.
 #[derive(Default)]
 pub struct Streams {
-    nodes: RwLock<BTreeMap<String, streams::Place>>,
+    nodes: RwLock<BTreeMap<String, streams::NodeRuntime>>,
 }
 
 impl Streams {
     pub async fn add(&self, name: &str, node: Node, cri: Cri) {
-        let place = streams::Place { node, cri };
+        let place = streams::NodeRuntime { node, cri };
         self.nodes.write().await.insert(name.into(), place);
     }
 
@@ -27,7 +27,7 @@ impl Streams {
         self.nodes.write().await.remove(name);
     }
 
-    async fn place(&self, pod: &PodRef) -> Result<streams::Place, ApiError> {
+    async fn place(&self, pod: &PodRef) -> Result<streams::NodeRuntime, ApiError> {
         let nodes = self.nodes.read().await;
         nodes
             .get(&pod.node)

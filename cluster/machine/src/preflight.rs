@@ -122,7 +122,7 @@ pub fn install(state: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     }
 }
 
-/// What the kernel or the user's rights do not allow. Empty when all is well.
+/// What the kernel or the user's rights do not allow. Empty when all is healthy.
 pub fn problems(state: &Path) -> Vec<String> {
     let mut found = Vec::new();
     if !nix::unistd::geteuid().is_root() {

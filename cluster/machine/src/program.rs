@@ -1,9 +1,12 @@
 //! The shell of a program that is a cluster: its own `init` for nodes, a log, a runtime, an exit code.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use embedded_node::{Error, Result, init};
+
+use crate::{daemon, down, up};
 
 /// Runs `command` with the arguments of this process, unless it was started as the `init` of a node.
 pub fn main<F>(command: impl FnOnce(Vec<String>) -> F) -> ExitCode
@@ -41,4 +44,21 @@ pub fn again(args: &[&str]) -> Result<Vec<String>> {
     let mut command = vec![own.to_string_lossy().into_owned()];
     command.extend(args.iter().map(|a| (*a).to_owned()));
     Ok(command)
+}
+
+/// Brings a cluster up and says how to reach it.
+pub async fn bring_up(options: &up::Options) -> Result<()> {
+    let up = up::up(options, &mut daemon::say).await?;
+    println!("export KUBECONFIG={}", up.kubeconfig.display());
+    Ok(())
+}
+
+/// `down STATE [--purge]`; `None` for other arguments.
+pub async fn take_down(args: &[&str]) -> Option<Result<()>> {
+    let (state, purge) = match args {
+        ["down", state] => (state, false),
+        ["down", state, "--purge"] => (state, true),
+        _ => return None,
+    };
+    Some(down::down(Path::new(state), purge, &mut daemon::say).await)
 }

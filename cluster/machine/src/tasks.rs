@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs a task until it ends by itself. One that panics is said and started anew.
+/// Runs a task until it ends by itself. One that panics is logged and restarted.
 pub fn keep<F>(
     name: &'static str,
     stop: CancellationToken,

@@ -88,7 +88,7 @@ fn match_mounts(own: &str, mountinfo: &str) -> Vec<Hierarchy> {
 /// Moves the calling process into `path` of every hierarchy, which is made first.
 pub fn join(path: &str) -> Result<()> {
     let all = hierarchies()?;
-    // Another cluster that goes takes the empty parent of both with it: then anew.
+    // Another cluster that goes takes the empty parent of both with it: then again.
     let mut tries = 0;
     loop {
         match join_all(&all, path) {

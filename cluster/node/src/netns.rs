@@ -1,7 +1,7 @@
 //! Sockets inside a network namespace, used from outside.
 //!
 //! Only `socket()` has to happen inside; bind, connect and accept work from anywhere.
-//! One thread for each namespace enters it once and makes sockets for ever; no thread
+//! One thread for each namespace enters it once and makes sockets forever; no thread
 //! of the async runtime ever changes its namespace.
 
 use std::fs::File;

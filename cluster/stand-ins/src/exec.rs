@@ -32,14 +32,19 @@ fn short(said: &str) -> String {
 
 /// A container in which commands are run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct ExecTarget {
     pub namespace: String,
     pub pod: String,
     pub container: &'static str,
 }
 
 /// What the command printed; an error when it failed.
-pub async fn run(client: &Client, place: &Place, command: &[&str], input: &str) -> Result<String, ExecError> {
+pub async fn run(
+    client: &Client,
+    place: &ExecTarget,
+    command: &[&str],
+    input: &str,
+) -> Result<String, ExecError> {
     let late = || ExecError::CutOff {
         pod: place.pod.clone(),
         reason: format!("no end after {} s", LIMIT.as_secs()),
@@ -56,7 +61,7 @@ pub fn touched() -> Touch {
 
 async fn attached(
     client: &Client,
-    place: &Place,
+    place: &ExecTarget,
     command: &[&str],
     input: &str,
 ) -> Result<String, ExecError> {

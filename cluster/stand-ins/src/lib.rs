@@ -12,10 +12,10 @@ mod image;
 pub mod korc;
 pub mod mariadb;
 pub mod memcached;
+mod messages;
 mod objects;
 pub mod rabbitmq;
 mod random;
-mod told;
 pub mod valkey;
 
 pub use error::Error;

@@ -49,7 +49,7 @@ impl Controller for Memcacheds {
 
     fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
         Ok(Decision::want(
-            objects(&observed.object)?.into_iter().map(Wanted::raw),
+            objects(&observed.object)?.into_iter().map(Wanted::untyped),
         ))
     }
 

@@ -34,11 +34,7 @@ pub fn spread(pods: &Value) -> Value {
 }
 
 pub fn hash(value: &Value) -> String {
-    Sha256::digest(value.to_string())
-        .iter()
-        .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(&Sha256::digest(value.to_string())[..5])
 }
 
 pub fn encode(text: &str) -> String {

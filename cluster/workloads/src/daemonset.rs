@@ -33,23 +33,14 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let (spec, Some(uid)) = (&set.spec, set.uid()) else {
         return decision;
     };
-    if pods::is_terminating(set.as_ref()) {
-        return decision;
-    }
-    decision.actions = revision::orphans(world, set.as_ref(), &spec.selector);
-    if !decision.actions.is_empty() {
-        return decision;
-    }
-    let known = revision::of(world, &uid);
-    if let Some(first) = revision::missing(world, set.as_ref(), &spec.template, &known) {
-        decision.push(first);
-        return decision;
-    }
-    decision.actions = pods::claims::<Pod, _>(world, set.as_ref(), &spec.selector, |_| true);
-    let (Some(update), true) = (
-        known.last().map(|revision| revision.name_any()),
-        decision.actions.is_empty(),
-    ) else {
+    let known = match revision::prepare(world, set.as_ref(), &spec.selector, &spec.template, |_| true) {
+        Ok(known) => known,
+        Err(first) => {
+            decision.actions = first;
+            return decision;
+        }
+    };
+    let Some(update) = known.last().map(|revision| revision.name_any()) else {
         return decision;
     };
     // Kubernetes labels these pods with the hash alone: a name may be too long for a label.

@@ -118,7 +118,7 @@ mod k8s {
 }
 
 /// Runs the controllers until `stop` resolves. All they know is in the API, so after a fault they
-/// begin anew.
+/// start over.
 pub async fn run(clients: Clients, config: Config, stop: impl Future<Output = ()>) {
     tokio::pin!(stop);
     loop {
@@ -362,7 +362,7 @@ impl Engine {
         }
     }
 
-    /// Does what a task decided, takes in what the server answered, and tells of it. True: something failed.
+    /// Does what a task decided, takes in what the server answered, and reports it. True: something failed.
     async fn carry_out_all(&mut self, task: &Task, actions: Vec<Action>) -> bool {
         let mut todo = Vec::new();
         for action in actions {
@@ -406,7 +406,7 @@ impl Engine {
                 Err(error) => {
                     // What is known is outdated: the watch will tell, and then it is decided again.
                     if error.is_conflict() {
-                        tracing::debug!(?task, %error, "somebody else was faster, trying again");
+                        tracing::debug!(?task, %error, "another writer was faster, retrying");
                     } else {
                         tracing::warn!(?task, %error, "not carried out, trying again");
                     }

@@ -220,7 +220,7 @@ fn evict(node: &Node, pod: &Pod, now: Timestamp, decision: &mut Decision) {
         }
         let health = taint.key == NOT_READY || taint.key == UNREACHABLE;
         let stays = match tolerated.map(|toleration| toleration.toleration_seconds) {
-            // A toleration without seconds holds for ever.
+            // A toleration without seconds holds forever.
             Some(None) => continue,
             Some(Some(seconds)) => seconds.max(0),
             None if health => DEFAULT_TOLERATION,

@@ -1,7 +1,7 @@
 //! ControllerRevisions: the templates that a StatefulSet or DaemonSet had, for `kubectl rollout`.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -40,6 +40,38 @@ where
         hash.is_some_and(|hash| revision.name_any() == format!("{}-{hash}", owner.name_any()))
     };
     pods::claims::<ControllerRevision, _>(world, owner, selector, named)
+}
+
+/// What StatefulSets and DaemonSets do before they look at their pods: adopt orphans, record the template as the
+/// newest revision, and claim pods that `ours` takes for its own. The actions that come first, or all revisions of
+/// the owner, of which the last is that of the template.
+pub fn prepare<'a, O>(
+    world: &'a World,
+    owner: &O,
+    selector: &LabelSelector,
+    template: &PodTemplateSpec,
+    ours: impl Fn(&Pod) -> bool,
+) -> Result<Vec<&'a ControllerRevision>, Vec<Action>>
+where
+    O: Resource<DynamicType = ()> + ResourceExt,
+{
+    if pods::is_terminating(owner) {
+        return Err(Vec::new());
+    }
+    let adopted = orphans(world, owner, selector);
+    if !adopted.is_empty() {
+        return Err(adopted);
+    }
+    let known = of(world, &owner.uid().unwrap_or_default());
+    if let Some(first) = missing(world, owner, template, &known) {
+        return Err(vec![first]);
+    }
+    let claimed = pods::claims::<Pod, _>(world, owner, selector, ours);
+    if claimed.is_empty() {
+        Ok(known)
+    } else {
+        Err(claimed)
+    }
 }
 
 /// The hash of its template, which the name ends with.

@@ -202,7 +202,7 @@ pub fn rolling(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision
     }
 }
 
-/// Status with its two conditions; `created`: the current ReplicaSet is being made right now.
+/// Status with its two conditions; `created`: the current ReplicaSet is being created right now.
 pub fn status(
     deployment: &Deployment,
     sets: &Sets<'_>,

@@ -24,23 +24,15 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let (spec, Some(uid)) = (&set.spec, set.uid()) else {
         return decision;
     };
-    if pods::is_terminating(set.as_ref()) {
-        return decision;
-    }
-    decision.actions = revision::orphans(world, set.as_ref(), &spec.selector);
-    if !decision.actions.is_empty() {
-        return decision;
-    }
-    let known = revision::of(world, &uid);
-    if let Some(first) = revision::missing(world, set.as_ref(), &spec.template, &known) {
-        decision.push(first);
-        return decision;
-    }
-    decision.actions = pods::claims::<Pod, _>(world, set.as_ref(), &spec.selector, |pod| {
-        ordinal(set, pod).is_some()
-    });
-    // `missing` said that the newest revision is the template's.
-    let (Some(update), true) = (known.last(), decision.actions.is_empty()) else {
+    let ours = |pod: &Pod| ordinal(set, pod).is_some();
+    let known = match revision::prepare(world, set.as_ref(), &spec.selector, &spec.template, ours) {
+        Ok(known) => known,
+        Err(first) => {
+            decision.actions = first;
+            return decision;
+        }
+    };
+    let Some(update) = known.last() else {
         return decision;
     };
     let named = set

@@ -16,7 +16,7 @@ use clap::{Args, Subcommand};
 use crate::error::{Error, Result};
 use crate::output::Format;
 
-/// Where images are kept when nobody says otherwise.
+/// The default image store.
 pub const STORE: &str = "/var/lib/c5c3/images";
 
 /// Build and manage the container images of the control plane.

@@ -1,8 +1,8 @@
 //! An authority of our own, and the certificates that it gives: as the contents of two Secrets, with
-//! what is due made anew.
+//! what is due renewed.
 //!
 //! An authority is followed by another before it ends: first everybody trusts both, then certificates
-//! come from the new one, so nobody is turned away who has not read the Secret anew yet.
+//! come from the new one, so nobody is turned away who has not read the Secret again yet.
 
 mod pem;
 
@@ -21,7 +21,7 @@ pub type Data = BTreeMap<String, ByteString>;
 const FOLLOW: SignedDuration = SignedDuration::from_hours(24 * 400);
 /// So long everybody has to read that there is another.
 const TRUST: SignedDuration = SignedDuration::from_hours(48);
-/// A certificate with so much left is made anew.
+/// A certificate with so much left is recreated.
 const RENEW: SignedDuration = SignedDuration::from_hours(24 * 120);
 
 /// The certificate of the authority that signed the others, as it was then.

@@ -1,5 +1,6 @@
 //! What the process of an operator needs: leadership, health and metrics endpoints, logs, a clean stop.
 
+pub mod http;
 pub mod lease;
 pub mod metrics;
 pub mod serve;

@@ -1,24 +1,22 @@
 //! `/metrics` and `/healthz` over HTTP.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use http_body_util::Full;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
+use crate::process::http::{accept, converse, respond};
 use crate::process::metrics::Metrics;
 use crate::process::stop::Stop;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const METRICS: &str = "/metrics";
-const SLOWEST_HEADER: std::time::Duration = std::time::Duration::from_secs(10);
+/// Connections at a time; more wait.
+const SCRAPERS: usize = 128;
 
 type Render = dyn Fn() -> String + Send + Sync;
 
@@ -27,7 +25,7 @@ pub struct Endpoint {
     listener: TcpListener,
     content_type: &'static str,
     render: Arc<Render>,
-    /// Read anew before they are shown.
+    /// Read again before they are shown.
     metrics: Option<Metrics>,
 }
 
@@ -61,44 +59,26 @@ impl Endpoint {
 
     /// Answers until the stop.
     pub async fn serve(self, stop: Stop) {
-        let mut connections = JoinSet::new();
-        loop {
-            let stream = tokio::select! {
-                () = stop.requested() => return,
-                Some(_) = connections.join_next() => continue,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        // Out of file descriptors, most likely: a pause lets some be closed.
-                        tracing::warn!("metrics endpoint: {error}");
-                        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-                        continue;
+        let Endpoint {
+            listener,
+            content_type,
+            render,
+            metrics,
+        } = self;
+        accept(&listener, stop, SCRAPERS, Duration::ZERO, |stream| {
+            let (render, metrics) = (render.clone(), metrics.clone());
+            converse(stream, move |request| {
+                let (render, metrics) = (render.clone(), metrics.clone());
+                async move {
+                    let path = request.uri().path();
+                    if let Some(metrics) = metrics.filter(|_| path == METRICS) {
+                        metrics.refreshed().await;
                     }
-                },
-            };
-            let (content_type, render) = (self.content_type, self.render.clone());
-            let metrics = self.metrics.clone();
-            connections.spawn(async move {
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let (render, metrics) = (render.clone(), metrics.clone());
-                    async move {
-                        let path = request.uri().path();
-                        if let Some(metrics) = metrics.filter(|_| path == METRICS) {
-                            metrics.refreshed().await;
-                        }
-                        Ok::<_, Infallible>(answer(request.method(), path, content_type, &*render))
-                    }
-                });
-                let served = hyper::server::conn::http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(SLOWEST_HEADER)
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-                if let Err(error) = served {
-                    tracing::debug!("metrics connection: {error}");
+                    answer(request.method(), path, content_type, &*render)
                 }
-            });
-        }
+            })
+        })
+        .await;
     }
 }
 
@@ -116,11 +96,7 @@ fn answer(method: &Method, path: &str, content_type: &'static str, render: &Rend
             "only GET\n".to_owned(),
         ),
     };
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    *response.status_mut() = status;
-    let kind = http::HeaderValue::from_static(kind);
-    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
-    response
+    respond(status, kind, body)
 }
 
 #[cfg(test)]

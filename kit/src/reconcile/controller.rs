@@ -34,7 +34,7 @@ impl<K> Object for K where
 {
 }
 
-/// Holds an object's deletion until what it made outside Kubernetes is gone, but not for ever.
+/// Holds an object's deletion until what it made outside Kubernetes is gone, but not forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalizer {
     pub name: &'static str,
@@ -187,11 +187,11 @@ impl Wanted {
             fields.insert("apiVersion".to_owned(), K::api_version(&()).into());
             fields.insert("kind".to_owned(), K::kind(&()).into());
         }
-        Wanted::raw(value)
+        Wanted::untyped(value)
     }
 
     /// An object without a type of ours.
-    pub fn raw(object: Value) -> Self {
+    pub fn untyped(object: Value) -> Self {
         Wanted {
             cluster: HOME,
             object,
@@ -200,7 +200,7 @@ impl Wanted {
     }
 
     /// Outlives its owner and is never pruned: data, and the keys to it. An owner that is made
-    /// anew under the same name takes it over.
+    /// again under the same name takes it over.
     pub fn lasting(mut self) -> Self {
         self.lasting = true;
         self

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 
 /// Between looks for a kind when its definition cannot be followed.
 const BLIND: Duration = Duration::from_secs(300);
-/// A server tells of a definition a moment before it serves the kind: so often it is looked for again,
+/// A server reports a definition a moment before it serves the kind: how often to look for it again,
 /// after pauses that double from the first.
 const LOOKS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -139,7 +139,7 @@ fn calm<K: Send + 'static>(
 mod tests {
     use super::*;
 
-    /// Otherwise a back-off would take each beginning for success and start anew.
+    /// Otherwise a back-off would take each beginning for success and restart.
     #[tokio::test]
     async fn a_list_that_begins_and_fails_is_nothing_but_a_failure() {
         let failing = || {

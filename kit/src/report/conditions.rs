@@ -167,7 +167,7 @@ impl States {
 /// Why a pass did not get through.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The part that the error belongs to; without one only `Ready` tells of it.
+    /// The part that the error belongs to; without one only `Ready` reports it.
     pub part: Option<&'static str>,
     pub reason: String,
     pub message: String,

@@ -61,7 +61,7 @@ pub(crate) fn on_change(before: &[Condition], after: &[Condition]) -> Option<Not
 const LONGEST: usize = 1024;
 
 /// Publishes to the home cluster. An event that cannot be published is logged, no more: it must
-/// not fail the pass that it tells of.
+/// not fail the pass that it reports.
 #[derive(Default)]
 pub(crate) struct Events {
     told: Mutex<HashMap<Key, HashMap<String, String>>>,

@@ -210,7 +210,7 @@ impl OwnedObjects {
                 inner.listing.entry(index).or_default().insert(reference);
                 news.owners = owners;
             }
-            // What vanished while the watch was down is in no list, and nobody else tells of it.
+            // What vanished while the watch was down is in no list, and nobody else reports it.
             Event::InitDone => {
                 inner.absent.remove(&index);
                 let seen = inner.listing.remove(&index).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Finalizers: held until the outside is clean, but not for ever.
+//! Finalizers: held until the outside is clean, but not forever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -128,7 +128,7 @@ impl Controller for Parades {
                 ..ConfigMap::default()
             });
             match float.split_once('-').map_or(float.as_str(), |(first, _)| first) {
-                // Monuments are for ever.
+                // Monuments are forever.
                 "monument" => wanted.lasting(),
                 AWAY => wanted.in_cluster(AWAY),
                 _ => wanted,

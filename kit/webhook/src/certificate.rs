@@ -27,7 +27,7 @@ impl Tls {
     }
 }
 
-/// In files: read anew when they are written.
+/// In files: read again when they are written.
 pub struct Files {
     certificate: PathBuf,
     key: PathBuf,

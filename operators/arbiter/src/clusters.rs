@@ -107,7 +107,7 @@ impl Controller for RemoteClusters {
             parse_duration(&observed.object.spec.check_interval).unwrap_or(Duration::from_secs(60));
         let status = RemoteClusterStatus {
             state: Some(state),
-            message: Some(trouble.unwrap_or_else(|| "the cluster can be worked with".to_owned())),
+            message: Some(trouble.unwrap_or_else(|| "the cluster is usable".to_owned())),
             ..RemoteClusterStatus::default()
         };
         let report = Report::new(finding.states()).status(&status);

@@ -7,7 +7,7 @@ use c5c3_kit::{Fault, ReadError, Retry};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "metadata.name: {name} cannot name a Service: use at most {longest} small letters, digits and dashes, and begin with a letter"
+        "metadata.name: {name} cannot name a Service: use at most {longest} lowercase letters, digits and dashes, starting with a letter"
     )]
     NameNotUsable { name: String, longest: usize },
     #[error(
@@ -30,7 +30,7 @@ pub enum Error {
     },
     #[error("{0}: no answer from the other cluster in time")]
     Silent(String),
-    #[error("the connection to the other cluster is lost; it is made again at the next check")]
+    #[error("the connection to the other cluster was lost; the next check reconnects")]
     NotConnected,
     #[error(transparent)]
     Unreadable(#[from] ReadError),

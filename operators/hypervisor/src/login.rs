@@ -108,7 +108,7 @@ impl Clouds {
         found.ok_or_else(|| Error::NoLogin(format!("{}/{}", OWN.0, OWN.1)))
     }
 
-    /// After an error: a login that is refused is read anew, and so is one without Nova.
+    /// After an error: a login that is refused is read again, and so is one without Nova.
     pub fn failed(&self, error: &(dyn std::error::Error + 'static)) {
         let cause =
             error

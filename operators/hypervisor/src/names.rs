@@ -6,7 +6,7 @@ pub const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
 pub const AGGREGATES: &str = "hypervisor.c5c3.io/aggregates";
 /// On a Node, comma-separated: traits of its Hypervisor.
 pub const CUSTOM_TRAITS: &str = "hypervisor.c5c3.io/custom-traits";
-/// On a Hypervisor: any new value begins an aborted onboarding anew.
+/// On a Hypervisor: any new value restarts an aborted onboarding.
 pub const RETRY: &str = "hypervisor.c5c3.io/retry";
 
 /// Taints of a Node that has no power: by Kubernetes a person or a tool that fenced it sets the first,

@@ -109,7 +109,7 @@ impl Controller for Nodes {
         }
         // A type of our own has string keys only, so this cannot fail; were it to, apply refuses null.
         let object = serde_json::to_value(draft(node)).unwrap_or_default();
-        Ok(Decision::only([Wanted::raw(object)]))
+        Ok(Decision::only([Wanted::untyped(object)]))
     }
 
     async fn act(&self, action: &Infallible) -> Result<(), Error> {

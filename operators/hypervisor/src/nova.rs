@@ -104,7 +104,7 @@ impl Nova {
     /// The host with that service, or of that name.
     pub async fn host(&self, id: Option<&str>, name: &str, now: Timestamp) -> Result<Host> {
         let mut picture = self.picture.lock().await;
-        // A clock that was set back would keep an old picture for ever.
+        // A clock that was set back would keep an old picture forever.
         let fresh = |at: Timestamp| now >= at && now.duration_since(at) <= OLDEST;
         if !picture.at.is_some_and(fresh) {
             *picture = self.take(now).await?;

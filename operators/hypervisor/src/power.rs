@@ -9,7 +9,7 @@ use c5c3_api::hypervisor::RedfishFence;
 use c5c3_kit::Reader;
 use dial::Dial;
 use k8s_openapi::api::core::v1::Secret;
-use redfish_client::{Place, Power, Redfish};
+use redfish_client::{ManagementController, Power, Redfish};
 
 use crate::Error;
 
@@ -83,7 +83,7 @@ impl Plugs {
         };
         let needed =
             |key: &str| text(key).ok_or_else(|| format!("Secret {NAMESPACE}/{name} has no {key}: add it"));
-        let place = Place {
+        let place = ManagementController {
             endpoint: fence.endpoint.clone(),
             system: fence.system.clone(),
             user: needed("username")?,

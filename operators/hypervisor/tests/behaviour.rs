@@ -339,7 +339,7 @@ async fn a_broken_host_is_aborted_and_retried_by_an_annotation() {
 }
 
 /// A host without its bridge, one whose libvirt is away and one whose key Ceph refuses: each is told, and comes
-/// into service once it is mended and somebody asks.
+/// into service once it is repaired and somebody asks.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_that_cannot_run_servers_is_aborted_with_the_reason() {
     let world = World::start().await;

@@ -14,7 +14,7 @@ pub struct Kept {
     pub certificates: Data,
 }
 
-/// As they are, with what is due made anew.
+/// As they are, with what is due renewed.
 pub fn tend(name: &str, stored: Kept, now: Timestamp) -> Result<Kept, c5c3_authority::Error> {
     let title = format!("authority of OVN {name}");
     let all = Holder {

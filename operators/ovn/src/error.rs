@@ -8,7 +8,7 @@ use crate::names::Side;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "metadata.name: {name} cannot name a Service: use at most {longest} small letters, digits and dashes, and begin with a letter"
+        "metadata.name: {name} cannot name a Service: use at most {longest} lowercase letters, digits and dashes, starting with a letter"
     )]
     NameNotUsable { name: String, longest: usize },
     #[error(
@@ -32,7 +32,7 @@ pub enum Error {
         chassis: String,
         source: ovsdb_client::Error,
     },
-    #[error("cannot have the chassis answer: {0}")]
+    #[error("cannot query the chassis: {0}")]
     NotAsked(ovsdb_client::Error),
     #[error(transparent)]
     Unreadable(#[from] ReadError),

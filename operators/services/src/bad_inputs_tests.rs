@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::reconcile::Services;
 use crate::testing::*;
 
-/// What is changed of an object that is well and of what was seen, and what is said: reason and message.
+/// What is changed of an object that is healthy and of what was seen, and what is said: reason and message.
 type Case = (Value, fn(&mut Facts), &'static str, &'static str);
 
 #[test]

@@ -92,7 +92,7 @@ fn a_service_is_the_first_user_of_its_keyring() {
     }
 }
 
-/// The second half of a rotation starts nothing anew.
+/// The second half of a rotation restarts nothing.
 #[test]
 fn that_the_user_before_goes_is_no_change_for_a_backend() {
     let both = find(&with_backup_up(BOTH), "Deployment", "cinder-volume-fast");

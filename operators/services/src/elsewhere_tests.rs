@@ -1,4 +1,4 @@
-//! Hypervisors in another cluster: what goes there, what never does, and what is told of it.
+//! Hypervisors in another cluster: what goes there, what never does, and what is reported about it.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ fn keys_of_ceph_go_with_those_who_open_disks() {
     let here = seen.decide().expect("decides");
     let here = here.wanted().iter().filter(|one| one.cluster() == HOME);
     assert_eq!(here.filter(|one| short(one).ends_with("-files")).count(), 0);
-    // Another key, another copy: the pods start anew with it.
+    // Another key, another copy: the pods restart with it.
     let before = copies[1].object()["metadata"]["name"].clone();
     let secret = seen.facts.secrets.get_mut("ceph").expect("there");
     secret.insert("keyring".to_owned(), b"[client]\nkey = other\n".to_vec());

@@ -18,7 +18,7 @@ pub enum Error {
     )]
     NameTooLong { name: String, longest: usize },
     #[error(
-        "metadata.name: {0} cannot name a Service: use small letters, digits and dashes, and begin with a letter"
+        "metadata.name: {0} cannot name a Service: use lowercase letters, digits and dashes, starting with a letter"
     )]
     NameNotUsable(String),
     #[error("Secret {0} is missing: create it, or correct the name in the spec")]

@@ -31,13 +31,13 @@ struct Figures {
     began: Family<Of, Gauge>,
 }
 
-/// Publishes what the Tempests of a namespace, or of all, tell of their last run.
+/// Publishes what the Tempests of a namespace, or of all, report about their last run.
 pub fn publish(metrics: &Metrics, client: Client, namespace: Option<&str>) {
     let figures = Figures::default();
     metrics.extend(|registry| {
         let registry = registry.sub_registry_with_prefix("tempest");
         registry.register("tests", "Tests of the last run by result", figures.tests.clone());
-        let left_over = "Things that the last run left behind, which were deleted";
+        let left_over = "Resources that the last run left behind; they were deleted";
         registry.register("left_over", left_over, figures.left_over.clone());
         registry.register("run_seconds", "Time of the last run", figures.seconds.clone());
         registry.register(

@@ -1,4 +1,4 @@
-//! Jobs: what they wait for, what ends them, and when they are made anew.
+//! Jobs: what they wait for, what ends them, and when they are recreated.
 
 use c5c3_api::conditions::{DATABASE_READY, service};
 use c5c3_api::openstack::Keystone;
@@ -48,7 +48,7 @@ fn a_step_at_work_is_ended_by_nobody_and_one_that_never_started_is() {
             format!("db-sync waits until Job {old}, which is still running, has ended")
         )
     );
-    // An image that is missing, and a try that failed and is repeated for ever, hold nobody.
+    // An image that is missing, and a try that failed and is repeated forever, hold nobody.
     let pulling = json!({"waiting": {"reason": "ImagePullBackOff"}});
     let failed = json!({"terminated": {"exitCode": 1}});
     for (now, last) in [(&pulling, &json!({})), (&pulling, &failed)] {
@@ -82,7 +82,7 @@ fn a_job_whose_pod_hangs_says_so() {
     for (since, expected) in [
         (
             "2026-01-01T11:59:00Z",
-            "db-sync waits: pod p has a node since 2026-01-01T11:59:00Z and does not start: its events tell more",
+            "db-sync waits: pod p has a node since 2026-01-01T11:59:00Z and does not start: see its events",
         ),
         ("2026-01-01T11:59:01Z", "db-sync runs"),
     ] {

@@ -63,7 +63,7 @@ fn earlier(plan: &Plan, configured: &Configured, facts: &Facts, place: &ClusterN
             .sort_by_key(|(reference, owned)| (std::cmp::Reverse(owned.created), reference.key.name.clone()));
         let newest = earlier.into_iter().take(KEPT - 1);
         kept.extend(newest.map(|(reference, _)| reference.clone()));
-        // What is read was seen just now; the watch may not have told of it yet.
+        // What is read was seen just now; the watch may not have reported it yet.
         let read = in_use
             .iter()
             .filter(|name| name.starts_with(&prefix) && **name != current.key.name);

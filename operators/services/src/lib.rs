@@ -8,6 +8,7 @@
 #[cfg(test)]
 extern crate self as c5c3_services;
 
+mod answers;
 pub mod build;
 pub mod config;
 mod error;
@@ -25,7 +26,6 @@ mod rollout;
 mod rotation;
 pub mod shape;
 mod storage;
-mod told;
 
 #[cfg(test)]
 mod bad_inputs_tests;

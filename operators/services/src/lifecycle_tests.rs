@@ -53,7 +53,7 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
         ),
         (
             on_its_way("2026-01-01T11:59:00Z", None),
-            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: its events tell more",
+            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: see its events",
         ),
         (
             on_its_way("2026-01-01T11:59:00Z", Some("no secret pass/word")),
@@ -180,7 +180,7 @@ fn the_newest_three_configurations_stay_and_whatever_is_read() {
         spec.volumes = serde_json::from_value(volumes).expect("volumes");
         pod
     };
-    // The watch knows of the first and has not told of the last yet.
+    // The watch has reported the first and not yet the last.
     seen.facts.pods = vec![reads("keystone-config-1"), reads("keystone-config-unknown")];
     let names = kept(&seen, "ConfigMap");
     let expected = ["1", "4", "5", "unknown"].map(|end| format!("keystone-config-{end}"));

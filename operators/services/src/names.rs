@@ -167,13 +167,13 @@ mod tests {
             (
                 "my.keystone",
                 Some(
-                    "metadata.name: my.keystone cannot name a Service: use small letters, digits and dashes, and begin with a letter",
+                    "metadata.name: my.keystone cannot name a Service: use lowercase letters, digits and dashes, starting with a letter",
                 ),
             ),
             (
                 "9keystone",
                 Some(
-                    "metadata.name: 9keystone cannot name a Service: use small letters, digits and dashes, and begin with a letter",
+                    "metadata.name: 9keystone cannot name a Service: use lowercase letters, digits and dashes, starting with a letter",
                 ),
             ),
         ];

@@ -64,7 +64,7 @@ pub struct Prepared {
     pub job: Job,
     pub steps: Vec<Step>,
     pub outcome: Outcome,
-    /// It was made of something else and is at nothing: it is made anew.
+    /// It was made of something else and is at nothing: it is recreated.
     pub outdated: bool,
     /// The Job by which the schema was made already: this one leaves it alone.
     pub made_by: Option<String>,

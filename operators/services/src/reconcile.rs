@@ -40,7 +40,7 @@ const NOTED: SignedDuration = SignedDuration::from_secs(1);
 /// So long after another cluster did not answer it is asked again.
 const AWAY: SignedDuration = SignedDuration::from_secs(15);
 
-/// So often it is seen whether certificates are due.
+/// How often certificates are checked for renewal.
 const CERTIFICATES: SignedDuration = SignedDuration::from_hours(6);
 
 /// The controller of one kind of service.
@@ -273,7 +273,7 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
 
     for (job, may_start) in plan.jobs() {
         // A Job is named by its inputs; one that is there is not written again. One that is made
-        // of something else by now, and gets nowhere, goes; the next pass makes it anew.
+        // of something else by now, and gets nowhere, goes; the next pass makes it again.
         if facts.jobs.contains_key(&job.name) {
             if !(job.outdated && may_start) {
                 kept.push(Kind::of::<Job>().named(namespace, &job.name));

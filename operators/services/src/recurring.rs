@@ -28,7 +28,7 @@ pub struct Planned {
     pub kept: Vec<Reference>,
     pub title: String,
     pub part: Option<&'static str>,
-    /// What the status tells of the runs.
+    /// What the status reports about the runs.
     status: Value,
     /// The last run that ended; one that goes on says nothing yet.
     last: Option<Run>,
@@ -363,7 +363,7 @@ impl Planned {
         }
     }
 
-    /// What the status tells of the runs.
+    /// What the status reports about the runs.
     pub fn status(&self) -> Value {
         self.status.clone()
     }

@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use crate::answers;
 use crate::build::{self, Outcome};
 use crate::facts::{Facts, Live, Trouble};
 use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
-use crate::told;
 
 pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
@@ -30,7 +30,7 @@ pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -
     }
     if !service.buses.is_empty() {
         states = match &plan.messaging {
-            Ok(()) => states.met(MESSAGING_READY, reason::READY, "the message bus is there"),
+            Ok(()) => states.met(MESSAGING_READY, reason::READY, "the message bus is ready"),
             Err(trouble) => troubled(states, MESSAGING_READY, reason::WAITING, trouble),
         };
     }
@@ -73,7 +73,7 @@ pub fn groups(plan: &Plan, facts: &Facts) -> Value {
     let Some(groups) = &plan.service.groups else {
         return json!({});
     };
-    let answers = told::newest(&facts.pods, &groups.told_by);
+    let answers = answers::newest(&facts.pods, &groups.told_by);
     let one = |group: &Group| {
         let waits = group.processes.iter().find(|name| !plan.up.contains(name));
         let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waits for {name}"));
@@ -202,7 +202,7 @@ fn database(states: States, plan: &Plan, gate: &Gate) -> States {
             troubled(states, DATABASE_READY, reason::DEPENDENCY_NOT_READY, trouble)
         }
         (_, Err(trouble)) => troubled(states, DATABASE_READY, reason::WAITING, trouble),
-        (_, Ok(())) => states.met(DATABASE_READY, reason::READY, "the database is there"),
+        (_, Ok(())) => states.met(DATABASE_READY, reason::READY, "the database is ready"),
     }
 }
 
@@ -263,7 +263,7 @@ fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migr
             }
             Outcome::Running => {
                 let text = format!(
-                    "{} keys; what is stored is being encrypted with the newest",
+                    "{} keys; stored data is being re-encrypted with the newest",
                     keys.count
                 );
                 states.met(keys.part, reason::READY, text)
@@ -296,7 +296,7 @@ fn volume(
                 "" => states.unmet(
                     part,
                     reason::PROGRESSING,
-                    format!("PersistentVolumeClaim {name} is being made"),
+                    format!("PersistentVolumeClaim {name} is being created"),
                 ),
                 // Many classes make a volume when its first pod is placed.
                 "Pending" if *gate != Gate::Open => {
@@ -375,7 +375,7 @@ fn process<C: Controller>(
         own.cluster = cluster.clone().into();
     }
     let Some(live) = Live::applied(applied, process, &service.names.namespace, &name) else {
-        let text = format!("{kind} {name} is being made");
+        let text = format!("{kind} {name} is being created");
         return states.unmet(process.part, reason::PROGRESSING, text);
     };
     let unchecked = plan.configuration.unchecked.as_ref();

@@ -1,4 +1,4 @@
-//! When the tests of a cloud run, and what is told of them.
+//! When the tests of a cloud run, and what is reported about them.
 
 use std::io::Write;
 use std::process::Command;

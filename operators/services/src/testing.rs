@@ -128,7 +128,7 @@ pub fn secret(values: &[(&str, &str)]) -> SecretData {
         .collect()
 }
 
-/// All is well with what the services need.
+/// All is healthy with what the services need.
 /// A certificate with a key beside it, which is nobody's business.
 pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n\
     -----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\n";
@@ -336,7 +336,7 @@ pub fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services
             object["metadata"]["generation"] = generation.into();
             object["status"] = json!(before.status);
         }
-        Wanted::raw(object)
+        Wanted::untyped(object)
     });
     Applied::rehearse(Decision::want(live))
 }
@@ -420,7 +420,7 @@ pub fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
         .collect()
 }
 
-/// The status of a pod whose container is being made.
+/// The status of a pod whose container is being created.
 pub fn on_its_way(since: &str, message: Option<&str>) -> Value {
     let waiting = json!({"reason": "ContainerCreating", "message": message});
     json!({"phase": "Pending",

@@ -174,7 +174,7 @@ fn an_upgrade_that_began_to_contract_is_not_taken_back() {
             state(&seen, DEPLOYMENT_READY).1,
             "stays as it is: the database schema is that of 29.1.0"
         );
-        // Forward it goes on; a restored database is told of by a person, who clears the note.
+        // Forward it goes on; that a database was restored only a person knows, who clears the note.
         seen.object.spec.common.image.tag = Some("29.1.0".into());
         let expected = if done { Value::Null } else { json!("29.1.0") };
         assert_eq!(status(&seen, "contracting"), expected);

@@ -119,7 +119,9 @@ impl Certificates {
             why: Box::new(why),
         };
         let Some(configuration) = api.get_opt(NAME).await.map_err(failed)? else {
-            tracing::info!("there is no MutatingWebhookConfiguration {NAME}: nobody asks until there is one");
+            tracing::info!(
+                "MutatingWebhookConfiguration {NAME} is missing: without it the API server does not call this webhook"
+            );
             return Ok(());
         };
         let patch = distrusting(configuration.webhooks.as_deref().unwrap_or_default(), trusted);

@@ -2,7 +2,7 @@
 //!
 //! - [`change`] decides what a pod lacks. Pure.
 //! - `admit` answers the API server when a pod is bound to a node, or made for one.
-//! - `follow` mends the rest by watch: pods that nobody asked about, and nodes whose labels change.
+//! - `follow` repairs the rest by watch: pods that nobody asked about, and nodes whose labels change.
 //! - `certificates` looks after the webhook's own certificate, and tells the API server whom to trust.
 
 mod admit;

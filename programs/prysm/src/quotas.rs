@@ -55,7 +55,7 @@ pub struct Heard {
     /// By user, node and instance.
     entries: BTreeMap<(String, String, String), (f64, Instant)>,
     percent: f64,
-    /// A user who is not told of any more is forgotten after this.
+    /// A user without reports is forgotten after this.
     forget: Duration,
     most: usize,
     pub malformed: u64,

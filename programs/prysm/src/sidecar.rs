@@ -7,7 +7,7 @@ pub const CONTAINER: &str = "prysm-sidecar";
 /// Where RadosGW's log is, in Rook's own volume.
 const LOG_VOLUME: &str = "rook-ceph-log";
 const LOGS: &str = "/var/log/ceph";
-/// Keeps the place in the log when the container starts anew.
+/// Keeps the place in the log when the container restarts.
 const STATE_VOLUME: &str = "prysm-state";
 const STATE: &str = "/var/lib/prysm";
 const LABEL: &str = "prysm-sidecar";

@@ -172,7 +172,7 @@ fn memory(pid: u32) -> anyhow::Result<f64> {
     Ok(kib / 1024.0)
 }
 
-/// The operators once more, as in production: outside the cluster's process. All is well, so they
+/// The operators once more, as in production: outside the cluster's process. All is healthy, so they
 /// only look.
 fn controllers(cloud: &Cloud) -> anyhow::Result<f64> {
     let kubeconfig = cloud.state().join("api/kubeconfig");

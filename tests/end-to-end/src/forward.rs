@@ -10,7 +10,7 @@ use crate::tools;
 
 pub struct Forward {
     child: Child,
-    /// It tells of every connection, and ends when nobody listens.
+    /// It reports every connection, and ends when nobody listens.
     _output: BufReader<ChildStdout>,
     pub port: u16,
 }

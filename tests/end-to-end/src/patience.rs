@@ -1,4 +1,4 @@
-//! Waiting for what happens by itself.
+//! Waiting with a deadline.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What tests need of the machine.
+//! Processes and files of the machine, for tests.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};

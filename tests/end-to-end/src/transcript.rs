@@ -3,7 +3,7 @@
 //! A script is a YAML list of [`Step`]s. What a server answers is stripped of what no two servers
 //! share (uids, revisions, times) and compared with the record beside the script. The embedded
 //! server is held to the record on every test run; `make conformance` holds the record itself to a
-//! real server, and `RECORD=1 make conformance` writes it anew.
+//! real server, and `RECORD=1 make conformance` writes it again.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

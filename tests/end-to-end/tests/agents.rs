@@ -1,4 +1,4 @@
-//! The agents of hypervisors beside a real libvirt: what they tell of a host and of a guest that moves, without any
+//! The agents of hypervisors beside a real libvirt: what they report about a host and about a guest that moves, without any
 //! OpenStack. Needs root.
 
 use std::process::Stdio;

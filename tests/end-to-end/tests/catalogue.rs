@@ -224,7 +224,7 @@ impl Keystone {
     fn login(&self, secret: &str) -> anyhow::Result<String> {
         let secret = self.get(&format!("secret/{secret}"))?;
         if secret["data"]["application_credential_id"].is_null() {
-            return Ok("the credential is being made".to_owned());
+            return Ok("the credential is being created".to_owned());
         }
         let part = |key: &str| -> anyhow::Result<String> {
             let text = secret["data"][key]

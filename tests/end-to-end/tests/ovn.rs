@@ -185,7 +185,7 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
         Ok(())
     })?;
 
-    // A pod of the controller that is made anew does not leave OVN meanwhile.
+    // A pod of the controller that is recreated does not leave OVN meanwhile.
     ovn.kubectl(&["delete", "pod", "-l", "app.kubernetes.io/component=controller"])?;
     ovn.ready(60)?;
 
@@ -353,7 +353,7 @@ fn three_members_bear_the_loss_of_one_and_of_its_volume() -> anyhow::Result<()> 
         "the members are the same three"
     );
 
-    // The volume of the very first is lost: it joins anew, and who it was before counts no more.
+    // The volume of the very first is lost: it joins again, and who it was before counts no more.
     let before = ovn.servers("ovn-nb-1")?;
     ovn.kubectl(&["delete", "pvc", "data-ovn-nb-0", "--wait=false"])?;
     ovn.kubectl(&["delete", "pod", "ovn-nb-0"])?;

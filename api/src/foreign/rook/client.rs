@@ -45,7 +45,7 @@ pub struct ClientSecurity {
 pub struct Cephx {
     /// `Disabled` (the default) or `KeyGeneration`.
     pub key_rotation_policy: Option<String>,
-    /// With `KeyGeneration`: a key of an older generation is made anew.
+    /// With `KeyGeneration`: a key of an older generation is recreated.
     pub key_generation: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! `c5c3 openstack` and `c5c3 env`: the cloud in the hands of a person.
+//! `c5c3 openstack` and `c5c3 env`: use a cloud as its administrator.
 
 use std::path::PathBuf;
 use std::process::ExitStatus;

@@ -73,12 +73,12 @@ struct Screen {
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 enum Compute {
-    Told(Tally),
+    Answered(Tally),
     /// Why it does not tell.
     Silent(String),
 }
 
-/// One screen is not worth more waiting.
+/// How long `status` waits for Nova.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -122,7 +122,7 @@ async fn compute(client: &Client, namespace: &str) -> Compute {
         Ok::<_, Failure>(tally::tally(&hypervisors, &servers))
     };
     match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok(tally)) => Compute::Told(tally),
+        Ok(Ok(tally)) => Compute::Answered(tally),
         Ok(Err(why)) => Compute::Silent(why.to_string()),
         Err(_) => Compute::Silent(format!("no answer in {} s", PATIENCE.as_secs())),
     }
@@ -139,7 +139,7 @@ impl Screen {
     }
 }
 
-/// Whether there is anything to tell of.
+/// Whether there is anything to show.
 pub fn has_cloud(seen: &Snapshot) -> bool {
     screen(seen).exists()
 }
@@ -200,7 +200,7 @@ fn show(screen: &Screen) -> Result<(), Failure> {
         print(&format!("\nCluster {cluster} cannot be reached: {why}\n"))?;
     }
     match &screen.compute {
-        Some(Compute::Told(tally)) => print(&format!("\n{}\n", tally::lines(tally).join("\n")))?,
+        Some(Compute::Answered(tally)) => print(&format!("\n{}\n", tally::lines(tally).join("\n")))?,
         Some(Compute::Silent(why)) => print(&format!("\nNova does not list its servers: {why}\n"))?,
         None => {}
     }

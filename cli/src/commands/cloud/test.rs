@@ -104,8 +104,8 @@ async fn started(client: &Client, target: &Target, mark: &str, deadline: Instant
             .iter()
             .find(|job| job.annotations().get(RUN_NOW).is_some_and(|found| found == mark));
         let waits = match ours {
-            None if all.iter().any(is_at_work) => "waits until the run that goes on has ended".to_owned(),
-            None => "the run is being made".to_owned(),
+            None if all.iter().any(is_at_work) => "waiting for the current run to finish".to_owned(),
+            None => "the run is being created".to_owned(),
             Some(job) => {
                 let uid = job.uid().unwrap_or_default();
                 let owned = |pod: &&Pod| pod.owner_references().iter().any(|owner| owner.uid == uid);
@@ -113,7 +113,7 @@ async fn started(client: &Client, target: &Target, mark: &str, deadline: Instant
                 match found.iter().find(owned) {
                     Some(pod) if has_begun(pod) => return Ok(pod.name_any()),
                     Some(pod) => format!("pod {} starts", pod.name_any()),
-                    None => "the run's pod is being made".to_owned(),
+                    None => "the run's pod is being created".to_owned(),
                 }
             }
         };

@@ -18,7 +18,7 @@ use machine::daemon::{Options, Running, say};
 use openstack_client::{Dial, Stream, Tcp};
 use stand_ins::external_secrets::BANK;
 
-use super::{Place, own};
+use super::{StateDir, own};
 use crate::cloud::apply::apply;
 use crate::cloud::profile::Bundle;
 use crate::commands::block_on;
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LAST_PASSES: Duration = Duration::from_secs(5);
 /// Before an operator that failed begins again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The name server would say each question that it answers.
+/// Otherwise the name server would log every query.
 const LOG: &str = "info,hickory_server=warn";
 
 /// By these OVN knows that the second link of a hypervisor is its uplink, and what its tunnels use.
@@ -44,7 +44,7 @@ const DATA_LABELS: [(&str, &str); 2] = [
 #[derive(Args)]
 pub struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: StateDir,
     #[arg(long)]
     image_store: PathBuf,
     #[arg(long)]
@@ -219,7 +219,7 @@ where
     E: std::fmt::Display,
 {
     while let Err(error) = start().await {
-        tracing::error!(%error, "an operator ended; it begins again");
+        tracing::error!(%error, "an operator ended; restarting it");
         tokio::select! {
             () = stop.requested() => return,
             () = tokio::time::sleep(AGAIN) => {}

@@ -3,7 +3,7 @@
 use clap::Args;
 use machine::down;
 
-use super::{Place, failed};
+use super::{StateDir, failed};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::say;
@@ -20,7 +20,7 @@ Only a directory that holds a cluster is purged, and of that only what the clust
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: StateDir,
     /// Also remove its objects, volumes and images.
     #[arg(long)]
     purge: bool,

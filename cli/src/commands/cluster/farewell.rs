@@ -5,12 +5,12 @@ use std::time::Duration;
 use kube::ResourceExt;
 use machine::up::Up;
 
-use super::Place;
+use super::StateDir;
 use crate::cloud::NAMESPACE;
 use crate::cloud::profile::Bundle;
 use crate::cloud::sight;
 
-pub fn farewell(place: &Place, up: &Up, bundle: &Bundle, took: Duration) -> String {
+pub fn farewell(place: &StateDir, up: &Up, bundle: &Bundle, took: Duration) -> String {
     let state = place.argument();
     let mut text = match (bundle.planes.len(), bundle.objects.len(), up.already) {
         (0, 0, true) => "It runs already.\n".to_owned(),
@@ -93,7 +93,7 @@ mod tests {
             already: false,
         };
         let bundle = Bundle::parse(file).expect("parses");
-        let place = Place::at(state.map(Into::into));
+        let place = StateDir::at(state.map(Into::into));
         farewell(&place, &up, &bundle, Duration::from_secs(14))
     }
 

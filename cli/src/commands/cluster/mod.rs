@@ -14,7 +14,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// Refusals are the caller's to correct.
+/// The caller can correct a refusal: it gets the exit code of wrong arguments.
 fn failed(error: embedded_node::Error) -> Failure {
     match error {
         embedded_node::Error::Refused(text) => Failure::Usage(text),
@@ -22,21 +22,21 @@ fn failed(error: embedded_node::Error) -> Failure {
     }
 }
 
-/// Where a cluster is kept when nobody says otherwise.
+/// The default directory of a cluster.
 const STATE: &str = "/var/lib/c5c3/cluster";
 
-/// Where a cluster keeps everything.
+/// The state directory of a cluster.
 #[derive(Args, Clone)]
-pub struct Place {
+pub struct StateDir {
     /// Directory that holds the whole cluster [default: /var/lib/c5c3/cluster]
     #[arg(long, value_name = "DIRECTORY", env = "C5C3_STATE_DIR", value_parser = absolute)]
     state_dir: Option<PathBuf>,
 }
 
-impl Place {
+impl StateDir {
     #[cfg(test)]
     pub fn at(state_dir: Option<PathBuf>) -> Self {
-        Place { state_dir }
+        StateDir { state_dir }
     }
 
     pub fn path(&self) -> &Path {

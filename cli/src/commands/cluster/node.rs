@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use clap::{Args, Subcommand};
 use machine::{connect, nodes};
 
-use super::{Place, failed};
+use super::{StateDir, failed};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::{Format, Table, print_table, print_values};
@@ -32,7 +32,7 @@ enum Command {
   c5c3 node list -o json")]
     List {
         #[command(flatten)]
-        place: Place,
+        place: StateDir,
         #[arg(long, short, value_enum, default_value_t = Format::Table)]
         output: Format,
     },
@@ -41,7 +41,7 @@ enum Command {
   c5c3 node kill node-2      its pods are lost, and made anew elsewhere")]
     Kill {
         #[command(flatten)]
-        place: Place,
+        place: StateDir,
         name: String,
     },
     /// Restore a node's power.
@@ -49,7 +49,7 @@ enum Command {
   c5c3 node start node-2")]
     Start {
         #[command(flatten)]
-        place: Place,
+        place: StateDir,
         name: String,
     },
     /// Connect standard input and output to a port on the data network, for ssh's ProxyCommand.
@@ -60,7 +60,7 @@ enum Command {
     )]
     Connect {
         #[command(flatten)]
-        place: Place,
+        place: StateDir,
         address: Ipv4Addr,
         port: u16,
     },
@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn list(place: &Place, output: Format) -> Result<(), Failure> {
+fn list(place: &StateDir, output: Format) -> Result<(), Failure> {
     let listed = nodes::list(place.path())?;
     if output != Format::Table {
         let values: Vec<_> = listed

@@ -14,7 +14,7 @@ use machine::{Plan, Settings, up};
 
 use super::bring::{Exposed, bring};
 use super::farewell::farewell;
-use super::{Place, absolute, elsewhere, failed, own};
+use super::{StateDir, absolute, elsewhere, failed, own};
 use crate::cloud::access::Target;
 use crate::cloud::images;
 use crate::cloud::profile::Bundle;
@@ -90,7 +90,7 @@ impl Profile {
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     #[command(flatten)]
-    place: Place,
+    place: StateDir,
     /// Size of the cloud [default: small]
     #[arg(long, value_enum, conflicts_with_all = ["file", "cluster_only"])]
     profile: Option<Profile>,

@@ -73,7 +73,7 @@ Exit codes:
 struct Why {
     /// Its id.
     resource: String,
-    /// A Cortex that runs.
+    /// Address of a running Cortex.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     endpoint: String,
     #[arg(short, long, value_enum, default_value = "table")]
@@ -86,14 +86,14 @@ struct Known {
     /// State as printed by `c5c3 cortex state`.
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// A Cortex that runs, where no file is given.
+    /// Address of a running Cortex, if no file is given.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     endpoint: String,
 }
 
 #[derive(Args)]
 struct State {
-    /// A Cortex that runs.
+    /// Address of a running Cortex.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
     endpoint: String,
 }

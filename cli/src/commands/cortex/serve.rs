@@ -26,7 +26,7 @@ pub(super) struct Arguments {
     /// Address that serves requests, /metrics, /healthz and /readyz.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// A clouds.yaml: Nova and Placement are read as it says.
+    /// clouds.yaml with the credentials for Nova and Placement.
     #[arg(long, value_name = "FILE")]
     clouds: Option<PathBuf>,
     /// Name of the cloud in that file.
@@ -39,7 +39,7 @@ pub(super) struct Arguments {
     /// Certificates in PEM form that vouch for Keystone and the others, instead of the machine's.
     #[arg(long, value_name = "FILE", requires = "auth_url")]
     ca: Option<PathBuf>,
-    /// A list of Pipelines that serve instead of the usual ones.
+    /// File with a list of Pipelines to use instead of the default ones.
     #[arg(long, value_name = "FILE")]
     pipelines: Option<PathBuf>,
     /// Seconds between two reads of this cloud.

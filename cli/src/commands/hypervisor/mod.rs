@@ -1,4 +1,4 @@
-//! `c5c3 hypervisor …`: hosts in the hands of a person.
+//! `c5c3 hypervisor …`: look at hosts, drain them, take them back.
 
 mod progress;
 

@@ -148,7 +148,7 @@ pub trait Fleet: Debug + Send + Sync {
     async fn cold_migrate(&self, server: &str) -> Result<()>;
     async fn confirm_migration(&self, server: &str) -> Result<()>;
     async fn abort_migration(&self, server: &str, id: i64) -> Result<()>;
-    /// Ends the server's process, if it has one, and starts it anew on its host; also one that is stopped.
+    /// Ends the server's process, if it has one, and restarts it on its host; also one that is stopped.
     async fn hard_reboot(&self, server: &str) -> Result<()>;
     /// Starts the server on another host, from its disk. Its own must be down for certain.
     async fn evacuate(&self, server: &str) -> Result<()>;

@@ -17,9 +17,9 @@ use crate::identity::{piece, query};
 use crate::images::Images;
 use crate::network::{NetworkKind, Networking};
 use crate::placement::{Inventories, Placement};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
-const NOVA: Place = Place::Service("compute");
+const NOVA: Destination = Destination::Service("compute");
 /// The one whose answers the types here fit: ids of services are UUIDs, a host may be asked for.
 const VERSION: (HeaderName, &str) = (HeaderName::from_static("openstack-api-version"), "compute 2.90");
 /// Most entries of one page; Nova gives a thousand at most.
@@ -135,10 +135,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<T> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.read(NOVA, asked).await
+        let asked = Asked::new(doing, method, path).body(body);
+        self.read(NOVA, asked.headers(&[VERSION])).await
     }
 
     async fn nova_quietly(
@@ -148,10 +146,8 @@ impl Session {
         path: &str,
         body: Option<&Value>,
     ) -> Result<()> {
-        let headers = [VERSION];
-        let mut asked = Asked::new(doing, method, path).headers(&headers);
-        asked.body = body;
-        self.send(NOVA, asked).await.map(drop)
+        let asked = Asked::new(doing, method, path).body(body);
+        self.send(NOVA, asked.headers(&[VERSION])).await.map(drop)
     }
 
     async fn server_action(&self, doing: &str, id: &str, body: &Value) -> Result<()> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Assignment, Entity, Fields, Identified, Identity, Kind};
 use crate::clouds::Cloud;
 use crate::error::{Cause, Error, Result, optional};
-use crate::session::{Asked, Place, Session};
+use crate::session::{Asked, Destination, Session};
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
@@ -95,7 +95,7 @@ impl Identity for Session {
         let doing = format!("list {}s", kind.thing());
         let path = query(&path(kind), filter);
         let body = self
-            .read(Place::Identity, Asked::new(&doing, Method::GET, &path))
+            .read(Destination::Identity, Asked::new(&doing, Method::GET, &path))
             .await?;
         unwrap_all(&doing, &kind.plural(), body)
     }
@@ -104,7 +104,7 @@ impl Identity for Session {
         let doing = format!("read {} {id}", kind.thing());
         let path = one(kind, id);
         let asked = Asked::new(&doing, Method::GET, &path);
-        let body = optional(self.read(Place::Identity, asked).await)?;
+        let body = optional(self.read(Destination::Identity, asked).await)?;
         body.map(|body| unwrap(&doing, kind.singular(), body)).transpose()
     }
 
@@ -113,7 +113,11 @@ impl Identity for Session {
         let path = path(kind);
         let body = json!({kind.singular(): fields.0});
         let asked = Asked::new(&doing, Method::POST, &path).body(&body);
-        unwrap(&doing, kind.singular(), self.read(Place::Identity, asked).await?)
+        unwrap(
+            &doing,
+            kind.singular(),
+            self.read(Destination::Identity, asked).await?,
+        )
     }
 
     async fn update(&self, kind: &Kind, id: &str, changes: &Fields) -> Result<Entity> {
@@ -121,14 +125,18 @@ impl Identity for Session {
         let path = one(kind, id);
         let body = json!({kind.singular(): changes.0});
         let asked = Asked::new(&doing, Method::PATCH, &path).body(&body);
-        unwrap(&doing, kind.singular(), self.read(Place::Identity, asked).await?)
+        unwrap(
+            &doing,
+            kind.singular(),
+            self.read(Destination::Identity, asked).await?,
+        )
     }
 
     async fn delete(&self, kind: &Kind, id: &str) -> Result<()> {
         let doing = format!("delete {} {id}", kind.thing());
         let path = one(kind, id);
         let asked = Asked::new(&doing, Method::DELETE, &path);
-        optional(self.send(Place::Identity, asked).await).map(drop)
+        optional(self.send(Destination::Identity, asked).await).map(drop)
     }
 
     async fn assignments(&self, user: &str, project: &str) -> Result<Vec<Assignment>> {
@@ -136,7 +144,7 @@ impl Identity for Session {
         let filter = [("user.id", user), ("scope.project.id", project)];
         let path = query("/role_assignments", &filter);
         let body: Value = self
-            .read(Place::Identity, Asked::new(&doing, Method::GET, &path))
+            .read(Destination::Identity, Asked::new(&doing, Method::GET, &path))
             .await?;
         let list = body.get("role_assignments").and_then(Value::as_array);
         let list =
@@ -157,14 +165,14 @@ impl Identity for Session {
         let doing = format!("give role {} to user {}", assignment.role, assignment.user);
         let path = grant(assignment);
         let asked = Asked::new(&doing, Method::PUT, &path);
-        self.send(Place::Identity, asked).await.map(drop)
+        self.send(Destination::Identity, asked).await.map(drop)
     }
 
     async fn revoke(&self, assignment: &Assignment) -> Result<()> {
         let doing = format!("take role {} from user {}", assignment.role, assignment.user);
         let path = grant(assignment);
         let asked = Asked::new(&doing, Method::DELETE, &path);
-        optional(self.send(Place::Identity, asked).await).map(drop)
+        optional(self.send(Destination::Identity, asked).await).map(drop)
     }
 }
 

@@ -1,10 +1,7 @@
 //! Names of properties as identifiers of rules.
 
-const RESERVED: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
+/// Words that CEL keeps for itself, beside its literals and operators.
+pub(super) const RESERVED: [&str; 17] = [
     "as",
     "break",
     "const",
@@ -24,12 +21,19 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
+/// Literals and operators that are words.
+const WORDS: [&str; 4] = ["true", "false", "null", "in"];
+
+fn is_reserved(name: &str) -> bool {
+    WORDS.contains(&name) || RESERVED.contains(&name)
+}
+
 /// The identifier of a property; `None` if it cannot have one.
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    if RESERVED.contains(&name) {
+    if is_reserved(name) {
         return Some(format!("__{name}__"));
     }
     let mut out = String::with_capacity(name.len());
@@ -66,7 +70,7 @@ pub fn unescape(identifier: &str) -> Option<String> {
                     "dot" => out.push('.'),
                     "dash" => out.push('-'),
                     "slash" => out.push('/'),
-                    _ if RESERVED.contains(&word) => {
+                    _ if is_reserved(word) => {
                         if word.len() + 4 != identifier.len() {
                             return None;
                         }

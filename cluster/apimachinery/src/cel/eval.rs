@@ -231,7 +231,7 @@ impl<'a> Evaluator<'a> {
             }
             let failed = next.is_err();
             self.variables[depth].1 = next;
-            // Nothing can mend an error in a map or filter.
+            // Nothing can fix an error in a map or filter.
             if failed && unconditional {
                 break;
             }

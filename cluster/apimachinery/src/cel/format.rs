@@ -163,8 +163,8 @@ fn one(clause: char, precision: Option<usize>, arg: &Value<'_>) -> Text {
             let hex = match value {
                 Value::Int(i) => signed(*i, |n| format!("{n:x}")),
                 Value::Uint(u) => format!("{u:x}"),
-                Value::String(s) => s.bytes().map(|b| format!("{b:02x}")).collect(),
-                Value::Bytes(bytes) => bytes.iter().map(|b| format!("{b:02x}")).collect(),
+                Value::String(s) => hex::encode(s.as_bytes()),
+                Value::Bytes(bytes) => hex::encode(bytes),
                 _ => return refuse("only integers, byte buffers, and strings can be formatted as hex"),
             };
             Ok(if clause == 'X' { hex.to_uppercase() } else { hex })

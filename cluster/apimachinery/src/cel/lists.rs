@@ -17,45 +17,14 @@ pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
         return Err(Fault::new(format!("no such overload: {function}(list)")));
     }
     match (function, args) {
-        ("isSorted", [list]) => {
-            for pair in list.items()?.windows(2) {
-                if pair[0].compare(&pair[1])? == Some(Ordering::Greater) {
-                    return Ok(Value::Bool(false));
-                }
-            }
-            Ok(Value::Bool(true))
-        }
+        ("isSorted", [list]) => is_sorted(&list.items()?),
         ("sum", [list]) => sum(&list.items()?),
-        ("max" | "min", [list]) => {
-            let better = if function == "max" {
-                Ordering::Less
-            } else {
-                Ordering::Greater
-            };
-            let mut items = list.items()?.into_iter();
-            let mut best = items
-                .next()
-                .ok_or_else(|| Fault::new(format!("{function} called on empty list")))?;
-            for item in items {
-                if best.compare(&item)? == Some(better) {
-                    best = item;
-                }
-            }
-            Ok(best)
-        }
-        ("indexOf" | "lastIndexOf", [list, wanted]) => {
-            let mut found = -1;
-            for (i, item) in list.items()?.iter().enumerate() {
-                // What cannot be compared is not it.
-                if matches!(item.equals(wanted), Ok(true)) {
-                    found = i64::try_from(i).unwrap_or(i64::MAX);
-                    if function == "indexOf" {
-                        break;
-                    }
-                }
-            }
-            Ok(Value::Int(found))
-        }
+        ("max" | "min", [list]) => extreme(function, list.items()?),
+        ("indexOf" | "lastIndexOf", [list, wanted]) => Ok(Value::Int(position(
+            &list.items()?,
+            wanted,
+            function == "indexOf",
+        ))),
         ("join", [list]) => join(list, ""),
         ("join", [list, Value::String(separator)]) => join(list, separator),
         ("sets.contains", [list, wanted]) => Ok(Value::Bool(all_in(&wanted.items()?, &list.items()?))),
@@ -116,6 +85,46 @@ pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
         }
         _ => Err(Fault::no_such_overload()),
     }
+}
+
+fn is_sorted<'a>(items: &[Value<'a>]) -> Result<'a> {
+    for pair in items.windows(2) {
+        if pair[0].compare(&pair[1])? == Some(Ordering::Greater) {
+            return Ok(Value::Bool(false));
+        }
+    }
+    Ok(Value::Bool(true))
+}
+
+/// `max` or `min`.
+fn extreme<'a>(function: &str, items: Items<'a>) -> Result<'a> {
+    let better = if function == "max" {
+        Ordering::Less
+    } else {
+        Ordering::Greater
+    };
+    let mut items = items.into_iter();
+    let mut best = items
+        .next()
+        .ok_or_else(|| Fault::new(format!("{function} called on empty list")))?;
+    for item in items {
+        if best.compare(&item)? == Some(better) {
+            best = item;
+        }
+    }
+    Ok(best)
+}
+
+/// The first or the last place of an item, or -1.
+fn position(items: &[Value<'_>], wanted: &Value<'_>, first: bool) -> i64 {
+    // What cannot be compared is not it.
+    let is_it = |item: &Value<'_>| matches!(item.equals(wanted), Ok(true));
+    let found = if first {
+        items.iter().position(is_it)
+    } else {
+        items.iter().rposition(is_it)
+    };
+    found.map_or(-1, |at| i64::try_from(at).unwrap_or(i64::MAX))
 }
 
 /// `a + b`; lists of type set and map merge.

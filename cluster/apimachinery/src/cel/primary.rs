@@ -1,6 +1,7 @@
 //! The smallest parts of an expression: names, literals, lists, maps, calls.
 
 use super::ast::{Entry, Expr, Issue, Kind, Literal, StructField};
+use super::escape::RESERVED;
 use super::lex::Token;
 use super::macros;
 use super::parse::{Parsed, Parser};
@@ -56,25 +57,6 @@ impl Parser {
     }
 
     fn named(&mut self, at: usize, name: String) -> Parsed {
-        const RESERVED: [&str; 17] = [
-            "as",
-            "break",
-            "const",
-            "continue",
-            "else",
-            "for",
-            "function",
-            "if",
-            "import",
-            "let",
-            "loop",
-            "package",
-            "namespace",
-            "return",
-            "var",
-            "void",
-            "while",
-        ];
         if RESERVED.contains(&name.as_str()) {
             self.issues.push(Issue {
                 at,

@@ -34,6 +34,30 @@ pub enum CompileError {
     Unusable(String),
 }
 
+/// Parses an expression over these variables, and checks that it gives a `result`.
+fn checked(
+    source: &str,
+    variables: &[(&str, Type)],
+    result: &Type,
+) -> std::result::Result<Checked, CompileError> {
+    let invalid = |issues: Vec<Issue>| CompileError::Invalid(ast::render(source, &issues));
+    let expr = parse::parse(source).map_err(invalid)?;
+    let checked = check::check(expr, variables).map_err(invalid)?;
+    let mut issues = literal_faults(&checked);
+    mixed_literals(&checked, &checked.expr, &mut issues);
+    format_faults(&checked, &mut issues);
+    if !issues.is_empty() {
+        return Err(invalid(issues));
+    }
+    if !checked.type_of(&checked.expr).same(result) {
+        return Err(CompileError::WrongResult);
+    }
+    if let Some(reason) = bad_find_pattern(&checked.expr) {
+        return Err(CompileError::Unusable(reason));
+    }
+    Ok(checked)
+}
+
 impl Program {
     /// Compiles `source` for data of `root`. `optional_old`: `oldSelf` may be absent.
     pub(super) fn compile(
@@ -42,28 +66,13 @@ impl Program {
         optional_old: bool,
         result: &Type,
     ) -> std::result::Result<Self, CompileError> {
-        let expr =
-            parse::parse(source).map_err(|issues| CompileError::Invalid(ast::render(source, &issues)))?;
         let own = root.of_type();
         let old = if optional_old {
             Type::optional(own.clone())
         } else {
             own.clone()
         };
-        let invalid = |issues: Vec<Issue>| CompileError::Invalid(ast::render(source, &issues));
-        let checked = check::check(expr, &[("self", own), ("oldSelf", old)]).map_err(invalid)?;
-        let mut issues = literal_faults(&checked);
-        mixed_literals(&checked, &checked.expr, &mut issues);
-        format_faults(&checked, &mut issues);
-        if !issues.is_empty() {
-            return Err(invalid(issues));
-        }
-        if !checked.type_of(&checked.expr).same(result) {
-            return Err(CompileError::WrongResult);
-        }
-        if let Some(reason) = bad_find_pattern(&checked.expr) {
-            return Err(CompileError::Unusable(reason));
-        }
+        let checked = checked(source, &[("self", own), ("oldSelf", old)], result)?;
         let max_cost = cost::estimate(&checked, root).max;
         let uses_old_self = checked.uses_old_self;
         Ok(Self {
@@ -84,22 +93,8 @@ impl Program {
         variables: &[&str],
         result: &Type,
     ) -> std::result::Result<Self, CompileError> {
-        let invalid = |issues: Vec<Issue>| CompileError::Invalid(ast::render(source, &issues));
-        let expr = parse::parse(source).map_err(invalid)?;
         let variables: Vec<(&str, Type)> = variables.iter().map(|name| (*name, Type::Dyn)).collect();
-        let checked = check::check(expr, &variables).map_err(invalid)?;
-        let mut issues = literal_faults(&checked);
-        mixed_literals(&checked, &checked.expr, &mut issues);
-        format_faults(&checked, &mut issues);
-        if !issues.is_empty() {
-            return Err(invalid(issues));
-        }
-        if !checked.type_of(&checked.expr).same(result) {
-            return Err(CompileError::WrongResult);
-        }
-        if let Some(reason) = bad_find_pattern(&checked.expr) {
-            return Err(CompileError::Unusable(reason));
-        }
+        let checked = checked(source, &variables, result)?;
         Ok(Self {
             checked,
             max_cost: PER_CALL_LIMIT,

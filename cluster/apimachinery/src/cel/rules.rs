@@ -1,6 +1,7 @@
 //! The rules of a schema, compiled and run on objects.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -19,6 +20,8 @@ const BUDGET: i64 = 10_000_000;
 /// The name of the type of `self` in messages.
 pub const SELF_TYPE: &str = "selfType";
 const LONGEST_MESSAGE: usize = 5 * 1024;
+const EXHAUSTED: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// The compiled rules of a schema.
 pub struct Validator {
@@ -282,8 +285,6 @@ impl Run {
         old: Option<&Json>,
         ratchet: Ratchet<'_, '_>,
     ) {
-        const EXHAUSTED: &str =
-            "validation failed due to running out of cost budget, no further validation rules will be run";
         if node.undeclared {
             self.errors.push(FieldError::invalid(
                 path,
@@ -299,108 +300,120 @@ impl Run {
             return;
         }
         for compiled in &node.rules {
-            let shown = shown(&compiled.rule);
-            let program = match &compiled.program {
-                None => continue,
-                Some(Err(error)) => {
-                    let message = format!("rule compile error: {error}");
-                    self.errors
-                        .push(FieldError::invalid(path, schema.type_.as_str(), message));
-                    continue;
-                }
-                Some(Ok(program)) => program,
-            };
-            let optional = compiled.rule.optional_old_self == Some(true);
-            if program.uses_old_self && old.is_none() && !optional {
-                continue;
-            }
-            let variables = || {
-                let own = Value::of_json(value, schema);
-                let before = old.map(|o| Value::of_json(o, schema));
-                let before = if optional {
-                    Some(match before {
-                        Some(Err(Fault::Error(reason))) => Ok(Value::some(Value::Invalid(reason.into()))),
-                        Some(v) => v.map(Value::some),
-                        None => Ok(Value::Optional(None)),
-                    })
-                } else {
-                    before
-                };
-                (own, before)
-            };
-            let (own, before) = variables();
-            let (result, cost) = program.run(own, before);
-            let cost = i64::try_from(cost).unwrap_or(i64::MAX);
-            if cost > self.budget {
-                self.out_of_budget(path, schema, EXHAUSTED.to_owned());
+            if self.rule(compiled, schema, path, value, old, ratchet).is_break() {
                 return;
             }
-            self.budget -= cost;
-            match result {
-                Ok(Value::Bool(true)) => continue,
-                Ok(_) => {}
-                Err(Fault::OverBudget) => {
-                    let message = format!(
-                        "'operation cancelled: actual cost limit exceeded': no further validation rules \
-                         will be run due to call cost exceeds limit for rule: {shown}"
-                    );
-                    self.out_of_budget(path, schema, message);
-                    return;
-                }
-                Err(Fault::Error(error)) => {
-                    let message = if error.starts_with("no such overload") {
-                        format!(
-                            "'{error}': call arguments did not match a supported operator, function or \
-                             macro signature for rule: {shown}"
-                        )
-                    } else {
-                        format!("{error} evaluating rule: {shown}")
-                    };
-                    self.errors
-                        .push(FieldError::invalid(path, schema.type_.as_str(), message));
-                    continue;
-                }
-            }
-            let at = match &compiled.field {
-                Some(below) => path.child(&below.to_string()),
-                None => path.clone(),
-            };
-            let mut detail = None;
-            if let Some(Ok(message)) = &compiled.message {
-                let (own, before) = variables();
-                let (result, cost) = message.run(own, before);
-                let cost = i64::try_from(cost).unwrap_or(i64::MAX);
-                if cost > self.budget || matches!(result, Err(Fault::OverBudget)) {
-                    let source = &compiled.rule.message_expression;
-                    let message = if cost > self.budget {
-                        "messageExpression evaluation failed due to running out of cost budget, no \
-                         further validation rules will be run"
-                            .to_owned()
-                    } else {
-                        format!(
-                            "no further validation rules will be run due to call cost exceeds limit for \
-                             messageExpression: {}",
-                            text::quote(source)
-                        )
-                    };
-                    self.out_of_budget(&at, schema, message);
-                    return;
-                }
-                self.budget -= cost;
-                detail = usable_message(result);
-            }
-            let detail = detail.unwrap_or_else(|| default_message(&compiled.rule));
-            if !program.uses_old_self && ratchet.unchanged() {
-                continue;
-            }
-            self.errors.push(failure(
-                &at,
-                schema,
-                value,
-                detail,
-                compiled.rule.reason.as_deref(),
-            ));
         }
+    }
+
+    /// Runs one rule; breaks when the budget is spent.
+    fn rule(
+        &mut self,
+        compiled: &CompiledRule,
+        schema: &Schema,
+        path: &Path,
+        value: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_, '_>,
+    ) -> ControlFlow<()> {
+        let wrong = |message: String| FieldError::invalid(path, schema.type_.as_str(), message);
+        let program = match &compiled.program {
+            None => return ControlFlow::Continue(()),
+            Some(Err(error)) => {
+                self.errors.push(wrong(format!("rule compile error: {error}")));
+                return ControlFlow::Continue(());
+            }
+            Some(Ok(program)) => program,
+        };
+        let optional = compiled.rule.optional_old_self == Some(true);
+        if program.uses_old_self && old.is_none() && !optional {
+            return ControlFlow::Continue(());
+        }
+        let variables = || {
+            let own = Value::of_json(value, schema);
+            let before = old.map(|o| Value::of_json(o, schema));
+            let before = if optional {
+                Some(match before {
+                    Some(Err(Fault::Error(reason))) => Ok(Value::some(Value::Invalid(reason.into()))),
+                    Some(v) => v.map(Value::some),
+                    None => Ok(Value::Optional(None)),
+                })
+            } else {
+                before
+            };
+            (own, before)
+        };
+        let (own, before) = variables();
+        let (result, cost) = program.run(own, before);
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        if cost > self.budget {
+            self.out_of_budget(path, schema, EXHAUSTED.to_owned());
+            return ControlFlow::Break(());
+        }
+        self.budget -= cost;
+        match result {
+            Ok(Value::Bool(true)) => return ControlFlow::Continue(()),
+            Ok(_) => {}
+            Err(Fault::OverBudget) => {
+                let message = format!(
+                    "'operation cancelled: actual cost limit exceeded': no further validation rules \
+                     will be run due to call cost exceeds limit for rule: {}",
+                    shown(&compiled.rule)
+                );
+                self.out_of_budget(path, schema, message);
+                return ControlFlow::Break(());
+            }
+            Err(Fault::Error(error)) => {
+                self.errors.push(wrong(fault_message(&error, &compiled.rule)));
+                return ControlFlow::Continue(());
+            }
+        }
+        let at = match &compiled.field {
+            Some(below) => path.child(&below.to_string()),
+            None => path.clone(),
+        };
+        let mut detail = None;
+        if let Some(Ok(message)) = &compiled.message {
+            let (own, before) = variables();
+            let (result, cost) = message.run(own, before);
+            let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+            if cost > self.budget || matches!(result, Err(Fault::OverBudget)) {
+                let message = if cost > self.budget {
+                    "messageExpression evaluation failed due to running out of cost budget, no \
+                     further validation rules will be run"
+                        .to_owned()
+                } else {
+                    format!(
+                        "no further validation rules will be run due to call cost exceeds limit for \
+                         messageExpression: {}",
+                        text::quote(&compiled.rule.message_expression)
+                    )
+                };
+                self.out_of_budget(&at, schema, message);
+                return ControlFlow::Break(());
+            }
+            self.budget -= cost;
+            detail = usable_message(result);
+        }
+        let detail = detail.unwrap_or_else(|| default_message(&compiled.rule));
+        if program.uses_old_self || !ratchet.unchanged() {
+            let reason = compiled.rule.reason.as_deref();
+            self.errors.push(failure(&at, schema, value, detail, reason));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// What is reported when a rule fails to run.
+fn fault_message(error: &str, rule: &Rule) -> String {
+    let shown = shown(rule);
+    if error.starts_with("no such overload") {
+        format!(
+            "'{error}': call arguments did not match a supported operator, function or \
+             macro signature for rule: {shown}"
+        )
+    } else {
+        format!("{error} evaluating rule: {shown}")
     }
 }
 

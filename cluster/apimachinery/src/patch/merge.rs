@@ -46,7 +46,7 @@ fn merge_fields(object: &mut Map<String, Value>, patch: Map<String, Value>) {
 }
 
 /// Fields that are null go; items of lists stay.
-fn drop_nulls(value: &mut Value) {
+pub(super) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
             map.retain(|_, item| !item.is_null());

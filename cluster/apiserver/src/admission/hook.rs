@@ -29,12 +29,12 @@ pub(super) struct Hook {
     /// Asked again when others have changed the object after it.
     pub reinvoke: bool,
     pub timeout: Duration,
-    pub place: Place,
+    pub place: WebhookAddress,
 }
 
 /// Where a webhook is, and whom its certificate must name.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct WebhookAddress {
     pub host: String,
     pub port: u16,
     pub path: String,
@@ -42,7 +42,7 @@ pub(super) struct Place {
     pub tls: Arc<ClientConfig>,
 }
 
-impl std::fmt::Debug for Place {
+impl std::fmt::Debug for WebhookAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "https://{}:{}{}", self.host, self.port, self.path)
     }
@@ -120,7 +120,7 @@ pub(super) fn read(entry: &Value) -> Result<Hook, String> {
     })
 }
 
-fn place(config: &ClientConfigWire) -> Result<Place, String> {
+fn place(config: &ClientConfigWire) -> Result<WebhookAddress, String> {
     let (host, port, path) = match (&config.service, &config.url) {
         (Some(service), None) => (
             format!("{}.{}.svc", service.name, service.namespace),
@@ -143,7 +143,7 @@ fn place(config: &ClientConfigWire) -> Result<Place, String> {
         format!("/{path}")
     };
     let server = ServerName::try_from(host.clone()).map_err(|error| format!("{host:?}: {error}"))?;
-    Ok(Place {
+    Ok(WebhookAddress {
         tls: trust(config.ca_bundle.as_deref().unwrap_or_default())?,
         host,
         port,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{Network, hook::Place};
+use super::{Network, hook::WebhookAddress};
 use crate::pods::Connection;
 
 /// As large as a request may be.
@@ -18,7 +18,7 @@ const LIMIT: usize = 3 << 20;
 
 pub(super) async fn post(
     network: Option<&dyn Network>,
-    place: &Place,
+    place: &WebhookAddress,
     seconds: u64,
     question: &Value,
 ) -> Result<Value, String> {
@@ -34,7 +34,7 @@ pub(super) async fn post(
 
 async fn send(
     network: Option<&dyn Network>,
-    place: &Place,
+    place: &WebhookAddress,
     target: &str,
     question: &Value,
 ) -> Result<Value, String> {
@@ -68,7 +68,7 @@ async fn send(
 }
 
 /// Inside the cluster's network, else on this machine; nothing goes further.
-async fn connect(network: Option<&dyn Network>, place: &Place) -> io::Result<Box<dyn Connection>> {
+async fn connect(network: Option<&dyn Network>, place: &WebhookAddress) -> io::Result<Box<dyn Connection>> {
     if let Some(network) = network
         && let Some(stream) = network.connect(&place.host, place.port).await?
     {

@@ -55,7 +55,7 @@ pub async fn start(service: &ApiService, cluster: &Arc<Cluster>, authority: &str
     ]
 }
 
-/// Runs a controller. All it knows is in the store, so after a fault it begins anew.
+/// Runs a controller. All it knows is in the store, so after a fault it starts over.
 pub fn keep<F>(name: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
 where
     F: Future<Output = ()> + Send,

@@ -44,14 +44,7 @@ fn resource(kind: &Kind) -> Value {
         "singularResource": kind.singular,
         "verbs": kind.verbs,
     });
-    for (field, names) in [
-        ("shortNames", &kind.short_names),
-        ("categories", &kind.categories),
-    ] {
-        if !names.is_empty() {
-            resource[field] = json!(names);
-        }
-    }
+    super::add_names(kind, &mut resource);
     if !kind.subresources.is_empty() {
         resource["subresources"] = kind.subresources.iter().map(|s| subresource(kind, s)).collect();
     }

@@ -71,14 +71,7 @@ fn resource(kind: &Kind) -> Value {
         "kind": kind.kind,
         "verbs": kind.verbs,
     });
-    for (field, names) in [
-        ("shortNames", &kind.short_names),
-        ("categories", &kind.categories),
-    ] {
-        if !names.is_empty() {
-            resource[field] = json!(names);
-        }
-    }
+    super::add_names(kind, &mut resource);
     if kind.allows(&Verb::List) {
         resource["storageVersionHash"] = json!(storage_version_hash(kind));
     }

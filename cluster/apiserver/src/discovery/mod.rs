@@ -4,7 +4,7 @@ mod accept;
 mod aggregated;
 mod legacy;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -42,10 +42,22 @@ fn json(content_type: &'static str, value: &Value) -> Document {
     }
 }
 
+/// Short names and categories, where a kind has them.
+fn add_names(kind: &Kind, resource: &mut Value) {
+    for (field, names) in [
+        ("shortNames", &kind.short_names),
+        ("categories", &kind.categories),
+    ] {
+        if !names.is_empty() {
+            resource[field] = json!(names);
+        }
+    }
+}
+
 /// A short name of a document's content.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     let digest = Sha256::digest(bytes);
-    digest.iter().take(16).map(|byte| format!("{byte:02X}")).collect()
+    hex::encode_upper(&digest[..16])
 }
 
 /// Groups in the order in which they were registered, each with its versions, the preferred first.

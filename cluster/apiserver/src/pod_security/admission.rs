@@ -140,7 +140,7 @@ fn namespace(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Resu
     let texts = |errors: &[apimachinery::field::FieldError]| -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
     };
-    // Whoever changes something else need not mend labels of others.
+    // Whoever changes something else need not fix labels of others.
     if texts(&errors) != texts(&old_errors) {
         semantics::refuse(context.kind, object, &errors)?;
     }

@@ -4,22 +4,19 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
 use http::Response;
 use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    sync::mpsc,
-};
+use tokio::{io::AsyncWriteExt, sync::mpsc};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     ExecOptions, Exit, PodRef, Provider, Reader, Resize, Session, Writer, container,
-    websocket::{self, Socket},
+    websocket::{self, Socket, copy, frame},
 };
 use crate::{
     serve::{Body, Call},
@@ -57,7 +54,6 @@ const ERROR: u8 = 3;
 const RESIZE: u8 = 4;
 /// Of v5: the stream that the next byte names is at its end.
 const CLOSE: u8 = 255;
-const CHUNK: usize = 32 << 10;
 
 fn options(call: &Call, pod: &PodRef, attach: bool) -> Result<ExecOptions> {
     let options = ExecOptions {
@@ -122,8 +118,8 @@ async fn run(socket: Socket, session: Session, protocol: Protocol) {
     let _ = outgoing.send(frame(first, &[])).await;
     let sender = tokio::spawn(send(sink, queue, protocol));
     let receiver = tokio::spawn(receive(stream, stdin, resize, outgoing.clone(), protocol));
-    let out = tokio::spawn(copy(stdout, STDOUT, outgoing.clone()));
-    let err = tokio::spawn(copy(stderr, STDERR, outgoing.clone()));
+    let out = tokio::spawn(copy_any(stdout, STDOUT, outgoing.clone()));
+    let err = tokio::spawn(copy_any(stderr, STDERR, outgoing.clone()));
     let gone = receiver.abort_handle();
     let ended = tokio::select! {
         exit = exit => Some(exit),
@@ -200,26 +196,10 @@ async fn receive(
     }
 }
 
-async fn copy(reader: Option<Reader>, channel: u8, outgoing: Outgoing) {
-    let Some(mut reader) = reader else { return };
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        match reader.read(&mut buffer).await {
-            Ok(0) | Err(_) => return,
-            Ok(n) => {
-                if outgoing.send(frame(channel, &buffer[..n])).await.is_err() {
-                    return;
-                }
-            }
-        }
+async fn copy_any(reader: Option<Reader>, channel: u8, outgoing: Outgoing) {
+    if let Some(reader) = reader {
+        copy(reader, channel, outgoing).await;
     }
-}
-
-fn frame(channel: u8, data: &[u8]) -> Message {
-    let mut bytes = BytesMut::with_capacity(data.len() + 1);
-    bytes.put_u8(channel);
-    bytes.put_slice(data);
-    Message::Binary(bytes.freeze())
 }
 
 pub(crate) fn to_text(data: &[u8]) -> String {

@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use http::Response;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf},
+    io::{AsyncWriteExt, WriteHalf},
     sync::mpsc,
 };
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     Connection, PodRef, Provider,
-    websocket::{self, Socket},
+    websocket::{self, Socket, copy, frame},
 };
 use crate::{
     serve::{Body, Call},
@@ -22,7 +22,6 @@ use crate::{
 };
 
 const V4: &str = "v4.channel.k8s.io";
-const CHUNK: usize = 32 << 10;
 /// A channel's number is one byte, and each port has two.
 const PORTS: usize = 127;
 
@@ -137,25 +136,4 @@ async fn deliver(open: &mut [Port], data: &Bytes) {
     {
         *port = Port::Closed;
     }
-}
-
-async fn copy(mut reader: ReadHalf<Box<dyn Connection>>, channel: u8, outgoing: mpsc::Sender<Message>) {
-    let mut buffer = vec![0; CHUNK];
-    loop {
-        match reader.read(&mut buffer).await {
-            Ok(0) | Err(_) => return,
-            Ok(n) => {
-                if outgoing.send(frame(channel, &buffer[..n])).await.is_err() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-fn frame(channel: u8, data: &[u8]) -> Message {
-    let mut bytes = BytesMut::with_capacity(data.len() + 1);
-    bytes.put_u8(channel);
-    bytes.put_slice(data);
-    Message::Binary(bytes.freeze())
 }

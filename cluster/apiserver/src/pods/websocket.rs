@@ -1,7 +1,12 @@
 //! The server's end of a WebSocket.
 
+use bytes::{BufMut, BytesMut};
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    sync::mpsc,
+};
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
@@ -20,6 +25,32 @@ pub type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
 /// Messages beyond this are refused; clients send a few kilobytes at a time.
 const MESSAGE: usize = 4 << 20;
+
+/// How much of a stream goes into one message.
+const CHUNK: usize = 32 << 10;
+
+/// A message of one of several channels: its number, then the data.
+pub fn frame(channel: u8, data: &[u8]) -> Message {
+    let mut bytes = BytesMut::with_capacity(data.len() + 1);
+    bytes.put_u8(channel);
+    bytes.put_slice(data);
+    Message::Binary(bytes.freeze())
+}
+
+/// Sends what can be read as messages of a channel, until either side ends.
+pub async fn copy(mut reader: impl AsyncRead + Unpin, channel: u8, outgoing: mpsc::Sender<Message>) {
+    let mut buffer = vec![0; CHUNK];
+    loop {
+        match reader.read(&mut buffer).await {
+            Ok(0) | Err(_) => return,
+            Ok(n) => {
+                if outgoing.send(frame(channel, &buffer[..n])).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
 
 /// The end that clients take for a good one.
 pub fn goodbye() -> Message {

@@ -94,13 +94,7 @@ pub async fn insert(
 
 async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteOptions) -> Result<Value> {
     let kind = &target.kind;
-    let context = strategy::Context {
-        cluster: &call.cluster,
-        identity: &call.identity,
-        kind,
-        subresource: "",
-        warnings: &call.warnings,
-    };
+    let context = strategy::Context::of(call, kind, "");
     let _guard = strategy::write_guard(&context).await;
     live_namespace(call, target, &object)?;
     strategy::admit(&context, &mut object, None)?;

@@ -204,13 +204,7 @@ pub async fn delete_collection(call: &Call, target: &Target, body: &[u8]) -> Res
 
 async fn remove(call: &Call, target: &Target, name: &str, plan: &Plan) -> Result<Value> {
     let kind = &target.kind;
-    let context = strategy::Context {
-        cluster: &call.cluster,
-        identity: &call.identity,
-        kind,
-        subresource: "",
-        warnings: &call.warnings,
-    };
+    let context = strategy::Context::of(call, kind, "");
     let _guard = strategy::write_guard(&context).await;
     for _ in 0..ATTEMPTS {
         let stored = call

@@ -211,21 +211,23 @@ async fn objects(call: &Call, target: &Target, limit: usize) -> Result<(Listing,
     Ok((listing, None))
 }
 
+/// `resourceVersionMatch` does not go with the other parameters.
+pub(super) fn forbidden(message: &str) -> ApiError {
+    ApiError::invalid(
+        "meta.k8s.io",
+        "ListOptions",
+        "",
+        vec![Cause {
+            reason: ErrorType::Forbidden.into(),
+            message: format!("Forbidden: {message}"),
+            field: "resourceVersionMatch".into(),
+        }],
+    )
+}
+
 fn wanted(call: &Call, limit: usize) -> Result<Match> {
     let version = call.query.get("resourceVersion");
     let mode = call.query.get("resourceVersionMatch");
-    let forbidden = |message: &str| {
-        ApiError::invalid(
-            "meta.k8s.io",
-            "ListOptions",
-            "",
-            vec![Cause {
-                reason: ErrorType::Forbidden.into(),
-                message: format!("Forbidden: {message}"),
-                field: "resourceVersionMatch".into(),
-            }],
-        )
-    };
     let Some(text) = version else {
         return match mode {
             None => Ok(Match::Latest),

@@ -20,7 +20,7 @@ use crate::{
     strategy,
 };
 
-/// A change that meets other writers is worked out anew this many times.
+/// A change that meets other writers is recomputed this many times.
 const ATTEMPTS: usize = 64;
 
 /// PUT.
@@ -144,13 +144,7 @@ pub async fn modify(
 ) -> Result<Value> {
     let kind = &target.kind;
     let name = target.name().unwrap_or_default();
-    let context = strategy::Context {
-        cluster: &call.cluster,
-        identity: &call.identity,
-        kind,
-        subresource: &target.subresource,
-        warnings: &call.warnings,
-    };
+    let context = strategy::Context::of(call, kind, &target.subresource);
     let _guard = strategy::write_guard(&context).await;
     for _ in 0..ATTEMPTS {
         let stored = target.stored(call)?;

@@ -1,6 +1,5 @@
 //! Watches: cursors into the history of a collection.
 
-use apimachinery::field::ErrorType;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -12,13 +11,13 @@ use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 
 use super::{
     Target,
-    list::parse_revision,
+    list::{forbidden, parse_revision},
     select::Selection,
     shape::{Shape, View},
 };
 use crate::{
     serve::{self, Body, Call, OpenWatch},
-    status::{ApiError, Cause, Result},
+    status::{ApiError, Result},
     store::{Event, EventKind, Stored},
 };
 
@@ -88,26 +87,14 @@ fn start(call: &Call) -> Result<Start> {
         .map(parse_revision)
         .transpose()?;
     let mode = call.query.get("resourceVersionMatch");
-    let refuse = |message: &str| {
-        ApiError::invalid(
-            "meta.k8s.io",
-            "ListOptions",
-            "",
-            vec![Cause {
-                reason: ErrorType::Forbidden.into(),
-                message: format!("Forbidden: {message}"),
-                field: "resourceVersionMatch".into(),
-            }],
-        )
-    };
     match call.query.optional_flag("sendInitialEvents") {
-        None if mode.is_some() => Err(refuse(
+        None if mode.is_some() => Err(forbidden(
             "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
         )),
-        Some(_) if mode.is_none() => Err(refuse(
+        Some(_) if mode.is_none() => Err(forbidden(
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         )),
-        Some(_) if mode != Some("NotOlderThan") => Err(refuse(
+        Some(_) if mode != Some("NotOlderThan") => Err(forbidden(
             "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
         )),
         Some(true) => Ok(Start::Present {

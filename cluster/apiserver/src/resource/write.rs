@@ -30,7 +30,7 @@ impl<'a> Change<'a> {
 }
 
 /// Commits a change that was admitted and validated. `None`: another writer was faster, and the change
-/// is to be worked out anew; else its revision.
+/// is to be recomputed; else its revision.
 pub async fn commit(
     call: &Call,
     target: &Target,

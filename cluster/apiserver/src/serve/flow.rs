@@ -14,7 +14,7 @@ use futures::{FutureExt, future::BoxFuture};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use tokio::sync::Semaphore;
 
-use super::{Body, Connections, Lanes, Metrics, Place, Query, Route, Target, body, route};
+use super::{Body, Connections, Lanes, Metrics, Query, ResourcePath, Route, Target, body, route};
 use crate::{
     cluster::Cluster,
     identity::{Access, Attributes, Decision, Identity, refusal},
@@ -79,7 +79,7 @@ pub struct Call {
     pub cluster: Arc<Cluster>,
     pub identity: Identity,
     pub attributes: Attributes,
-    pub place: Place,
+    pub place: ResourcePath,
     pub query: Query,
     pub parts: Parts,
     pub warnings: Warnings,
@@ -161,7 +161,7 @@ impl Core {
     fn allow(
         self: Arc<Self>,
         cluster: Arc<Cluster>,
-        (attributes, place): (Attributes, Place),
+        (attributes, place): (Attributes, ResourcePath),
         query: Query,
         parts: Parts,
     ) -> Result<Call> {
@@ -197,8 +197,7 @@ impl Call {
         if self.attributes.verb == Verb::Watch || self.is_stream() {
             return resource::serve(self, Bytes::new()).await;
         }
-        let crowded =
-            || ApiError::too_many_requests("too many requests are under way, please try again later");
+        let crowded = || ApiError::too_many_requests("too many requests in progress, please try again later");
         let in_process = self.parts.extensions.get::<Identity>().is_some();
         let entry = self
             .core

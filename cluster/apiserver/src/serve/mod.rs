@@ -18,4 +18,4 @@ pub use in_process::InProcess;
 pub use lanes::Lanes;
 pub use metrics::{Metrics, OpenWatch};
 pub use query::Query;
-pub use route::{Place, Route, Target, route};
+pub use route::{ResourcePath, Route, Target, route};

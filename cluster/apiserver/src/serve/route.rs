@@ -23,13 +23,13 @@ pub struct Route {
     /// What authorisation is asked.
     pub attributes: Attributes,
     /// What the path itself says.
-    pub place: Place,
+    pub place: ResourcePath,
 }
 
 /// Where in the tree of resources a path points. Not always what authorisation is asked: a
 /// namespace counts as part of itself, and a field selector may name the one object of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ResourcePath {
     /// The namespace that the path lies below.
     pub namespace: Option<String>,
     pub name: Option<String>,
@@ -66,7 +66,7 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
                 cluster,
                 target: Target::Path,
                 attributes,
-                place: Place::default(),
+                place: ResourcePath::default(),
             });
         }
     };
@@ -80,7 +80,7 @@ pub fn route(method: &Method, path: &str, query: &Query) -> Option<Route> {
         path,
         ..Attributes::default()
     };
-    let mut place = Place::default();
+    let mut place = ResourcePath::default();
     let of_namespace = |segment: &str| group.is_empty() && (segment == "status" || segment == "finalize");
     let rest = match rest {
         ["namespaces", namespace, tail @ ..] if tail.first().is_some_and(|first| !of_namespace(first)) => {

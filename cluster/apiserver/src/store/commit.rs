@@ -16,7 +16,7 @@ use super::{
 
 /// More than this many requests do not fit one commit: readers would wait too long for the first.
 const BATCH: usize = 1024;
-/// Between two attempts to write a file anew.
+/// Between two attempts to rewrite a file.
 const PAUSE: Duration = Duration::from_secs(1);
 
 type Outcome = Result<Arc<Stored>, WriteError>;
@@ -111,7 +111,7 @@ pub(super) struct Committer {
     disk: Box<dyn Disk>,
     state: Arc<RwLock<State>>,
     trouble: Trouble,
-    /// No attempt to write the file anew before this.
+    /// No attempt to rewrite the file before this.
     next_attempt: Option<Instant>,
 }
 
@@ -133,7 +133,7 @@ impl Committer {
         self.trouble().is_none()
     }
 
-    /// Answers every request of the batch. After a failure the file is written anew first, from what
+    /// Answers every request of the batch. After a failure the file is rewritten first, from what
     /// readers see: the batch that failed was told to nobody, so it did not happen.
     pub fn serve(&mut self, batch: Vec<Request>) {
         if let Err(refused) = self.recover() {
@@ -159,13 +159,13 @@ impl Committer {
             .everything();
         match self.disk.rewrite(revision, &objects) {
             Ok(()) => {
-                tracing::info!(revision, "the store's file was written anew");
+                tracing::info!(revision, "the store's file was rewritten");
                 *self.trouble() = None;
                 self.next_attempt = None;
                 Ok(())
             }
             Err(error) => {
-                tracing::error!(%error, "the store's file cannot be written anew");
+                tracing::error!(%error, "the store's file cannot be rewritten");
                 *self.trouble() = Some(error.to_string());
                 self.next_attempt = Some(Instant::now() + PAUSE);
                 Err(WriteError::Disk(error.to_string()))

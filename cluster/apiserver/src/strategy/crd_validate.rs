@@ -198,7 +198,7 @@ fn check_update(object: &Value, old: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Versions that share a schema are told of once, under the name that Kubernetes gives the shared one.
+/// Versions that share a schema are reported once, under the name that Kubernetes gives the shared one.
 fn check_schemas(spec: &Value) -> Vec<FieldError> {
     let versions = spec["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let schema_of = |version: &Value| version["schema"]["openAPIV3Schema"].clone();

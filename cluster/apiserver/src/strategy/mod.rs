@@ -25,7 +25,7 @@ use crate::{
     identity::Identity,
     pod_security,
     registry::{Kind, Schema},
-    serve::Warnings,
+    serve::{Call, Warnings},
     status::{ApiError, Reason, Result},
 };
 
@@ -41,7 +41,17 @@ pub struct Context<'a> {
     pub warnings: &'a Warnings,
 }
 
-impl Context<'_> {
+impl<'a> Context<'a> {
+    pub fn of(call: &'a Call, kind: &'a Kind, subresource: &'a str) -> Self {
+        Context {
+            cluster: &call.cluster,
+            identity: &call.identity,
+            kind,
+            subresource,
+            warnings: &call.warnings,
+        }
+    }
+
     pub fn resource(&self) -> (&str, &str) {
         (self.kind.group.as_str(), self.kind.plural.as_str())
     }

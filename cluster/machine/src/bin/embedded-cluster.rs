@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use embedded_node::{Error, Result};
-use machine::{Plan, connect, daemon, down, nodes, program, up};
+use machine::{Plan, connect, daemon, nodes, program, up};
 
 const USAGE: &str = "usage: embedded-cluster COMMAND
   up STATE NODES[,HYPERVISORS] STORE...   bring a cluster up, with images of the OCI layouts STORE;
@@ -18,7 +18,6 @@ fn main() -> ExitCode {
 
 async fn run(args: Vec<String>) -> Result<()> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let mut say = daemon::say;
     match args.as_slice() {
         ["up", state, count, stores @ ..] => {
             let mut command = vec!["daemon", *state];
@@ -42,9 +41,7 @@ async fn run(args: Vec<String>) -> Result<()> {
                 registries: Vec::new(),
                 daemon: program::again(&command)?,
             };
-            let up = up::up(&options, &mut say).await?;
-            println!("export KUBECONFIG={}", up.kubeconfig.display());
-            Ok(())
+            program::bring_up(&options).await
         }
         ["daemon", state, stores @ ..] => {
             let options = daemon::Options {
@@ -55,8 +52,6 @@ async fn run(args: Vec<String>) -> Result<()> {
             };
             daemon::run(&options).await
         }
-        ["down", state] => down::down(Path::new(state), false, &mut say).await,
-        ["down", state, "--purge"] => down::down(Path::new(state), true, &mut say).await,
         ["node", state, "list"] => {
             for node in nodes::list(Path::new(state))? {
                 println!("{}\t{}\t{}", node.name, node.address, node.state);
@@ -72,6 +67,9 @@ async fn run(args: Vec<String>) -> Result<()> {
             let stream = connect::connect(Path::new(state), address, port)?;
             connect::pipe(stream).map_err(Error::system("copy"))
         }
-        _ => Err(Error::said(USAGE)),
+        other => {
+            let down = program::take_down(other).await;
+            down.unwrap_or_else(|| Err(Error::said(USAGE)))
+        }
     }
 }

@@ -180,7 +180,7 @@ impl Case {
         all.get(self.name()).cloned().unwrap_or_default()
     }
 
-    /// Waits until the report satisfies `test`. The worker is told of its own reports, as
+    /// Waits until the report satisfies `test`. The worker hears of its own reports, as
     /// a watch would, and of changes in the runtime, as events would.
     pub async fn until(&mut self, what: &str, test: impl Fn(&PodStatus) -> bool) -> PodStatus {
         let deadline = Instant::now() + PATIENCE;
@@ -212,7 +212,7 @@ impl Case {
         self.worker.update(self.pod.clone());
     }
 
-    /// This program starts anew: another worker takes over.
+    /// This program restarts: another worker takes over.
     pub fn restart(&mut self) {
         self.pod.status = Some(self.status());
         self.pod.metadata.resource_version = Some(self.api.next_version());

@@ -341,7 +341,7 @@ pub fn node_blinks(cluster: &TestCluster) {
     let lost = lost.to_string();
     let before = pod(since);
     let t = Instant::now();
-    // The node may say at once that it is well: then it is said again. Its pod may be ready again
+    // The node may say at once that it is healthy: then it is said again. Its pod may be ready again
     // before anybody looks, but not since the same second.
     cluster.until("marked", || {
         cluster.kubectl(&["patch", "node", "node-2", "--subresource=status", "-p", &lost]);

@@ -1,4 +1,4 @@
-//! A tag that was built anew reaches every node that had the old image.
+//! A tag that was rebuilt reaches every node that had the old image.
 
 use std::path::Path;
 use std::sync::Arc;

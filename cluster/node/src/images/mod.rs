@@ -84,7 +84,7 @@ impl Images {
     }
 
     /// Brings `reference` to the node: from the first store that has it, else from its
-    /// registry; with `anew`, a registry is asked even for what was pulled before. An image
+    /// registry; with `again`, a registry is asked even for what was pulled before. An image
     /// that is nowhere is an error that says what builds it. Gives the image's id.
     pub async fn provide(&self, node: &str, reference: &str, anew: bool) -> Result<String> {
         let wanted = normalise(reference);

@@ -90,7 +90,7 @@ fn elf(machine: u16, code: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Writes the sandbox image into an OCI layout of its own, anew when the old one is damaged.
+/// Writes the sandbox image into an OCI layout of its own, again when the old one is damaged.
 pub fn write_pause(directory: &Path) -> Result<()> {
     let architecture = std::env::consts::ARCH;
     let program = program(architecture).ok_or_else(|| {

@@ -3,19 +3,10 @@
 #[path = "../../../../fuzz/targets/images.rs"]
 mod targets;
 
-fn run(target: &str, check: fn(&[u8])) {
-    let directory = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
-    let mut seeds = 0;
-    for seed in std::fs::read_dir(&directory).expect("seeds") {
-        let path = seed.expect("a seed").path();
-        println!("{}", path.display());
-        check(&std::fs::read(path).expect("read"));
-        seeds += 1;
-    }
-    assert!(seeds > 0, "{directory} is empty");
-}
+#[path = "../../../../fuzz/seeds.rs"]
+mod runner;
 
 #[test]
 fn layouts_of_any_content_are_read_or_refused() {
-    run("oci", targets::oci);
+    runner::run("oci", targets::oci);
 }

@@ -160,8 +160,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
 }
 
 pub(super) fn digest(hash: &[u8]) -> String {
-    let hex: String = hash.iter().map(|b| format!("{b:02x}")).collect();
-    format!("sha256:{hex}")
+    format!("sha256:{}", hex::encode(hash))
 }
 
 fn read_text<T: serde::de::DeserializeOwned>(text: &[u8], reference: &str) -> Result<T> {

@@ -17,7 +17,7 @@ use crate::pods::Host;
 const SHORT: u64 = 85;
 const PERIOD: Duration = Duration::from_secs(300);
 
-/// Looks at the disk for ever.
+/// Looks at the disk forever.
 pub async fn watch(host: &Host) {
     loop {
         tokio::time::sleep(PERIOD).await;

@@ -1,4 +1,4 @@
-//! Ends that the runtime told of and does not show yet: its own view follows its events by some
+//! Ends that the runtime reported and does not show yet: its own view follows its events by some
 //! milliseconds. It is looked at again until it shows them.
 
 use std::collections::BTreeMap;

@@ -36,7 +36,7 @@ pub struct Description {
     pub taints: Vec<Taint>,
 }
 
-/// Registers the node and renews its lease for ever.
+/// Registers the node and renews its lease forever.
 pub async fn keep(client: Client, host: Arc<Host>, description: Description) {
     let name = &host.node.layout.name;
     while let Err(e) = register(&client, &host, &description).await {

@@ -106,7 +106,7 @@ impl Balancers {
             .patch_status(&name, &PatchParams::default(), &Patch::Merge(&patch))
             .await;
         match written {
-            // Deleted meanwhile, perhaps made anew: the watch tells.
+            // Deleted meanwhile, perhaps recreated: the watch tells.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => true,
             Err(e) => {
                 tracing::warn!("status of Service {name}: {e}");

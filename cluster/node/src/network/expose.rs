@@ -27,7 +27,7 @@ impl Drop for Exposed {
 impl Exposed {
     /// Opens what is missing and closes what is not wanted any more; gives back what could
     /// not be opened, and why. `dial` gives a namespace to connect from, for each connection
-    /// anew: nodes come and go.
+    /// again: nodes come and go.
     pub async fn set(
         &mut self,
         wanted: &[Exposure],

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Container, EnvVarSource, Pod, Secret};
 
-use super::fields::{self, Place};
+use super::fields::{self, PodLocation};
 
 /// The ConfigMaps and Secrets of the pod's namespace that it names, as far as they exist.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +37,7 @@ pub fn names(container: &Container) -> (Vec<String>, Vec<String>) {
 pub fn variables(
     pod: &Pod,
     container: &Container,
-    place: &Place,
+    place: &PodLocation,
     sources: &Sources,
     services: &[(String, String)],
 ) -> Result<Vec<(String, String)>, String> {
@@ -93,7 +93,7 @@ fn set(all: &mut Vec<(String, String)>, name: String, value: String) {
 fn referenced(
     pod: &Pod,
     container: &Container,
-    place: &Place,
+    place: &PodLocation,
     sources: &Sources,
     source: &EnvVarSource,
 ) -> Result<Option<String>, String> {
@@ -217,7 +217,7 @@ mod tests {
             "m".into(),
             serde_json::from_value(json!({ "data": { "k": "v" } })).unwrap(),
         );
-        let place = Place::default();
+        let place = PodLocation::default();
         let got = variables(&pod, &container, &place, &sources, &[]);
         assert_eq!(got.unwrap_err(), "secret \"s\" not found");
         sources.secrets.insert(

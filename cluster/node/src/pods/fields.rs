@@ -8,7 +8,7 @@ use super::view;
 
 /// What a pod cannot know of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct PodLocation {
     pub node: String,
     pub node_address: String,
     pub pod_address: String,
@@ -18,7 +18,7 @@ pub struct Place {
 }
 
 /// The value at a field path, or why there is none.
-pub fn field(pod: &Pod, place: &Place, path: &str) -> Result<String, String> {
+pub fn field(pod: &Pod, place: &PodLocation, path: &str) -> Result<String, String> {
     let meta = &pod.metadata;
     let spec = pod.spec.as_ref();
     let map = |map: &Option<std::collections::BTreeMap<String, String>>| {
@@ -64,7 +64,7 @@ pub fn field(pod: &Pod, place: &Place, path: &str) -> Result<String, String> {
 pub fn resource(
     pod: &Pod,
     own: Option<&Container>,
-    place: &Place,
+    place: &PodLocation,
     selector: &ResourceFieldSelector,
 ) -> Result<String, String> {
     let spec = pod.spec.as_ref().ok_or("the pod has no spec")?;
@@ -113,11 +113,11 @@ mod tests {
                 "limits": { "cpu": "1500m", "memory": "64Mi" } } }] }
         }))
         .unwrap();
-        let place = Place {
+        let place = PodLocation {
             node: "a".into(),
             cpus: 2,
             memory: 1 << 30,
-            ..Place::default()
+            ..PodLocation::default()
         };
         let get = |path| field(&pod, &place, path);
         assert_eq!(get("metadata.name").unwrap(), "p");
@@ -138,7 +138,11 @@ mod tests {
         assert!(select("limits", None).is_err());
     }
 
-    fn resource_of(pod: &Pod, place: &Place, selector: &ResourceFieldSelector) -> Result<String, String> {
+    fn resource_of(
+        pod: &Pod,
+        place: &PodLocation,
+        selector: &ResourceFieldSelector,
+    ) -> Result<String, String> {
         let own = &pod.spec.as_ref().unwrap().containers[0];
         resource(pod, Some(own), place, selector)
     }

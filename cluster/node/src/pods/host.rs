@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use tokio::sync::watch;
 
-use super::fields::Place;
+use super::fields::PodLocation;
 use super::sandbox::Dns;
 use super::view;
 use super::volumes::TokenRequest;
@@ -102,8 +102,8 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn place(&self, pod_address: Option<&str>) -> Place {
-        Place {
+    pub fn place(&self, pod_address: Option<&str>) -> PodLocation {
+        PodLocation {
             node: self.node.layout.name.clone(),
             node_address: self.address.clone(),
             pod_address: pod_address.unwrap_or_default().into(),

@@ -20,7 +20,7 @@ const LOG_LIMIT: usize = 2048;
 /// Time, stream and flag before each line of a log.
 const PREFIX: usize = 64;
 
-/// The runtime tells of a lack of memory apart from the end that it caused.
+/// The runtime reports a lack of memory apart from the end that it caused.
 const LATE_REASON: SignedDuration = SignedDuration::from_secs(2);
 
 /// What never changes any more is asked for once.

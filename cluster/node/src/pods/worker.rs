@@ -101,7 +101,7 @@ async fn whole(work: impl Future<Output = Result<(), Trouble>>) -> Result<(), Tr
     done.unwrap_or_else(|_| Err(Trouble::new("RuntimeError", "the node's own program panicked")))
 }
 
-/// A worker that panicked is said and begins anew: its pod must not be taken for one that
+/// A worker that panicked is logged and starts over: its pod must not be taken for one that
 /// nobody knows.
 async fn watch_over(
     host: Arc<Host>,

@@ -12,13 +12,13 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 
-use super::Place;
+use super::NodeRuntime;
 use crate::error::{Error, Result};
 
 const PROTOCOL: &str = "v4.channel.k8s.io";
 const BUFFER: usize = 64 << 10;
 
-pub async fn attach(place: &Place, container: &str, options: &ExecOptions) -> Result<Session> {
+pub async fn attach(place: &NodeRuntime, container: &str, options: &ExecOptions) -> Result<Session> {
     let url = place
         .cri
         .attach_url(AttachRequest {

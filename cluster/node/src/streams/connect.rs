@@ -9,14 +9,14 @@ use apiserver::pods::PodRef;
 use k8s_cri::v1::PodSandboxState;
 use tokio::net::TcpStream;
 
-use super::Place;
+use super::NodeRuntime;
 use crate::error::{Error, Result};
 use crate::netns::NetNs;
 use crate::pods::names;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-pub async fn connect(place: &Place, pod: &PodRef, port: u16) -> Result<TcpStream> {
+pub async fn connect(place: &NodeRuntime, pod: &PodRef, port: u16) -> Result<TcpStream> {
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let ns = if pod.object["spec"]["hostNetwork"] == true {
         place.node.ns.clone()
@@ -35,7 +35,7 @@ pub async fn connect(place: &Place, pod: &PodRef, port: u16) -> Result<TcpStream
         )))
 }
 
-async fn sandbox_process(place: &Place, uid: &str) -> Result<u32> {
+async fn sandbox_process(place: &NodeRuntime, uid: &str) -> Result<u32> {
     let ready = PodSandboxState::SandboxReady as i32;
     let all = place.cri.sandboxes(&[(names::POD_UID, uid)]).await?;
     let sandbox = all
@@ -47,5 +47,5 @@ async fn sandbox_process(place: &Place, uid: &str) -> Result<u32> {
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let pid = value["pid"].as_u64().and_then(|p| u32::try_from(p).ok());
     pid.filter(|p| *p > 0)
-        .ok_or_else(|| Error::said("the runtime does not tell the pod's process"))
+        .ok_or_else(|| Error::said("the runtime does not report the pod's process"))
 }

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use super::Place;
+use super::NodeRuntime;
 use crate::error::{Error, Result};
 
 const PROCESS: &str = "types.containerd.io/opencontainers/runtime-spec/1/Process";
@@ -61,7 +61,7 @@ impl Drop for Pipes {
 
 struct Pipes(PathBuf);
 
-pub async fn exec(place: &Place, container: &str, options: &ExecOptions) -> Result<Session> {
+pub async fn exec(place: &NodeRuntime, container: &str, options: &ExecOptions) -> Result<Session> {
     let channel = place.cri.channel();
     let id = format!(
         "exec-{}-{}",

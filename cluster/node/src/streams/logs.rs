@@ -12,7 +12,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 use tokio_stream_like::wrap;
 
-use super::Place;
+use super::NodeRuntime;
 use super::log_line::{parse, tail};
 use crate::beneath::Beneath;
 use crate::cri::Cri;
@@ -41,7 +41,7 @@ struct Source {
     id: Option<String>,
 }
 
-pub async fn logs(place: &Place, pod: &PodRef, options: &LogOptions) -> Result<LogStream, ApiError> {
+pub async fn logs(place: &NodeRuntime, pod: &PodRef, options: &LogOptions) -> Result<LogStream, ApiError> {
     let source = find(place, pod, options).await?;
     let (tell, told) = mpsc::channel(16);
     let reader = Reader {
@@ -74,7 +74,7 @@ impl Source {
     }
 }
 
-async fn find(place: &Place, pod: &PodRef, options: &LogOptions) -> Result<Source, ApiError> {
+async fn find(place: &NodeRuntime, pod: &PodRef, options: &LogOptions) -> Result<Source, ApiError> {
     let (name, logs) = (&options.container, place.node.layout.logs());
     let labels = [(names::POD_UID, pod.uid.as_str()), (names::CONTAINER_NAME, name)];
     let mut found = place.cri.containers(&labels).await.map_err(ApiError::internal)?;

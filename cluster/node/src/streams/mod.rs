@@ -19,13 +19,13 @@ use crate::pods::names;
 
 /// A node and its runtime.
 #[derive(Clone)]
-pub struct Place {
+pub struct NodeRuntime {
     pub node: Node,
     pub cri: Cri,
 }
 
 /// Id of the newest instance of a container.
-pub async fn container(place: &Place, uid: &str, name: &str) -> Result<String, ApiError> {
+pub async fn container(place: &NodeRuntime, uid: &str, name: &str) -> Result<String, ApiError> {
     let labels = [(names::POD_UID, uid), (names::CONTAINER_NAME, name)];
     let found = place.cri.containers(&labels).await.map_err(ApiError::internal)?;
     let running = k8s_cri::v1::ContainerState::ContainerRunning as i32;

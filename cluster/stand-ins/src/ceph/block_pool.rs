@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use super::commands::{self, Answer, Command, Orders};
 use super::home::Home;
 use super::pool;
-use super::tell::{self, Answer, Command, Orders};
 use super::view::OsdMap;
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
 
 const READY: &str = "PoolReady";
 const SOON: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ impl CephBlockPools {
 pub struct Facts {
     namespace: String,
     home: Home,
-    world: Option<(Place, OsdMap)>,
+    world: Option<(ExecTarget, OsdMap)>,
     /// Disks in it; asked only when it shall go.
     disks: Vec<String>,
 }
@@ -132,7 +132,7 @@ impl Controller for CephBlockPools {
     }
 
     async fn act(&self, orders: &Orders) -> Result<(), Error> {
-        tell::tell(&self.client, orders).await.map(drop)
+        commands::execute(&self.client, orders).await.map(drop)
     }
 
     fn report(observed: &Observed<Self>, plan: &Option<Error>, applied: &Applied<Self>) -> Report {

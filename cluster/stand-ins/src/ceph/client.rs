@@ -11,13 +11,13 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use super::commands::{self, Answer, Command, Orders};
 use super::home::Home;
 use super::keyring::{Mint, entry};
 use super::names;
-use super::tell::{self, Answer, Command, Orders};
 use super::view::Account;
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
 use crate::objects::secret_value;
 
 const READY: &str = "Authorized";
@@ -43,7 +43,7 @@ pub struct Facts {
     key: Option<String>,
     mint: Mint,
     /// Who was asked, and what he knows of this user.
-    account: Option<(Place, Option<Account>)>,
+    account: Option<(ExecTarget, Option<Account>)>,
 }
 
 /// Somebody asks for a newer key than it has.
@@ -159,7 +159,7 @@ impl Controller for CephClients {
     }
 
     async fn act(&self, orders: &Orders) -> Result<(), Error> {
-        tell::tell(&self.client, orders).await.map(drop)
+        commands::execute(&self.client, orders).await.map(drop)
     }
 
     fn report(observed: &Observed<Self>, plan: &Option<Error>, applied: &Applied<Self>) -> Report {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn observed(spec: Value, key: Option<&str>, account: Option<Account>) -> Observed<CephClients> {
-        let place = Place {
+        let place = ExecTarget {
             namespace: "rook-ceph".to_owned(),
             pod: "mon".to_owned(),
             container: "mon",

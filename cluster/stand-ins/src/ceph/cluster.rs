@@ -16,17 +16,17 @@ use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Se
 use kube::{Client, ResourceExt};
 
 use super::check::{self, mgr_ids, mon_ids};
+use super::commands::{self, Command, Orders};
 use super::keyring::{Mint, key_in};
 use super::mons::{self, Identity};
 use super::names::{ENDPOINTS, MON, OVERRIDE};
 use super::osds::{self, Disk};
 use super::seats::{self, Seats};
 use super::status::{self, Seen};
-use super::tell::{self, Command, Orders};
 use super::view::View;
 use super::{names, orders};
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
 use crate::image::server_image;
 use crate::objects::secret_value;
 
@@ -34,7 +34,7 @@ const QUORUM: &str = "MonitorsInQuorum";
 const MANAGED: &str = "ManagerAvailable";
 const STORED: &str = "StorageUp";
 
-/// What daemons do no watch tells: asked while something is missing, and when all is well.
+/// No watch shows what daemons do. They are asked this often while something is missing, and when all is healthy.
 const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(60);
 
@@ -64,7 +64,7 @@ pub struct Facts {
     claims: Vec<PersistentVolumeClaim>,
     disk_keys: BTreeMap<String, String>,
     /// Who answered, and what; an error when nobody could.
-    view: Result<Option<(Place, View)>, String>,
+    view: Result<Option<(ExecTarget, View)>, String>,
     /// A person wrote the settings of all daemons.
     overridden: bool,
 }
@@ -245,7 +245,7 @@ impl Controller for CephClusters {
     }
 
     async fn act(&self, orders: &Orders) -> Result<(), Error> {
-        tell::tell(&self.client, orders).await.map(drop)
+        commands::execute(&self.client, orders).await.map(drop)
     }
 
     fn report(observed: &Observed<Self>, plan: &Plan, applied: &Applied<Self>) -> Report {
@@ -281,7 +281,7 @@ impl Controller for CephClusters {
     }
 }
 
-/// A cluster whose keys are gone is not begun anew: its data would be lost for ever.
+/// A cluster whose keys are gone is not started over: its data would be lost forever.
 fn known(cluster: &CephCluster, facts: &Facts) -> Result<(), Error> {
     // Monitors know each other by their addresses.
     let exported = check::exported(&cluster.spec);
@@ -398,7 +398,7 @@ fn osd_deployments(cluster: &CephCluster, plan: &Plan, fsid: &str, view: Option<
 }
 
 /// Monitors outside of this cluster that have joined, with their addresses. One that nobody wants any
-/// more is told of for as long as Ceph's map has it: it still votes.
+/// more is reported for as long as Ceph's map has it: it still votes.
 fn elsewhere(cluster: &CephCluster, view: Option<&View>) -> BTreeMap<String, String> {
     let outside = cluster
         .spec
@@ -471,7 +471,7 @@ fn states(cluster: &CephCluster, facts: &Facts, plan: &Plan, view: Option<&View>
             match found {
                 Some(osd) if osd.up == 1 => None,
                 Some(osd) => Some(format!("osd.{} on {} is down", osd.osd, disk.claim)),
-                None => Some(format!("the OSD on {} is being made", disk.claim)),
+                None => Some(format!("the OSD on {} is being created", disk.claim)),
             }
         })
         .collect();
@@ -487,11 +487,11 @@ impl CephClusters {
         &self,
         object: &CephCluster,
         reader: &Reader,
-    ) -> Result<Result<Option<(Place, View)>, String>, Error> {
-        let places = tell::places(reader, &object.namespace().unwrap_or_default()).await?;
+    ) -> Result<Result<Option<(ExecTarget, View)>, String>, Error> {
+        let places = commands::places(reader, &object.namespace().unwrap_or_default()).await?;
         let accounts = orders::managers(&mgr_ids(&object.spec));
         let asked: Vec<Command> = View::questions(&accounts);
-        Ok(match tell::ask(&self.client, &places, asked).await {
+        Ok(match commands::ask(&self.client, &places, asked).await {
             Ok(None) => Ok(None),
             Ok(Some((place, answers))) => Ok(Some((place, View::read(&accounts, &answers)?))),
             Err(error) => Err(error.to_string()),

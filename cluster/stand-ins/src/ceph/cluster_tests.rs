@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 const UID: &str = "9f1c";
 
 fn facts(addresses: &[&str], view: Option<View>) -> Facts {
-    let place = Place {
+    let place = ExecTarget {
         namespace: "rook-ceph".to_owned(),
         pod: "mon".to_owned(),
         container: "mon",

@@ -9,14 +9,14 @@ use serde::de::DeserializeOwned;
 
 use c5c3_kit::{ReadError, Reader};
 
+use super::commands::Command;
 use super::keyring::{Caps, caps, entry};
 use super::names::{self, Daemon, RGW};
 use super::pods::{self, KEYRING, Pod, Ready, env};
 use super::pool;
-use super::tell::Command;
 use super::view::OsdMap;
 use crate::error::Error;
-use crate::exec::{self, ExecError, Place};
+use crate::exec::{self, ExecError, ExecTarget};
 use crate::objects::is_pod_ready;
 
 /// Where gateways listen in their pods.
@@ -162,12 +162,12 @@ pub fn pool_commands(store: &CephObjectStore, world: &OsdMap) -> Vec<Command> {
 }
 
 /// A gateway that can be asked.
-pub async fn place(reader: &Reader, namespace: &str, store: &str) -> Result<Option<Place>, ReadError> {
+pub async fn place(reader: &Reader, namespace: &str, store: &str) -> Result<Option<ExecTarget>, ReadError> {
     let selector = format!("app={RGW},rook_object_store={store},rook_cluster={namespace}");
     let mut pods: Vec<CorePod> = reader.list(namespace, &selector).await?;
     pods.retain(is_pod_ready);
     pods.sort_by_key(ResourceExt::name_any);
-    Ok(pods.first().map(|pod| Place {
+    Ok(pods.first().map(|pod| ExecTarget {
         namespace: namespace.to_owned(),
         pod: pod.name_any(),
         container: "rgw",
@@ -175,7 +175,7 @@ pub async fn place(reader: &Reader, namespace: &str, store: &str) -> Result<Opti
 }
 
 /// Runs `radosgw-admin` beside a gateway. Nothing secret is ever an argument.
-pub async fn admin(client: &Client, place: &Place, words: &[&str]) -> Result<String, ExecError> {
+pub async fn admin(client: &Client, place: &ExecTarget, words: &[&str]) -> Result<String, ExecError> {
     let command = [&["radosgw-admin", "--log-to-stderr=false"], words].concat();
     exec::run(client, place, &command, "").await
 }
@@ -183,7 +183,7 @@ pub async fn admin(client: &Client, place: &Place, words: &[&str]) -> Result<Str
 /// The same for an answer; `None` when there is no such thing.
 pub async fn ask<T: DeserializeOwned>(
     client: &Client,
-    place: &Place,
+    place: &ExecTarget,
     words: &[&str],
 ) -> Result<Option<T>, Error> {
     match admin(client, place, words).await {

@@ -4,9 +4,9 @@ use c5c3_api::foreign::rook::CephCluster;
 use c5c3_kit::{Kind, Reader, Reference};
 use kube::{Client, ResourceExt};
 
-use super::tell::{self, Answer, Command};
+use super::commands::{self, Answer, Command};
 use crate::error::Error;
-use crate::exec::Place;
+use crate::exec::ExecTarget;
 
 /// How things are with it.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +17,7 @@ pub struct Home {
     pub fsid: Option<String>,
     pub ready: bool,
     /// Monitors that can be told something.
-    pub places: Vec<Place>,
+    pub places: Vec<ExecTarget>,
 }
 
 impl Home {
@@ -33,7 +33,7 @@ impl Home {
             image: status.version.and_then(|version| version.image),
             fsid: status.ceph.and_then(|ceph| ceph.fsid),
             ready: status.state.as_deref() == Some("Created"),
-            places: tell::places(reader, namespace).await?,
+            places: commands::places(reader, namespace).await?,
         })
     }
 
@@ -58,10 +58,10 @@ impl Home {
         &self,
         client: &Client,
         commands: Vec<Command>,
-    ) -> Result<Option<(Place, Vec<Answer>)>, Error> {
+    ) -> Result<Option<(ExecTarget, Vec<Answer>)>, Error> {
         match self.waits() {
             Some(_) => Ok(None),
-            None => tell::ask(client, &self.places, commands).await,
+            None => commands::ask(client, &self.places, commands).await,
         }
     }
 }

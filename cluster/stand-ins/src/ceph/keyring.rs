@@ -60,9 +60,8 @@ pub fn uuid(text: &str) -> String {
     bytes.copy_from_slice(&digest[..16]);
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    let part = |from: usize, to: usize| hex[from..to].concat();
-    [part(0, 4), part(4, 6), part(6, 8), part(8, 10), part(10, 16)].join("-")
+    let hex = hex::encode(bytes);
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 pub type Caps = BTreeMap<String, String>;

@@ -6,6 +6,7 @@ mod block_pool;
 mod check;
 mod client;
 mod cluster;
+mod commands;
 mod gateway;
 mod home;
 mod keyring;
@@ -20,7 +21,6 @@ mod pool;
 mod seats;
 mod size;
 mod status;
-mod tell;
 mod view;
 
 use c5c3_kit::{Access, ClusterError};

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::keyring::{Mint, all_caps, caps, entry, mgr_caps};
 use super::names::{self, CONFIG, Daemon, ENDPOINTS, MGR, MON, MONS_KEYRING};
-use super::pods::{self, KEYRING, Pod, Ready, env_field};
+use super::pods::{self, KEYRING, Pod, Ready};
 use super::seats::{self, Seat, Seats};
 
 const V2: u16 = 3300;
@@ -250,7 +250,7 @@ pub fn deployment(
             "--mon-initial-members=$(ROOK_CEPH_MON_INITIAL_MEMBERS)".to_owned(),
             format!("--keyring={KEYRING}"),
             format!("--public-addr={address}"),
-            // A module that is switched on later would start the manager anew.
+            // A module that is switched on later would restart the manager.
             "--mgr-initial-modules=prometheus".to_owned(),
             "--mon-memory-target=268435456".to_owned(),
             // Volumes are directories of the machine: how full that is says nothing of Ceph.

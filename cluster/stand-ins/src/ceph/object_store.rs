@@ -12,13 +12,13 @@ use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use super::commands::{self, Command, Orders};
 use super::home::Home;
 use super::keyring::{Mint, entry, key_in};
-use super::tell::{self, Command, Orders};
 use super::view::{Account, OsdMap};
 use super::{gateway, pool};
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
 use crate::image::server_image;
 use crate::objects::secret_value;
 
@@ -42,7 +42,7 @@ impl CephObjectStores {
 pub struct Facts {
     namespace: String,
     home: Home,
-    world: Option<(Place, OsdMap, Option<Account>)>,
+    world: Option<(ExecTarget, OsdMap, Option<Account>)>,
     key: Option<String>,
     mint: Mint,
     /// Gateways that serve.
@@ -194,7 +194,7 @@ impl Controller for CephObjectStores {
     }
 
     async fn act(&self, orders: &Orders) -> Result<(), Error> {
-        tell::tell(&self.client, orders).await.map(drop)
+        commands::execute(&self.client, orders).await.map(drop)
     }
 
     fn report(observed: &Observed<Self>, plan: &Option<Error>, applied: &Applied<Self>) -> Report {
@@ -267,7 +267,7 @@ fn last_pool(store: &CephObjectStore) -> String {
     format!("{}.rgw.buckets.data", store.name_any())
 }
 
-/// Pools and key go after the gateways: a gateway would make its pools anew.
+/// Pools and key go after the gateways: a gateway would recreate its pools.
 fn ended(store: &CephObjectStore, world: &OsdMap, account: Option<&Account>, running: i32) -> Vec<Command> {
     if running > 0 {
         return Vec::new();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     fn observed(world: OsdMap, account: Option<Account>, ready: i32) -> Observed<CephObjectStores> {
-        let place = Place {
+        let place = ExecTarget {
             namespace: "n".to_owned(),
             pod: "mon".to_owned(),
             container: "mon",

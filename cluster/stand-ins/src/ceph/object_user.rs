@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{gateway, names, size};
 use crate::error::Error;
-use crate::exec::{self, ExecError, Place};
+use crate::exec::{self, ExecError, ExecTarget};
 
 const READY: &str = "UserReady";
 const SOON: Duration = Duration::from_secs(2);
@@ -79,14 +79,14 @@ impl std::fmt::Debug for User {
 #[derive(Debug)]
 pub struct Facts {
     store: Option<CephObjectStore>,
-    place: Option<Place>,
+    place: Option<ExecTarget>,
     user: Option<User>,
 }
 
 /// Words for `radosgw-admin`, one call after the other.
 #[derive(Clone, Debug)]
 pub struct Calls {
-    place: Place,
+    place: ExecTarget,
     calls: Vec<Vec<String>>,
 }
 
@@ -201,7 +201,7 @@ impl Controller for CephObjectStoreUsers {
         let waits = match (&facts.store, &facts.place, &facts.user) {
             (None, ..) => Some(format!("there is no CephObjectStore {store}")),
             (_, None, _) => Some(format!("no gateway of CephObjectStore {store} is up")),
-            (_, _, None) => Some("the user is being made".to_owned()),
+            (_, _, None) => Some("the user is being created".to_owned()),
             _ => None,
         };
         if let Some(why) = waits {

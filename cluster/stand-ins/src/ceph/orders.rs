@@ -6,9 +6,9 @@ use c5c3_api::foreign::rook::CephClusterSpec;
 use serde_json::json;
 
 use super::check::mon_ids;
+use super::commands::Command;
 use super::keyring::{entry, mgr_caps};
 use super::osds::Disk;
-use super::tell::Command;
 use super::view::View;
 
 /// As Rook sets them, and what one machine needs.

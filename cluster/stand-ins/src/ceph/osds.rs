@@ -32,7 +32,7 @@ pub struct Disk {
     pub size: u64,
     pub portable: bool,
     pub resources: Option<ResourceRequirements>,
-    /// Known when the claim is there: the name of the OSD for ever.
+    /// Known when the claim is there: the name of the OSD forever.
     pub uuid: Option<String>,
     pub wanted: PersistentVolumeClaim,
 }

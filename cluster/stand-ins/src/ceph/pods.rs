@@ -1,11 +1,11 @@
 //! The Deployment of any daemon: one pod, not root, with a key that is mounted and never named.
 
+use c5c3_kit::pod::{env, env_field, env_secret, mount, mount_read_only, run_as, scratch, unprivileged};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
-    EnvVarSource, KeyToPath, ObjectFieldSelector, PersistentVolumeClaimVolumeSource, PodSecurityContext,
-    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile, SecretKeySelector,
-    SecretVolumeSource, SecurityContext, TCPSocketAction, TopologySpreadConstraint, Volume, VolumeMount,
+    ConfigMapVolumeSource, Container, ContainerPort, EnvVar, KeyToPath, PersistentVolumeClaimVolumeSource,
+    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, SecurityContext,
+    TCPSocketAction, TopologySpreadConstraint, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -61,60 +61,6 @@ pub enum Ready {
     Running,
 }
 
-pub fn env(name: &str, value: &str) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value: Some(value.to_owned()),
-        ..EnvVar::default()
-    }
-}
-
-pub fn env_field(name: &str, path: &str) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector {
-                field_path: path.to_owned(),
-                ..ObjectFieldSelector::default()
-            }),
-            ..EnvVarSource::default()
-        }),
-        ..EnvVar::default()
-    }
-}
-
-fn env_config(name: &str, key: &str) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value_from: Some(EnvVarSource {
-            secret_key_ref: Some(SecretKeySelector {
-                name: CONFIG.to_owned(),
-                key: key.to_owned(),
-                ..SecretKeySelector::default()
-            }),
-            ..EnvVarSource::default()
-        }),
-        ..EnvVar::default()
-    }
-}
-
-fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        read_only: read_only.then_some(true),
-        ..VolumeMount::default()
-    }
-}
-
-fn empty(name: &str) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..Volume::default()
-    }
-}
-
 fn file(key: &str, path: &str) -> Option<Vec<KeyToPath>> {
     Some(vec![KeyToPath {
         key: key.to_owned(),
@@ -155,17 +101,7 @@ pub fn deployment(pod: Pod<'_>) -> Deployment {
         host_network: pod.host.then_some(true),
         dns_policy: pod.host.then(|| "ClusterFirstWithHostNet".to_owned()),
         node_selector: (pod.node.as_deref()).map(|node| map(&[("kubernetes.io/hostname", node)])),
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(UID),
-            run_as_group: Some(UID),
-            fs_group: Some(UID),
-            seccomp_profile: Some(SeccompProfile {
-                type_: "RuntimeDefault".to_owned(),
-                ..SeccompProfile::default()
-            }),
-            ..PodSecurityContext::default()
-        }),
+        security_context: Some(run_as(UID)),
         topology_spread_constraints: Some(vec![TopologySpreadConstraint {
             max_skew: 1,
             topology_key: "kubernetes.io/hostname".to_owned(),
@@ -212,8 +148,8 @@ fn container(pod: &Pod<'_>) -> Container {
     command.extend(pod.arguments.iter().cloned());
     let mut variables = vec![
         env("CEPH_FSID", pod.fsid),
-        env_config("ROOK_CEPH_MON_HOST", "mon_host"),
-        env_config("ROOK_CEPH_MON_INITIAL_MEMBERS", "mon_initial_members"),
+        env_secret("ROOK_CEPH_MON_HOST", CONFIG, "mon_host"),
+        env_secret("ROOK_CEPH_MON_INITIAL_MEMBERS", CONFIG, "mon_initial_members"),
         env_field("POD_IP", "status.podIP"),
         env_field("NODE_NAME", "spec.nodeName"),
         env("ID", pod.daemon.id),
@@ -222,14 +158,14 @@ fn container(pod: &Pod<'_>) -> Container {
     ];
     variables.extend(pod.env.iter().cloned());
     let mut mounts = vec![
-        mount("rook-config-override", "/etc/ceph", true),
-        mount("keyring", "/etc/ceph-keyring", true),
-        mount("ceph-daemons-sock-dir", "/run/ceph", false),
-        mount("rook-ceph-log", "/var/log/ceph", false),
-        mount("tmp", "/tmp", false),
-        mount("lib", "/var/lib/ceph", false),
+        mount_read_only("rook-config-override", "/etc/ceph"),
+        mount_read_only("keyring", "/etc/ceph-keyring"),
+        mount("ceph-daemons-sock-dir", "/run/ceph"),
+        mount("rook-ceph-log", "/var/log/ceph"),
+        mount("tmp", "/tmp"),
+        mount("lib", "/var/lib/ceph"),
     ];
-    mounts.extend(pod.data.iter().map(|(_, path)| mount("data", path, false)));
+    mounts.extend(pod.data.iter().map(|(_, path)| mount("data", path)));
     let port = |(name, number): &(&str, u16)| ContainerPort {
         name: Some((*name).to_owned()),
         container_port: (*number).into(),
@@ -245,13 +181,8 @@ fn container(pod: &Pod<'_>) -> Container {
         readiness_probe: probe(pod.ready),
         resources: pod.resources.clone(),
         security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities {
-                drop: Some(vec!["ALL".to_owned()]),
-                ..Capabilities::default()
-            }),
-            ..SecurityContext::default()
+            ..unprivileged()
         }),
         ..Container::default()
     }
@@ -280,10 +211,10 @@ fn volumes(pod: &Pod<'_>) -> Vec<Volume> {
             ..Volume::default()
         },
         // Names that Rook uses, for whoever adds a container to a pod.
-        empty("ceph-daemons-sock-dir"),
-        empty("rook-ceph-log"),
-        empty("tmp"),
-        empty("lib"),
+        scratch("ceph-daemons-sock-dir"),
+        scratch("rook-ceph-log"),
+        scratch("tmp"),
+        scratch("lib"),
     ];
     volumes.extend(pod.data.iter().map(|(claim, _)| Volume {
         name: "data".to_owned(),

@@ -2,8 +2,8 @@
 
 use c5c3_api::foreign::rook::PoolSpec;
 
+use super::commands::Command;
 use super::size;
-use super::tell::Command;
 use super::view::{OsdMap, Pool};
 use crate::error::Error;
 

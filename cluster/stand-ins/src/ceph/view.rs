@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::tell::{Answer, Command};
+use super::commands::{Answer, Command};
 use crate::error::Error;
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -88,7 +88,7 @@ impl Controller for ExternalSecrets {
         let kind = target
             .and_then(|target| target.template.as_ref()?.type_.clone())
             .unwrap_or_else(|| "Opaque".to_owned());
-        let secret = Wanted::raw(json!({
+        let secret = Wanted::untyped(json!({
             "apiVersion": "v1", "kind": "Secret", "type": kind, "data": data,
             "metadata": {"namespace": object.namespace(), "name": target_name(object)},
         }));

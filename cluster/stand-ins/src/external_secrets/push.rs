@@ -13,7 +13,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
-use super::store::{self, PATH, Place};
+use super::store::{self, PATH, StoreLocation};
 use super::values::Data;
 use crate::error::Error;
 
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Change {
 #[derive(Default)]
 pub struct Facts {
     source: Option<Data>,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, StoreLocation>,
     /// What is in the stores.
     kept: BTreeMap<Kept, Data>,
 }
@@ -363,7 +363,7 @@ fn synced(object: &PushSecret, facts: &Facts) -> BTreeMap<String, BTreeMap<Strin
         .collect()
 }
 
-fn kept(place: &Place, key: &str) -> Result<Kept, Error> {
+fn kept(place: &StoreLocation, key: &str) -> Result<Kept, Error> {
     Ok(Kept {
         namespace: place.namespace.clone(),
         name: place.secret(key)?,

@@ -22,14 +22,14 @@ const CLUSTER_STORE: &str = "ClusterSecretStore";
 
 /// Where a store's secrets are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StoreLocation {
     pub namespace: String,
     /// Keys are paths of this mount, not names of Secrets.
     mount: Option<String>,
 }
 
-impl Place {
-    pub fn of(spec: &ClusterSecretStoreSpec) -> Result<Place, Error> {
+impl StoreLocation {
+    pub fn of(spec: &ClusterSecretStoreSpec) -> Result<StoreLocation, Error> {
         let invalid = |reason: String| Error::Invalid {
             field: "spec.provider",
             reason,
@@ -40,11 +40,11 @@ impl Place {
         };
         let text = |field: &str| settings.get(field).and_then(Value::as_str);
         match name.as_str() {
-            "kubernetes" => Ok(Place {
+            "kubernetes" => Ok(StoreLocation {
                 namespace: text("remoteNamespace").unwrap_or("default").to_owned(),
                 mount: None,
             }),
-            "vault" => Ok(Place {
+            "vault" => Ok(StoreLocation {
                 namespace: VAULT.to_owned(),
                 mount: Some(text("path").unwrap_or("secret").to_owned()),
             }),
@@ -120,7 +120,7 @@ pub fn own_namespace(namespace: Option<String>) -> Option<Reference> {
 }
 
 /// Where the named store keeps its secrets, if `namespace` may use it.
-pub async fn find(store: &StoreRef, namespace: &str, reader: &Reader) -> Result<Place, Error> {
+pub async fn find(store: &StoreRef, namespace: &str, reader: &Reader) -> Result<StoreLocation, Error> {
     // Namespaced stores are the default in External Secrets and not served here.
     if store.kind.as_deref() != Some(CLUSTER_STORE) {
         return Err(Error::Invalid {
@@ -140,7 +140,7 @@ pub async fn find(store: &StoreRef, namespace: &str, reader: &Reader) -> Result<
             });
         }
     }
-    Place::of(&found.spec)
+    StoreLocation::of(&found.spec)
 }
 
 /// The controller of stores.
@@ -164,7 +164,7 @@ impl Controller for Stores {
     fn plan(_: &Observed<Self>) {}
 
     fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
-        Place::of(&observed.object.spec)?;
+        StoreLocation::of(&observed.object.spec)?;
         conditions::check(&observed.object.spec.conditions)?;
         Ok(Decision::hold())
     }
@@ -183,12 +183,12 @@ impl Controller for Stores {
 mod unit {
     use super::*;
 
-    fn place(provider: Value) -> Result<Place, Error> {
+    fn place(provider: Value) -> Result<StoreLocation, Error> {
         let spec = ClusterSecretStoreSpec {
             provider: serde_json::from_value(provider).expect("a map"),
             ..ClusterSecretStoreSpec::default()
         };
-        Place::of(&spec)
+        StoreLocation::of(&spec)
     }
 
     #[test]

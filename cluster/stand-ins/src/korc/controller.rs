@@ -221,7 +221,7 @@ impl<R: Resource> Controller for Resources<R> {
         let live = thing(observed, applied);
         let unfinished = plan
             .unfinished
-            .then(|| Trouble::Waits("OpenStack resource is being made".to_owned()));
+            .then(|| Trouble::Waits("OpenStack resource is being created".to_owned()));
         let looked = observed.facts.seen.as_ref().err().cloned();
         let trouble = looked.or(failed).or(plan.trouble).or(unfinished.clone());
         let there = live.is_some() && unfinished.is_none() && !matches!(trouble, Some(Trouble::Invalid(_)));
@@ -249,7 +249,7 @@ impl<R: Resource> Controller for Resources<R> {
     }
 }
 
-/// What an event tells of a write that worked.
+/// What an event reports about a write that worked.
 fn made<R: Resource>(outcome: &Outcome<Resources<R>>) -> Option<Note> {
     outcome.result.as_ref().ok()?;
     match &outcome.action.call {

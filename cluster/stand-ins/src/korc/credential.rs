@@ -220,7 +220,7 @@ async fn as_itself(object: &ApplicationCredential, look: &Look<'_>) -> Result<()
     }
     let credentials = object.head().credentials;
     let text = format!(
-        "cloud {} of Secret/{} is the login of somebody else: only User/{} itself can make its credentials",
+        "cloud {} of Secret/{} belongs to another user: only User/{} itself can create its credentials",
         credentials.cloud_name,
         credentials.secret_name,
         resource(object).user_ref
@@ -308,7 +308,7 @@ fn handed_out(object: &ApplicationCredential, secret: &str, live: Option<(&Entit
         data.insert(CLOUDS.to_owned(), json!(encode(&clouds(cloud, &live.id, secret))));
     }
     let (namespace, _) = object.namespaced();
-    Wanted::raw(json!({
+    Wanted::untyped(json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {
             "namespace": namespace, "name": resource(object).secret_ref,

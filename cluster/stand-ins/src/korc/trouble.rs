@@ -88,7 +88,7 @@ pub fn states(trouble: Option<&Trouble>, there: bool, known: bool) -> States {
             State::new(Truth::Unknown, trouble.reason(), trouble.text())
         }
         Some(trouble) => State::new(Truth::False, trouble.reason(), trouble.text()),
-        None => State::new(Truth::False, reason::PROGRESSING, "not there yet"),
+        None => State::new(Truth::False, reason::PROGRESSING, "does not exist yet"),
     };
     States::default()
         .with(AVAILABLE, available)
@@ -105,7 +105,7 @@ pub enum Failure {
 }
 
 impl Fault for Failure {
-    /// The report tells of it in K-ORC's words.
+    /// It is reported in K-ORC's words.
     fn part(&self) -> Option<&'static str> {
         None
     }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 /// Where a person names the pod to begin from, as with mariadb-operator.
 pub const FORCE: &str = "spec.galera.recovery.forceClusterBootstrapInPod";
-/// A server that starts and makes no progress for so long starts anew.
+/// A server that starts and makes no progress for so long restarts.
 pub const PATIENCE: u64 = 600;
 
 /// How far the data of a member goes.
@@ -134,7 +134,7 @@ pub enum Order {
         member: usize,
         run: String,
     },
-    /// It serves nobody and cannot come back by itself: its pod starts anew.
+    /// It serves nobody and cannot come back by itself: its pod restarts.
     Restart {
         member: usize,
     },
@@ -172,7 +172,7 @@ pub fn plan(members: &[Member], forced: Option<usize>) -> Plan {
     let silent = ordinals(members, |m| *m == Member::Silent);
     if !silent.is_empty() {
         return Plan::Wait(format!(
-            "waits for word of member {} before one may begin",
+            "waiting for member {} to report before any member may bootstrap",
             listed(&silent)
         ));
     }
@@ -199,7 +199,7 @@ pub fn plan(members: &[Member], forced: Option<usize>) -> Plan {
 /// Why nobody can tell which of these waiting members knows most, and the way out.
 fn doubt(members: &[Member]) -> Option<String> {
     let with = |keep: fn(&Position) -> bool| ordinals(members, |m| m.position().is_some_and(keep));
-    let force = format!("or name the pod to begin from in {FORCE}");
+    let force = format!("or name the pod to bootstrap from in {FORCE}");
     let failed = with(|p| *p == Position::Failed);
     if !failed.is_empty() {
         return Some(format!(

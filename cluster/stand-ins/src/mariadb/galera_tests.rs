@@ -263,7 +263,7 @@ proptest! {
         prop_assert!(all.iter().all(|p| p.rank() <= all[*chosen].rank()));
     }
 
-    /// A member that hangs does not keep the others from joining for ever.
+    /// A member that hangs does not keep the others from joining forever.
     #[test]
     fn waiting_for_a_start_ends(members in any_members()) {
         let hangs = members.iter().any(Member::hangs);

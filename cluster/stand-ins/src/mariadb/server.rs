@@ -16,27 +16,27 @@ use serde_json::json;
 use super::galera::{self, Member, Order, Plan};
 use super::{CLIENT, SERVER, manifests, statements};
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
+use crate::messages::{Message, Messenger};
 use crate::objects::{hash, is_pod_ready};
 use crate::random::password;
-use crate::told::{Message, Told};
 
 const RUNS: &str = "StatefulSetReady";
 const CLUSTER: &str = "GaleraReady";
-/// Members tell of their state only when asked.
+/// Members report their state only when asked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The controller of servers.
 pub struct Servers {
     client: Client,
-    told: Told,
+    messenger: Messenger,
 }
 
 impl Servers {
     pub fn new(client: Client) -> Self {
         Self {
+            messenger: Messenger::new(client.clone()),
             client,
-            told: Told::default(),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Facts {
 #[derive(Debug)]
 pub enum Action {
     Order {
-        place: Place,
+        place: ExecTarget,
         order: Order,
     },
     /// The root users, as the Secret says.
@@ -76,8 +76,8 @@ pub fn root_secret(server: &MariaDb) -> (String, String) {
     }
 }
 
-pub fn place(server: &MariaDb, pod: &str) -> Place {
-    Place {
+pub fn place(server: &MariaDb, pod: &str) -> ExecTarget {
+    ExecTarget {
         namespace: server.namespace().unwrap_or_default(),
         pod: pod.to_owned(),
         container: SERVER,
@@ -170,7 +170,7 @@ impl Controller for Servers {
             password: crate::objects::secret_value(secret, &key),
             random: rand::random(),
             members,
-            told: self.told.last(&object.uid().unwrap_or_default()),
+            told: self.messenger.last(&object.uid().unwrap_or_default()),
         })
     }
 
@@ -199,7 +199,7 @@ impl Controller for Servers {
         }
         objects.extend(manifests::all(server, primary)?);
         let root_secret = Kind::of::<Secret>().named(server.namespace().as_deref(), &secret);
-        let decision = Decision::want(objects.into_iter().map(Wanted::raw)).keep(root_secret);
+        let decision = Decision::want(objects.into_iter().map(Wanted::untyped)).keep(root_secret);
         Ok(decision
             .act(orders(server, facts))
             .act(primary.and_then(|n| root(server, n, facts, &password))))
@@ -208,7 +208,7 @@ impl Controller for Servers {
     async fn act(&self, action: &Action) -> Result<(), Error> {
         match action {
             Action::Order { place, order } => self.order(place, order).await,
-            Action::Root(message) => Ok(self.told.send(&self.client, message, |_| false).await?),
+            Action::Root(message) => Ok(self.messenger.send(message, |_| false).await?),
         }
     }
 
@@ -283,7 +283,7 @@ impl Servers {
         asked
     }
 
-    async fn order(&self, place: &Place, order: &Order) -> Result<(), Error> {
+    async fn order(&self, place: &ExecTarget, order: &Order) -> Result<(), Error> {
         let (run, word) = match order {
             Order::Begin { run, .. } => (run, "begin"),
             Order::Join { run, .. } => (run, "join"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::{MariaDb, User};
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, Touch,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -18,26 +18,22 @@ use super::CLIENT;
 use super::server::place;
 use super::statement::Statement;
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
+use crate::messages::{self, Message, Messenger};
 use crate::objects::{hash, is_ready, secret_value};
-use crate::told::{Message, Told};
 
 const DONE: &str = "Applied";
-/// For what no watch tells: a user under another name than its grant.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// The controller of one kind of statement.
 pub struct SqlObjects<S> {
-    client: Client,
-    told: Told,
+    messenger: Messenger,
     kind: PhantomData<fn() -> S>,
 }
 
 impl<S> SqlObjects<S> {
     pub fn new(client: Client) -> Self {
         Self {
-            client,
-            told: Told::default(),
+            messenger: Messenger::new(client),
             kind: PhantomData,
         }
     }
@@ -103,7 +99,7 @@ impl<S: Statement> Controller for SqlObjects<S> {
         if object.user().is_some() {
             facts.users = reader.list(&namespace, "").await?;
         }
-        facts.told = self.told.last(&object.uid().unwrap_or_default());
+        facts.told = self.messenger.last(&object.uid().unwrap_or_default());
         Ok(facts)
     }
 
@@ -134,24 +130,17 @@ impl<S: Statement> Controller for SqlObjects<S> {
     }
 
     async fn act(&self, action: &Message) -> Result<(), Error> {
-        Ok(self.told.send(&self.client, action, is_gone).await?)
+        Ok(self.messenger.send(action, is_gone).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
-        let failed = applied.outcomes().iter().find_map(|o| o.result.as_ref().err());
         if observed.deleting() {
-            let wanted = cleans(object, facts);
-            let done = applied.outcomes().iter().any(|o| o.result.is_ok());
-            let left = (wanted && !done).then(|| format!("{} on {}", S::kind(&()), object.server()));
-            return Report::new(States::default()).left(left);
+            let left = cleans(object, facts).then(|| format!("{} on {}", S::kind(&()), object.server()));
+            return messages::farewell_report(applied, left);
         }
-        let states = States::default();
-        match (ready_place(object, facts), failed) {
-            (Err(why), _) => Report::new(states.unmet(DONE, "Waiting", why)).again_in(LOOK),
-            (Ok(_), Some(error)) => Report::new(states.unmet(DONE, "Failed", error.to_string())),
-            (Ok(_), None) => Report::new(states.met(DONE, "Created", "Created")),
-        }
+        let ready = ready_place(object, facts).map(drop);
+        messages::report(DONE, applied, ready, "Failed", ("Created", "Created"))
     }
 }
 
@@ -170,7 +159,7 @@ fn digest(sql: &str, facts: &Facts) -> String {
 }
 
 /// Where the statements can be sent to, or why not yet.
-fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<Place, String> {
+fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<ExecTarget, String> {
     let place = server_place(facts).ok_or_else(|| format!("MariaDB {} is not ready", object.server()))?;
     if let Some((name, key)) = object.secret().filter(|_| facts.password.is_none()) {
         return Err(format!("Secret {name} has no key {key}"));
@@ -187,7 +176,7 @@ fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<Place, String>
     Ok(place)
 }
 
-fn server_place(facts: &Facts) -> Option<Place> {
+fn server_place(facts: &Facts) -> Option<ExecTarget> {
     let server = facts.server.as_ref()?;
     let status = server.status.as_ref()?;
     // A cluster that lacks a member still takes statements.

@@ -19,30 +19,30 @@ use super::members::{self, View};
 use super::{MEMBERS, SERVER, TELL, definitions, place};
 use crate::error::Error;
 use crate::exec;
+use crate::messages::{Message, Messenger};
 use crate::objects::{hash, is_pod_ready, labels_selector, secret_value};
 use crate::random::password;
-use crate::told::{Message, Told};
 
 const ALL: &str = "AllReplicasReady";
 const SOME: &str = "ClusterAvailable";
 const WARNINGS: &str = "NoWarnings";
 const RECONCILED: &str = "ReconcileSuccess";
 
-/// Of whom the nodes see no watch tells: asked while they are apart, and when all is well.
+/// No watch shows which nodes see each other. They are asked this often while they are apart, and when all is healthy.
 const SOON: Duration = Duration::from_secs(2);
 const LATER: Duration = Duration::from_secs(60);
 
 /// The controller of clusters.
 pub struct RabbitmqClusters {
     client: Client,
-    told: Told,
+    messenger: Messenger,
 }
 
 impl RabbitmqClusters {
     pub fn new(client: Client) -> Self {
         Self {
+            messenger: Messenger::new(client.clone()),
             client,
-            told: Told::default(),
         }
     }
 }
@@ -150,7 +150,7 @@ impl Controller for RabbitmqClusters {
             random: rand::random(),
             views: self.views(&namespace, &ready).await,
             ready,
-            told: self.told.last(&object.uid().unwrap_or_default()),
+            told: self.messenger.last(&object.uid().unwrap_or_default()),
         })
     }
 
@@ -172,12 +172,12 @@ impl Controller for RabbitmqClusters {
         let cookie = facts.cookie.clone().unwrap_or(third);
         let mut objects = manifests::secrets(cluster, &user, &cookie).to_vec();
         objects.extend(manifests::all(cluster)?);
-        let decision = Decision::want(objects.into_iter().map(Wanted::raw));
+        let decision = Decision::want(objects.into_iter().map(Wanted::untyped));
         Ok(decision.act(default_user(cluster, facts, &user)))
     }
 
     async fn act(&self, action: &Message) -> Result<(), ClusterError> {
-        Ok(self.told.send(&self.client, action, |_| false).await?)
+        Ok(self.messenger.send(action, |_| false).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {

@@ -13,7 +13,7 @@ use c5c3_kit::{Access, ClusterError};
 pub use cluster::RabbitmqClusters;
 pub use topology::TopologyObjects;
 
-use crate::exec::Place;
+use crate::exec::ExecTarget;
 use crate::group::Group;
 
 /// The user of the image.
@@ -25,8 +25,8 @@ const TELL: &[&str] = &["sh", "/etc/c5c3/config/tell.sh"];
 /// Prints whom the node of the same pod sees.
 const MEMBERS: &[&str] = &["sh", "/etc/c5c3/config/members.sh"];
 
-fn place(namespace: &str, pod: &str) -> Place {
-    Place {
+fn place(namespace: &str, pod: &str) -> ExecTarget {
+    ExecTarget {
         namespace: namespace.to_owned(),
         pod: pod.to_owned(),
         container: SERVER,

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::rabbitmq::{RabbitmqCluster, User, Vhost};
 use c5c3_kit::{
-    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
-    Wanted,
+    Applied, Controller, Decision, Finalizer, Kind, Observed, Part, Reader, Reference, Report, Touch, Wanted,
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt};
@@ -16,27 +15,23 @@ use super::cluster::ready_pods;
 use super::topology_objects::{Conditioned, Credentials, Parts, Piece, credentials_secret};
 use super::{SERVER, TELL, definitions, place};
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
+use crate::messages::{self, Message, Messenger};
 use crate::objects::{encode, hash, is_ready, metadata, secret_value};
 use crate::random::password;
-use crate::told::{Message, Told};
 
 const DONE: &str = "Applied";
-/// For what no watch tells: a virtual host whose object has another name.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// The controller of one kind of piece.
 pub struct TopologyObjects<P> {
-    client: Client,
-    told: Told,
+    messenger: Messenger,
     kind: PhantomData<fn() -> P>,
 }
 
 impl<P> TopologyObjects<P> {
     pub fn new(client: Client) -> Self {
         Self {
-            client,
-            told: Told::default(),
+            messenger: Messenger::new(client),
             kind: PhantomData,
         }
     }
@@ -46,11 +41,11 @@ impl<P> TopologyObjects<P> {
 pub struct Facts {
     cluster: Option<RabbitmqCluster>,
     /// A node that answers.
-    place: Option<Place>,
+    place: Option<ExecTarget>,
     parts: Parts,
     /// Why a part is missing.
     missing: Option<String>,
-    /// What the definitions rest on: when it was made anew, they must be told again.
+    /// What the definitions rest on: when it was recreated, they must be told again.
     ground: Vec<String>,
     told: Option<String>,
 }
@@ -117,7 +112,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
     async fn observe(&self, object: &P, reader: &Reader) -> Result<Facts, Error> {
         let namespace = object.namespace().unwrap_or_default();
         let mut facts = Facts {
-            told: self.told.last(&object.uid().unwrap_or_default()),
+            told: self.messenger.last(&object.uid().unwrap_or_default()),
             ..Facts::default()
         };
         let (at, name) = (cluster_namespace(object), cluster_name(object));
@@ -181,7 +176,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
             return Err(Error::ClusterMissing(cluster_name(object).to_owned()));
         }
         let decision = match &facts.parts.credentials {
-            Some(credentials) => Decision::want([Wanted::raw(secret(object, credentials))]),
+            Some(credentials) => Decision::want([Wanted::untyped(secret(object, credentials))]),
             None => Decision::hold(),
         };
         let Ok((place, wanted)) = ready(object, facts) else {
@@ -204,26 +199,19 @@ impl<P: Piece> Controller for TopologyObjects<P> {
     }
 
     async fn act(&self, action: &Message) -> Result<(), Error> {
-        Ok(self.told.send(&self.client, action, definitions::is_gone).await?)
+        Ok(self.messenger.send(action, definitions::is_gone).await?)
     }
 
     fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
-            let wanted = stays(facts) && object.farewell(&facts.parts).is_some();
-            let done = applied.outcomes().iter().any(|o| o.result.is_ok());
-            let left = (wanted && !done).then(|| format!("{} in {}", P::kind(&()), cluster_name(object)));
-            return Report::new(States::default()).left(left);
+            let told = stays(facts) && object.farewell(&facts.parts).is_some();
+            let left = told.then(|| format!("{} in {}", P::kind(&()), cluster_name(object)));
+            return messages::farewell_report(applied, left);
         }
-        let failed = applied.outcomes().iter().find_map(|o| o.result.as_ref().err());
-        let states = States::default();
-        let report = match (ready(object, facts), failed) {
-            (Err(why), _) => Report::new(states.unmet(DONE, "Waiting", why)).again_in(LOOK),
-            (Ok(_), Some(error)) => {
-                Report::new(states.unmet(DONE, "FailedCreateOrUpdate", error.to_string()))
-            }
-            (Ok(_), None) => Report::new(states.met(DONE, "SuccessfulCreateOrUpdate", "")),
-        };
+        let ready = ready(object, facts).map(drop);
+        let done = ("SuccessfulCreateOrUpdate", "");
+        let report = messages::report(DONE, applied, ready, "FailedCreateOrUpdate", done);
         match &facts.parts.credentials {
             Some(credentials) => report.status(&json!({
                 "username": credentials.username, "credentials": {"name": credentials_secret(object)},
@@ -254,7 +242,7 @@ fn available_since(cluster: &RabbitmqCluster) -> String {
 }
 
 /// Where the definitions can be told, and they; or why not yet.
-fn ready<P: Piece>(object: &P, facts: &Facts) -> Result<(Place, Value), String> {
+fn ready<P: Piece>(object: &P, facts: &Facts) -> Result<(ExecTarget, Value), String> {
     if let Some(why) = &facts.missing {
         return Err(why.clone());
     }

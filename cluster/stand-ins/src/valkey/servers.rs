@@ -15,7 +15,7 @@ use serde_json::json;
 use super::manifests::{self, binding, has_sentinel, last, pod_name, replicas};
 use super::{SENTINEL, SERVER};
 use crate::error::Error;
-use crate::exec::{self, Place};
+use crate::exec::{self, ExecTarget};
 use crate::objects::{is_pod_ready, labels_selector, secret_value};
 use crate::random::password;
 
@@ -106,7 +106,7 @@ impl Controller for Valkeys {
         let first = pod_name(object, 0);
         let primary = facts.primary.as_deref().unwrap_or(&first);
         let objects = manifests::all(object, &password, primary)?;
-        Ok(Decision::want(objects.into_iter().map(Wanted::raw)))
+        Ok(Decision::want(objects.into_iter().map(Wanted::untyped)))
     }
 
     async fn act(&self, action: &Infallible) -> Result<(), Error> {
@@ -138,7 +138,7 @@ impl Valkeys {
     async fn chosen(&self, namespace: &str, pods: &[Pod]) -> Option<String> {
         let script = ["sh", "/etc/c5c3/config/ask.sh"];
         for pod in pods.iter().filter(|pod| is_pod_ready(pod)) {
-            let place = Place {
+            let place = ExecTarget {
                 namespace: namespace.to_owned(),
                 pod: pod.name_any(),
                 container: SENTINEL,

@@ -19,13 +19,13 @@ use crate::world::World;
 use resources::Amounts;
 
 /// A node with what runs on it.
-pub struct Place<'a> {
+pub struct Candidate<'a> {
     node: &'a Node,
     pods: Vec<&'a Pod>,
     used: Amounts,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Candidate<'a> {
     fn add(&mut self, pod: &'a Pod) {
         resources::add(&mut self.used, &resources::asked_by(pod));
         self.pods.push(pod);
@@ -33,18 +33,18 @@ impl<'a> Place<'a> {
 }
 
 pub struct Cluster<'a> {
-    places: Vec<Place<'a>>,
+    places: Vec<Candidate<'a>>,
 }
 
 impl<'a> Cluster<'a> {
     fn of(world: &'a World) -> Self {
-        let mut places: BTreeMap<String, Place<'a>> = world
+        let mut places: BTreeMap<String, Candidate<'a>> = world
             .nodes
             .iter()
             .map(|node| {
                 (
                     node.name_any(),
-                    Place {
+                    Candidate {
                         node,
                         pods: Vec::new(),
                         used: Amounts::new(),
@@ -185,7 +185,7 @@ fn place(world: &World, cluster: &Cluster<'_>, pod: &Pod) -> Result<usize, Strin
 }
 
 /// Wishes first, then the emptier node, then the node with fewer pods.
-fn score(cluster: &Cluster<'_>, pod: &Pod, place: &Place<'_>, asked: &Amounts) -> i64 {
+fn score(cluster: &Cluster<'_>, pod: &Pod, place: &Candidate<'_>, asked: &Amounts) -> i64 {
     let affinity = pod
         .spec
         .as_ref()

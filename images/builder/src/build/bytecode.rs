@@ -2,7 +2,7 @@
 //!
 //! `marshal` marks an object as shareable when anything in the compiling process happens to hold it,
 //! so that the same source gives different bytes from run to run. Marks that no later reference
-//! uses carry no meaning: they are cleared, and the references are counted anew.
+//! uses carry no meaning: they are cleared, and the references are counted again.
 
 const FLAG_REF: u8 = 0x80;
 /// Bytecode of Python 3.11 to 3.13: one layout of code objects.

@@ -176,18 +176,7 @@ impl Plan {
 fn key(inputs: &Inputs) -> String {
     // Maps are sorted and every type is plain data: serialising cannot fail.
     let json = serde_json::to_vec(inputs).unwrap_or_default();
-    hex(&Sha256::digest(&json))
-}
-
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    hex::encode(Sha256::digest(&json))
 }
 
 impl Request<'_> {
@@ -404,7 +393,7 @@ impl Request<'_> {
             build_constraints: self.release.build_constraints.clone(),
             patches: patches
                 .iter()
-                .map(|p| (p.name.clone(), hex(&Sha256::digest(p.text.as_bytes()))))
+                .map(|p| (p.name.clone(), hex::encode(Sha256::digest(p.text.as_bytes()))))
                 .collect(),
         };
         Ok((inputs, patches))
@@ -458,7 +447,7 @@ impl Request<'_> {
                 path: file.path.clone(),
                 mode: file.mode.0,
                 owner,
-                sha256: hex(&Sha256::digest(&source)),
+                sha256: hex::encode(Sha256::digest(&source)),
                 source: Source::Bytes(source),
             });
         }

@@ -11,7 +11,6 @@ use regex::Regex;
 use sha2::{Digest, Sha256};
 
 use crate::build::host::{Host, find_links_directory};
-use crate::build::plan::hex;
 use crate::build::sandbox::{INSIDE, Inside, missing};
 use crate::build::steps::Variables;
 use crate::error::{Context, Error, Result};
@@ -47,7 +46,7 @@ pub fn fetch(store: &Store, host: &Host, uv: &Uv) -> Result<()> {
     }
     let digest = wanted(uv)?;
     let wheel = wheel_path(store, uv)?;
-    if fs::read(&wheel).is_ok_and(|bytes| hex(&Sha256::digest(&bytes)) == digest) {
+    if fs::read(&wheel).is_ok_and(|bytes| hex::encode(Sha256::digest(&bytes)) == digest) {
         return Ok(());
     }
     let work = store.work("uv")?;
@@ -69,7 +68,7 @@ pub fn fetch(store: &Store, host: &Host, uv: &Uv) -> Result<()> {
     let half = work.path.join("uv.whl");
     download(host, &url, &half)?;
     let bytes = fs::read(&half).context("reading", &half)?;
-    let found = hex(&Sha256::digest(&bytes));
+    let found = hex::encode(Sha256::digest(&bytes));
     if found != digest {
         let url = without_login(&url);
         return Err(Error::Request(format!(

@@ -13,7 +13,7 @@ use super::actions::say;
 use super::registry::{references, send};
 use crate::error::{Context, Error, Result};
 use crate::oci::key::{PrivateKey, PublicKey};
-use crate::oci::registry::Place;
+use crate::oci::registry::Repository;
 use crate::oci::store::{Descriptor, Store};
 use crate::oci::{archive, chart, sign};
 
@@ -168,7 +168,7 @@ pub(super) fn write_archive(store: &Store, images: &[Descriptor], path: &Path) -
 fn load(common: &Common, args: &LoadArgs) -> Result<()> {
     // A wrong place is found before anything is read.
     let to = args.to.as_deref();
-    to.map(|to| Place::parse("--to", to)).transpose()?;
+    to.map(|to| Repository::parse("--to", to)).transpose()?;
     let key = args.key.as_deref().map(PublicKey::read).transpose()?;
     let store = Store::open(&common.store)?;
     let parts = archive::read(&store, &args.file, key.as_ref())?;

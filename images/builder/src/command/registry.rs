@@ -7,7 +7,7 @@ use super::{Common, KeyArgs, MirrorArgs, PullArgs, PushArgs, SignArgs, VerifyArg
 use crate::build::host::Host;
 use crate::error::{Error, Result};
 use crate::oci::key::{self, PrivateKey, PublicKey};
-use crate::oci::registry::Place;
+use crate::oci::registry::Repository;
 use crate::oci::registry::pull::{self, Wanted};
 use crate::oci::registry::push;
 use crate::oci::store::{Descriptor, Store};
@@ -19,7 +19,7 @@ pub fn push(common: &Common, args: &PushArgs) -> Result<()> {
 }
 
 pub(super) fn send(store: &Store, images: &[Descriptor], to: &str) -> Result<()> {
-    let place = Place::parse("--to", to)?;
+    let place = Repository::parse("--to", to)?;
     let host = Host::gather();
     for image in images {
         let reference = push::push(store, image, &place, host.ca.as_deref())?;
@@ -29,7 +29,7 @@ pub(super) fn send(store: &Store, images: &[Descriptor], to: &str) -> Result<()>
 }
 
 pub fn pull(common: &Common, args: &PullArgs) -> Result<Vec<Descriptor>> {
-    let place = Place::parse("--from", &args.from)?;
+    let place = Repository::parse("--from", &args.from)?;
     let release = Release::load(&args.release.release)?;
     let references = references(&release, &args.names)?;
     let key = args.key.as_deref().map(PublicKey::read).transpose()?;
@@ -73,7 +73,7 @@ pub(super) fn references(release: &Release, names: &[String]) -> Result<Vec<Stri
 
 pub fn mirror(common: &Common, args: &MirrorArgs) -> Result<()> {
     // A wrong place is found before anything is fetched.
-    Place::parse("--to", &args.to)?;
+    Repository::parse("--to", &args.to)?;
     let images = pull(common, &args.pull)?;
     send(&Store::existing(&common.store)?, &images, &args.to)
 }

@@ -39,7 +39,7 @@ pub fn make(private: &Path) -> Result<PathBuf> {
     }
     if let Some(there) = [private, &public].into_iter().find(|path| path.exists()) {
         return Err(Error::Request(format!(
-            "{} is there already: name another file, or move it away",
+            "{} already exists: choose another file, or move it away",
             there.display()
         )));
     }

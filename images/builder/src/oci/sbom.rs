@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::build::plan::hex;
 use crate::error::{Error, Result};
 use crate::oci::image::architecture;
 use crate::oci::store::{Descriptor, EMPTY, MANIFEST, Manifest, Record, Store};
@@ -153,7 +152,7 @@ fn encoded(text: &str) -> String {
             out.push(char::from(byte));
         } else {
             out.push('%');
-            out.push_str(&hex(&[byte]).to_ascii_uppercase());
+            out.push_str(&hex::encode([byte]).to_ascii_uppercase());
         }
         out
     })

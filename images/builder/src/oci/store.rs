@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
-use crate::build::plan::hex;
 use crate::error::{Context, Error, Result};
 use crate::oci::layout::SUBJECT;
 use crate::oci::unpack::{remove_tree, unpack};
@@ -175,7 +174,7 @@ impl Store {
 
     /// Puts a small blob into the store.
     pub fn put(&self, media_type: &str, content: &[u8]) -> Result<Descriptor> {
-        let digest = hex(&Sha256::digest(content));
+        let digest = hex::encode(Sha256::digest(content));
         let place = self.blob(&digest);
         if !fs::metadata(&place).is_ok_and(|blob| blob.len() == content.len() as u64) {
             self.replace(&format!("blobs/sha256/{digest}"), content)?;

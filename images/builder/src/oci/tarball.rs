@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
-use crate::build::plan::hex;
 use crate::error::{Context, Result};
 
 /// What was written.
@@ -203,7 +202,7 @@ impl<W> Hashed<W> {
     pub fn finish(self) -> (W, String, u64) {
         (
             self.inner,
-            format!("sha256:{}", hex(&self.hash.finalize())),
+            format!("sha256:{}", hex::encode(self.hash.finalize())),
             self.size,
         )
     }

@@ -199,7 +199,7 @@ impl FilePatch {
             (Some(_), None) => {
                 return Err(failed(
                     0,
-                    "the patch creates the file, but it is there already".into(),
+                    "the patch creates the file, but it already exists".into(),
                 ));
             }
         };
@@ -253,7 +253,7 @@ fn misfit(lines: &[&str], old: &[&str], new: &[&str], expected: usize, from: usi
             None => return format!("the file ends at line {}", lines.len()),
         }
     }
-    "its lines are not there".into()
+    "its lines were not found".into()
 }
 
 #[cfg(test)]

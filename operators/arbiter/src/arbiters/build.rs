@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::ceph::{ArbiterServiceType, RemoteArbiter};
+use c5c3_kit::pod::{env, env_field, mount, mount_read_only, run_as, scratch, unprivileged};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, EnvVar,
-    EnvVarSource, ExecAction, KeyToPath, ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec,
-    Probe, SeccompProfile, Secret, SecretVolumeSource, SecurityContext, Service, ServicePort, ServiceSpec,
-    Volume, VolumeMount,
+    ConfigMap, ConfigMapVolumeSource, Container, ContainerPort, ExecAction, KeyToPath, PodSpec,
+    PodTemplateSpec, Probe, Secret, SecretVolumeSource, SecurityContext, Service, ServicePort, ServiceSpec,
+    Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
@@ -148,17 +148,7 @@ impl Material<'_> {
             affinity: wishes.affinity.clone(),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
-            security_context: Some(PodSecurityContext {
-                run_as_non_root: Some(true),
-                run_as_user: Some(UID),
-                run_as_group: Some(UID),
-                fs_group: Some(UID),
-                seccomp_profile: Some(SeccompProfile {
-                    type_: "RuntimeDefault".to_owned(),
-                    ..SeccompProfile::default()
-                }),
-                ..PodSecurityContext::default()
-            }),
+            security_context: Some(run_as(UID)),
             volumes: Some(self.volumes()),
             ..PodSpec::default()
         };
@@ -199,7 +189,7 @@ impl Material<'_> {
             .chain_update([0])
             .chain_update(self.config)
             .finalize();
-        let text: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let text = hex::encode(&digest[..8]);
         BTreeMap::from([("ceph.c5c3.io/keyring-and-settings".to_owned(), text)])
     }
 
@@ -225,63 +215,34 @@ impl Material<'_> {
             protocol: Some("TCP".to_owned()),
             ..ContainerPort::default()
         };
-        let env = |name: &str, value: &str| EnvVar {
-            name: name.to_owned(),
-            value: Some(value.to_owned()),
-            ..EnvVar::default()
-        };
         Container {
             name: "mon".to_owned(),
             image: Some(self.image.to_owned()),
             command: Some(command),
             env: Some(vec![
                 env("ID", self.id),
-                EnvVar {
-                    name: "POD_IP".to_owned(),
-                    value_from: Some(EnvVarSource {
-                        field_ref: Some(ObjectFieldSelector {
-                            field_path: "status.podIP".to_owned(),
-                            ..ObjectFieldSelector::default()
-                        }),
-                        ..EnvVarSource::default()
-                    }),
-                    ..EnvVar::default()
-                },
+                env_field("POD_IP", "status.podIP"),
                 // Python of the tools writes nothing beside its sources.
                 env("PYTHONDONTWRITEBYTECODE", "1"),
             ]),
             ports: Some(vec![port("msgr2", V2), port("msgr1", V1)]),
             readiness_probe: Some(asked(5, 2)),
-            // One that finds nobody for ten minutes starts anew, with the addresses that are known then.
+            // One that finds nobody for ten minutes restarts, with the addresses that are known then.
             liveness_probe: Some(asked(30, 20)),
             resources: self.arbiter.spec.deployment.resources.clone(),
             security_context: Some(SecurityContext {
-                allow_privilege_escalation: Some(false),
                 read_only_root_filesystem: Some(true),
-                capabilities: Some(Capabilities {
-                    drop: Some(vec!["ALL".to_owned()]),
-                    ..Capabilities::default()
-                }),
-                ..SecurityContext::default()
+                ..unprivileged()
             }),
-            volume_mounts: Some(
-                [
-                    ("config", "/etc/ceph", true),
-                    ("mons", "/etc/ceph-mons", true),
-                    ("keyring", "/etc/ceph-keyring", true),
-                    // All of it: in an image it may be closed to this user.
-                    ("data", "/var/lib/ceph", false),
-                    ("run", "/run/ceph", false),
-                    ("tmp", "/tmp", false),
-                ]
-                .map(|(name, path, read_only)| VolumeMount {
-                    name: name.to_owned(),
-                    mount_path: path.to_owned(),
-                    read_only: read_only.then_some(true),
-                    ..VolumeMount::default()
-                })
-                .to_vec(),
-            ),
+            volume_mounts: Some(vec![
+                mount_read_only("config", "/etc/ceph"),
+                mount_read_only("mons", "/etc/ceph-mons"),
+                mount_read_only("keyring", "/etc/ceph-keyring"),
+                // All of it: in an image it may be closed to this user.
+                mount("data", "/var/lib/ceph"),
+                mount("run", "/run/ceph"),
+                mount("tmp", "/tmp"),
+            ]),
             ..Container::default()
         }
     }
@@ -303,11 +264,6 @@ impl Material<'_> {
             }),
             ..Volume::default()
         };
-        let empty = |volume: &str| Volume {
-            name: volume.to_owned(),
-            empty_dir: Some(EmptyDirVolumeSource::default()),
-            ..Volume::default()
-        };
         let keyring = Volume {
             name: "keyring".to_owned(),
             secret: Some(SecretVolumeSource {
@@ -322,9 +278,9 @@ impl Material<'_> {
             map("config", "ceph.conf"),
             map("mons", "mon_host"),
             keyring,
-            empty("data"),
-            empty("run"),
-            empty("tmp"),
+            scratch("data"),
+            scratch("run"),
+            scratch("tmp"),
         ]
     }
 }

@@ -15,7 +15,7 @@ pub fn read(data: &str) -> BTreeMap<String, SocketAddr> {
     entries.collect()
 }
 
-/// What a monitor is told of the others: an order that stays, without itself.
+/// What a monitor is told about the others: an order that stays, without itself.
 pub fn mon_host(mons: &BTreeMap<String, SocketAddr>, own: &str) -> String {
     let others = mons.iter().filter(|(id, _)| id.as_str() != own);
     let hosts: Vec<String> = others.map(|(_, address)| host(*address)).collect();

@@ -140,7 +140,7 @@ fn stay(arbiter: &RemoteArbiter, facts: &Facts, owner: &Owner, held: Option<Stri
         Err(why) => return plan.waiting(Waits::Ceph(why)),
     };
     let (Some(way), Some(live)) = (&facts.way, &facts.live) else {
-        return plan.waiting(Waits::Remote("it was not looked at yet".to_owned()));
+        return plan.waiting(Waits::Remote("it has not been checked yet".to_owned()));
     };
     let Some(id) = held.filter(|id| mon_ids::listed(ceph).contains(id)) else {
         return named(plan, arbiter, facts, ceph, owner, None);
@@ -222,7 +222,7 @@ fn ingredients<'a>(
     let lets_in = |from: &str| lets_in.is_some_and(|all| all.split(',').any(|one| one.trim() == from));
     if own != namespace && !lets_in(&own) {
         return lacks(&format!(
-            "lets no arbiter of namespace {own} have its key: annotate it with {LETS_IN}: {own}"
+            "does not share its key with arbiters of namespace {own}: annotate it with {LETS_IN}: {own}"
         ));
     }
     let status = ceph.status.clone().unwrap_or_default();
@@ -234,12 +234,12 @@ fn ingredients<'a>(
     let status = ceph.status.as_ref();
     let fsid = status.and_then(|status| status.ceph.as_ref()?.fsid.as_deref());
     let Some(fsid) = fsid.filter(|fsid| !fsid.is_empty()) else {
-        return lacks("does not tell its fsid yet");
+        return lacks("does not report its fsid yet");
     };
     let image = status.and_then(|status| status.version.as_ref()?.image.as_deref());
     let asked = ceph.spec.ceph_version.as_ref();
     let Some(image) = image.or_else(|| asked.and_then(|version| version.image.as_deref())) else {
-        return lacks("does not tell its image yet");
+        return lacks("does not report its image yet");
     };
     let Some(keyring) = &facts.keyring else {
         return lacks("has no key of its monitors in Secret rook-ceph-mons-keyring");

@@ -59,7 +59,7 @@ fn words(waits: &Waits) -> String {
 /// What comes after the thing that is waited for is not known, or waits too.
 fn states(plan: &Plan) -> States {
     let states = States::default();
-    let reached = "the other cluster can be worked with";
+    let reached = "the other cluster is usable";
     let waits = match (&plan.waits, &plan.refused) {
         (Some(waits), _) => waits,
         // Each error belongs to a condition and makes that false.
@@ -67,13 +67,17 @@ fn states(plan: &Plan) -> States {
         (None, None) => {
             return states
                 .met(REMOTE_CLUSTER_READY, reason::READY, reached)
-                .met(CEPH_CLUSTER_READY, reason::READY, "keys and addresses are there")
+                .met(
+                    CEPH_CLUSTER_READY,
+                    reason::READY,
+                    "keys and addresses are in place",
+                )
                 .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod runs")
                 .met(IN_QUORUM, reason::READY, in_quorum(plan));
         }
     };
     let said = words(waits);
-    let after = "waits for what is before it";
+    let after = "waiting for the steps before it";
     match waits {
         Waits::Remote(_) => states
             .unmet(REMOTE_CLUSTER_READY, reason::UNREACHABLE, said)
@@ -87,12 +91,20 @@ fn states(plan: &Plan) -> States {
             .unmet(IN_QUORUM, reason::WAITING, after),
         Waits::Name | Waits::Address(_) | Waits::Pod(_) => states
             .met(REMOTE_CLUSTER_READY, reason::READY, reached)
-            .met(CEPH_CLUSTER_READY, reason::READY, "keys and addresses are there")
+            .met(
+                CEPH_CLUSTER_READY,
+                reason::READY,
+                "keys and addresses are in place",
+            )
             .unmet(ARBITER_DEPLOYMENT_READY, reason::PROGRESSING, said)
             .unmet(IN_QUORUM, reason::WAITING, after),
         Waits::Quorum(_) => states
             .met(REMOTE_CLUSTER_READY, reason::READY, reached)
-            .met(CEPH_CLUSTER_READY, reason::READY, "keys and addresses are there")
+            .met(
+                CEPH_CLUSTER_READY,
+                reason::READY,
+                "keys and addresses are in place",
+            )
             .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod runs")
             .unmet(IN_QUORUM, "OutOfQuorum", said),
     }

@@ -147,7 +147,14 @@ fn owned(value: &Value, top: bool) -> Value {
 }
 
 fn worlds() -> Vec<(&'static str, World)> {
-    let marks = "mon.ceph.c5c3.io/ext-a";
+    [made(), changed(), refused(), deleted()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// From nothing to a monitor in the quorum.
+fn made() -> Vec<(&'static str, World)> {
     vec![
         ("nothing is made: a name is taken first", World::fresh()),
         (
@@ -196,9 +203,16 @@ fn worlds() -> Vec<(&'static str, World)> {
             "the others miss it all the same",
             World::joined().with(|w| w.facts.out_of_quorum = vec!["ext-a".to_owned()]),
         ),
+    ]
+}
+
+/// What changes around a monitor that runs.
+fn changed() -> Vec<(&'static str, World)> {
+    vec![
         (
             "only the status of the Deployment changes: nothing is done",
-            World::joined().with(|w| w.object(Kind::Deployment)["status"]["conditions"] = json!([{"type": "X"}])),
+            World::joined()
+                .with(|w| w.object(Kind::Deployment)["status"]["conditions"] = json!([{"type": "X"}])),
         ),
         (
             "another monitor at home: the map is followed, the pod stays",
@@ -226,15 +240,19 @@ fn worlds() -> Vec<(&'static str, World)> {
             "Ceph has troubles: the arbiter goes on",
             World::joined().with(|w| w.ceph["status"]["state"] = json!("Progressing")),
         ),
+    ]
+}
+
+/// What keeps it from being made.
+fn refused() -> Vec<(&'static str, World)> {
+    vec![
         (
             "Ceph is not ready at first",
-            World::fresh().with(|w| w.ceph["status"] = json!({"state": "Creating", "message": "no monitor is up"})),
+            World::fresh()
+                .with(|w| w.ceph["status"] = json!({"state": "Creating", "message": "no monitor is up"})),
         ),
         ("there is no Ceph", World::fresh().with(|w| w.ceph = Value::Null)),
-        (
-            "there is no key",
-            World::fresh().with(|w| w.facts.keyring = None),
-        ),
+        ("there is no key", World::fresh().with(|w| w.facts.keyring = None)),
         (
             "another namespace is not let in",
             World::fresh().with(|w| {
@@ -269,6 +287,12 @@ fn worlds() -> Vec<(&'static str, World)> {
             "a name that no Service can have",
             World::fresh().with(|w| w.arbiter["metadata"]["name"] = json!("third.site")),
         ),
+    ]
+}
+
+/// The monitor goes.
+fn deleted() -> Vec<(&'static str, World)> {
+    vec![
         (
             "deleted: the name goes back, the monitor stays for the others",
             World::joined().with(|w| w.leaving = Some(1)),

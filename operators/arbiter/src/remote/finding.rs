@@ -34,7 +34,10 @@ impl Finding {
             (SECRET_AVAILABLE, "the Secret has a kubeconfig"),
             (CONFIG_VALID, "the kubeconfig can be used"),
             (CLUSTER_REACHABLE, "the cluster answers"),
-            (HAS_ENOUGH_PERMISSIONS, "all that a monitor needs may be done"),
+            (
+                HAS_ENOUGH_PERMISSIONS,
+                "the account has every permission that a monitor needs",
+            ),
         ];
         let (at, reason) = match self {
             Finding::NoSecret(_) => (0, reason::SECRET_MISSING),
@@ -48,7 +51,7 @@ impl Finding {
             states = match position.cmp(&at) {
                 std::cmp::Ordering::Less => states.met(part, reason::READY, well),
                 std::cmp::Ordering::Equal => states.unmet(part, reason, self.trouble().unwrap_or_default()),
-                std::cmp::Ordering::Greater => states.unknown(part, reason::WAITING, "not looked at yet"),
+                std::cmp::Ordering::Greater => states.unknown(part, reason::WAITING, "not checked yet"),
             };
         }
         states

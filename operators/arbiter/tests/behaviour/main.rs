@@ -53,7 +53,7 @@ async fn a_monitor_joins_is_followed_and_leaves() {
     settles("writes", Duration::from_secs(2), async || world.writes().await).await;
     steadily("writes", quiet, async || world.writes().await).await;
 
-    // A new map is told to the monitor and starts nothing anew; a new key does.
+    // A new map is told to the monitor and restarts nothing; a new key does.
     let deployments = world.away::<Deployment>();
     let before = deployments.get("third-mon").await.expect("there");
     world.endpoints("a=10.0.0.1:6789,c=10.0.0.3:6789").await;

@@ -348,7 +348,7 @@ fn gone_or(
 
 fn wanted(object: Value) -> Wanted {
     let lasts = plan::lasts(&object);
-    let wanted = Wanted::raw(object);
+    let wanted = Wanted::untyped(object);
     if lasts { wanted.lasting() } else { wanted }
 }
 

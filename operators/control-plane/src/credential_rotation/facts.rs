@@ -250,7 +250,7 @@ fn stored(number: u64, credential: &ApplicationCredential, secret_known: bool, c
         secret: None,
         has_secret: false,
         request,
-        words: said.unwrap_or_else(|| "K-ORC has not made it yet".to_owned()),
+        words: said.unwrap_or_else(|| "K-ORC has not created it yet".to_owned()),
     }
 }
 

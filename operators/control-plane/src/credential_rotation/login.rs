@@ -16,7 +16,7 @@ use crate::clouds_yaml::{self, Cloud, Person};
 const CA: &str = "cacert";
 /// The roles of a user that names none; it is taken to have them.
 const DEFAULT_ROLE: &str = "service";
-const NOT_MADE: &str = "K-ORC has not made it yet";
+const NOT_MADE: &str = "K-ORC has not created it yet";
 
 /// The Secret with the login.
 pub fn login_secret(rotation: &str) -> String {

@@ -103,7 +103,11 @@ fn what_is_missing_is_named_and_no_secret_is_told() {
             sources(),
             Err(Lack::NoProject),
         ),
-        (young, sources(), waits("User glance: K-ORC has not made it yet")),
+        (
+            young,
+            sources(),
+            waits("User glance: K-ORC has not created it yet"),
+        ),
         (
             glance(),
             without(|sources| sources.project = None),

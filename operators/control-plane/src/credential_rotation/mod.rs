@@ -288,13 +288,13 @@ impl Controller for CredentialRotations {
         }
         if let (Some((number, expires)), Some(user)) = (verdict.make, askable(observed, &verdict)?) {
             // One that was chosen before a crash may be in use already.
-            let fresh = || Hidden(facts.random.iter().map(|byte| format!("{byte:02x}")).collect());
+            let fresh = || Hidden(hex::encode(facts.random));
             let value = facts.chosen.get(&number).cloned().unwrap_or_else(fresh);
             wanted.push(chosen(object, number, &value));
             let request = request(observed).or_else(|| left_open(facts, &verdict));
             wanted.push(application_credential(object, user, number, expires, request));
         }
-        let decision = Decision::want(wanted.into_iter().map(Wanted::raw));
+        let decision = Decision::want(wanted.into_iter().map(Wanted::untyped));
         Ok(kept.into_iter().fold(decision, Decision::keep))
     }
 

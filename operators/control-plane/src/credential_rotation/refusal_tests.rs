@@ -59,7 +59,7 @@ fn a_refusal_is_told_and_tried_again_under_the_next_number() {
     assert_eq!(made["metadata"]["annotations"][ROTATE_NOW], "leak", "still open");
     let (truth, _, told) = state(&trying);
     assert!(
-        told.starts_with("glance-3 is being made; K-ORC has given up on glance-2"),
+        told.starts_with("glance-3 is being created; K-ORC has given up on glance-2"),
         "{told}"
     );
     assert_eq!(truth, "False");

@@ -1,4 +1,4 @@
-//! What is told of a rotation.
+//! What is reported about a rotation.
 
 use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
 use c5c3_kit::{Observed, States};
@@ -99,7 +99,7 @@ fn making(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option
         let own = credential_name(&name, number);
         return Some(match held_back(observed, verdict) {
             Some(words) => format!("{own} waits: {words}"),
-            None => format!("{own} is being made"),
+            None => format!("{own} is being created"),
         });
     }
     let used = verdict.using.map_or(0, |current| current.number);
@@ -140,7 +140,7 @@ fn retiring(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Opti
 /// Holders that are named.
 const NAMED: usize = 4;
 
-/// How older ones go. `moved`: consumers were told of the new one, and `behind` is who still uses these.
+/// How older ones go. `moved`: consumers were told about the new one, and `behind` is who still uses these.
 pub fn leaving(old: &[String], moved: bool, behind: &[String], at: Option<Timestamp>) -> Option<String> {
     if old.is_empty() {
         return None;

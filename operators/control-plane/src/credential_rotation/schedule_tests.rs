@@ -441,7 +441,7 @@ proptest! {
         prop_assert!(world.credentials.iter().all(|(c, _)| !c.stopped), "{world:?}");
     }
 
-    /// However the clock jumped and whatever was lost: a few looks later all is well again.
+    /// However the clock jumped and whatever was lost: a few looks later all is healthy again.
     #[test]
     fn it_always_heals(
         jumps in prop::collection::vec((-2000i64..2000, any::<bool>(), any::<bool>()), 1..30), delay in 0u8..3,

@@ -168,7 +168,7 @@ fn the_login_of_the_user_is_there_before_it_is_used() {
     assert_eq!(login["metadata"]["name"], "glance-login");
     assert_eq!(text(&login, "clouds.yaml"), "clouds: {}");
     assert_eq!(made["kind"], "ApplicationCredential");
-    // One that cannot be told anew stays, also for what an earlier version made without it.
+    // One that cannot be told again stays, also for what an earlier version made without it.
     let facts = Facts {
         credentials: vec![stored(1, 0, true)],
         current: since(1, 0),

@@ -181,7 +181,7 @@ pub fn state(plane: &ControlPlane, facts: &Facts) -> State {
     }
     let names = called(plane);
     if let Some(missing) = names.iter().find(|name| !facts.services.contains_key(*name)) {
-        let text = format!("Service {missing} is not there yet");
+        let text = format!("Service {missing} does not exist yet");
         return told(Truth::False, reason::WAITING, text);
     }
     if let Some(silent) = names.iter().find(|name| addresses(facts, name).is_empty()) {

@@ -65,7 +65,7 @@ impl Effect {
         let lost = gone.kind.ends_with(".openstack.k-orc.cloud");
         Effect {
             interruption: match kind {
-                _ if is_service => Some(format!("{kind} answers no more; its database and volumes stay")),
+                _ if is_service => Some(format!("{kind} stops serving; its database and volumes stay")),
                 "MariaDB" | "RabbitmqCluster" | "Valkey" => Some(format!("{kind} is gone; its volumes stay")),
                 _ if lost => Some(
                     "what it stands for is deleted in Keystone, and comes back with another id".to_owned(),

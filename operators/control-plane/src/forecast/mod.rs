@@ -50,7 +50,7 @@ pub struct Forecast {
     pub way_back_until: Option<usize>,
 }
 
-/// Steps that happen at once; the next stage waits until all of them are well.
+/// Steps that happen at once; the next stage waits until all of them are healthy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {

@@ -340,7 +340,7 @@ fn tempest_fields(ground: &Ground<'_>) -> Fields {
     fields
 }
 
-/// What no API tells of the cloud, and its spec does; what the user says wins.
+/// What no API reports about the cloud, and its spec does; what the user says wins.
 fn capabilities(spec: &ControlPlaneSpec) -> ExtraConfig {
     let nova = &spec.services.nova;
     let compute = nova.compute.clone().unwrap_or_default();

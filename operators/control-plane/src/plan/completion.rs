@@ -175,7 +175,7 @@ mod tests {
         }
         assert_eq!(told(&seen, &object), Vec::<String>::new());
         assert!(plan(&object, &seen).blocker().is_none());
-        // Made anew in Keystone, it has no role.
+        // Made again in Keystone, it has no role.
         let user = seen
             .children
             .iter_mut()

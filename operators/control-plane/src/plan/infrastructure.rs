@@ -9,10 +9,10 @@ use c5c3_api::conditions::reason;
 use c5c3_api::foreign::{NameRef, mariadb, memcached, rabbitmq, valkey::Valkey};
 use c5c3_api::ovn::{OvnAgent, OvnCluster, OvnClusterSpec, OvnDatabase, OvnStorage};
 use c5c3_api::services::SERVICES;
+use c5c3_kit::pod;
 use k8s_openapi::api::core::v1::{
-    Affinity, Capabilities, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm,
-    PodSecurityContext, PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SeccompProfile,
-    SecurityContext,
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
+    PodTemplateSpec, Probe, ResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::Resource;
@@ -240,32 +240,6 @@ fn pull_secrets(pods: &PodSettings) -> Vec<NameRef> {
     secrets.map(|secret| NameRef::new(&secret.name)).collect()
 }
 
-/// What the restricted Pod Security Standard asks for. RabbitMQ's operator does it by itself.
-fn pod_security(user: i64) -> PodSecurityContext {
-    PodSecurityContext {
-        run_as_non_root: Some(true),
-        run_as_user: Some(user),
-        run_as_group: Some(user),
-        fs_group: Some(user),
-        seccomp_profile: Some(SeccompProfile {
-            type_: "RuntimeDefault".to_owned(),
-            ..SeccompProfile::default()
-        }),
-        ..PodSecurityContext::default()
-    }
-}
-
-fn container_security() -> SecurityContext {
-    SecurityContext {
-        allow_privilege_escalation: Some(false),
-        capabilities: Some(Capabilities {
-            drop: Some(vec!["ALL".to_owned()]),
-            ..Capabilities::default()
-        }),
-        ..SecurityContext::default()
-    }
-}
-
 /// The image that the spec names, or that of the release. Operators of others would take one of a registry of
 /// theirs, and that of RabbitMQ takes none at all without its webhook. While no release is known the image stays
 /// as it is.
@@ -316,8 +290,8 @@ fn mariadb(draft: &Draft<'_>, rollout: &Rollout) -> Value {
         startup_probe: Some(look(1, Some(300))),
         readiness_probe: Some(look(2, None)),
         // Its operator's own user, named because what is said replaces all of the operator's defaults.
-        pod_security_context: Some(pod_security(999)),
-        security_context: Some(container_security()),
+        pod_security_context: Some(pod::run_as(999)),
+        security_context: Some(pod::unprivileged()),
         galera: (replicas > 1).then_some(mariadb::Galera {
             enabled: true,
             recovery: None,
@@ -344,8 +318,8 @@ fn memcached(draft: &Draft<'_>, rollout: &Rollout) -> Value {
     let spec = memcached::MemcachedSpec {
         replicas: Some(cache.replicas.unwrap_or(REPLICAS)),
         security: Some(memcached::Security {
-            pod_security_context: Some(pod_security(11211)),
-            container_security_context: Some(container_security()),
+            pod_security_context: Some(pod::run_as(11211)),
+            container_security_context: Some(pod::unprivileged()),
         }),
         memcached: memory.map(|memory| memcached::MemcachedConfig {
             max_memory_mb: Some(memory),

@@ -117,7 +117,7 @@ pub struct Step {
     pub name: String,
     /// For people.
     pub title: String,
-    /// The condition that tells of it.
+    /// The condition that reports it.
     pub part: &'static str,
     pub needs: Vec<String>,
     pub state: State,
@@ -243,7 +243,7 @@ pub fn plan(object: &ControlPlane, seen: &Seen) -> Plan {
         Some(_) => Removal::default(),
         None => Removal::of(&seen.owned, &draft.steps),
     };
-    draft.steps.extend(removal::told(&removal, &seen.owned));
+    draft.steps.extend(removal::report(&removal, &seen.owned));
     let (services, notes) = services::readiness(&draft, &rollout);
     let (update, installed) = rollout.progress(object, &draft);
     draft.steps.extend(verification(update, &draft));
@@ -422,7 +422,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The state of a step with these objects, and which of them it tells of.
+/// The state of a step with these objects, and which of them it reports.
 fn state_of<'a, 'o>(
     objects: impl IntoIterator<Item = &'o Value>,
     open: &[String],
@@ -443,7 +443,7 @@ fn state_of<'a, 'o>(
             Some(Health::Progressing(trouble)) => {
                 running = running.or_else(|| Some((format!("{name}: {}", trouble.message), about())));
             }
-            None => running = running.or_else(|| Some((format!("{name} is being made"), about()))),
+            None => running = running.or_else(|| Some((format!("{name} is being created"), about()))),
         }
     }
     running.map_or((State::Done, None), |(text, about)| (State::Running(text), about))

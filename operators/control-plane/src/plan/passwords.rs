@@ -50,11 +50,7 @@ fn mark(key: &[u8], given: &str, password: &[u8]) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hash.finalize()
-        .iter()
-        .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(&hash.finalize()[..5])
 }
 
 #[cfg(test)]

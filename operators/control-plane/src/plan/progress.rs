@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::rollout::version;
 use super::{Child, Object, Plan, State, Step, VERIFICATION, blocker, has_state, reference, state_of};
 
-/// What a status tells of a plan.
+/// What a status reports about a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
     /// Without their objects.

@@ -89,7 +89,7 @@ impl Removal {
 }
 
 /// What is to go and does not is told where it belongs: a cloud that is being changed is not Ready.
-pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> {
+pub(super) fn report(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> {
     let mut parts: BTreeMap<&'static str, Vec<&Reference>> = BTreeMap::new();
     for held in removal.hangs(owned) {
         parts.entry(part(held)).or_default().push(held);
@@ -97,7 +97,7 @@ pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> 
     let step = |(part, held): (&'static str, Vec<&Reference>)| {
         let names: Vec<String> = held.iter().map(ToString::to_string).collect();
         let text = format!(
-            "being deleted and still there: {}; finalizers in their metadata tell who holds them",
+            "still being deleted: {}; the finalizers in their metadata show what holds them",
             names.join(", ")
         );
         Step {
@@ -108,7 +108,7 @@ pub(super) fn told(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step> 
     parts.into_iter().map(step).collect()
 }
 
-/// The condition that tells of a kind.
+/// The condition that reports a kind.
 fn part(reference: &Reference) -> &'static str {
     match rank(reference) {
         0 | 7 => CREDENTIALS_READY,
@@ -208,7 +208,7 @@ mod tests {
         ];
         owned[0].1 = true;
         let removal = Removal::of(&owned, &[]);
-        let told: Vec<_> = told(&removal, &owned)
+        let told: Vec<_> = report(&removal, &owned)
             .into_iter()
             .map(|step| (step.part, step.text()))
             .collect();

@@ -24,7 +24,7 @@ pub(super) struct Rollout {
     to: Option<Release>,
     /// Newer builds of the release that runs are left alone.
     holds: bool,
-    /// As the status told of the services last.
+    /// What the status said of the services last.
     told: BTreeMap<String, ServiceReadiness>,
     pub refusal: Option<Refusal>,
 }
@@ -205,7 +205,7 @@ impl Rollout {
         stays
     }
 
-    /// Infrastructure is well and has the new images, and so have all services of earlier tiers.
+    /// Infrastructure is healthy and has the new images, and so have all services of earlier tiers.
     fn is_open(&self, draft: &Draft<'_>, tier: u8) -> bool {
         draft.open(&INFRASTRUCTURE.map(str::to_owned)).is_empty()
             && !draft.changes_infrastructure
@@ -216,7 +216,7 @@ impl Rollout {
                 .all(|service| self.runs_new(draft, service))
     }
 
-    /// What an update has still to do for a service that is well as it is.
+    /// What an update has still to do for a service that is healthy as it is.
     pub fn pending(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
         if !self.updates(draft) || self.runs_new(draft, service) {
             return None;

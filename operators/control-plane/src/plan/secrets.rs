@@ -287,7 +287,7 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, Write), State> {
         let value = match fill {
             Fill::Fixed(text) => (*text).to_owned(),
             Fill::Text(text) => text.clone(),
-            Fill::Random => hex(&random),
+            Fill::Random => hex::encode(&random),
         };
         data.entry((*key).to_owned())
             .and_modify(|kept| {
@@ -316,10 +316,6 @@ fn secret(draft: &Draft<'_>, name: &str, data: Data) -> Value {
         data: Some(data.collect()),
         ..Secret::default()
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Where an existing Keystone answers: `auth_url` of the cloud that korc.cloudCredentialsRef names.

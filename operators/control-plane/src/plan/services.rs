@@ -211,7 +211,7 @@ fn note_new_credential(draft: &mut Draft<'_>, service: &Service) {
     }
 }
 
-/// One that is well in the release before is not done: a cloud in the middle of an update is not Ready.
+/// One that is healthy in the release before is not done: a cloud in the middle of an update is not Ready.
 fn note_update(draft: &mut Draft<'_>, rollout: &Rollout, service: &Service) {
     let pending = rollout.pending(draft, service);
     if let (Some(text), Some(step)) = (pending, draft.steps.last_mut())

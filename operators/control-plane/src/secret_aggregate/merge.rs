@@ -42,7 +42,7 @@ fn duplicates(found: &[(String, String, String)]) -> String {
 }
 
 /// All keys of all sources, or what stands against it. Every instance of the first kind of trouble
-/// is named, so that one edit can mend all.
+/// is named, so that one edit can fix all.
 pub fn merge(sources: &[SecretSource], found: &BTreeMap<String, Data>) -> Result<Data, MergeError> {
     let mut missing = Vec::new();
     let mut present = Vec::new();

@@ -1,9 +1,9 @@
 //! Eviction: all servers leave a host.
 
 mod planner;
+mod report;
 #[cfg(test)]
 mod tests;
-mod told;
 mod view;
 
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +28,7 @@ use crate::nova::{Amounts, Found, Nova};
 pub use planner::plan;
 pub use view::{Action, HostView, Step, View};
 
-/// Migrations under way are waited for when an Eviction is deleted, but not for ever.
+/// Migrations under way are waited for when an Eviction is deleted, but not forever.
 const WITHIN: Duration = Duration::from_secs(2 * 3600);
 
 /// The controller.

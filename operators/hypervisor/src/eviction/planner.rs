@@ -9,7 +9,7 @@ use c5c3_kit::States;
 use jiff::SignedDuration;
 use openstack_client::Guest;
 
-use super::told::{HELPLESS, tell};
+use super::report::{HELPLESS, report};
 use super::view::{Action, HostView, Step, View};
 use crate::names;
 
@@ -47,7 +47,7 @@ pub fn plan(view: &View) -> Step {
         step.actions.push(Action::Confirm { server });
     }
     instances.sort_by(|a, b| a.server.cmp(&b.server));
-    tell(view, host, closed, instances, &mut step);
+    report(view, host, closed, instances, &mut step);
     step
 }
 
@@ -187,7 +187,7 @@ fn sort_out(view: &View, host: &HostView, closed: bool, step: &mut Step) -> Vec<
         match guest.task.as_deref() {
             Some(task) if on_its_way(task) => {
                 running += 1;
-                under_way(view, host, deadline, &mut one, step);
+                in_progress(view, host, deadline, &mut one, step);
             }
             Some(task) => wait(&mut one, &format!("Nova is busy with it: {task}")),
             None => {
@@ -252,7 +252,7 @@ fn stays(one: &mut InstanceEviction, why: &str) {
     one.message = Some(why.to_owned());
 }
 
-fn under_way(
+fn in_progress(
     view: &View,
     host: &HostView,
     deadline: SignedDuration,

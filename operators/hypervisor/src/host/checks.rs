@@ -11,7 +11,7 @@ use kube::ResourceExt;
 
 /// A complaint that is younger may pass: everything of a new host starts at the same time.
 const LASTS: SignedDuration = SignedDuration::from_secs(60);
-/// So often a container has to fail.
+/// How many times a container has to fail.
 const FAILURES: i32 = 2;
 /// Where OVN plugs in guests.
 const INTEGRATION: &str = "br-int";

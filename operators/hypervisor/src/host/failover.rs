@@ -152,20 +152,20 @@ fn unfenced(view: &View, step: &mut Step) -> (&'static str, String) {
             (reason::FENCING, why)
         }
         Some(PowerView::Unknown(problem)) => {
-            let why = format!("{silent}, and Redfish cannot tell ({problem}): {by_hand}");
+            let why = format!("{silent}, and Redfish does not answer ({problem}): {by_hand}");
             (reason::FENCE_NEEDED, why)
         }
         Some(PowerView::Off) | None => (reason::FENCE_NEEDED, format!("{silent}: {by_hand}")),
     }
 }
 
-/// What is told of a failed host beside its failure.
+/// What is reported about a failed host beside its failure.
 fn rest(view: &View, service: &Service, step: &mut Step) {
     step.again = WAITING;
     upkeep::keep(view, service, step, upkeep::Membership::Wanted);
     let phase = step.status.onboarding.clone().unwrap_or_default();
     let states = std::mem::take(&mut step.states).unmet(EVICTING, reason::NOT_REQUIRED, "");
-    step.states = onboarding::told(states, &phase);
+    step.states = onboarding::report(states, &phase);
 }
 
 /// Running servers first; then by name, so that every pass takes the same.

@@ -45,7 +45,7 @@ pub fn leave(view: &View, step: &mut Step) {
     let still = format!("still there: {}", step.left.join(", "));
     if !evicted {
         let (reason_, message) = view.eviction.as_ref().map_or_else(
-            || (reason::WAITING.to_owned(), "the eviction begins".to_owned()),
+            || (reason::WAITING.to_owned(), "the eviction is starting".to_owned()),
             |one| (eviction_reason(&one.reason), one.message.clone()),
         );
         step.states = states

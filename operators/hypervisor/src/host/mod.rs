@@ -40,7 +40,7 @@ pub use observe::{Ground, eviction as eviction_view, look};
 pub use transition::transition;
 pub use view::{Action, EvictionView, NodeView, PlacementView, Step, View};
 
-/// A host that cannot be emptied is told of for so long before its object goes anyway.
+/// How long a host that cannot be emptied is reported before its object goes anyway.
 const WITHIN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The controller.
@@ -136,7 +136,7 @@ impl Controller for Hosts {
             found => found?,
         };
         let view = look(object, &nova, ground).await;
-        // A login that is not taken any more is read anew.
+        // A login that is not taken any more is read again.
         if let Err(error) = &view {
             self.clouds.failed(error);
         }

@@ -37,7 +37,7 @@ pub fn serve(view: &View, service: &Service, step: &mut Step) {
         OnboardingPhase::Succeeded => succeeded(view, service, &mut onboarding, step),
         OnboardingPhase::Aborted => aborted(view, service, &mut onboarding, step),
     }
-    let mut states = told(std::mem::take(&mut step.states), &onboarding);
+    let mut states = report(std::mem::take(&mut step.states), &onboarding);
     let by_others = !service.enabled() && !names::is_new(service.disabled_reason.as_deref());
     if by_others && onboarding.phase != OnboardingPhase::Aborted {
         let why = service.disabled_reason.clone().unwrap_or_default();
@@ -67,7 +67,7 @@ fn name(phase: OnboardingPhase) -> &'static str {
     }
 }
 
-pub fn told(states: States, onboarding: &OnboardingStatus) -> States {
+pub fn report(states: States, onboarding: &OnboardingStatus) -> States {
     let message = onboarding.message.clone().unwrap_or_default();
     match onboarding.phase {
         OnboardingPhase::Succeeded => states.met(ONBOARDING, reason::SUCCEEDED, message),
@@ -88,7 +88,7 @@ pub fn unregistered(view: &View, why: &str, step: &mut Step) {
     step.states = match (onboarding.phase, view.complaints.first()) {
         (OnboardingPhase::Aborted, _) => {
             let said = onboarding.message.clone().unwrap_or_default();
-            told(states, &onboarding).blocked_by(reason::ABORTED, said)
+            report(states, &onboarding).blocked_by(reason::ABORTED, said)
         }
         (_, Some(complaint)) => states.unmet(
             ONBOARDING,
@@ -286,7 +286,7 @@ fn begin(view: &View, service: &Service, onboarding: &mut OnboardingStatus, step
 
 fn give_up(onboarding: &mut OnboardingStatus, view: &View, why: &str) {
     let way = format!(
-        "{why}; mend it and set the annotation {} to a new value",
+        "{why}; fix it and set the annotation {} to a new value",
         names::RETRY
     );
     enter(onboarding, OnboardingPhase::Aborted, view, &way);

@@ -1,4 +1,4 @@
-//! Pure: single servers in trouble on a host that is well. The agent tells of them; they are restarted where
+//! Pure: single servers in trouble on a host that is healthy. The agent reports them; they are restarted where
 //! they are, with growing pauses, then taken to another host, then left to a person, who is told.
 //!
 //! Nobody else may be surprised: a server that its owner stopped, or that Nova is busy with, is left alone.
@@ -22,13 +22,13 @@ const PAUSES: [i64; 3] = [0, 30, 120];
 const PATIENCE: i64 = 120;
 /// A disk may answer again by itself.
 const PERSISTS: i64 = 60;
-/// After so long without trouble restarts count anew.
+/// Time without trouble after which restarts are counted from zero.
 const FORGET: i64 = 3600;
 /// So long it is told what was done.
 const KEEP: i64 = 24 * 3600;
 /// A server that was down for so long before anybody looked may have been stopped meanwhile.
 const LATE: i64 = 300;
-/// Most servers that are told of, and looked after in one pass.
+/// Most servers that are reported and looked after in one pass.
 const MOST: usize = 32;
 
 /// Does the operator look after single servers of this host?
@@ -78,7 +78,7 @@ struct Case<'a> {
     before: Option<&'a Reaction>,
 }
 
-/// What is told of a server, and done for it.
+/// What is reported about a server, and done for it.
 type Answer = (Reaction, Option<Action>, Option<SignedDuration>);
 
 pub fn react(view: &View, service: &Service, step: &mut Step) {
@@ -123,7 +123,7 @@ pub fn react(view: &View, service: &Service, step: &mut Step) {
     });
     told.truncate(MOST);
     told.sort_by(|a, b| a.server.cmp(&b.server));
-    tell(&told, step);
+    report(&told, step);
     step.status.reactions = told;
 }
 
@@ -208,7 +208,7 @@ impl Case<'_> {
     fn left(&self, before: &Reaction) -> Answer {
         let runs = self.instance.is_some_and(|instance| instance.active);
         match (runs, self.guest.status.as_str(), &self.guest.task) {
-            (true, _, None) => self.over(before, "somebody else mended it"),
+            (true, _, None) => self.over(before, "it was fixed by someone else"),
             (false, "SHUTOFF", None) => self.over(before, "its owner stopped it"),
             _ => (before.clone(), None, None),
         }
@@ -253,7 +253,7 @@ impl Case<'_> {
             let waits = self.told(
                 kind,
                 ReactionState::Waiting,
-                "a disk does not answer; it may again by itself",
+                "a disk does not answer; it may recover by itself",
             );
             return Some((began(waits), None, Some(seconds(PERSISTS) - since)));
         }
@@ -274,7 +274,7 @@ impl Case<'_> {
                     ..self.told(
                         kind,
                         ReactionState::Waiting,
-                        "it came to grief again; it is restarted after a pause",
+                        "it failed again; it will be restarted after a pause",
                     )
                 },
             };
@@ -405,7 +405,7 @@ fn noted(before: Option<&Reaction>, after: &Reaction) -> Vec<Note> {
     notes
 }
 
-fn tell(reactions: &[Reaction], step: &mut Step) {
+fn report(reactions: &[Reaction], step: &mut Step) {
     let named = |wanted: &dyn Fn(ReactionState) -> bool| {
         let some = reactions.iter().filter(|one| wanted(one.state));
         let texts = some.map(|one| format!("{} ({})", one.name, one.message.as_deref().unwrap_or_default()));
@@ -417,10 +417,6 @@ fn tell(reactions: &[Reaction], step: &mut Step) {
     step.states = match (lost.is_empty(), open.is_empty()) {
         (true, true) => states.met(INSTANCES_WELL, reason::READY, ""),
         (true, false) => states.unmet(INSTANCES_WELL, reason::RECOVERING, open),
-        (false, _) => states.unmet(
-            INSTANCES_WELL,
-            reason::FAILED,
-            format!("left to a person: {lost}"),
-        ),
+        (false, _) => states.unmet(INSTANCES_WELL, reason::FAILED, format!("needs a person: {lost}")),
     };
 }

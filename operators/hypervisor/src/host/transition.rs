@@ -68,7 +68,7 @@ fn own_fields(before: &HypervisorStatus) -> HypervisorStatus {
 }
 
 /// Ids are stored as soon as they are known. A service under another id is another registration:
-/// the host is onboarded anew.
+/// the host is onboarded again.
 fn identify(view: &View, step: &mut Step) {
     let Some(service) = view.service() else {
         return;
@@ -177,7 +177,7 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
     let kind = words(view.spec.maintenance);
     let why = names::maintenance(kind, view.spec.maintenance_reason.as_deref());
     let closed = close(service, &why, step);
-    // A test that was under way begins anew afterwards.
+    // A test that was under way starts over afterwards.
     for test in &view.tests {
         let server = test.id.clone();
         step.actions.push(Action::DeleteTest { server });
@@ -191,7 +191,7 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
     }
     let phase = onboarding.clone();
     upkeep::keep(view, service, step, upkeep::Membership::Wanted);
-    let states = onboarding::told(std::mem::take(&mut step.states), &phase);
+    let states = onboarding::report(std::mem::take(&mut step.states), &phase);
     step.again = WAITING * 6;
     if view.spec.maintenance == Maintenance::Ha {
         let said = "maintenance ha: instances are left to high availability";
@@ -211,10 +211,14 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
             .unmet(EVICTING, reason::SUCCEEDED, "the host is empty")
             .blocked_by(reason::MAINTENANCE, format!("{said}; the host is empty")),
         Some(eviction) if eviction.succeeded => states
-            .met(EVICTING, reason::RUNNING, "servers came after the host was empty")
+            .met(
+                EVICTING,
+                reason::RUNNING,
+                "servers arrived after the host was empty",
+            )
             .blocked_by(
                 reason::EVICTING,
-                format!("{said}: servers came after the host was empty"),
+                format!("{said}: servers arrived after the host was empty"),
             ),
         Some(eviction) => states
             .met(
@@ -224,7 +228,7 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
             )
             .blocked_by(reason::EVICTING, format!("{said}: {}", eviction.message)),
         None => states
-            .met(EVICTING, reason::WAITING, "the eviction begins")
+            .met(EVICTING, reason::WAITING, "the eviction is starting")
             .blocked_by(reason::EVICTING, said),
     };
 }
@@ -258,7 +262,7 @@ fn around(view: &View, states: States) -> States {
             "Nova does not know the host",
         ),
     };
-    let missing = "the agent of the node has not reported: is its pod there?";
+    let missing = "the agent of the node has not reported: is its pod running?";
     let states = match view.libvirt() {
         None => states.unmet(AGENT_REPORTING, reason::AGENT_MISSING, missing),
         Some(true) => states.met(AGENT_REPORTING, reason::READY, ""),
@@ -280,19 +284,23 @@ fn around(view: &View, states: States) -> States {
         states.unmet(
             HA_ENABLED,
             reason::MAINTENANCE,
-            "whoever works on the host is in charge",
+            "the host is in maintenance: instances are left alone",
         )
     };
     let states = match states.get(HOST_FAILED) {
         Some(_) => states,
-        None => states.unmet(HOST_FAILED, reason::NOT_REQUIRED, "nobody asks whether it failed"),
+        None => states.unmet(
+            HOST_FAILED,
+            reason::NOT_REQUIRED,
+            "failover does not apply to this host now",
+        ),
     };
     let states = match states.get(INSTANCES_WELL) {
         Some(_) => states,
         None => states.unknown(
             INSTANCES_WELL,
             reason::NOT_REQUIRED,
-            "nobody looks after single instances now",
+            "single instances are not looked after now",
         ),
     };
     let blocked = states.blocker().is_some();

@@ -1,4 +1,4 @@
-//! Pure: traits, aggregates and overcommit follow the spec; what somebody else changed is mended.
+//! Pure: traits, aggregates and overcommit follow the spec; what somebody else changed is repaired.
 
 use std::collections::BTreeSet;
 

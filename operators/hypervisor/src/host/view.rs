@@ -96,7 +96,7 @@ pub enum Action {
     PowerOff {
         host: String,
     },
-    /// Starts a server anew on its host.
+    /// Restarts a server on its host.
     Restart {
         server: String,
     },

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::ovn::{OvnAgent, OvnCluster};
+use c5c3_kit::pod::{env, env_field, mount, scratch};
 use k8s_openapi::api::apps::v1::{DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet};
 use k8s_openapi::api::core::v1::{
     ConfigMap, ConfigMapVolumeSource, Container, ExecAction, Lifecycle, LifecycleHandler, PodSpec,
@@ -10,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod::{Tls, asks, field, mount, of_node, privileged, scratch, script, text};
+use super::pod::{Tls, asks, of_node, privileged, script};
 use crate::names::Names;
 
 pub const SWITCH: &str = "ovs";
@@ -93,7 +94,7 @@ pub fn switch(cluster: &OvnCluster) -> DaemonSet {
             name: name.to_owned(),
             image: Some(cluster.spec.ovs_image.reference()),
             command: Some(script(start)),
-            env: Some(vec![field("NODE", "spec.nodeName")]),
+            env: Some(vec![env_field("NODE", "spec.nodeName")]),
             volume_mounts: Some(mounts),
             ..Container::default()
         })
@@ -144,8 +145,8 @@ pub fn controller(cluster: &OvnCluster, tls: &Tls) -> DaemonSet {
         image: Some(cluster.spec.ovn_image.reference()),
         command: Some(script(START)),
         env: Some(vec![
-            field("NODE", "spec.nodeName"),
-            text("PROTOCOL", tls.protocol),
+            env_field("NODE", "spec.nodeName"),
+            env("PROTOCOL", tls.protocol),
         ]),
         readiness_probe: Some(asks(script(&connected), 5, 3)),
         resources: agent.resources.clone(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::ovn::{OvnCluster, OvnStorage};
+use c5c3_kit::pod::{env, env_field, mount, scratch};
 use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
 };
@@ -16,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod::{self, Tls, asks, field, mount, plain, scratch, script, text};
+use super::pod::{self, Tls, asks, plain, script};
 use crate::names::{Names, Side};
 
 const START: &str = include_str!("../scripts/database.sh");
@@ -212,20 +213,20 @@ fn server(cluster: &OvnCluster, side: Side, tls: &Tls) -> Container {
         image: Some(cluster.spec.ovn_image.reference()),
         command: Some(script(START)),
         env: Some(vec![
-            field("POD_NAME", "metadata.name"),
-            text("NAMESPACE", &names.namespace),
-            text("DATABASE", side.short()),
-            text("SCHEMA", side.schema()),
-            text("SET", names.set(side)),
-            text("MEMBERS", names.members(side)),
-            text("REPLICAS", spec.replicas.to_string()),
-            text("PORT", side.port().to_string()),
-            text("RAFT_PORT", side.raft_port().to_string()),
-            text("PROTOCOL", tls.protocol),
-            text("ELECTION_TIMER", ELECTION_TIMER),
-            text("INACTIVITY_PROBE", INACTIVITY_PROBE),
-            text("OVN_RUNDIR", "/run/ovn"),
-            text("OVS_RUNDIR", "/run/ovn"),
+            env_field("POD_NAME", "metadata.name"),
+            env("NAMESPACE", &names.namespace),
+            env("DATABASE", side.short()),
+            env("SCHEMA", side.schema()),
+            env("SET", names.set(side)),
+            env("MEMBERS", names.members(side)),
+            env("REPLICAS", spec.replicas.to_string()),
+            env("PORT", side.port().to_string()),
+            env("RAFT_PORT", side.raft_port().to_string()),
+            env("PROTOCOL", tls.protocol),
+            env("ELECTION_TIMER", ELECTION_TIMER),
+            env("INACTIVITY_PROBE", INACTIVITY_PROBE),
+            env("OVN_RUNDIR", "/run/ovn"),
+            env("OVS_RUNDIR", "/run/ovn"),
         ]),
         ports: Some(vec![
             number("ovsdb", side.port()),

@@ -1,10 +1,11 @@
 //! ovn-northd: of several replicas the one that holds the lock in the southbound database works.
 
 use c5c3_api::ovn::OvnCluster;
+use c5c3_kit::pod::{env, mount, scratch};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
 use k8s_openapi::api::core::v1::{Container, PodTemplateSpec};
 
-use super::pod::{self, Tls, asks, mount, plain, scratch, script, text};
+use super::pod::{self, Tls, asks, plain, script};
 use crate::names::Names;
 
 pub const COMPONENT: &str = "northd";
@@ -31,11 +32,11 @@ pub fn deployment(cluster: &OvnCluster, northbound: &str, southbound: &str, tls:
         image: Some(cluster.spec.ovn_image.reference()),
         command: Some(script(START)),
         env: Some(vec![
-            text("NORTHBOUND", northbound),
-            text("SOUTHBOUND", southbound),
-            text("PROTOCOL", tls.protocol),
-            text("OVN_RUNDIR", "/run/ovn"),
-            text("OVS_RUNDIR", "/run/ovn"),
+            env("NORTHBOUND", northbound),
+            env("SOUTHBOUND", southbound),
+            env("PROTOCOL", tls.protocol),
+            env("OVN_RUNDIR", "/run/ovn"),
+            env("OVS_RUNDIR", "/run/ovn"),
         ]),
         readiness_probe: Some(asks(status.into(), 5, 3)),
         volume_mounts: Some(mounts),

@@ -1,8 +1,8 @@
 //! Parts of pods that several share.
 
+use c5c3_kit::pod::{mount, mount_read_only, run_as, unprivileged};
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, ExecAction, HostPathVolumeSource,
-    ObjectFieldSelector, PodSecurityContext, PodSpec, Probe, SeccompProfile, SecretVolumeSource,
+    Container, ExecAction, HostPathVolumeSource, PodSecurityContext, PodSpec, Probe, SecretVolumeSource,
     SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
 };
 
@@ -37,53 +37,12 @@ impl Tls {
     }
 
     pub fn mount(&self) -> Option<VolumeMount> {
-        self.secret.as_ref().map(|_| VolumeMount {
-            read_only: Some(true),
-            ..mount("tls", PLACE)
-        })
+        self.secret.as_ref().map(|_| mount_read_only("tls", PLACE))
     }
 }
 
 pub fn script(text: &str) -> Vec<String> {
     ["sh", "-ec", text].map(str::to_owned).into()
-}
-
-pub fn text(name: &str, value: impl Into<String>) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value: Some(value.into()),
-        ..EnvVar::default()
-    }
-}
-
-pub fn field(name: &str, path: &str) -> EnvVar {
-    EnvVar {
-        name: name.to_owned(),
-        value_from: Some(EnvVarSource {
-            field_ref: Some(ObjectFieldSelector {
-                field_path: path.to_owned(),
-                ..ObjectFieldSelector::default()
-            }),
-            ..EnvVarSource::default()
-        }),
-        ..EnvVar::default()
-    }
-}
-
-pub fn mount(name: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        ..VolumeMount::default()
-    }
-}
-
-pub fn scratch(name: &str) -> Volume {
-    Volume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..Volume::default()
-    }
 }
 
 /// A directory of the node, under its own name in the pod.
@@ -115,13 +74,8 @@ pub fn asks(command: Vec<String>, period: i32, failures: i32) -> Probe {
 pub fn plain(container: Container) -> Container {
     Container {
         security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
             read_only_root_filesystem: Some(true),
-            capabilities: Some(Capabilities {
-                drop: Some(vec!["ALL".to_owned()]),
-                ..Capabilities::default()
-            }),
-            ..SecurityContext::default()
+            ..unprivileged()
         }),
         ..container
     }
@@ -149,16 +103,8 @@ pub fn server(names: &Names, component: &str, container: Container, volumes: Vec
         containers: vec![container],
         volumes: Some(volumes),
         security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(UID),
-            run_as_group: Some(UID),
-            fs_group: Some(UID),
             fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-            seccomp_profile: Some(SeccompProfile {
-                type_: "RuntimeDefault".to_owned(),
-                ..SeccompProfile::default()
-            }),
-            ..PodSecurityContext::default()
+            ..run_as(UID)
         }),
         topology_spread_constraints: Some(vec![TopologySpreadConstraint {
             max_skew: 1,

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::facts::Facts;
 use crate::shape::Service;
 
-/// The servers of a cache, as the programs are told of them.
+/// The servers of a cache, as they appear in configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Servers {
     /// host:port, with commas between.

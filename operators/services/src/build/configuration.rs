@@ -203,7 +203,7 @@ fn other_users(service: &Service, settings: &Settings, facts: &Facts) -> String 
     users.join(" ")
 }
 
-/// Processes that find secrets of others in a database start anew when those change.
+/// Processes that find secrets of others in a database restart when those change.
 fn follow(service: &Service, all: &mut [Configured]) {
     let secrets: Vec<(String, String)> = all
         .iter()

@@ -18,7 +18,7 @@ pub fn hanging(pod: &Pod, now: Timestamp) -> Option<String> {
     }
     let mut waiting = statuses(pod).filter_map(|container| container.state.as_ref()?.waiting.as_ref());
     let why = waiting.find_map(|waiting| waiting.message.as_deref());
-    let why = why.unwrap_or("its events tell more");
+    let why = why.unwrap_or("see its events");
     let name = pod.name_any();
     Some(format!(
         "pod {name} has a node since {since} and does not start: {why}"

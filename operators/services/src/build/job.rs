@@ -1,11 +1,10 @@
 //! Steps that run to their end, and what became of them.
 
 use c5c3_kit::mask::Mask;
+use c5c3_kit::pod::{env, env_secret};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
-use k8s_openapi::api::core::v1::{
-    ContainerStatus, EnvVar, EnvVarSource, Pod, PodSpec, PodTemplateSpec, SecretKeySelector,
-};
+use k8s_openapi::api::core::v1::{ContainerStatus, EnvVar, Pod, PodSpec, PodTemplateSpec};
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -64,7 +63,7 @@ impl Steps<'_> {
         if let Some(schema) = &self.schema {
             annotations.insert(SCHEMA.to_owned(), schema.mark.clone());
         }
-        // It is tried until it works or is replaced: the world may mend without a word to us.
+        // It is tried until it works or is replaced: the world may heal without a word to us.
         let spec = self.run(service, configuration, "OnFailure", 100_000);
         Job {
             metadata,
@@ -73,7 +72,7 @@ impl Steps<'_> {
         }
     }
 
-    /// What runs: a pod that may be started anew so many times.
+    /// What runs: a pod that may be restarted so many times.
     pub fn run(
         &self,
         service: &Service,
@@ -99,7 +98,7 @@ impl Steps<'_> {
         config::hash_value(&json!(self.pod_with(service, configuration, None)))
     }
 
-    /// The Job that is there was made of something else, and is at nothing: made anew it may succeed.
+    /// The Job that is there was made of something else, and is at nothing: recreated, it may succeed.
     pub fn is_outdated(&self, service: &Service, configuration: &Configuration, facts: &Facts) -> bool {
         let Some(live) = facts.jobs.get(&self.name(&service.names)) else {
             return false;
@@ -129,26 +128,14 @@ impl Steps<'_> {
         for (group, _) in own.flat_map(|settings| &settings.databases) {
             // A database that does not answer is a failure to be told, not to be sat out.
             for (option, value) in [("max_retries", "2"), ("retry_interval", "1")] {
-                environment.push(pod::text(variable(group, option), value));
+                environment.push(env(variable(group, option), value));
             }
         }
         for (name, value) in self.task.iter().flat_map(|task| &task.environment) {
-            environment.push(pod::text(name, value));
+            environment.push(env(name, value));
         }
         for (name, secret, key) in self.task.iter().flat_map(|task| &task.secrets) {
-            let source = EnvVarSource {
-                secret_key_ref: Some(SecretKeySelector {
-                    name: secret.clone(),
-                    key: key.clone(),
-                    ..SecretKeySelector::default()
-                }),
-                ..EnvVarSource::default()
-            };
-            environment.push(EnvVar {
-                name: name.clone(),
-                value_from: Some(source),
-                ..EnvVar::default()
-            });
+            environment.push(env_secret(name, secret, key));
         }
         let container = pod::Container {
             name: &self.title,

@@ -1,12 +1,12 @@
 //! The pod that every process and every step of a service shares.
 
 use c5c3_api::common::{PodSettings, ResourceRequirements};
+use c5c3_kit::pod::{default_seccomp, env, env_field, mount, scratch};
 use k8s_openapi::api::core::v1::{
-    Capabilities, ConfigMapVolumeSource, Container as PodContainer, EmptyDirVolumeSource, EnvFromSource,
-    EnvVar, EnvVarSource, HostPathVolumeSource, KeyToPath, LocalObjectReference, ObjectFieldSelector,
-    PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, ProjectedVolumeSource, SeccompProfile,
-    SecretEnvSource, SecretProjection, SecretVolumeSource, SecurityContext, Toleration, Volume as PodVolume,
-    VolumeMount, VolumeProjection,
+    Capabilities, ConfigMapVolumeSource, Container as PodContainer, EnvFromSource, EnvVar,
+    HostPathVolumeSource, KeyToPath, LocalObjectReference, PersistentVolumeClaimVolumeSource,
+    PodSecurityContext, PodSpec, ProjectedVolumeSource, SecretEnvSource, SecretProjection,
+    SecretVolumeSource, SecurityContext, Toleration, Volume as PodVolume, VolumeMount, VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
@@ -60,36 +60,17 @@ fn resources(given: Option<&ResourceRequirements>, scaled: bool) -> ResourceRequ
     resources
 }
 
-/// A variable with this text.
-pub fn text(name: impl Into<String>, value: impl Into<String>) -> EnvVar {
-    EnvVar {
-        name: name.into(),
-        value: Some(value.into()),
-        ..EnvVar::default()
-    }
-}
-
 pub fn variable(name: &str, value: &Variable) -> EnvVar {
     match value {
-        Variable::Text(value) => text(name, value),
-        Variable::Field(path) => EnvVar {
-            name: name.to_owned(),
-            value_from: Some(EnvVarSource {
-                field_ref: Some(ObjectFieldSelector {
-                    field_path: (*path).to_owned(),
-                    ..ObjectFieldSelector::default()
-                }),
-                ..EnvVarSource::default()
-            }),
-            ..EnvVar::default()
-        },
+        Variable::Text(value) => env(name, value),
+        Variable::Field(path) => env_field(name, path),
     }
 }
 
 pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container<'_>) -> PodSpec {
     let (volumes, mounts) = mounted(service, configured, &shape);
     let fixed = service.environment.iter();
-    let fixed = fixed.map(|(name, value)| text(name, value));
+    let fixed = fixed.map(|(name, value)| env(name, value));
     let environment = fixed.chain(shape.environment).collect();
     let secrets = [
         configured.and_then(Configured::connections_name),
@@ -225,10 +206,7 @@ fn pod_rights(rights: &Rights) -> PodSecurityContext {
         run_as_group: Some(user),
         ..PodSecurityContext::default()
     };
-    let seccomp_profile = Some(SeccompProfile {
-        type_: "RuntimeDefault".to_owned(),
-        ..SeccompProfile::default()
-    });
+    let seccomp_profile = Some(default_seccomp());
     match rights {
         Rights::None => PodSecurityContext {
             fs_group: Some(OPENSTACK_UID),
@@ -245,26 +223,10 @@ fn pod_rights(rights: &Rights) -> PodSecurityContext {
     }
 }
 
-fn mount(name: &str, path: &str) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        ..VolumeMount::default()
-    }
-}
-
 fn read_only(mount: VolumeMount) -> VolumeMount {
     VolumeMount {
         read_only: Some(true),
         ..mount
-    }
-}
-
-fn scratch(name: &str) -> PodVolume {
-    PodVolume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..PodVolume::default()
     }
 }
 

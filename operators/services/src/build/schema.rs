@@ -38,7 +38,7 @@ impl<'a> Steps<'a> {
             }
         }
         if shape.steps.iter().any(|step| step.credentials) {
-            // What a step keeps somewhere is kept anew when it changes.
+            // What a step keeps somewhere is kept again when it changes.
             let configured = configuration.of(&shape.settings);
             let credentials = configured.and_then(|configured| configured.credentials_name());
             inputs.extend(credentials.map(str::to_owned));

@@ -130,7 +130,7 @@ pub fn file_elsewhere(volume: &str, key: &str) -> String {
 /// for each service and is in a Secret alone.
 fn cache_key(facts: &Facts) -> String {
     let digest = Sha256::digest(format!("token cache\n{}", facts.naming));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest)
 }
 
 /// One value of a Secret that the spec names.

@@ -25,7 +25,7 @@ pub fn uwsgi(process: &Process, directory: &str, logging: Option<&Logging>) -> O
     else {
         return None;
     };
-    // Its lines about requests are plain text and say that all is well.
+    // Its lines about requests are plain text and say that all is healthy.
     let quiet = logging.is_some_and(|logging| {
         logging.format == LogFormat::Json || matches!(logging.level, LogLevel::Warning | LogLevel::Error)
     });

@@ -403,7 +403,7 @@ pub fn resized(service: &Service, process: &Process, facts: &Facts) -> Option<Wa
     let mut spec = ours.get("spec").filter(|spec| spec.is_object())?.clone();
     spec["replicas"] = number.into();
     // Untyped: an earlier version may have held fields that this one does not know.
-    Some(Wanted::raw(json!({
+    Some(Wanted::untyped(json!({
         "apiVersion": "apps/v1", "kind": kind, "metadata": service.names.metadata(&name), "spec": spec,
     })))
 }

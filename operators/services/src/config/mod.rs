@@ -17,12 +17,7 @@ pub fn hash(parts: &[&str]) -> String {
         digest.update(part.len().to_be_bytes());
         digest.update(part);
     }
-    digest
-        .finalize()
-        .iter()
-        .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hex::encode(&digest.finalize()[..5])
 }
 
 /// The name for an object's content; maps are sorted, so equal objects have equal text.

@@ -145,8 +145,7 @@ pub fn secret_uuid(secret: &str, user: &str) -> String {
 }
 
 fn hexadecimal(text: &str) -> String {
-    let bytes: [u8; 16] = Md5::digest(text).into();
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Md5::digest(text))
 }
 
 #[cfg(test)]

@@ -71,7 +71,7 @@ impl Subject for Neutron {
             return Err(Error::NotSupported {
                 field: "ovn.enabled",
                 value: "false",
-                way_out: "set it to true; no other way to make networks is there",
+                way_out: "set it to true; OVN is the only supported backend",
             });
         }
         let given = [&self.spec.ovn.nb_connection, &self.spec.ovn.sb_connection];
@@ -79,7 +79,7 @@ impl Subject for Neutron {
             return Err(Error::NotSupported {
                 field: "ovn.nbConnection",
                 value: "ssl:",
-                way_out: "use tcp: in a network of its own; certificates of OVN cannot be given yet",
+                way_out: "use tcp: in a network of its own; certificates for OVN are not supported yet",
             });
         }
         let ml2 = &self.spec.ml2;

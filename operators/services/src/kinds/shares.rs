@@ -22,8 +22,7 @@ pub fn path(claim: &str) -> String {
 /// Where both drivers look for the share.
 pub fn mounted_at(claim: &str) -> String {
     let share = format!("{HOST}:{}", path(claim));
-    let hash = Md5::digest(share.as_bytes());
-    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = hex::encode(Md5::digest(share.as_bytes()));
     format!("{BASE}/{hash}")
 }
 

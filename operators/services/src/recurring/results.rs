@@ -1,4 +1,4 @@
-//! What the status tells of runs that are what a service is for: when, how long, and what came of it.
+//! Services that exist for their runs: what the status says of the last one, how long it took and how it ended.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;

@@ -80,7 +80,7 @@ pub struct Service {
     pub processes: Vec<Process>,
     pub recurring: Vec<Recurring>,
     pub key_sets: Vec<KeySet>,
-    /// Parts of the service that the status tells of one by one.
+    /// Parts of the service that the status reports one by one.
     pub groups: Option<Groups>,
     /// Groups of options whose names the user chose.
     pub free_groups: Vec<String>,
@@ -104,14 +104,14 @@ pub struct NamedBus {
     pub bus: Messaging,
 }
 
-/// Parts of a service that the status tells of one by one: cells, backends.
+/// Parts of a service that the status reports one by one: cells, backends.
 #[derive(Debug, Clone)]
 pub struct Groups {
     /// The field of the status.
     pub field: &'static str,
     /// The field of each that tells how many of its counted process are up.
     pub count: Option<&'static str>,
-    /// Steps whose last word tells of each: fields of the status by name of the group.
+    /// Steps whose last word reports each: fields of the status by name of the group.
     pub told_by: Vec<&'static str>,
     pub all: Vec<Group>,
 }
@@ -123,7 +123,7 @@ pub struct Group {
     pub processes: Vec<String>,
     /// The one that is counted.
     pub counted: Option<String>,
-    /// What steps told of it before.
+    /// What steps reported about it before.
     pub known: Map<String, Value>,
 }
 

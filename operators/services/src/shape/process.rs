@@ -1,4 +1,4 @@
-//! Programs that run for ever.
+//! Long-running processes of a service.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use c5c3_kit::clusters::ClusterName;
 
 use super::Volume;
 
-/// A program that runs for ever.
+/// A long-running process.
 #[derive(Debug, Clone)]
 pub struct Process {
     pub name: String,
@@ -48,11 +48,11 @@ pub enum Runs {
         command: Vec<String>,
         port: Option<Port>,
     },
-    /// A program without a port: how it is asked whether it is well.
+    /// A program without a port: how it is asked whether it is healthy.
     Worker { command: Vec<String>, well: Worker },
 }
 
-/// How a program without a port shows that it is well.
+/// How a program without a port shows that it is healthy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Worker {
     /// It has a connection to one of these ports of others: its message bus, its database.
@@ -65,7 +65,7 @@ pub enum Worker {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Port {
     pub number: u16,
-    /// Asked whether the process is well; without one it is well when it listens.
+    /// Asked whether the process is healthy; without one it is healthy when it listens.
     pub path: Option<&'static str>,
 }
 
@@ -213,7 +213,7 @@ impl Runs {
     }
 
     /// Each worker loads the application itself. A thread that the application starts while it is loaded would be
-    /// missing in workers that are forked from what was loaded, and whatever waits for it would wait for ever.
+    /// missing in workers that are forked from what was loaded, and whatever waits for it would wait forever.
     pub fn loaded_by_workers(mut self) -> Self {
         if let Runs::Wsgi { extra, .. } = &mut self {
             extra.push(("lazy-apps", "true"));

@@ -27,7 +27,7 @@ pub struct Settings {
     /// Options that follow from the keyring of a Secret.
     pub ceph: Vec<CephOption>,
     /// Other settings whose secrets its processes find in a database, where a step put them: they
-    /// start anew when those change.
+    /// restart when those change.
     pub follows: Option<String>,
 }
 

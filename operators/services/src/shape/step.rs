@@ -123,7 +123,7 @@ pub struct KeySet {
     pub readable: Option<u64>,
     /// So many seconds more it may be read, where its key is still there.
     pub lingers: u64,
-    /// The field of the status that tells of the last rotation.
+    /// The field of the status that reports the last rotation.
     pub status: Option<&'static str>,
     /// Brings what the old primary key encrypted under the new one. The next rotation waits for it.
     pub migrate: Option<Step>,

@@ -3,30 +3,10 @@
 use c5c3_api::cortex::SchedulingDomain;
 use serde_json::json;
 
-use super::{PipelineDraft, StepDraft};
+use super::{FILTERS, PipelineDraft, StepDraft};
 
 pub const GENERAL: &str = "kvm-general-purpose-load-balancing";
 pub const HANA: &str = "kvm-hana-bin-packing";
-
-/// Filters for KVM, in order.
-pub const KVM_FILTERS: [&str; 16] = [
-    "status_conditions",
-    "correct_az",
-    "host_instructions",
-    "image_properties",
-    "capabilities",
-    "has_requested_traits",
-    "external_customer",
-    "has_accelerators",
-    "instance_group_affinity",
-    "instance_group_anti_affinity",
-    "has_enough_capacity",
-    "allowed_projects",
-    "aggregate_metadata",
-    "live_migratable",
-    "requested_destination",
-    "quota_enforcement",
-];
 
 fn filters() -> Vec<StepDraft> {
     let of = |name: &&str| {
@@ -36,7 +16,9 @@ fn filters() -> Vec<StepDraft> {
         }
         step
     };
-    KVM_FILTERS.iter().map(of).collect()
+    // A list of hosts to exclude is nothing that one could guess.
+    let usual = FILTERS.iter().filter(|name| **name != "exclude_hosts");
+    usual.map(of).collect()
 }
 
 fn weighers(balance: bool) -> Vec<StepDraft> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{Candidate, Outcome, StepOutcome};
 
-/// Hosts whose opinions are kept, and hosts that are told of: a decision stays a small object however
+/// Hosts whose opinions are kept, and hosts that are named: a decision stays a small object however
 /// large the fleet is.
 const TOLD: usize = 10;
 /// Hosts whose order is kept.

@@ -54,7 +54,7 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Nothing can be said of hosts while no source has told of any.
+    /// Nothing can be said of hosts while no source knows any.
     fn needs_fleet(&self) -> Result<(), Skipped> {
         if self.fleet.is_empty() {
             return Err(Skipped("no host is known yet".to_owned()));

@@ -1,33 +1,28 @@
 //! The HTTP contract: `POST /scheduler/{nova|cinder|manila}/external`, `GET /why/ID`, `GET /state`,
 //! `/metrics`, `/healthz`, `/readyz`.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use c5c3_api::cortex::SchedulingDomain;
+use c5c3_kit::http::{BodyError, accept, body, converse, respond};
 use c5c3_kit::{Metrics, Stop};
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, mpsc};
-use tokio::task::JoinSet;
+use tokio::sync::mpsc;
 
 use super::{Refusal, Remembered, Scheduler};
 
 /// Ten thousand hosts with long names are 3 MiB.
 const LARGEST: usize = 32 << 20;
-const SLOWEST_HEADER: Duration = Duration::from_secs(10);
-/// For the whole of a question to come in.
-const SLOWEST_BODY: Duration = Duration::from_secs(10);
 /// More callers wait for a place.
 const CALLERS: usize = 512;
+/// For answers to finish after the stop.
+const GRACE: Duration = Duration::from_secs(2);
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
@@ -64,51 +59,26 @@ impl Server {
 
     /// Answers until the stop; what has begun is finished.
     pub async fn serve(self, stop: Stop) {
-        let places = Arc::new(Semaphore::new(CALLERS));
-        let mut connections = JoinSet::new();
-        loop {
-            let accepted = tokio::select! {
-                () = stop.requested() => break,
-                Some(_) = connections.join_next() => continue,
-                accepted = self.listener.accept() => accepted,
-            };
-            let stream = match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Out of file descriptors, most likely: a pause lets some be closed.
-                    tracing::warn!("cannot take a caller: {error}");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
-                    continue;
-                }
-            };
-            // The semaphore is never closed.
-            let Ok(place) = places.clone().acquire_owned().await else {
-                break;
-            };
+        let Server {
+            listener,
+            scheduler,
+            metrics,
+            decisions,
+        } = self;
+        let answers = Answers {
+            scheduler,
+            metrics,
+            decisions,
+        };
+        accept(&listener, stop, CALLERS, GRACE, |stream| {
             let _ = stream.set_nodelay(true);
-            let answers = Answers {
-                scheduler: self.scheduler.clone(),
-                metrics: self.metrics.clone(),
-                decisions: self.decisions.clone(),
-            };
-            connections.spawn(async move {
-                let service = service_fn(move |request| {
-                    let answers = answers.clone();
-                    async move { Ok::<_, Infallible>(answers.answer(request).await) }
-                });
-                let served = hyper::server::conn::http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(SLOWEST_HEADER)
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-                if let Err(error) = served {
-                    tracing::debug!("connection: {error}");
-                }
-                drop(place);
-            });
-        }
-        let finish = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(Duration::from_secs(2), finish).await;
+            let answers = answers.clone();
+            converse(stream, move |request| {
+                let answers = answers.clone();
+                async move { answers.answer(request).await }
+            })
+        })
+        .await;
     }
 }
 
@@ -126,15 +96,6 @@ fn domain(path: &str) -> Option<(SchedulingDomain, &'static str)> {
         "/scheduler/manila/external" => Some((SchedulingDomain::Manila, "/scheduler/manila/external")),
         _ => None,
     }
-}
-
-fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    response
 }
 
 impl Answers {
@@ -182,15 +143,18 @@ impl Answers {
         if request.method() != Method::POST {
             return respond(StatusCode::METHOD_NOT_ALLOWED, TEXT, "invalid request method");
         }
-        let body = Limited::new(request.into_body(), LARGEST).collect();
-        let body = match tokio::time::timeout(SLOWEST_BODY, body).await {
-            Ok(Ok(body)) => body.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+        let body = match body(request, LARGEST).await {
+            Ok(body) => body,
+            Err(BodyError::TooLarge) => {
                 let text = format!("the request is larger than {LARGEST} bytes");
                 return respond(StatusCode::PAYLOAD_TOO_LARGE, TEXT, text);
             }
-            Ok(Err(_)) => return respond(StatusCode::BAD_REQUEST, TEXT, "failed to read request body"),
-            Err(_) => return respond(StatusCode::REQUEST_TIMEOUT, TEXT, "the request took too long"),
+            Err(BodyError::Broken(_)) => {
+                return respond(StatusCode::BAD_REQUEST, TEXT, "failed to read request body");
+            }
+            Err(BodyError::TooSlow) => {
+                return respond(StatusCode::REQUEST_TIMEOUT, TEXT, "the request took too long");
+            }
         };
         match self.scheduler.answer(domain, &body) {
             Ok(answer) => {

@@ -14,7 +14,7 @@ use crate::request::Intent;
 
 /// Decisions that are remembered.
 const MOST: usize = 10_000;
-/// A record does not grow for ever.
+/// A record does not grow forever.
 const LARGEST: u64 = 1 << 30;
 
 #[derive(Clone, Debug, Serialize)]

@@ -43,7 +43,7 @@ pub struct World {
     kpis: RwLock<BTreeSet<String>>,
 }
 
-/// What is told of the same host by two: the second wins where it says something.
+/// Two reports about the same host: the second wins where it says something.
 fn merge(below: &Host, above: &Host) -> Host {
     let or = |one: &Option<String>, other: &Option<String>| one.clone().or_else(|| other.clone());
     let set = |one: &BTreeSet<String>, other: &BTreeSet<String>| {

@@ -37,7 +37,7 @@ pub(super) struct DiskHealthMetrics {
     /// Subject of the events
     #[arg(long, default_value = "osd.disk.health", env = "NATS_SUBJECT", value_parser = subject)]
     subject: Subject,
-    /// Seconds from the end of one look to the next
+    /// Seconds between the end of one check and the start of the next
     #[arg(long, default_value = "60", env = "INTERVAL", value_parser = seconds)]
     interval: Duration,
     /// Print every event

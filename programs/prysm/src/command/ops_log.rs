@@ -42,19 +42,19 @@ pub(super) struct OpsLog {
     /// Read a file from its start; the default is to begin with what is written from now on
     #[arg(long)]
     from_start: bool,
-    /// Keep the place in the file here, and go on from it after a restart
+    /// File that stores the position in the log, to continue there after a restart
     #[arg(long, conflicts_with = "socket")]
     position: Option<PathBuf>,
-    /// Give the disk space of what was read back; the file keeps its size
+    /// Free the disk space of what was read; the file keeps its size
     #[arg(long, conflicts_with = "socket")]
     free: bool,
-    /// How often the file is looked at, in milliseconds
+    /// Milliseconds between checks of the file
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=60_000))]
     interval: u64,
     /// Metrics to count, by name, or all [default: a few per tenant and bucket]
     #[arg(long, value_delimiter = ',', env = "PRYSM_TRACK")]
     track: Vec<String>,
-    /// Most series of one metric; more are counted together as `other`
+    /// Maximum number of series per metric; the rest is counted as `other`
     #[arg(long, default_value_t = Limits::default().series)]
     max_series: usize,
     /// Count anonymous requests too, those of probes among them

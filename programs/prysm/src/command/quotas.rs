@@ -33,10 +33,10 @@ pub(super) struct QuotaUsageMonitor {
     /// Subject of the messages
     #[arg(long, default_value = "user.quotas.usage", env = "NATS_SUBJECT", value_parser = subject)]
     subject: Subject,
-    /// Seconds from the end of one look to the next
+    /// Seconds between the end of one check and the start of the next
     #[arg(long, default_value = "10", env = "INTERVAL", value_parser = seconds)]
     interval: Duration,
-    /// Tell users who have used at least this much
+    /// Report users who have used at least this much
     #[arg(long, default_value = "80", env = "QUOTA_USAGE_PERCENT", value_parser = percent)]
     quota_usage_percent: f64,
     /// Print every message
@@ -71,7 +71,7 @@ impl Looks {
             (
                 "prysm_quota_users_told",
                 Type::Gauge,
-                "Users who were told of last.",
+                "Users in the last report.",
                 self.told as u64,
             ),
         ] {
@@ -143,10 +143,10 @@ pub(super) struct QuotaUsage {
     /// Show users who have used at least this much
     #[arg(long, default_value = "80", env = "QUOTA_USAGE_PERCENT", value_parser = percent)]
     quota_usage_percent: f64,
-    /// Forget a user of whom nothing was told for so many seconds
+    /// Forget a user after this many seconds without a report
     #[arg(long, default_value = "60", value_parser = seconds)]
     forget: Duration,
-    /// Most users that are shown
+    /// Maximum number of users shown
     #[arg(long, default_value_t = 10_000)]
     max_series: usize,
 }

@@ -29,10 +29,10 @@ pub(super) struct RadosgwUsage {
     /// Value of the label `rgw_cluster_id`
     #[arg(long, env = "RGW_CLUSTER_ID", default_value = "")]
     rgw_cluster_id: String,
-    /// Seconds from the end of one look to the next
+    /// Seconds between the end of one check and the start of the next
     #[arg(long, default_value = "120", env = "COOLDOWN_INTERVAL", value_parser = seconds)]
     interval: Duration,
-    /// Most users, and most buckets, that are shown; of more those that store most
+    /// Maximum number of users and of buckets shown; those that store most come first
     #[arg(long, default_value_t = 10_000)]
     max_series: usize,
 }

@@ -10,21 +10,21 @@ use super::disk::Disk;
 /// More than this is worth an event.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Thresholds {
-    /// Grown defects of a SCSI disk that are still well
+    /// Grown defects of a SCSI disk that are acceptable
     #[arg(
         long = "grown-defects-threshold",
         default_value_t = 10,
         env = "GROWN_DEFECTS_THRESHOLD"
     )]
     pub grown_defects: u64,
-    /// Pending sectors that are still well
+    /// Pending sectors that are acceptable
     #[arg(
         long = "pending-sectors-threshold",
         default_value_t = 3,
         env = "PENDING_SECTORS_THRESHOLD"
     )]
     pub pending: u64,
-    /// Reallocated sectors that are still well
+    /// Reallocated sectors that are acceptable
     #[arg(
         long = "reallocated-sectors-threshold",
         default_value_t = 10,
@@ -105,7 +105,7 @@ pub fn event(disk: &Disk, limits: &Thresholds, node: &str, instance: &str) -> Ev
         }
     }
     let message = if found.is_empty() {
-        "the disk is well".to_owned()
+        "the disk is healthy".to_owned()
     } else {
         found.join("; ")
     };
@@ -160,7 +160,7 @@ mod tests {
             ..base.clone()
         };
         for (disk, event_type, severity, message) in [
-            (base, "health", "info", "the disk is well"),
+            (base, "health", "info", "the disk is healthy"),
             (pending, "health_alert", "warning", "more than 3 pending sectors"),
             (
                 worn,

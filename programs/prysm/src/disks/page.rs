@@ -109,7 +109,7 @@ pub fn render(disks: &[Disk], failed: usize, node: &str, instance: &str) -> Stri
         }
     }
     let attributes = "smart_attributes";
-    page.family(attributes, Type::Gauge, "Raw values of what a disk tells.");
+    page.family(attributes, Type::Gauge, "Raw values as reported by the disk.");
     for disk in disks {
         for (attribute, value) in &disk.attributes {
             sample(

@@ -82,7 +82,7 @@ impl Decoder {
         self.buffer = buffer;
     }
 
-    /// The source begins anew: what was unfinished stays so.
+    /// The source starts over: what was unfinished stays so.
     pub fn reset(&mut self) {
         if !self.buffer.is_empty() {
             self.count();

@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(read(&mut tail), "", "it starts at the end");
         append(&path, "a");
         assert_eq!(read(&mut tail), "a");
-        // Renamed, written to by the old handle, and made anew.
+        // Renamed, written to by the old handle, and made again.
         append(&path, "b");
         fs::rename(&path, directory.path().join("ops.log.1")).expect("renamed");
         assert_eq!(read(&mut tail), "b");

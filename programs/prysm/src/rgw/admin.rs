@@ -43,7 +43,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Read anew for every look, so a key that was exchanged is followed.
+    /// Read again for every look, so a key that was exchanged is followed.
     fn read(&self) -> Result<Key, Error> {
         let one = |file: &str, variable: &str| match &self.keys {
             Some(directory) => {

@@ -54,13 +54,13 @@ pub fn get(key: &Key, host: &str, path: &str, query: &[(&str, &str)], now: Times
         "GET\n{path}\n{query}\nhost:{host}\nx-amz-content-sha256:{EMPTY}\nx-amz-date:{stamp}\n\n{names}\n{EMPTY}"
     );
     let scope = format!("{day}/us-east-1/s3/aws4_request");
-    let hashed = hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
+    let hashed = hex::encode(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
     let text = format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashed}");
     let mut signing = format!("AWS4{}", key.secret).into_bytes();
     for part in scope.split('/') {
         signing = mac(&signing, part);
     }
-    let signature = hex(&mac(&signing, &text));
+    let signature = hex::encode(mac(&signing, &text));
     let authorization = format!(
         "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
         key.access
@@ -87,10 +87,6 @@ fn encoded(text: &str) -> String {
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, key);
     hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

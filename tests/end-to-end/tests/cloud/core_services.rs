@@ -187,7 +187,7 @@ fn it_survives_a_crash(cloud: &Cloud) -> anyhow::Result<()> {
     let images = openstack(cloud, "image list")?;
     ensure!(images.as_array().is_some_and(|all| all.len() == 1), "{images}");
 
-    // A pod goes: another comes, and the cloud is well again.
+    // A pod goes: another comes, and the cloud is healthy again.
     let keystone = before
         .lines()
         .find(|name| name.contains("keystone"))

@@ -146,7 +146,7 @@ fn it_serves(cloud: &Cloud) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The stored word that all is well is not believed: `up` returns when it serves.
+/// The stored word that all is healthy is not believed: `up` returns when it serves.
 fn it_comes_back(cloud: &Cloud) -> anyhow::Result<()> {
     cloud.c5c3_here("down", &[])?;
     let (code, _, err) = cloud.tried("status", &["-n", "mine"])?;

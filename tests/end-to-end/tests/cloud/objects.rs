@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use end_to_end::cloud::Cloud;
 use serde_json::Value;
 
-/// Kinds that tell of the machine and of time, not of our controllers' work.
+/// Kinds that show the machine and the passing of time, not the work of our controllers.
 const OTHERS: [&str; 3] = ["leases.coordination.k8s.io", "events", "events.events.k8s.io"];
 
 /// Every object of a namespace: `kind/name` → resourceVersion.

@@ -77,7 +77,7 @@ fn until_ready(cloud: &Cloud) -> anyhow::Result<BTreeSet<String>> {
         let object = read(cloud)?;
         let status = &object["status"];
         if status["observedGeneration"] != object["metadata"]["generation"] {
-            return Ok(Err("not looked at yet".to_owned()));
+            return Ok(Err("not checked yet".to_owned()));
         }
         let conditions = status["conditions"].as_array().context("conditions")?;
         let ready = conditions.iter().find(|condition| condition["type"] == "Ready");

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::NAMESPACE;
 use crate::world::World;
 
-/// Its pod, and a scheduler that starts anew.
+/// Its pod, and a scheduler that restarts.
 const COMES: Duration = Duration::from_secs(240);
 
 pub fn it_places_servers_and_is_not_missed(world: &World<'_>) -> anyhow::Result<()> {

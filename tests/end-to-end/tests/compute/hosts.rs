@@ -12,7 +12,7 @@ use crate::{PATIENCE, inside};
 /// Here the routers are: the other one can be lost without losing the way to the guests.
 const ROUTER: &str = "hypervisor-1";
 const OTHER: &str = "hypervisor-2";
-/// Namespace of the agents, and of what they tell of migrations.
+/// Namespace of the agents, and of what they report about migrations.
 const AGENTS: &str = "c5c3-system";
 
 fn seen(world: &World<'_>) -> anyhow::Result<Vec<Value>> {

@@ -1,4 +1,4 @@
-//! What a ping in a guest tells of the way to another.
+//! What a ping from one guest to another says about the path between them.
 
 use std::fs::File;
 use std::io::{Read, Seek};

@@ -1,4 +1,4 @@
-//! A cloud with two hypervisors and the demo's network, in the hands of its administrator.
+//! A cloud with two hypervisors and the demo's network, as its administrator sees it.
 
 use std::future::Future;
 use std::time::Duration;

@@ -5,6 +5,7 @@
 mod prysm;
 mod s3;
 mod subscriber;
+mod webhook;
 mod world;
 
 use std::time::{Duration, Instant};
@@ -66,7 +67,7 @@ fn ceph_with_its_pools_users_and_objects() -> anyhow::Result<()> {
     }
     println!("pools and users after {:.1} s", start.elapsed().as_secs_f32());
     // Before the gateway is there: the webhook changes its Deployment as it is made.
-    let webhook = prysm::Webhook::start(&storage)?;
+    let webhook = webhook::Webhook::start(&storage)?;
     storage.apply(s3::OBJECTS)?;
     wrong_users(&storage)?;
 

@@ -18,94 +18,14 @@ use crate::s3::{Counted, load};
 use crate::subscriber::Nats;
 use crate::world::{NAMESPACE, Storage, until};
 
-const IMAGE: &str = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
-
-/// The webhook on the machine's loopback, where the API server of the test is too.
-pub struct Webhook {
-    _prysm: Prysm,
-    _files: tempfile::TempDir,
-}
-
-impl Webhook {
-    pub fn start(storage: &Storage) -> anyhow::Result<Self> {
-        let files = tempfile::tempdir()?;
-        let (certificate, key) = (files.path().join("tls.crt"), files.path().join("tls.key"));
-        let made = Command::new("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-days",
-                "1",
-                "-subj",
-                "/CN=prysm",
-            ])
-            .args([
-                "-addext",
-                "subjectAltName=IP:127.0.0.1",
-                "-addext",
-                "basicConstraints=critical,CA:FALSE",
-            ])
-            .arg("-keyout")
-            .arg(&key)
-            .arg("-out")
-            .arg(&certificate)
-            .output()?;
-        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let prysm = Prysm::start(&[
-            "sidecar-webhook",
-            "--image",
-            IMAGE,
-            "--certificate",
-            &certificate.to_string_lossy(),
-            "--key",
-            &key.to_string_lossy(),
-        ])?;
-        let bundle = Command::new("base64")
-            .arg("-w0")
-            .arg(&certificate)
-            .output()?
-            .stdout;
-        let configuration = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "prysm-sidecar"},
-            "webhooks": [{
-                "name": "prysm-sidecar.c5c3.io", "sideEffects": "None", "admissionReviewVersions": ["v1"],
-                "clientConfig": {
-                    "url": format!("https://127.0.0.1:{}/mutate", prysm.port),
-                    "caBundle": String::from_utf8(bundle)?},
-                "failurePolicy": "Fail",
-                "objectSelector": {"matchLabels": {"app": "rook-ceph-rgw"}},
-                "rules": [{"operations": ["CREATE", "UPDATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}],
-            }],
-        });
-        until(20, "the webhook listens", || {
-            Ok(TcpStream::connect(("127.0.0.1", prysm.port))?)
-        })?;
-        storage.apply(&configuration.to_string())?;
-        Ok(Webhook {
-            _prysm: prysm,
-            _files: files,
-        })
-    }
-
-    /// Without its configuration nobody asks for it any more.
-    pub fn end(self, storage: &Storage) -> anyhow::Result<()> {
-        let configuration = "mutatingwebhookconfiguration/prysm-sidecar";
-        storage.0.kubectl(&["delete", configuration], "").map(drop)
-    }
-}
-
 /// One producer on this machine; it ends with the test.
-struct Prysm {
+pub struct Prysm {
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Prysm {
-    fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+    pub fn start(arguments: &[&str]) -> anyhow::Result<Self> {
         let port = free_port()?;
         let child = Command::new(tools::c5c3()?)
             .arg("prysm")
@@ -288,7 +208,7 @@ pub fn watches_the_gateway(storage: &Storage) -> anyhow::Result<()> {
     watched.load(mistakes())?;
     watched.seen_by(&prysm, "every request is counted")?;
 
-    // Rotated as logrotate does: moved away, then the gateway opens it anew.
+    // Rotated as logrotate does: moved away, then the gateway opens it again.
     std::fs::rename(&log, log.with_extension("1"))?;
     watched.load(plan())?;
     let (pid, _) = gateway(storage)?;
@@ -379,7 +299,7 @@ fn published(nats: &Nats, total: &Counted) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The gateway keeps what nobody reads from its socket, and begins anew when it is killed.
+/// The gateway keeps what nobody reads from its socket, and starts over when it is killed.
 fn socket(storage: &Storage) -> anyhow::Result<()> {
     let (pid, root) = gateway(storage)?;
     let place = root.join("run/ceph/ops.sock");

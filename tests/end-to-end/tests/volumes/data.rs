@@ -57,7 +57,7 @@ pub fn user(cloud: &Cloud) -> anyhow::Result<String> {
         "{.status.conditions[?(@.type==\"CephConnected\")].message}",
     )?;
     let user = told.rsplit_once("client.").with_context(|| told.clone())?.1;
-    // Of the processes one is told of; all of Cinder's backends here have one user.
+    // One of the processes is named; all of Cinder's backends here have one user.
     let labels = field(cloud, "deployment/cinder-volume-ceph", "{.metadata.labels}")?;
     let of_backend = labels
         .split("ceph.c5c3.io/user.")

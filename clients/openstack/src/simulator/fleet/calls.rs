@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 
 use super::SimulatedFleet;
-use super::world::{World, under_way};
+use super::world::{Provider, World, in_progress};
 use crate::error::Result;
 use crate::fleet::{
     Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, Service, TestBed, TestDraft,
@@ -143,7 +143,7 @@ impl Fleet for SimulatedFleet {
     async fn progress(&self, server: &str) -> Result<Vec<MoveProgress>> {
         self.call("read migrations", |world| {
             let own = world.moves.values().filter(|one| one.server == server);
-            let running = own.filter(|one| under_way(&one.status) && one.kind == "live-migration");
+            let running = own.filter(|one| in_progress(&one.status) && one.kind == "live-migration");
             Ok(running
                 .map(|one| MoveProgress {
                     id: one.id,
@@ -271,14 +271,7 @@ impl Fleet for SimulatedFleet {
         traits: &BTreeSet<String>,
     ) -> Result<()> {
         self.call("set traits", |world| {
-            let found = world
-                .providers
-                .get_mut(provider)
-                .ok_or_else(|| missing(provider))?;
-            if found.generation != generation {
-                return Err(conflict());
-            }
-            found.generation += 1;
+            let found = provider_at(world, provider, generation)?;
             found.traits.clone_from(traits);
             Ok(())
         })
@@ -298,14 +291,7 @@ impl Fleet for SimulatedFleet {
         inventories: &Inventories,
     ) -> Result<()> {
         self.call("set inventories", |world| {
-            let found = world
-                .providers
-                .get_mut(provider)
-                .ok_or_else(|| missing(provider))?;
-            if found.generation != generation {
-                return Err(conflict());
-            }
-            found.generation += 1;
+            let found = provider_at(world, provider, generation)?;
             found.inventories.clone_from(inventories);
             Ok(())
         })
@@ -357,4 +343,15 @@ impl Fleet for SimulatedFleet {
             Ok(found.map(|(_, provider)| provider).collect())
         })
     }
+}
+
+/// The provider, if it is of this generation; what changes it makes the next one.
+fn provider_at<'a>(world: &'a mut World, provider: &str, generation: i64) -> Result<&'a mut Provider> {
+    let found = world.providers.get_mut(provider);
+    let found = found.ok_or_else(|| missing(provider))?;
+    if found.generation != generation {
+        return Err(conflict());
+    }
+    found.generation += 1;
+    Ok(found)
 }

@@ -102,7 +102,7 @@ fn id() -> String {
 }
 
 /// Migrations that are not over.
-pub(crate) fn under_way(status: &str) -> bool {
+pub(crate) fn in_progress(status: &str) -> bool {
     matches!(status, "accepted" | "preparing" | "running" | "migrating")
 }
 
@@ -313,7 +313,10 @@ impl World {
         );
         let all = self.moves_from.entry(source.to_owned()).or_default();
         all.push(number);
-        let running = all.iter().filter(|id| under_way(&self.moves[id].status)).count();
+        let running = all
+            .iter()
+            .filter(|id| in_progress(&self.moves[id].status))
+            .count();
         self.most_moves = self.most_moves.max(running);
         if let Some(guest) = self.guests.get_mut(server) {
             guest.task = Some(task.to_owned());
@@ -325,7 +328,7 @@ impl World {
 
     pub fn abort(&mut self, number: i64) {
         if let Some(one) = self.moves.get_mut(&number)
-            && under_way(&one.status)
+            && in_progress(&one.status)
         {
             one.status = "cancelled".to_owned();
             let server = one.server.clone();
@@ -340,7 +343,7 @@ impl World {
             .moves
             .get(&number)
             .cloned()
-            .filter(|one| under_way(&one.status))
+            .filter(|one| in_progress(&one.status))
         else {
             return;
         };

@@ -7,6 +7,42 @@ use super::{Coster, LIST_BASE, Node, REGEX_FACTOR, Range, STRING_FACTOR};
 const NAMED_FORMAT_REGEX: f64 = 128.0;
 const NAMED_FORMAT_SIZE: u64 = 64;
 
+/// What a call costs, and the size of its result where that is known.
+type Cost = (Range, Option<Range>);
+
+/// The cost of reading a text of this size.
+fn text(range: Range) -> Range {
+    range.scaled(STRING_FACTOR)
+}
+
+/// `==` of Kubernetes' own types.
+fn equality(args: &[Node<'_>]) -> Option<Cost> {
+    let one = Some((Range::fixed(1), None));
+    let [left, right] = args else {
+        return None;
+    };
+    if !left.type_.same(&right.type_) {
+        return None;
+    }
+    match left.type_ {
+        Type::Opaque("net.IP" | "net.CIDR") | Type::Struct("kubernetes.Quantity" | "kubernetes.Semver") => {
+            one
+        }
+        Type::Struct("kubernetes.NamedFormat") => {
+            let range = Range {
+                min: 1,
+                max: NAMED_FORMAT_SIZE,
+            };
+            Some((text(range), None))
+        }
+        Type::Struct("kubernetes.URL") => {
+            let max = right.size.map_or(1, |s| s.max);
+            Some((text(Range { min: 1, max }), None))
+        }
+        _ => None,
+    }
+}
+
 impl<'a> Coster<'a> {
     fn node_size(&self, node: &Node<'_>) -> Range {
         node.size
@@ -40,9 +76,19 @@ impl<'a> Coster<'a> {
         overload: &str,
         target: Option<&Node<'a>>,
         args: &[Node<'a>],
-    ) -> Option<(Range, Option<Range>)> {
-        let one = Some((Range::fixed(1), None));
-        let text = |range: Range| range.scaled(STRING_FACTOR);
+    ) -> Option<Cost> {
+        self.list_function(function, overload, target, args)
+            .or_else(|| self.string_function(function, target, args))
+            .or_else(|| self.kubernetes_function(function, overload, args))
+    }
+
+    fn list_function(
+        &self,
+        function: &str,
+        overload: &str,
+        target: Option<&Node<'a>>,
+        args: &[Node<'a>],
+    ) -> Option<Cost> {
         let first = || args.first().map(|a| self.node_size(a));
         let receiver = || target.map(|t| self.node_size(t));
         let alloc = |factor: f64, size: Range| {
@@ -86,12 +132,19 @@ impl<'a> Coster<'a> {
                     None => Some((text(size), None)),
                 }
             }
-            ("url", _) => first().map(|size| (text(size), Some(size))),
-            ("lowerAscii" | "upperAscii" | "substring" | "trim", _) => {
+            _ => None,
+        }
+    }
+
+    fn string_function(&self, function: &str, target: Option<&Node<'a>>, args: &[Node<'a>]) -> Option<Cost> {
+        let first = || args.first().map(|a| self.node_size(a));
+        let receiver = || target.map(|t| self.node_size(t));
+        match function {
+            "lowerAscii" | "upperAscii" | "substring" | "trim" => {
                 receiver().map(|size| (text(size), Some(size)))
             }
-            ("replace", _) => self.replace(target?, args),
-            ("split", _) => {
+            "replace" => self.replace(target?, args),
+            "split" => {
                 let size = receiver()?;
                 let max = args.get(1).map_or(size.max, |n| match n.expr.map(|e| &e.kind) {
                     Some(Kind::Literal(Literal::Int(i))) => *i as u64,
@@ -100,7 +153,7 @@ impl<'a> Coster<'a> {
                 let result = Range { min: 0, max };
                 Some((size.scaled(2.0 * STRING_FACTOR), Some(result)))
             }
-            ("join", _) => {
+            "join" => {
                 let list = receiver()?;
                 let mut size = Range::default();
                 if let Some(item) = target.and_then(|t| self.items(t)) {
@@ -115,7 +168,7 @@ impl<'a> Coster<'a> {
                 }
                 Some((text(size), Some(size)))
             }
-            ("find" | "findAll", _) => {
+            "find" | "findAll" => {
                 let size = receiver()?;
                 let string = text(size.add(Range::fixed(1)));
                 let result = Range {
@@ -124,6 +177,15 @@ impl<'a> Coster<'a> {
                 };
                 Some((string.times(first()?.scaled(REGEX_FACTOR)), Some(result)))
             }
+            _ => None,
+        }
+    }
+
+    fn kubernetes_function(&self, function: &str, overload: &str, args: &[Node<'a>]) -> Option<Cost> {
+        let one = Some((Range::fixed(1), None));
+        let first = || args.first().map(|a| self.node_size(a));
+        match (function, overload) {
+            ("url", _) => first().map(|size| (text(size), Some(size))),
             ("ip", "cidr_ip") => one,
             ("cidr" | "isIP" | "isCIDR" | "ip", _) => first().map(|size| (text(size), None)),
             ("ip.isCanonical", _) => first().map(|size| (size.scaled(2.0 * STRING_FACTOR), None)),
@@ -173,30 +235,7 @@ impl<'a> Coster<'a> {
                 | "getQuery",
                 _,
             ) => one,
-            ("_==_", _) => {
-                let [left, right] = args else {
-                    return None;
-                };
-                if !left.type_.same(&right.type_) {
-                    return None;
-                }
-                match left.type_ {
-                    Type::Opaque("net.IP" | "net.CIDR")
-                    | Type::Struct("kubernetes.Quantity" | "kubernetes.Semver") => one,
-                    Type::Struct("kubernetes.NamedFormat") => {
-                        let range = Range {
-                            min: 1,
-                            max: NAMED_FORMAT_SIZE,
-                        };
-                        Some((text(range), None))
-                    }
-                    Type::Struct("kubernetes.URL") => {
-                        let max = right.size.map_or(1, |s| s.max);
-                        Some((text(Range { min: 1, max }), None))
-                    }
-                    _ => None,
-                }
-            }
+            ("_==_", _) => equality(args),
             _ => None,
         }
     }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use self::lists::{element_kind, in_order, merge_list, split_by};
 use self::meta::Meta;
 use super::PatchError;
+use super::merge::drop_nulls;
 use crate::go_text;
 use crate::openapi::ObjectType;
 
@@ -249,17 +250,5 @@ fn without_directives(value: Value) -> Option<Value> {
         }
         Value::Array(items) => Some(items.into_iter().filter_map(without_directives).collect()),
         scalar => Some(scalar),
-    }
-}
-
-/// Fields of a new value that are null are not set.
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, item| !item.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
-        _ => {}
     }
 }

@@ -171,7 +171,7 @@ pub(in crate::auth) fn is_master(identity: &Identity) -> bool {
 
 const RESOURCES: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
 
-/// The snapshots of all clusters, each made anew when one of its role objects has changed.
+/// The snapshots of all clusters, each rebuilt when one of its role objects has changed.
 #[derive(Default)]
 pub struct Snapshots(Mutex<BTreeMap<Arc<str>, Current>>);
 

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use super::{TokenRequest, token_request};
 use crate::pods::Claimed;
 use crate::pods::env::Sources;
-use crate::pods::fields::{self, Place};
+use crate::pods::fields::{self, PodLocation};
 use crate::pods::resources;
 
 #[derive(Clone, PartialEq, Eq)]
@@ -61,36 +61,20 @@ pub struct Found {
 }
 
 /// The content of a volume, or the message of `FailedMount`.
-pub fn content(pod: &Pod, volume: &Volume, place: &Place, found: &Found) -> Result<Content, String> {
+pub fn content(pod: &Pod, volume: &Volume, place: &PodLocation, found: &Found) -> Result<Content, String> {
     if let Some(source) = &volume.config_map {
         let mode = mode(source.default_mode);
-        let map = found.sources.config_maps.get(&source.name);
-        let files = match map {
-            Some(map) => pick(
-                &config_map_data(map),
-                source.items.as_deref(),
-                mode,
-                source.optional,
-                &format!("configmap {:?}", source.name),
-            )?,
-            None if source.optional == Some(true) => Files::new(),
-            None => return Err(format!("configmap {:?} not found", source.name)),
-        };
+        let map = found.sources.config_maps.get(&source.name).map(config_map_data);
+        let what = format!("configmap {:?}", source.name);
+        let files = keys(map, source.items.as_deref(), mode, source.optional, &what)?;
         return Ok(Content::Files { files, memory: false });
     }
     if let Some(source) = &volume.secret {
         let name = source.secret_name.clone().unwrap_or_default();
-        let files = match found.sources.secrets.get(&name) {
-            Some(secret) => pick(
-                &secret_data(secret),
-                source.items.as_deref(),
-                mode(source.default_mode),
-                source.optional,
-                &format!("secret {name:?}"),
-            )?,
-            None if source.optional == Some(true) => Files::new(),
-            None => return Err(format!("secret {name:?} not found")),
-        };
+        let (secret, mode) = (found.sources.secrets.get(&name), mode(source.default_mode));
+        let what = format!("secret {name:?}");
+        let secret = secret.map(secret_data);
+        let files = keys(secret, source.items.as_deref(), mode, source.optional, &what)?;
         return Ok(Content::Files { files, memory: true });
     }
     if let Some(source) = &volume.downward_api {
@@ -158,6 +142,21 @@ fn secret_data(secret: &Secret) -> BTreeMap<String, Vec<u8>> {
     data.map(|(k, v)| (k.clone(), v.0.clone())).collect()
 }
 
+/// Files of a ConfigMap or Secret; none when it is missing and optional.
+fn keys(
+    data: Option<BTreeMap<String, Vec<u8>>>,
+    items: Option<&[KeyToPath]>,
+    mode: u32,
+    optional: Option<bool>,
+    what: &str,
+) -> Result<Files, String> {
+    match data {
+        Some(data) => pick(&data, items, mode, optional, what),
+        None if optional == Some(true) => Ok(Files::new()),
+        None => Err(format!("{what} not found")),
+    }
+}
+
 /// All keys, or those that `items` names, under the paths it gives.
 fn pick(
     data: &BTreeMap<String, Vec<u8>>,
@@ -218,7 +217,12 @@ fn inner(path: &str) -> Result<String, String> {
     }
 }
 
-fn downward(pod: &Pod, place: &Place, items: &[DownwardAPIVolumeFile], mode: u32) -> Result<Files, String> {
+fn downward(
+    pod: &Pod,
+    place: &PodLocation,
+    items: &[DownwardAPIVolumeFile],
+    mode: u32,
+) -> Result<Files, String> {
     let mut files = Files::new();
     for item in items {
         let value = match (&item.field_ref, &item.resource_field_ref) {
@@ -240,36 +244,20 @@ fn downward(pod: &Pod, place: &Place, items: &[DownwardAPIVolumeFile], mode: u32
 
 fn projection(
     pod: &Pod,
-    place: &Place,
+    place: &PodLocation,
     part: &VolumeProjection,
     mode: u32,
     found: &Found,
 ) -> Result<Files, String> {
     if let Some(source) = &part.config_map {
-        return match found.sources.config_maps.get(&source.name) {
-            Some(map) => pick(
-                &config_map_data(map),
-                source.items.as_deref(),
-                mode,
-                source.optional,
-                &format!("configmap {:?}", source.name),
-            ),
-            None if source.optional == Some(true) => Ok(Files::new()),
-            None => Err(format!("configmap {:?} not found", source.name)),
-        };
+        let map = found.sources.config_maps.get(&source.name).map(config_map_data);
+        let what = format!("configmap {:?}", source.name);
+        return keys(map, source.items.as_deref(), mode, source.optional, &what);
     }
     if let Some(source) = &part.secret {
-        return match found.sources.secrets.get(&source.name) {
-            Some(secret) => pick(
-                &secret_data(secret),
-                source.items.as_deref(),
-                mode,
-                source.optional,
-                &format!("secret {:?}", source.name),
-            ),
-            None if source.optional == Some(true) => Ok(Files::new()),
-            None => Err(format!("secret {:?} not found", source.name)),
-        };
+        let secret = found.sources.secrets.get(&source.name).map(secret_data);
+        let what = format!("secret {:?}", source.name);
+        return keys(secret, source.items.as_deref(), mode, source.optional, &what);
     }
     if let Some(source) = &part.downward_api {
         return downward(pod, place, source.items.as_deref().unwrap_or_default(), mode);
@@ -312,7 +300,12 @@ mod tests {
     }
 
     fn of(source: serde_json::Value) -> Result<Content, String> {
-        content(&Pod::default(), &volume(source), &Place::default(), &found())
+        content(
+            &Pod::default(),
+            &volume(source),
+            &PodLocation::default(),
+            &found(),
+        )
     }
 
     #[test]
@@ -367,7 +360,7 @@ mod tests {
             let map = serde_json::from_value(json!({ "data": { key: "1" } })).unwrap();
             found.sources.config_maps.insert("bad".into(), map);
             let volume = volume(json!({ "configMap": { "name": "bad" } }));
-            let said = content(&Pod::default(), &volume, &Place::default(), &found).unwrap_err();
+            let said = content(&Pod::default(), &volume, &PodLocation::default(), &found).unwrap_err();
             assert!(said.contains(&format!("has the key {key:?}")), "{said}");
         }
     }

@@ -182,7 +182,7 @@ pub fn sub_path(volume: &Path, sub: &str, pods: &Path, place: &Path, name: &str)
 /// volume. While one is left nothing is removed, for it may lead to the data of others.
 pub fn remove(pod: &Path) -> Result<()> {
     for point in mounted_below(pod)? {
-        // What is left tells of a failure.
+        // What is left shows a failure.
         let _ = umount2(&point, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW);
     }
     if let Some(left) = mounted_below(pod)?.first() {

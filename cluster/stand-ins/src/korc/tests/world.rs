@@ -16,7 +16,7 @@ use test_harness::{TestCluster, eventually};
 use crate::korc::observe::value;
 use crate::korc::resource::Resource;
 
-/// So often here: drift is seen at once, and silence is tested against many looks.
+/// Short here: drift is seen at once, and silence is tested against many checks.
 pub const LOOK: Duration = Duration::from_millis(300);
 
 pub struct World {

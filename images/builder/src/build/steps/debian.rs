@@ -23,7 +23,7 @@ pub struct Debian<'a> {
     pub store: &'a Store,
     pub inputs: &'a DebianInputs,
     pub variables: &'a Variables,
-    /// The directory of the layer that is being made, and one beside it.
+    /// The directory of the layer that is being created, and one beside it.
     pub upper: &'a Path,
     pub work: &'a Path,
 }
@@ -155,7 +155,7 @@ impl Debian<'_> {
         let result = inside.run("apt-get install", &script, &variables);
         fs::remove_file(&policy).context("removing", &policy)?;
         if result.is_err() {
-            // The archive may have changed since the lists were fetched: the next build fetches them anew.
+            // The archive may have changed since the lists were fetched: the next build fetches them again.
             let _ = fs::remove_file(self.store.cache(&self.lists())?.join("updated"));
         }
         result

@@ -15,12 +15,12 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// `REGISTRY/PATH`: where images are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Repository {
     host: String,
     path: String,
 }
 
-impl Place {
+impl Repository {
     /// Reads what `--to` or `--from` was given.
     pub fn parse(option: &str, text: &str) -> Result<Self> {
         let (host, path) = text.split_once('/').unwrap_or((text, ""));
@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn a_place_gives_each_image_its_repository() {
-        let of = |place: &str, reference: &str| Place::parse("--to", place).unwrap().of(reference).unwrap();
+        let of =
+            |place: &str, reference: &str| Repository::parse("--to", place).unwrap().of(reference).unwrap();
         assert_eq!(
             of("ghcr.io/acme/cloud/", "r.example/c5c3/nova:1.0-p2"),
             ("acme/cloud/nova".to_owned(), "1.0-p2".to_owned())
@@ -90,7 +91,7 @@ mod tests {
             "r.example/X",
             "r.example/a b",
         ] {
-            let error = Place::parse("--to", bad).unwrap_err().to_string();
+            let error = Repository::parse("--to", bad).unwrap_err().to_string();
             assert!(
                 error.starts_with(&format!("--to {bad}: write REGISTRY/PATH")),
                 "{error}"

@@ -9,8 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::http::{Registry, Request};
-use super::{INDEX, Place, fallback, referrers};
-use crate::build::plan::hex;
+use super::{INDEX, Repository, fallback, referrers};
 use crate::error::{Context, Result};
 use crate::oci::image::{RELEASE, architecture};
 use crate::oci::key::PublicKey;
@@ -29,7 +28,7 @@ pub struct Wanted<'a> {
 }
 
 /// Fetches one image and what is about it.
-pub fn pull(store: &Store, wanted: &Wanted<'_>, from: &Place, ca: Option<&Path>) -> Result<Descriptor> {
+pub fn pull(store: &Store, wanted: &Wanted<'_>, from: &Repository, ca: Option<&Path>) -> Result<Descriptor> {
     let (repository, tag) = from.of(wanted.reference)?;
     let work = store.work("pull")?;
     let source = Source {
@@ -91,7 +90,7 @@ impl Source<'_> {
         let digest = fitting.and_then(|entry| entry["digest"].as_str());
         let digest = digest.ok_or_else(|| {
             self.registry
-                .odd(&format!("{tag} is there, but not for linux/{}", architecture()))
+                .odd(&format!("{tag} exists, but not for linux/{}", architecture()))
         })?;
         self.manifest(digest)
     }
@@ -184,7 +183,7 @@ impl Source<'_> {
 }
 
 fn sha256(content: &[u8]) -> String {
-    format!("sha256:{}", hex(&Sha256::digest(content)))
+    format!("sha256:{}", hex::encode(Sha256::digest(content)))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ fn what_was_pushed_is_pulled_with_what_is_about_it() {
     let there = Store::open(&directory.path().join("there")).unwrap();
     let sent = image(&here);
     let (host, _kept) = registry();
-    let place = Place::parse("--to", &format!("{host}/mine")).unwrap();
+    let place = Repository::parse("--to", &format!("{host}/mine")).unwrap();
     push::push(&here, &sent, &place, None).unwrap();
     for _ in 0..2 {
         let got = pull(&there, &wanted(None), &place, None).unwrap();
@@ -41,7 +41,7 @@ fn a_blob_that_is_not_what_it_says_is_refused_and_nothing_is_entered() {
     let here = Store::open(&directory.path().join("here")).unwrap();
     let there = Store::open(&directory.path().join("there")).unwrap();
     let (host, kept) = registry();
-    let place = Place::parse("--to", &format!("{host}/mine")).unwrap();
+    let place = Repository::parse("--to", &format!("{host}/mine")).unwrap();
     push::push(&here, &image(&here), &place, None).unwrap();
     for blob in kept.lock().unwrap().blobs.values_mut() {
         *blob = b"evil".to_vec();
@@ -60,7 +60,7 @@ fn with_a_key_only_what_it_signed_is_taken() {
     let public = PublicKey::read(&key::make(&private).unwrap()).unwrap();
     let private = PrivateKey::read(&private).unwrap();
     let (host, kept) = registry();
-    let place = Place::parse("--to", &format!("{host}/mine")).unwrap();
+    let place = Repository::parse("--to", &format!("{host}/mine")).unwrap();
     let sent = image(&here);
     push::push(&here, &sent, &place, None).unwrap();
     let error = pull(&there, &wanted(Some(&public)), &place, None)

@@ -6,13 +6,13 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::http::{Answer, Registry, Request};
-use super::{INDEX, Place, fallback};
+use super::{INDEX, Repository, fallback};
 use crate::error::Result;
 use crate::oci::sign;
 use crate::oci::store::{Descriptor, EMPTY, MANIFEST, Manifest, Store};
 
 /// Sends one image and what is about it; gives its reference there.
-pub fn push(store: &Store, image: &Descriptor, to: &Place, ca: Option<&Path>) -> Result<String> {
+pub fn push(store: &Store, image: &Descriptor, to: &Repository, ca: Option<&Path>) -> Result<String> {
     let (repository, tag) = to.of(image.reference())?;
     let work = store.work("push")?;
     let registry = Registry::new(&to.host, &repository, ca, &work.path);

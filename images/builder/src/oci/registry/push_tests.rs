@@ -7,7 +7,7 @@ fn an_image_goes_with_what_is_about_it_and_nothing_is_sent_twice() {
     let store = Store::open(directory.path()).unwrap();
     let image = image(&store);
     let (host, kept) = registry();
-    let target = Place::parse("--to", &format!("{host}/mine")).unwrap();
+    let target = Repository::parse("--to", &format!("{host}/mine")).unwrap();
     for _ in 0..2 {
         let there = push(&store, &image, &target, None).unwrap();
         assert_eq!(there, format!("{host}/mine/one:1"));
@@ -31,7 +31,7 @@ fn a_refusal_names_the_registry_and_the_way_out() {
     let store = Store::open(directory.path()).unwrap();
     let image = image(&store);
     let (host, _kept) = registry();
-    let error = push(&store, &image, &Place::parse("--to", &host).unwrap(), None).unwrap_err();
+    let error = push(&store, &image, &Repository::parse("--to", &host).unwrap(), None).unwrap_err();
     assert!(
         error
             .to_string()

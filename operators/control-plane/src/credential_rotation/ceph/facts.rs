@@ -14,7 +14,7 @@ use kube::{Resource, ResourceExt};
 
 use super::super::Error;
 use super::super::facts::{Hidden, current, value};
-use super::holders::{Place, holders};
+use super::holders::{Sighting, holders};
 use super::{ByHand, Facts, made, place, stable_secret, user_name};
 
 pub async fn observe(
@@ -82,14 +82,21 @@ async fn look(old: &[String], current: &str, namespace: &str, reader: &Reader) -
         // Who cannot be asked may work with anything.
         match seen {
             Ok(place) => all.extend(holders(old, &place)),
-            Err(error) => all.push(format!("whoever is in cluster {cluster} ({error})")),
+            Err(error) => all.push(format!(
+                "anything in cluster {cluster}, which cannot be checked ({error})"
+            )),
         }
     }
     all
 }
 
-async fn read(old: &[String], current: &str, namespace: &str, reader: &Reader) -> Result<Place, ReadError> {
-    let mut place = Place::default();
+async fn read(
+    old: &[String],
+    current: &str,
+    namespace: &str,
+    reader: &Reader,
+) -> Result<Sighting, ReadError> {
+    let mut place = Sighting::default();
     for user in old {
         let labels = format!("{USER_LABEL}{user}");
         for pod in reader.list::<Pod>(namespace, &labels).await? {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What was seen in one cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct Sighting {
     /// Workloads and pods that were started as an older user.
     pub workers: Vec<String>,
     /// Nodes on which keys of these users are handed on to guests.
@@ -14,7 +14,7 @@ pub struct Place {
 }
 
 /// A guest keeps the user with whom it was started, and outlives the pods of its node.
-pub fn holders(old: &[String], place: &Place) -> Vec<String> {
+pub fn holders(old: &[String], place: &Sighting) -> Vec<String> {
     let mut all: Vec<String> = place.workers.clone();
     let uses = |users: &Vec<String>| users.iter().any(|user| old.contains(user));
     for (host, users) in &place.told {
@@ -25,7 +25,7 @@ pub fn holders(old: &[String], place: &Place) -> Vec<String> {
     let silent = |host: &&String| !matches!(place.told.get(*host), Some(Some(_)));
     for host in place.hosts.iter().filter(silent) {
         all.push(format!(
-            "guests on {host}, perhaps: its Hypervisor does not tell status.cephUsers, which takes the node agent"
+            "guests on {host}, perhaps: its Hypervisor does not report status.cephUsers; that needs the node agent"
         ));
     }
     all
@@ -39,13 +39,13 @@ mod tests {
     fn a_user_is_held_by_whoever_may_work_with_it() {
         let strings = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<String>>();
         let told = |host: &str, users: Option<&[&str]>| (host.to_owned(), users.map(strings));
-        let place = |workers: &[&str], hosts: &[&str], all: Vec<(String, Option<Vec<String>>)>| Place {
+        let place = |workers: &[&str], hosts: &[&str], all: Vec<(String, Option<Vec<String>>)>| Sighting {
             workers: strings(workers),
             hosts: strings(hosts).into_iter().collect(),
             told: all.into_iter().collect(),
         };
         for (what, place, expected) in [
-            ("nobody", Place::default(), vec![]),
+            ("nobody", Sighting::default(), vec![]),
             ("a pod", place(&["Pod a"], &[], vec![]), vec!["Pod a"]),
             (
                 "guests that moved on",

@@ -109,7 +109,7 @@ pub fn decision(
         return Decision::want([]);
     }
     let verdict = verdict(observed, facts);
-    let there = |object: Value| Wanted::raw(object).in_cluster(place(ceph));
+    let there = |object: Value| Wanted::untyped(object).in_cluster(place(ceph));
     let staying = staying(facts, &verdict);
     let mut wanted: Vec<Wanted> = staying
         .iter()
@@ -231,7 +231,7 @@ fn made(object: &CredentialRotation, client: &CephClient, key: Option<Hidden>) -
             on_request: true,
             complete: ready && key.is_some(),
             deleting: client.metadata.deletion_timestamp.is_some(),
-            // Rook makes a lost key anew, and comes back to what it could not do.
+            // Rook recreates a lost key, and comes back to what it could not do.
             lost: false,
             stopped: false,
             made: ready,
@@ -239,7 +239,7 @@ fn made(object: &CredentialRotation, client: &CephClient, key: Option<Hidden>) -
         words: match (phase, &key) {
             (Some("Ready"), None) => format!("Secret {} has no key yet", client.secret()),
             (Some(phase), _) => format!("its CephClient is {phase}"),
-            (None, _) => "Rook has not made it yet".to_owned(),
+            (None, _) => "Rook has not created it yet".to_owned(),
         },
         request: client.annotations().get(ROTATE_NOW).cloned(),
         key,

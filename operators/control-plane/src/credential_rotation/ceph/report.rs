@@ -1,4 +1,4 @@
-//! What is told of the keys of a user of Ceph.
+//! What is reported about the keys of a user of Ceph.
 
 use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
 use c5c3_kit::{Observed, States};
@@ -53,7 +53,7 @@ fn by_hand(observed: &Observed<CredentialRotations>, facts: &Facts, moved: bool)
     let user = facts.by_hand.as_ref()?;
     let name = &observed.object.spec.target_service_user;
     Some(if user.holders.is_empty() && moved {
-        format!("nobody uses client.{name} any more, which was made by hand: delete its CephClient")
+        format!("client.{name}, which was created by hand, is no longer used: delete its CephClient")
     } else {
         leaving(&[format!("client.{name}")], moved, &user.holders, None)?
     })
@@ -62,7 +62,7 @@ fn by_hand(observed: &Observed<CredentialRotations>, facts: &Facts, moved: bool)
 /// What becomes of a newer one than that in use.
 fn making(facts: &Facts, verdict: &Verdict, name: &impl Fn(u64) -> String) -> Option<String> {
     if let Some((number, _)) = verdict.make {
-        return Some(format!("client.{} is being made", name(number)));
+        return Some(format!("client.{} is being created", name(number)));
     }
     let used = verdict.using.map_or(0, |current| current.number);
     let newest = facts.users.iter().max_by_key(|user| user.seen.number)?;

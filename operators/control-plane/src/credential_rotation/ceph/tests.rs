@@ -125,7 +125,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1"],
             None,
             "False",
-            "client.cinder-1 is being made",
+            "client.cinder-1 is being created",
         ),
         (
             "Rook makes the first",
@@ -157,7 +157,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1", "cinder-2"],
             Some(vec!["cinder-1"]),
             "True",
-            "client.cinder-2 is being made; client.cinder-1 is used",
+            "client.cinder-2 is being created; client.cinder-1 is used",
         ),
         (
             "Rook makes the second",
@@ -197,7 +197,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2", "cinder-3"],
             Some(vec!["cinder-2"]),
             "True",
-            "client.cinder-3 is being made; client.cinder-2 is used",
+            "client.cinder-3 is being created; client.cinder-2 is used",
         ),
         (
             "a key that is years old is used on",

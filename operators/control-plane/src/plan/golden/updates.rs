@@ -152,7 +152,7 @@ fn nothing_that_is_broken_is_updated() {
         release.contains("no space left on device") && release.contains("services.glance.image"),
         "{release}"
     );
-    // A new build of the release that runs may be what mends it.
+    // A new build of the release that runs may be what repairs it.
     object.spec.open_stack_release = "2025.2".to_owned();
     let mut newer = seen;
     newer_builds(&mut newer);

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use c5c3_api::c5c3::{SecretAggregate, SecretAggregateSpec, SecretSource};
 use c5c3_api::common::{Condition, LocalRef};
-use c5c3_control_plane::{Settings, run};
+use c5c3_control_plane::Settings;
+use c5c3_kit::Metrics;
 use c5c3_kit::stop::Stopper;
-use c5c3_kit::{Clusters, Metrics, Stop};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use test_harness::{TestCluster, eventually};
+
+use crate::operate;
 
 pub struct World {
     pub cluster: TestCluster,
@@ -28,18 +30,7 @@ impl World {
         let cluster = TestCluster::start().await;
         cluster.install(definition()).await;
         let namespace = cluster.namespace("aggregate").await;
-        let (stopper, stop) = Stop::channel();
-        let metrics = Metrics::default();
-        let settings = Settings {
-            namespace: Some(namespace.clone()),
-            ..Settings::default()
-        };
-        tokio::spawn(run(
-            Clusters::of(cluster.client()),
-            metrics.clone(),
-            settings,
-            stop,
-        ));
+        let (metrics, stopper) = operate(&cluster, &namespace, Settings::default());
         World {
             secrets: Api::namespaced(cluster.client(), &namespace),
             aggregates: Api::namespaced(cluster.client(), &namespace),

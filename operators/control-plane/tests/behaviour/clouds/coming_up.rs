@@ -347,7 +347,7 @@ async fn a_new_password_of_a_service_user_reaches_the_login_when_keystone_has_it
     world.until_gone("Secret", &before).await;
     let copy = world.secrets.get(&after).await.expect("there");
     assert_eq!(copy.data.unwrap_or_default()["password"].0, b"whisper");
-    // Nothing has to be made now: the rotation is well, and its login is the one that works.
+    // Nothing has to be made now: the rotation is healthy, and its login is the one that works.
     assert_eq!(login().await, old);
     applied(&after).await;
     eventually("the login has the new password", async || {

@@ -1,14 +1,14 @@
-//! A namespace with a running operator, and the other operators in the hands of the test.
+//! A namespace with a running operator, and the other operators played by the test.
 
 use std::sync::{Arc, Mutex};
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus};
 use c5c3_api::common::Condition;
+use c5c3_control_plane::Settings;
 use c5c3_control_plane::plan::Fix;
 use c5c3_control_plane::verification::{Completion, Login, Verify};
-use c5c3_control_plane::{Settings, run};
+use c5c3_kit::Metrics;
 use c5c3_kit::stop::Stopper;
-use c5c3_kit::{Clusters, Metrics, Stop};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Secret;
@@ -16,6 +16,8 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually};
+
+use crate::operate;
 
 pub struct World {
     pub cluster: TestCluster,
@@ -100,20 +102,12 @@ impl World {
             cluster.install(kind.crd()).await;
         }
         let namespace = cluster.namespace("cloud").await;
-        let (stopper, stop) = Stop::channel();
-        let metrics = Metrics::default();
         let answers = Arc::new(Answers(Mutex::new(Ok(()))));
         let settings = Settings {
-            namespace: Some(namespace.clone()),
             verify: answers.clone(),
             ..Settings::default()
         };
-        tokio::spawn(run(
-            Clusters::of(cluster.client()),
-            metrics.clone(),
-            settings,
-            stop,
-        ));
+        let (metrics, stopper) = operate(&cluster, &namespace, settings);
         World {
             clouds: Api::namespaced(cluster.client(), &namespace),
             secrets: Api::namespaced(cluster.client(), &namespace),
@@ -178,7 +172,7 @@ impl World {
         .await;
     }
 
-    /// The status that the operator of the kind would write when all is well.
+    /// The status that the operator of the kind would write when all is healthy.
     pub async fn ready(&self, kind: &str, name: &str) {
         let live = self.until_there(kind, name).await;
         self.say(kind, name, well(kind, &live)).await;

@@ -1,4 +1,4 @@
-//! Keys of Ceph, with Rook in the hands of the test.
+//! Keys of Ceph, with Rook played by the test.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn a_key_of_ceph_is_replaced_when_nobody_works_with_it_any_more() {
     apply(&world, "CredentialRotation", "ceph-cinder", &spec).await;
     let first = world.until_there("CephClient", "cinder-1").await;
     assert_eq!(first["spec"], json!({"caps": caps}));
-    until_message(&world, "client.cinder-1: Rook has not made it yet").await;
+    until_message(&world, "client.cinder-1: Rook has not created it yet").await;
     made(&world, "cinder-1").await;
     until_keyring(&world, &["cinder-1"]).await;
     until_message(&world, "client.cinder-1 is used").await;

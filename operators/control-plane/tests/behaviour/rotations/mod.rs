@@ -1,4 +1,4 @@
-//! CredentialRotation, with K-ORC in the hands of the test.
+//! CredentialRotation, with K-ORC played by the test.
 
 mod ceph;
 
@@ -250,12 +250,12 @@ async fn a_credential_waits_for_its_user_and_for_each_role() {
     patched.expect("accepted");
 
     // Each is noticed by a watch: the next look of its own is a quarter of an hour away.
-    until_message(&world, "User nova: K-ORC has not made it yet").await;
+    until_message(&world, "User nova: K-ORC has not created it yet").await;
     until_condition(&world, "False", "Waiting").await;
     world.ready("User", "nova").await;
     until_message(&world, "Project service is missing").await;
     apply(&world, "Project", "service", &managed(&json!({}))).await;
-    until_message(&world, "Project service: K-ORC has not made it yet").await;
+    until_message(&world, "Project service: K-ORC has not created it yet").await;
     world.ready("Project", "service").await;
     until_message(&world, "Secret nova-service-user has no key password").await;
     secret(&world, "nova-service-user", "password", "hush").await;
@@ -266,7 +266,7 @@ async fn a_credential_waits_for_its_user_and_for_each_role() {
         apply(&world, "RoleAssignment", &name, &managed(&grant)).await;
         until_message(
             &world,
-            &format!("RoleAssignment {name}: K-ORC has not made it yet"),
+            &format!("RoleAssignment {name}: K-ORC has not created it yet"),
         )
         .await;
         assert!(world.get("ApplicationCredential", "nova-1").await.is_none());

@@ -57,8 +57,11 @@ fn evacuation(id: i64, server: &str, status: &str) -> Move {
 }
 
 pub fn worlds() -> Vec<(&'static str, View)> {
-    let two = || vec![guest("g1", "web", "SHUTOFF"), guest("g2", "db", "ACTIVE")];
-    let error = || guest("g1", "web", "ERROR");
+    [doubtful(), failed()].into_iter().flatten().collect()
+}
+
+/// Is it down at all?
+fn doubtful() -> Vec<(&'static str, View)> {
     vec![
         (
             "failed? only the Node is silent",
@@ -113,6 +116,14 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                 v.fence = Some(FENCE.into());
             }),
         ),
+    ]
+}
+
+/// It is: what becomes of its servers.
+fn failed() -> Vec<(&'static str, View)> {
+    let two = || vec![guest("g1", "web", "SHUTOFF"), guest("g2", "db", "ACTIVE")];
+    let error = || guest("g1", "web", "ERROR");
+    vec![
         (
             "failed: it has no power",
             with(silent(), |v| {

@@ -1,4 +1,4 @@
-//! Worlds of single servers in trouble, on a host that is well.
+//! Worlds of single servers in trouble, on a host that is healthy.
 
 use c5c3_api::hypervisor::{
     Instance, InstanceTrouble, Maintenance, OnboardingPhase, Reaction, ReactionState, Trouble,
@@ -75,8 +75,14 @@ fn busy(status: &str) -> Guest {
 }
 
 pub fn worlds() -> Vec<(&'static str, View)> {
-    use ReactionState::{GivenUp, Moving, Recovered, Restarting, Waiting};
-    let moving = |now: Guest| with(well(done(Moving, 3, 10), now), |v| v.before.instances.clear());
+    [crashed_ones(), restarted(), moved()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Crashed, and what is known of it.
+fn crashed_ones() -> Vec<(&'static str, View)> {
     vec![
         ("server: all are well", calm()),
         ("server: crashed, Nova has not noticed", crashed("ACTIVE")),
@@ -138,6 +144,13 @@ pub fn worlds() -> Vec<(&'static str, View)> {
             "server: paused by its watchdog",
             with(crashed("ACTIVE"), |v| seen(v, Some((Trouble::Watchdog, 1)))),
         ),
+    ]
+}
+
+/// Restarted, with and without success.
+fn restarted() -> Vec<(&'static str, View)> {
+    use ReactionState::{Recovered, Restarting, Waiting};
+    vec![
         (
             "server: restarted, Nova is at it",
             with(after("ACTIVE", Restarting, 1, 5), |v| {
@@ -191,6 +204,14 @@ pub fn worlds() -> Vec<(&'static str, View)> {
             "server: crashed again after hours",
             after("ACTIVE", Recovered, 3, 3601),
         ),
+    ]
+}
+
+/// Sent to another host.
+fn moved() -> Vec<(&'static str, View)> {
+    use ReactionState::{GivenUp, Moving, Recovered, Restarting};
+    let moving = |now: Guest| with(well(done(Moving, 3, 10), now), |v| v.before.instances.clear());
+    vec![
         (
             "server: three restarts did not help, too soon",
             after("SHUTOFF", Restarting, 3, 60),

@@ -11,7 +11,23 @@ use crate::names;
 use crate::nova::{Found, Host};
 
 pub fn worlds() -> Vec<(&'static str, View)> {
-    use OnboardingPhase::{Aborted, Handover, Initial, Succeeded, Testing};
+    [
+        new(),
+        testing(),
+        handed_over(),
+        in_service(),
+        lost(),
+        in_maintenance(),
+        leaving(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Before the first test.
+fn new() -> Vec<(&'static str, View)> {
+    use OnboardingPhase::Initial;
     let test = || guest("t1", &names::test_server("0123-4567-89ab-cdef"), "BUILD");
     vec![
         (
@@ -83,6 +99,14 @@ pub fn worlds() -> Vec<(&'static str, View)> {
             "initial again: a test server of before is there",
             with(world(Initial), |v| v.tests = vec![test()]),
         ),
+    ]
+}
+
+/// While it is tested.
+fn testing() -> Vec<(&'static str, View)> {
+    use OnboardingPhase::Testing;
+    let test = || guest("t1", &names::test_server("0123-4567-89ab-cdef"), "BUILD");
+    vec![
         ("testing: begins", world(Testing)),
         (
             "testing: aggregate of tests",
@@ -166,6 +190,14 @@ pub fn worlds() -> Vec<(&'static str, View)> {
             "testing: disabled meanwhile",
             with(world(Testing), |v| set(v, service("disabled", Some("rack 7")))),
         ),
+    ]
+}
+
+/// After the test, passed or not.
+fn handed_over() -> Vec<(&'static str, View)> {
+    use OnboardingPhase::{Aborted, Handover};
+    let test = || guest("t1", &names::test_server("0123-4567-89ab-cdef"), "BUILD");
+    vec![
         (
             "aborted",
             with(world(Aborted), |v| {
@@ -220,6 +252,14 @@ pub fn worlds() -> Vec<(&'static str, View)> {
             }),
         ),
         ("handover: all in order", world(Handover)),
+    ]
+}
+
+/// In service, and small things go wrong.
+fn in_service() -> Vec<(&'static str, View)> {
+    use OnboardingPhase::Succeeded;
+    let test = || guest("t1", &names::test_server("0123-4567-89ab-cdef"), "BUILD");
+    vec![
         ("in service", world(Succeeded)),
         (
             "in service: a test server came late",
@@ -267,6 +307,13 @@ pub fn worlds() -> Vec<(&'static str, View)> {
             "in service: provider gone",
             with(world(Succeeded), |v| v.placement.traits = None),
         ),
+    ]
+}
+
+/// In service, and it is taken out of it by others.
+fn lost() -> Vec<(&'static str, View)> {
+    use OnboardingPhase::Succeeded;
+    vec![
         (
             "in service: disabled by us",
             with(world(Succeeded), |v| {
@@ -315,6 +362,14 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                 );
             }),
         ),
+    ]
+}
+
+/// In maintenance.
+fn in_maintenance() -> Vec<(&'static str, View)> {
+    use OnboardingPhase::{Initial, Testing};
+    let test = || guest("t1", &names::test_server("0123-4567-89ab-cdef"), "BUILD");
+    vec![
         (
             "unmanaged",
             with(world(Initial), |v| v.spec.lifecycle_enabled = false),
@@ -367,6 +422,14 @@ pub fn worlds() -> Vec<(&'static str, View)> {
                 v.guests = Some(vec![guest("g1", "a", "ACTIVE")]);
             }),
         ),
+    ]
+}
+
+/// On its way out.
+fn leaving() -> Vec<(&'static str, View)> {
+    use OnboardingPhase::{Succeeded, Testing};
+    let test = || guest("t1", &names::test_server("0123-4567-89ab-cdef"), "BUILD");
+    vec![
         (
             "termination: servers there",
             with(maintained(Maintenance::Termination), |v| {

@@ -4,7 +4,7 @@ use c5c3_api::fields::{fields, ignored, spec_of};
 
 use super::*;
 
-/// All that is decided and told of a cluster, or why it is refused.
+/// All that is decided and reported about a cluster, or why it is refused.
 fn digest(spec: &Value, away: bool) -> String {
     let mut cluster = cluster(1);
     cluster.spec = object(spec.clone());

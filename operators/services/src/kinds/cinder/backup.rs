@@ -25,7 +25,7 @@ pub fn settings(backup: &CinderBackup) -> Settings {
         ("DEFAULT", "backup_ceph_stripe_unit", "0"),
         ("DEFAULT", "backup_ceph_stripe_count", "0"),
         ("DEFAULT", "graceful_shutdown_timeout", &GRACE.to_string()),
-        // Until it has told of itself after its start, backups are refused.
+        // Until it has reported after its start, backups are refused.
         ("DEFAULT", "backup_driver_stats_polling_interval", "10"),
         ("DEFAULT", "periodic_interval", "10"),
         ("DEFAULT", "periodic_fuzzy_delay", "5"),

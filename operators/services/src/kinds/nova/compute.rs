@@ -276,7 +276,7 @@ fn settings(nova: &Nova, cell: &Cell, name: &str) -> Settings {
         ("DEFAULT", "state_path", "/var/lib/nova"),
         ("DEFAULT", "compute_driver", "libvirt.LibvirtDriver"),
         ("DEFAULT", "force_raw_images", "false"),
-        // A server whose making came to nothing without a word ends in ERROR, not in BUILD for ever.
+        // A server whose making came to nothing without a word ends in ERROR, not in BUILD forever.
         ("DEFAULT", "instance_build_timeout", "1800"),
         // A resize finds room where the server is, too.
         ("DEFAULT", "allow_resize_to_same_host", "true"),

@@ -202,7 +202,7 @@ fn main_settings(nova: &Nova) -> Settings {
     }
 }
 
-/// Databases and buses, and nothing else: a new credential of a service is no reason to begin anew.
+/// Databases and buses, and nothing else: a new credential of a service is no reason to start over.
 fn setup_settings(cells: &[Cell]) -> Settings {
     let mut settings = ground()
         // As all its processes have it: the checks before an upgrade ask.

@@ -3,7 +3,7 @@
 use super::{Context, Skipped, Survivors};
 use crate::fleet::names::{NONE, QuickMap};
 use crate::fleet::{Amount, Kept, ReservationKind};
-use crate::request::Intent;
+use crate::request::{Intent, Request};
 
 pub struct Rules<'a> {
     /// Reserved room stays closed, even to those it is kept for.
@@ -12,7 +12,16 @@ pub struct Rules<'a> {
     pub assume_empty: bool,
 }
 
-impl Rules<'_> {
+impl<'a> Rules<'a> {
+    /// Those of the pipeline and those of the question.
+    pub fn of(request: &Request<'_>, lock: bool, ignored: &'a [ReservationKind], assume_empty: bool) -> Self {
+        Rules {
+            lock: lock || request.options.lock_reservations,
+            ignored,
+            assume_empty: assume_empty || request.options.assume_empty_hosts,
+        }
+    }
+
     fn heeds(&self, kind: ReservationKind, request: &crate::request::Options) -> bool {
         !self.ignored.contains(&kind) && !request.ignored_reservation_types.contains(&kind)
     }

@@ -220,11 +220,7 @@ impl Filter {
                 ignored,
                 assume_empty,
             } => {
-                let rules = capacity::Rules {
-                    lock: *lock_reserved || request.options.lock_reservations,
-                    ignored,
-                    assume_empty: *assume_empty || request.options.assume_empty_hosts,
-                };
+                let rules = capacity::Rules::of(request, *lock_reserved, ignored, *assume_empty);
                 capacity::enough(context, hosts, &rules)
             }
             Filter::QuotaEnforcement { enforce } => quota::enforce(context, hosts, *enforce),
@@ -274,11 +270,7 @@ impl Filter {
                 ignored,
                 assume_empty,
             } => {
-                let rules = capacity::Rules {
-                    lock: *lock_reserved || request.options.lock_reservations,
-                    ignored,
-                    assume_empty: *assume_empty || request.options.assume_empty_hosts,
-                };
+                let rules = capacity::Rules::of(request, *lock_reserved, ignored, *assume_empty);
                 capacity::reason(context, host, &rules)
             }
             Filter::QuotaEnforcement { .. } => "the project has no quota left".to_owned(),

@@ -9,7 +9,7 @@ use c5c3_kit::{ReadError, Reader};
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::error::Error;
-use crate::exec::{self, ExecError, Place};
+use crate::exec::{self, ExecError, ExecTarget};
 use crate::objects::is_pod_ready;
 use c5c3_kit::mask::Mask;
 
@@ -93,7 +93,7 @@ impl Answer {
 /// Commands for the monitors of a cluster.
 #[derive(Clone)]
 pub struct Orders {
-    pub place: Place,
+    pub place: ExecTarget,
     pub commands: Vec<Command>,
     /// What a complaint must not repeat.
     pub hidden: Vec<String>,
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Orders {
     }
 }
 
-pub async fn tell(client: &Client, orders: &Orders) -> Result<Vec<Answer>, Error> {
+pub async fn execute(client: &Client, orders: &Orders) -> Result<Vec<Answer>, Error> {
     let input = serde_json::to_string(&orders.commands).unwrap_or_default();
     let said = exec::run(client, &orders.place, TELL, &input).await;
     let out = said.map_err(|error| match error {
@@ -125,12 +125,12 @@ pub async fn tell(client: &Client, orders: &Orders) -> Result<Vec<Answer>, Error
 }
 
 /// Where the monitors of a namespace can be told something.
-pub async fn places(reader: &Reader, namespace: &str) -> Result<Vec<Place>, ReadError> {
+pub async fn places(reader: &Reader, namespace: &str) -> Result<Vec<ExecTarget>, ReadError> {
     let selector = format!("app=rook-ceph-mon,rook_cluster={namespace}");
     let mut pods: Vec<Pod> = reader.list(namespace, &selector).await?;
     pods.retain(is_pod_ready);
     pods.sort_by_key(ResourceExt::name_any);
-    let place = |pod: &Pod| Place {
+    let place = |pod: &Pod| ExecTarget {
         namespace: namespace.to_owned(),
         pod: pod.name_any(),
         container: "mon",
@@ -141,9 +141,9 @@ pub async fn places(reader: &Reader, namespace: &str) -> Result<Vec<Place>, Read
 /// Asks one monitor after the other until one answers, and tells who did. A refusal is an answer.
 pub async fn ask(
     client: &Client,
-    places: &[Place],
+    places: &[ExecTarget],
     commands: Vec<Command>,
-) -> Result<Option<(Place, Vec<Answer>)>, Error> {
+) -> Result<Option<(ExecTarget, Vec<Answer>)>, Error> {
     let mut last = None;
     for place in places {
         let orders = Orders {
@@ -151,7 +151,7 @@ pub async fn ask(
             commands: commands.clone(),
             hidden: Vec::new(),
         };
-        match tell(client, &orders).await {
+        match execute(client, &orders).await {
             Ok(answers) => return Ok(Some((orders.place, answers))),
             Err(error) => last = Some(error),
         }

@@ -1,4 +1,4 @@
-//! What the last word of a step tells of parts of a service, such as the room in each backend.
+//! What the last word of a step reports about parts of a service, such as the room in each backend.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
