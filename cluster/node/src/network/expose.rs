@@ -3,12 +3,18 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
 use super::frontends::Exposure;
 use crate::netns::NetNs;
+
+/// A client waits this long for a Service without a ready pod: with one replica, a pod that is replaced is a gap.
+const PATIENCE: Duration = Duration::from_secs(20);
+const AGAIN: Duration = Duration::from_millis(250);
 
 /// Listeners that are open now.
 #[derive(Default)]
@@ -71,7 +77,7 @@ async fn accept(
 ) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            sleep(Duration::from_millis(100)).await;
             continue;
         };
         let Some(ns) = dial() else { continue };
@@ -85,16 +91,48 @@ async fn accept(
 
 async fn forward(mut client: TcpStream, ns: &NetNs, to: SocketAddr) -> io::Result<()> {
     client.set_nodelay(true)?;
-    let mut server = ns.connect(to).await?;
+    let mut server = reach(|| ns.connect(to), PATIENCE).await?;
     tokio::io::copy_bidirectional(&mut client, &mut server)
         .await
         .map(drop)
+}
+
+/// Connects as soon as somebody listens.
+async fn reach<T>(connect: impl AsyncFn() -> io::Result<T>, patience: Duration) -> io::Result<T> {
+    let end = Instant::now() + patience;
+    loop {
+        match connect().await {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && Instant::now() < end => {
+                sleep(AGAIN).await;
+            }
+            other => return other,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::SocketAddrV4;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn a_client_waits_for_a_pod_that_is_replaced_but_not_for_ever() {
+        let tries = AtomicUsize::new(0);
+        let refused = |times: usize| {
+            let tries = &tries;
+            move || async move {
+                match tries.fetch_add(1, Ordering::Relaxed) {
+                    count if count < times => Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
+                    _ => Ok(()),
+                }
+            }
+        };
+        reach(refused(2), PATIENCE).await.unwrap();
+        assert_eq!(tries.swap(0, Ordering::Relaxed), 3);
+        reach(refused(usize::MAX), AGAIN).await.unwrap_err();
+        assert!(tries.load(Ordering::Relaxed) >= 2);
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_port_of_a_changed_service_stays_open() {
