@@ -202,13 +202,15 @@ impl Protocol for Reading {
                 Received::Answer(header.serial, (header.procedure, answer))
             }
             (REMOTE, Kind::Message) => {
-                let event = Event::of(header.procedure, &body)?;
-                match event.map(|event| self.events.try_send(event)) {
-                    Some(Err(mpsc::error::TrySendError::Full(_))) => {
+                let Some(event) = Event::of(header.procedure, &body)? else {
+                    return Ok(Some(Received::Handled));
+                };
+                match self.events.try_send(event) {
+                    Err(mpsc::error::TrySendError::Full(_)) => {
                         return Err(Error::Malformed(format!("more than {UNREAD} events wait")));
                     }
                     // Nobody listens: then nobody misses it.
-                    None | Some(Ok(()) | Err(mpsc::error::TrySendError::Closed(_))) => Received::Handled,
+                    Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Received::Handled,
                 }
             }
             // Pongs, and what newer servers may say.

@@ -155,6 +155,7 @@ fn worlds() -> Vec<(&'static str, World)> {
 
 /// From nothing to a monitor in the quorum.
 fn made() -> Vec<(&'static str, World)> {
+    let marks = "mon.ceph.c5c3.io/ext-a";
     vec![
         ("nothing is made: a name is taken first", World::fresh()),
         (

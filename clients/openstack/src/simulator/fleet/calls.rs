@@ -346,7 +346,11 @@ impl Fleet for SimulatedFleet {
 }
 
 /// The provider, if it is of this generation; what changes it makes the next one.
-fn provider_at<'a>(world: &'a mut World, provider: &str, generation: i64) -> Result<&'a mut Provider> {
+fn provider_at<'a>(
+    world: &'a mut World,
+    provider: &str,
+    generation: i64,
+) -> std::result::Result<&'a mut Provider, (u16, String)> {
     let found = world.providers.get_mut(provider);
     let found = found.ok_or_else(|| missing(provider))?;
     if found.generation != generation {
