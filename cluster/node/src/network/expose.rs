@@ -98,7 +98,10 @@ async fn forward(mut client: TcpStream, ns: &NetNs, to: SocketAddr) -> io::Resul
 }
 
 /// Connects as soon as somebody listens.
-async fn reach<T>(connect: impl AsyncFn() -> io::Result<T>, patience: Duration) -> io::Result<T> {
+async fn reach<T, F>(connect: impl Fn() -> F, patience: Duration) -> io::Result<T>
+where
+    F: Future<Output = io::Result<T>>,
+{
     let end = Instant::now() + patience;
     loop {
         match connect().await {
