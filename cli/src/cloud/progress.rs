@@ -145,7 +145,7 @@ pub async fn follow(
                 let Some(pod) = pods::not_ready(&seen, uid) else {
                     return Ok(());
                 };
-                if let Some(waiting) = told.wait(&pod, None) {
+                if let Some(waiting) = follower.wait(&pod, None) {
                     show(Shown::Waiting(&waiting));
                 }
                 says_ready = Some(plane);
@@ -217,7 +217,9 @@ mod tests {
                 name: name.to_owned(),
                 ..Blocker::default()
             });
-            told.wait(message, blocker.as_ref()).map(|waiting| waiting.new)
+            follower
+                .wait(message, blocker.as_ref())
+                .map(|waiting| waiting.new)
         };
         assert_eq!(new("Pod a", None), Some(true));
         assert_eq!(new("Pod a", None), None);
