@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// What has been said already.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct Follower {
     met: BTreeSet<String>,
     waits: Option<Waiting>,
 }
@@ -56,7 +56,7 @@ pub struct News {
     pub ready: bool,
 }
 
-impl Shown {
+impl Follower {
     /// Pure but for what it remembers. What was said about an older generation is no news.
     pub fn look(&mut self, plane: &ControlPlane) -> News {
         let mut news = News::default();
@@ -120,7 +120,7 @@ pub async fn follow(
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let changes = watcher(api, config).default_backoff().applied_objects();
     pin_mut!(changes);
-    let mut told = Shown::default();
+    let mut follower = Follower::default();
     let until_ready = async {
         let mut says_ready: Option<ControlPlane> = None;
         loop {
@@ -132,7 +132,7 @@ pub async fn follow(
                 },
             };
             let plane = change.ok_or_else(|| anyhow::anyhow!("the watch of the cloud ended"))?;
-            let news = told.look(&plane);
+            let news = follower.look(&plane);
             for line in &news.lines {
                 show(Shown::Done(line));
             }
@@ -145,7 +145,7 @@ pub async fn follow(
                 let Some(pod) = pods::not_ready(&seen, uid) else {
                     return Ok(());
                 };
-                if let Some(waiting) = told.wait(&pod, None) {
+                if let Some(waiting) = follower.wait(&pod, None) {
                     show(Shown::Waiting(&waiting));
                 }
                 says_ready = Some(plane);
@@ -174,20 +174,20 @@ mod tests {
 
     #[test]
     fn each_thing_is_said_once() {
-        let mut told = Shown::default();
+        let mut follower = Follower::default();
         let waiting = plane("False", "Keystone: db-sync runs", json!({}));
-        let news = told.look(&waiting);
+        let news = follower.look(&waiting);
         assert_eq!(
             news.waiting.map(|waiting| waiting.message).as_deref(),
             Some("Keystone: db-sync runs")
         );
-        assert_eq!(told.look(&waiting), News::default());
+        assert_eq!(follower.look(&waiting), News::default());
         let done = plane(
             "True",
             "",
             json!({"keystone": {"ready": true, "version": "28.1.0"}}),
         );
-        let news = told.look(&done);
+        let news = follower.look(&done);
         assert_eq!(
             (news.lines, news.ready),
             (vec!["keystone 28.1.0 is ready".to_owned()], true)
@@ -196,28 +196,30 @@ mod tests {
 
     #[test]
     fn an_old_generation_is_no_news() {
-        let mut told = Shown::default();
+        let mut follower = Follower::default();
         let services = json!({"keystone": {"ready": true, "version": "28.1.0"}});
         for (ready, message) in [("True", ""), ("False", "Keystone: db-sync runs")] {
             let mut old = plane(ready, message, services.clone());
             old.metadata.generation = Some(2);
-            assert_eq!(told.look(&old), News::default());
+            assert_eq!(follower.look(&old), News::default());
         }
         // What is true of the new one is told then.
-        let news = told.look(&plane("True", "", services));
+        let news = follower.look(&plane("True", "", services));
         assert_eq!(news.lines, ["keystone 28.1.0 is ready"]);
     }
 
     #[test]
     fn what_is_waited_for_is_said_when_it_changes() {
-        let mut told = Shown::default();
+        let mut follower = Follower::default();
         let mut new = |message: &str, blocker: Option<&str>| {
             let blocker = blocker.map(|name| Blocker {
                 kind: "Keystone".to_owned(),
                 name: name.to_owned(),
                 ..Blocker::default()
             });
-            told.wait(message, blocker.as_ref()).map(|waiting| waiting.new)
+            follower
+                .wait(message, blocker.as_ref())
+                .map(|waiting| waiting.new)
         };
         assert_eq!(new("Pod a", None), Some(true));
         assert_eq!(new("Pod a", None), None);

@@ -1,6 +1,7 @@
 //! The objects of an object store: its gateways, their key, their pools.
 
 use c5c3_api::foreign::rook::CephObjectStore;
+use c5c3_kit::pod::env;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Pod as CorePod, Secret, Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -12,7 +13,7 @@ use c5c3_kit::{ReadError, Reader};
 use super::commands::Command;
 use super::keyring::{Caps, caps, entry};
 use super::names::{self, Daemon, RGW};
-use super::pods::{self, KEYRING, Pod, Ready, env};
+use super::pods::{self, KEYRING, Pod, Ready};
 use super::pool;
 use super::view::OsdMap;
 use crate::error::Error;

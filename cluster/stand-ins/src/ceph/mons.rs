@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::foreign::rook::CephCluster;
+use c5c3_kit::pod::env_field;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, PersistentVolumeClaimSpec, Secret, Service, ServicePort, ServiceSpec,

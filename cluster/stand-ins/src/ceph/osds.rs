@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use c5c3_api::foreign::rook::{CephCluster, DeviceSet};
+use c5c3_kit::pod::env;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, ResourceRequirements, Secret};
 use kube::ResourceExt;
 
 use super::keyring;
 use super::names::{self, Daemon, OSD};
-use super::pods::{self, Pod, Ready, env};
+use super::pods::{self, Pod, Ready};
 use super::{seats, size};
 
 const SET: &str = "ceph.rook.io/DeviceSet";
