@@ -159,7 +159,7 @@ fn each_lack_is_named_once_with_its_way_out() {
             |f| f.operators = Some([].into()),
             "operators",
             Verdict::Warning,
-            "not there",
+            "not installed",
         ),
         (
             |f| {

@@ -119,7 +119,7 @@ fn keys_are_never_replaced_and_private_ones_are_for_their_owner() {
     let mode = fs::metadata(&private).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let error = key::make(&private).unwrap_err().to_string();
-    assert!(error.contains("is there already"), "{error}");
+    assert!(error.contains("already exists"), "{error}");
     fs::write(
         directory.path().join("bad.pub"),
         "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",

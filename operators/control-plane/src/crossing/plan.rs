@@ -287,7 +287,7 @@ mod tests {
         );
         assert_eq!(
             said(&Facts::default()),
-            "False Waiting: Service keystone is not there yet"
+            "False Waiting: Service keystone does not exist yet"
         );
         let away = Facts {
             away: Some("cluster hypervisor does not answer within 10 s".to_owned()),

@@ -25,7 +25,7 @@ fn what_others_run_is_used_and_left_as_it_was() -> anyhow::Result<()> {
     );
     let (code, _, err) = cloud.tried("openstack", &["-n", "edge", "token", "issue"])?;
     ensure!(
-        code == 3 && err.contains("run by somebody else: log in as in clouds.yaml of Secret their-login"),
+        code == 3 && err.contains("Keystone is external: log in with clouds.yaml of Secret their-login"),
         "{code}: {err}"
     );
 

@@ -73,7 +73,7 @@ fn rotate(cloud: &Cloud, made: &AtomicU32) -> anyhow::Result<()> {
             "credentialrotation/ceph-cinder",
             "{.status.conditions[*].message}",
         )?;
-        Ok(if told.contains("nobody uses client.cinder any more") {
+        Ok(if told.contains("client.cinder, which was created by hand, is no longer used") {
             Ok(())
         } else {
             Err(told)

@@ -94,7 +94,7 @@ async fn a_credential_needs_the_user_itself_and_its_roles() {
         .says::<ApplicationCredential>(
             "other",
             "InvalidConfiguration",
-            "only User/glance itself can make its credentials",
+            "only User/glance itself can create its credentials",
         )
         .await;
 }

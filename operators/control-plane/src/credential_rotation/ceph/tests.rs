@@ -301,7 +301,7 @@ fn one_that_was_made_by_hand_gives_way() {
         (
             since(1, 1),
             &[][..],
-            "nobody uses client.cinder any more, which was made by hand: delete its CephClient",
+            "client.cinder, which was created by hand, is no longer used: delete its CephClient",
         ),
     ] {
         let seen = with(current, holders);
