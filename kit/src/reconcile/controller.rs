@@ -401,6 +401,8 @@ pub struct Report {
     pub(crate) again: Option<Duration>,
     pub(crate) notes: Vec<Note>,
     pub(crate) left: Vec<String>,
+    /// Something was done that cannot be seen by looking again.
+    pub(crate) acted: bool,
 }
 
 impl Report {

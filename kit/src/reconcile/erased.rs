@@ -101,8 +101,9 @@ async fn steps<C: Controller>(controller: &C, ctx: &Context, live: &Value, now: 
         pruned,
         outcomes,
     };
-    let report = C::report(&observed, &plan, &applied);
+    let mut report = C::report(&observed, &plan, &applied);
     let outcomes = applied.outcomes.iter();
+    report.acted = outcomes.clone().any(|outcome| outcome.result.is_ok());
     let failed = outcomes
         .filter_map(|outcome| outcome.result.as_ref().err())
         .chain(C::refusal(&plan))

@@ -59,10 +59,11 @@ pub(crate) async fn publish_status(
         status::point(&mut body, key, blocker.as_ref());
     }
     let reference = ctx.kind.named(key.namespace.as_deref(), &key.name);
+    let acted = report.is_some_and(|report| report.acted);
     if !going
         && declared.status
         && is_due(&ctx.rewritten, declared.name, &reference, &body, live)
-        && let Some((rested_on, written)) = write(store, key, live, &body).await?
+        && let Some((rested_on, written)) = write(store, key, live, &body, acted).await?
     {
         ctx.own_writes.expect(&reference, Some(&rested_on), &written);
         if fields::differs(&body, &written, declared.name, Some("status")) {
@@ -90,15 +91,19 @@ fn is_due(rewritten: &Rewritten, manager: &str, object: &Reference, body: &Value
 
 /// Writes the status of this very object; the answer is it before and after. `None`: it is gone,
 /// or somebody changed what this pass rests on, and the pass that follows from that has the word.
+/// What was done is told in any case: that pass would not know of it.
 async fn write(
     store: &Store<'_>,
     key: &Key,
     live: &Value,
     body: &Value,
+    acted: bool,
 ) -> kube::Result<Option<(Value, Value)>> {
+    let fields = ["/metadata/uid", "/metadata/generation", "/status"];
+    let fields = if acted { &fields[..1] } else { &fields[..] };
     let rests_on = |object: &Value| {
-        let of = |field: &str| object.pointer(field).cloned();
-        [of("/metadata/uid"), of("/metadata/generation"), of("/status")]
+        let values = fields.iter().map(|field| object.pointer(field).cloned());
+        values.collect::<Vec<_>>()
     };
     let mut before = live.clone();
     let mut tries = 1;

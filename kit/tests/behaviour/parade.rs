@@ -40,6 +40,9 @@ pub struct ParadeSpec {
 pub struct ParadeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floats: Option<usize>,
+    /// How often a band began to play.
+    #[serde(default)]
+    pub begun: usize,
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }
@@ -173,8 +176,13 @@ impl Controller for Parades {
             states.met("BandPlaying", "Playing", "")
         };
         let left = observed.deleting() && band == "stubborn";
+        let before = observed.object.status.as_ref().map_or(0, |status| status.begun);
+        let done = applied.outcomes().iter().filter(|outcome| outcome.result.is_ok());
+        let begun = done
+            .filter(|outcome| matches!(outcome.action, Move::Play(_)))
+            .count();
         Report::new(states)
-            .status(&json!({"floats": applied.objects().len()}))
+            .status(&json!({"floats": applied.objects().len(), "begun": before + begun}))
             .left(left.then(|| format!("band {band}")))
             .again_in(Duration::from_millis(500))
     }

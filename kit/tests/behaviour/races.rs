@@ -46,3 +46,31 @@ async fn a_status_lands_on_no_other_object_of_the_same_name() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_done_is_told_whoever_wrote_meanwhile() {
+    let world = World::start().await;
+    world
+        .parade("spring", json!({"floats": [], "band": "late"}))
+        .await;
+    eventually("the band is on its way", async || {
+        world.street.playing().contains("on its way").then_some(())
+    })
+    .await;
+    let weather = json!({"apiVersion": "test.c5c3.io/v1", "kind": "Parade",
+        "metadata": {"name": "spring"}, "status": {"weather": "rain"}});
+    let params = PatchParams::apply("weather");
+    let written = world
+        .parades
+        .patch_status("spring", &params, &Patch::Apply(weather))
+        .await;
+    written.expect("written");
+    // Once it plays, no later pass knows who began.
+    eventually("the beginning is told", async || {
+        let object = world.parades.get("spring").await.ok()?;
+        let status = &object.data["status"];
+        (status["begun"] == 1 && status["weather"] == "rain").then_some(())
+    })
+    .await;
+    world.stop().await;
+}

@@ -24,10 +24,10 @@ class Lacking(Exception):
 
 def options(answers, interface):
     """Group → option → value."""
-    types = {ALIASES.get(kind, kind): kind for kind in answers["catalogue"]}
+    types = {ALIASES.get(kind, kind): kind for kind in sorted(answers["catalogue"])}
     found = {
         "DEFAULT": {"resource_name_prefix": PREFIX, "debug": False},
-        "identity": {"v3_endpoint_type": interface, "region": ""},
+        "identity": {"v3_endpoint_type": interface, "region": region(answers["catalogue"], interface)},
         "service_available": {name: kind in types for kind, name in SERVICES.items()},
     }
     for kind, group in [
@@ -48,6 +48,12 @@ def options(answers, interface):
     if "block-storage" in types:
         volumes(answers, found)
     return found
+
+
+def region(catalogue, interface):
+    """Keystone's. Where no endpoint of a service is in its region, Tempest takes the first, whatever its interface."""
+    regions = [one.get("region") for one in catalogue["identity"] if one["interface"] == interface]
+    return next(filter(None, regions), "")
 
 
 def limits(version):
@@ -164,9 +170,9 @@ def volumes(answers, found):
 
 
 def ask(cloud):
-    """`cloud(type, path)` answers with JSON; `cloud.catalogue` are the types that there are."""
+    """`cloud(type, path)` answers with JSON; `cloud.catalogue` are the endpoints of each type that there is."""
     there = {ALIASES.get(kind, kind) for kind in cloud.catalogue}
-    answers = {"catalogue": sorted(cloud.catalogue)}
+    answers = {"catalogue": cloud.catalogue}
     if "image" in there:
         answers["images"] = cloud("image", "/v2/images?limit=500")["images"]
         answers["image_schema"] = cloud("image", "/v2/schemas/image")

@@ -42,7 +42,8 @@ class Cloud:
         self.session = session.Session(auth=login, verify=authority or True, timeout=60)
         self.interface = interface
         access = patiently(lambda: login.get_access(self.session))
-        self.catalogue = {one["type"] for one in access.service_catalog.catalog if one["endpoints"]}
+        catalogue = access.service_catalog.catalog
+        self.catalogue = {one["type"]: one["endpoints"] for one in catalogue if one["endpoints"]}
         self.domain = access.project_domain_id
 
     def send(self, method, kind, path, body=None, quiet=True):

@@ -13,7 +13,10 @@ import selection
 import sweep
 
 ANSWERS = {
-    "catalogue": ["identity", "compute", "image", "network", "volumev3", "placement"],
+    "catalogue": {
+        kind: [{"interface": "public", "region": "Elsewhere"}, {"interface": "internal", "region": "RegionOne"}]
+        for kind in ["identity", "compute", "image", "network", "volumev3", "placement"]
+    },
     "images": [
         {"id": "i1", "name": "large", "status": "active", "visibility": "public", "disk_format": "raw", "size": 9},
         {"id": "i2", "name": "guest", "status": "active", "visibility": "public", "disk_format": "raw", "size": 2},
@@ -42,6 +45,7 @@ class Cloud(unittest.TestCase):
         self.assertEqual(found["volume"]["catalog_type"], "volumev3")
         self.assertEqual((found["compute"]["image_ref"], found["compute"]["flavor_ref_alt"]), ("i2", "f2"))
         self.assertEqual(found["compute"]["max_microversion"], "2.100")
+        self.assertEqual(found["identity"]["region"], "RegionOne")
         self.assertEqual(found["compute"]["min_compute_nodes"], 1)
         self.assertFalse(found["compute-feature-enabled"]["live_migration"])
         self.assertFalse(found["volume-feature-enabled"]["backup"])
@@ -59,7 +63,8 @@ class Cloud(unittest.TestCase):
                 cloud.options(ANSWERS | changed, "internal")
 
     def test_a_cloud_without_servers_is_tested_too(self):
-        found = cloud.options({"catalogue": ["identity"]}, "public")
+        found = cloud.options({"catalogue": {"identity": [{"interface": "public", "region": None}]}}, "public")
+        self.assertEqual(found["identity"]["region"], "")
         self.assertFalse(found["service_available"]["nova"])
         self.assertNotIn("compute", found)
 
