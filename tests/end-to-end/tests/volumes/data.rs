@@ -3,11 +3,12 @@
 use std::io::Read;
 
 use anyhow::{Context, ensure};
+use end_to_end::ceph_users::field;
 use end_to_end::cloud::Cloud;
 use serde_json::{Value, json};
 
+use crate::NAMESPACE;
 use crate::api::Api;
-use crate::{NAMESPACE, field};
 
 /// Of an image: enough for several objects of Ceph.
 const BYTES: u64 = 24 * 1024 * 1024;

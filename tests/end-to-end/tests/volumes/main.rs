@@ -14,9 +14,6 @@ use end_to_end::process::free_offset;
 use api::Api;
 
 const NAMESPACE: &str = "openstack";
-/// The namespace of Ceph, and its cluster.
-const STORAGE: &str = "rook-ceph";
-const CEPH: &[&str] = &["--context", "storage"];
 
 const CLOUD: &str = include_str!("cloud.yaml");
 const BACKUP: &str = include_str!("../../../../deploy/quickstart/backup.yaml");
@@ -48,10 +45,4 @@ fn volumes_in_ceph() -> anyhow::Result<()> {
 fn with_archive(objects: &str) -> String {
     let more = |what: &str| format!("{what} pool=volumes, {what} pool=archive");
     objects.replace("profile rbd pool=volumes", &more("profile rbd"))
-}
-
-/// Of an object of the cloud.
-fn field(cloud: &Cloud, object: &str, path: &str) -> anyhow::Result<String> {
-    let path = format!("jsonpath={path}");
-    cloud.kubectl(&["-n", NAMESPACE, "get", object, "-o", &path], "")
 }

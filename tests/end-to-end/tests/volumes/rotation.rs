@@ -2,19 +2,16 @@
 //! opens nothing any more.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
+use end_to_end::ceph_users::{self, PATIENCE};
 use end_to_end::cloud::Cloud;
-use end_to_end::patience::{until, until_ok};
+use end_to_end::patience::until;
 use serde_json::json;
 
 use crate::api::Api;
-use crate::{CEPH, NAMESPACE, STORAGE, field, with_archive};
-
-const ROTATION: &str = include_str!("../../../../deploy/quickstart/rotation.yaml");
-/// Stores are asked once a minute.
-const PATIENCE: Duration = Duration::from_secs(420);
+use crate::with_archive;
 
 pub fn keys_change_while_volumes_are_made(cloud: &Cloud, cinder: &Api) -> anyhow::Result<()> {
     let stop = AtomicBool::new(false);
@@ -49,85 +46,35 @@ fn work(cinder: &Api, stop: &AtomicBool, made: &AtomicU32) -> anyhow::Result<()>
 
 fn rotate(cloud: &Cloud, made: &AtomicU32) -> anyhow::Result<()> {
     more(made, 2)?;
-    // The user that was made by hand gives way to the first of the rotation.
-    let by_hand = key(cloud, "cinder")?;
-    let objects: Vec<&str> = ROTATION.split("\n---\n").collect();
-    for object in objects {
-        let place = if object.contains("c5c3.io/cluster: storage") {
-            CEPH
-        } else {
-            &[]
-        };
-        let quick = with_archive(object).replace("gracePeriodDays: 1", "gracePeriodDays: 0");
-        cloud.kubectl(&[place, &["apply", "-f", "-"]].concat(), &quick)?;
-    }
+    let by_hand = ceph_users::key(cloud, "cinder")?;
+    ceph_users::begin(cloud, with_archive)?;
     let start = Instant::now();
-    used(cloud, "cinder-1")?;
+    ceph_users::used(cloud, "cinder-1")?;
     println!(
         "client.cinder gave way to client.cinder-1 after {:.1} s",
         start.elapsed().as_secs_f32()
     );
-    until("the user made by hand may go", PATIENCE, || {
-        let told = field(
-            cloud,
-            "credentialrotation/ceph-cinder",
-            "{.status.conditions[*].message}",
-        )?;
-        Ok(if told.contains("client.cinder, which was created by hand, is no longer used") {
-            Ok(())
-        } else {
-            Err(told)
-        })
-    })?;
-    cloud.kubectl(
-        &[
-            CEPH,
-            &["-n", STORAGE, "delete", "cephclient", "cinder", "--timeout=90s"],
-        ]
-        .concat(),
-        "",
-    )?;
-    refused(cloud, "cinder", &by_hand)?;
+    ceph_users::told(cloud, "client.cinder, which was created by hand, is no longer used")?;
+    ceph_users::remove(cloud, "cinder")?;
+    ceph_users::refused(cloud, "cinder", &by_hand)?;
     more(made, 2)?;
 
-    let first = key(cloud, "cinder-1")?;
-    opens(cloud, "cinder-1", &first)?;
+    let first = ceph_users::key(cloud, "cinder-1")?;
+    ceph_users::opens(cloud, "cinder-1", &first)?;
     let start = Instant::now();
-    let now = [
-        "-n",
-        NAMESPACE,
-        "annotate",
-        "credentialrotation/ceph-cinder",
-        "c5c3.io/rotate-now=leak",
-    ];
-    cloud.kubectl(&now, "")?;
-    used(cloud, "cinder-2")?;
+    ceph_users::rotate_now(cloud)?;
+    ceph_users::used(cloud, "cinder-2")?;
     println!(
         "client.cinder-2 is used after {:.1} s",
         start.elapsed().as_secs_f32()
     );
-    until("the user before is gone", PATIENCE, || {
-        let users = cloud.kubectl(
-            &[CEPH, &["-n", STORAGE, "get", "cephclients", "-o", "name"]].concat(),
-            "",
-        )?;
-        let told = field(
-            cloud,
-            "credentialrotation/ceph-cinder",
-            "{.status.conditions[*].message}",
-        )?;
-        Ok(if users.contains("cinder-1") {
-            Err(format!("{users}{told}"))
-        } else {
-            Ok(())
-        })
-    })?;
+    ceph_users::gone(cloud, "cinder-1")?;
     println!(
         "client.cinder-1 is gone after {:.1} s",
         start.elapsed().as_secs_f32()
     );
-    refused(cloud, "cinder-1", &first)?;
-    opens(cloud, "cinder-2", &key(cloud, "cinder-2")?)?;
+    ceph_users::refused(cloud, "cinder-1", &first)?;
+    ceph_users::opens(cloud, "cinder-2", &ceph_users::key(cloud, "cinder-2")?)?;
     more(made, 4)
 }
 
@@ -142,79 +89,4 @@ fn more(made: &AtomicU32, count: u32) -> anyhow::Result<()> {
             Err(format!("{} so far", now - before))
         })
     })
-}
-
-fn key(cloud: &Cloud, user: &str) -> anyhow::Result<String> {
-    let secret = format!("rook-ceph-client-{user}");
-    let words = [
-        "-n",
-        STORAGE,
-        "get",
-        "secret",
-        &secret,
-        "-o",
-        "go-template={{.data.userKey | base64decode}}",
-    ];
-    cloud.kubectl(&[CEPH, words.as_slice()].concat(), "")
-}
-
-/// Cinder itself says whom it is.
-fn used(cloud: &Cloud, user: &str) -> anyhow::Result<()> {
-    let wanted = format!("as client.{user}");
-    until(&format!("Cinder opens volumes {wanted}"), PATIENCE, || {
-        let told = field(
-            cloud,
-            "cinder/cinder",
-            "{.status.conditions[?(@.type==\"CephConnected\")].message}",
-        )?;
-        let up = field(
-            cloud,
-            "deployment/cinder-volume-ceph",
-            "{.status.updatedReplicas}/{.status.availableReplicas}/{.status.replicas}",
-        )?;
-        Ok(if told.ends_with(&wanted) && up == "1/1/1" {
-            Ok(())
-        } else {
-            Err(format!("{told} {up}"))
-        })
-    })
-}
-
-/// What `rados` says with a key that was copied, beside a monitor.
-fn try_key(cloud: &Cloud, user: &str, key: &str) -> anyhow::Result<String> {
-    let pods = [
-        "-n",
-        STORAGE,
-        "get",
-        "pods",
-        "-l",
-        "app=rook-ceph-mon",
-        "-o",
-        "jsonpath={.items[0].metadata.name}",
-    ];
-    let pod = cloud.kubectl(&[CEPH, pods.as_slice()].concat(), "")?;
-    let script = format!(
-        "umask 077; f=$(mktemp -p /tmp); cat > $f; rados --mon-host \"$ROOK_CEPH_MON_HOST\" --id {user} --keyring /dev/null \
-         --keyfile $f -p volumes ls >/dev/null 2>/tmp/said && echo opened || cat /tmp/said; rm -f $f"
-    );
-    let exec = [
-        "-n", STORAGE, "exec", "-i", &pod, "--", "timeout", "60", "sh", "-c", &script,
-    ];
-    cloud.kubectl(&[CEPH, exec.as_slice()].concat(), key)
-}
-
-fn opens(cloud: &Cloud, user: &str, key: &str) -> anyhow::Result<()> {
-    let said = try_key(cloud, user, key)?;
-    ensure!(said.contains("opened"), "client.{user}: {said}");
-    Ok(())
-}
-
-fn refused(cloud: &Cloud, user: &str, key: &str) -> anyhow::Result<()> {
-    let said = until_ok("an answer", PATIENCE, || try_key(cloud, user, key)).context("Ceph")?;
-    let refusals = ["not permitted", "denied", "auth_bad_method"];
-    ensure!(
-        refusals.iter().any(|words| said.contains(words)),
-        "client.{user}: {said}"
-    );
-    Ok(())
 }

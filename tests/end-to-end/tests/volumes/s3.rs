@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use end_to_end::ceph_users::{CEPH, STORAGE};
 use end_to_end::cloud::Cloud;
 use end_to_end::patience::until_ok;
 use end_to_end::process::free_offset;
 use serde_json::{Value, json};
 
 use crate::api::Api;
-use crate::{CEPH, NAMESPACE, STORAGE, data};
+use crate::{NAMESPACE, data};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

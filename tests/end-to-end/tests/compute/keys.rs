@@ -1,0 +1,163 @@
+//! Keys of Ceph are replaced below a guest that writes to its volume: it goes on with the user that it has until it
+//! takes the new one, and the user before goes only then.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use end_to_end::ceph_users;
+use end_to_end::cloud::Cloud;
+use end_to_end::patience::{until, until_ok};
+use tempfile::NamedTempFile;
+
+use crate::volumes::becomes;
+use crate::world::World;
+use crate::{PATIENCE, hypervisors_are_up, inside, openstack, there};
+
+/// Read from the disk itself: what was read before is forgotten.
+const CHECKSUM: &str = "echo 3 > /proc/sys/vm/drop_caches; dd if=/dev/vdb bs=1M count=4 | sha256sum";
+/// Beyond the four that are compared, one block a second, each of which has to be on the disk before the next. Says
+/// when each was.
+const WRITES: &str = "i=0; while dd if=/dev/urandom of=/dev/vdb bs=64k count=1 seek=$((100 + i % 1000)) conv=fsync; do \
+     i=$((i + 1)); read now rest < /proc/uptime; echo $now; sleep 1; done; echo failed";
+const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
+
+pub fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyhow::Result<()> {
+    let cloud = world.cloud;
+    openstack(cloud, "volume create --size 1 kept")?;
+    available(cloud)?;
+    attach(cloud)?;
+    inside(cloud, "dd if=/dev/urandom of=/dev/vdb bs=1M count=4 && sync")?;
+    let written = inside(cloud, CHECKSUM)?;
+    let running = inside(cloud, BOOT)?;
+    let writer = Writer::start(cloud)?;
+
+    // Nobody takes the key from a guest that works with it.
+    let by_hand = ceph_users::key(cloud, "cinder")?;
+    let start = Instant::now();
+    ceph_users::begin(cloud, str::to_owned)?;
+    ceph_users::used(cloud, "cinder-1")?;
+    println!("Cinder is client.cinder-1 after {:.1?}", start.elapsed());
+    let host = world.named("demo")?.host.context("its host")?;
+    ceph_users::told(cloud, &format!("guests on {host}"))?;
+    hypervisors_have_the_new_key(cloud)?;
+    ceph_users::opens(cloud, "cinder", &by_hand)?;
+    writer.goes_on()?;
+
+    // Where it is moved, it works with the new one.
+    run(cloud, "server migrate --live-migration --wait demo")?;
+    ensure!(world.named("demo")?.host != Some(host), "it was not moved");
+    ceph_users::told(cloud, "nobody uses client.cinder any more")?;
+    ceph_users::remove(cloud, "cinder")?;
+    ceph_users::refused(cloud, "cinder", &by_hand)?;
+    writer.goes_on()?;
+    ensure!(inside(cloud, CHECKSUM)? == written, "it reads something else");
+    ensure!(inside(cloud, BOOT)? == running, "it was started anew");
+    let (writes, gap) = writer.stop()?;
+    println!("{writes} writes, the longest time between two {gap:.1?}");
+
+    // A guest starts with the user that it had, whoever is the current one.
+    let first = ceph_users::key(cloud, "cinder-1")?;
+    ceph_users::rotate_now(cloud)?;
+    ceph_users::used(cloud, "cinder-2")?;
+    hypervisors_have_the_new_key(cloud)?;
+    run(cloud, "server reboot --hard --wait demo")?;
+    until_ok("it has booted", PATIENCE, || inside(cloud, "ls /dev/vdb"))?;
+    ensure!(inside(cloud, CHECKSUM)? == written, "it reads something else");
+    ceph_users::opens(cloud, "cinder-1", &first)?;
+
+    // Attached anew the volume has the new user, and that before goes by itself.
+    run(cloud, "server remove volume demo kept")?;
+    available(cloud)?;
+    ceph_users::gone(cloud, "cinder-1")?;
+    ceph_users::refused(cloud, "cinder-1", &first)?;
+    attach(cloud)?;
+    ensure!(inside(cloud, CHECKSUM)? == written, "it reads something else");
+    println!("client.cinder-2 alone is left after {:.1?}", start.elapsed());
+    run(cloud, "server remove volume demo kept")?;
+    available(cloud)?;
+    run(cloud, "volume delete kept")
+}
+
+fn run(cloud: &Cloud, words: &str) -> anyhow::Result<()> {
+    let words: Vec<&str> = words.split(' ').collect();
+    cloud.c5c3_here("openstack", &words).map(drop)
+}
+
+fn available(cloud: &Cloud) -> anyhow::Result<()> {
+    becomes(cloud, "volume", "kept", "available")
+}
+
+fn attach(cloud: &Cloud) -> anyhow::Result<()> {
+    openstack(cloud, "server add volume demo kept")?;
+    until_ok("the disk is in the guest", PATIENCE, || {
+        inside(cloud, "ls /dev/vdb")
+    })?;
+    becomes(cloud, "volume", "kept", "in-use")
+}
+
+/// Their pods were replaced, and are up.
+fn hypervisors_have_the_new_key(cloud: &Cloud) -> anyhow::Result<()> {
+    for set in ["nova-libvirt", "nova-compute-cell1"] {
+        let set = format!("daemonset/{set}");
+        there(cloud, &["rollout", "status", &set, "--timeout=300s"])?;
+    }
+    hypervisors_are_up(cloud)
+}
+
+/// A program in the guest that writes to its volume, until it is asked what became of it.
+struct Writer {
+    child: Child,
+    said: NamedTempFile,
+}
+
+impl Writer {
+    fn start(cloud: &Cloud) -> anyhow::Result<Self> {
+        let mut command = cloud.command("ssh", &["demo", "--", WRITES]);
+        let said = NamedTempFile::new()?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(said.reopen()?)
+            .stderr(Stdio::null())
+            .spawn()?;
+        let writer = Writer { child, said };
+        writer.goes_on()?;
+        Ok(writer)
+    }
+
+    /// When blocks were written, in seconds.
+    fn written(&self) -> anyhow::Result<Vec<f32>> {
+        let said = std::fs::read_to_string(self.said.path())?;
+        ensure!(!said.contains("failed"), "a write failed: {said}");
+        Ok(said.lines().filter_map(|line| line.parse().ok()).collect())
+    }
+
+    /// Something is written that was not there yet.
+    fn goes_on(&self) -> anyhow::Result<()> {
+        let before = self.written()?.len();
+        until("three more blocks are written", PATIENCE, || {
+            let more = self.written()?.len() - before;
+            Ok(if more >= 3 {
+                Ok(())
+            } else {
+                Err(format!("{more} so far"))
+            })
+        })
+    }
+
+    /// Ends it: how many blocks were written, and the longest time between two.
+    fn stop(mut self) -> anyhow::Result<(usize, Duration)> {
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "it ended before it was asked: {ended:?}");
+        let written = self.written()?;
+        let gap = written.windows(2).map(|two| two[1] - two[0]).fold(0.0, f32::max);
+        Ok((written.len(), Duration::from_secs_f32(gap)))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
