@@ -4,7 +4,7 @@ use c5c3_image_builder::{Error, ImageCommand};
 
 use crate::failure::Failure;
 
-pub fn run(command: ImageCommand) -> Result<(), Failure> {
+pub(crate) fn run(command: ImageCommand) -> Result<(), Failure> {
     command.run().map_err(|error| match error {
         Error::NoImage { .. } => Failure::NotFound(error.to_string()),
         Error::Request(_) => Failure::Usage(error.to_string()),

@@ -11,7 +11,7 @@ use crate::error::{Context, Error, Result};
 use crate::oci::store::{Descriptor, Index, Manifest, Store};
 
 /// The images that were named, or all; what is no image must be named.
-pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
+pub(crate) fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
     if names.is_empty() {
         let index = store.index()?;
         let images = index.named().filter(|image| image.artifact_type.is_none());
@@ -21,7 +21,7 @@ pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
 }
 
 /// Writes images as an OCI archive; blobs that several share are in it once.
-pub fn archive(store: &Store, images: &[Descriptor], out: impl Write) -> Result<()> {
+pub(crate) fn archive(store: &Store, images: &[Descriptor], out: impl Write) -> Result<()> {
     let mut tar = tar::Builder::new(out);
     let to = Path::new("the archive");
     let small = |tar: &mut tar::Builder<_>, name: &str, content: &[u8]| {
@@ -66,7 +66,7 @@ fn header(size: u64) -> tar::Header {
 }
 
 /// A containerd and the namespace in which its images are.
-pub struct Containerd<'a> {
+pub(crate) struct Containerd<'a> {
     pub socket: &'a Path,
     pub namespace: &'a str,
 }
@@ -110,7 +110,7 @@ impl Containerd<'_> {
     }
 
     /// Imports what is not there yet; tells which images that were.
-    pub fn import(&self, store: &Store, images: &[Descriptor]) -> Result<Vec<Descriptor>> {
+    pub(crate) fn import(&self, store: &Store, images: &[Descriptor]) -> Result<Vec<Descriptor>> {
         let present = self.present()?;
         let has =
             |image: &Descriptor| present.contains(&(image.reference().to_owned(), image.digest.clone()));

@@ -16,7 +16,7 @@ const ROTATION: &str = include_str!("../../../../deploy/quickstart/rotation.yaml
 /// Stores are asked once a minute.
 const PATIENCE: Duration = Duration::from_secs(420);
 
-pub fn keys_change_while_volumes_are_made(cloud: &Cloud, cinder: &Api) -> anyhow::Result<()> {
+pub(crate) fn keys_change_while_volumes_are_made(cloud: &Cloud, cinder: &Api) -> anyhow::Result<()> {
     let stop = AtomicBool::new(false);
     let made = AtomicU32::new(0);
     let failed = std::thread::scope(|scope| -> anyhow::Result<Vec<anyhow::Error>> {
@@ -73,11 +73,13 @@ fn rotate(cloud: &Cloud, made: &AtomicU32) -> anyhow::Result<()> {
             "credentialrotation/ceph-cinder",
             "{.status.conditions[*].message}",
         )?;
-        Ok(if told.contains("client.cinder, which was created by hand, is no longer used") {
-            Ok(())
-        } else {
-            Err(told)
-        })
+        Ok(
+            if told.contains("client.cinder, which was created by hand, is no longer used") {
+                Ok(())
+            } else {
+                Err(told)
+            },
+        )
     })?;
     cloud.kubectl(
         &[
