@@ -6,23 +6,24 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 /// What a Kubernetes quantity may look like.
-pub const QUANTITY: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[mkMGTPE]|[eE][+-]?[0-9]+)?$";
+pub(crate) const QUANTITY: &str = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[mkMGTPE]|[eE][+-]?[0-9]+)?$";
 /// What a duration may look like: `90s`, `1h30m`.
-pub const DURATION: &str = r"^([0-9]+(ms|s|m|h))+$";
+pub(crate) const DURATION: &str = r"^([0-9]+(ms|s|m|h))+$";
 /// Five cron fields or a named schedule.
-pub const CRON: &str = r"^(@(hourly|daily|weekly|monthly|yearly)|[0-9A-Za-z*,/-]+( [0-9A-Za-z*,/?-]+){4})$";
+pub(crate) const CRON: &str =
+    r"^(@(hourly|daily|weekly|monthly|yearly)|[0-9A-Za-z*,/-]+( [0-9A-Za-z*,/?-]+){4})$";
 /// An HTTP address.
-pub const URL: &str = r"^https?://[^\s/?#]+([/?#]\S*)?$";
+pub(crate) const URL: &str = r"^https?://[^\s/?#]+([/?#]\S*)?$";
 /// `host:port`, IPv6 in brackets.
-pub const HOST_PORT: &str = r"^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}$";
+pub(crate) const HOST_PORT: &str = r"^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[0-9]{1,5}$";
 /// A DNS name or an address.
-pub const HOST: &str = r"^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:]+\]?)$";
+pub(crate) const HOST: &str = r"^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[?[0-9A-Fa-f:]+\]?)$";
 const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
 const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 const UUID: &str = r"^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$";
 
 /// CEL rules: pairs of expression and message. The message names the field and the way out.
-pub fn rules(rules: &[(&str, &str)]) -> Value {
+pub(crate) fn rules(rules: &[(&str, &str)]) -> Value {
     rules
         .iter()
         .map(|(rule, message)| json!({ "rule": rule, "message": message }))
@@ -34,42 +35,42 @@ fn pattern(pattern: &str, max: u32) -> Schema {
 }
 
 /// The name of a Kubernetes object.
-pub fn name(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn name(_: &mut SchemaGenerator) -> Schema {
     pattern(DNS_SUBDOMAIN, 253)
 }
 
 /// A DNS label: the name of a namespace, a cell, a backend.
-pub fn label(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn label(_: &mut SchemaGenerator) -> Schema {
     pattern(DNS_LABEL, 63)
 }
 
 /// A key of a Secret or ConfigMap.
-pub fn data_key(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn data_key(_: &mut SchemaGenerator) -> Schema {
     pattern(r"^[-._a-zA-Z0-9]+$", 253)
 }
 
 /// `90s`, `1h30m`.
-pub fn duration(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn duration(_: &mut SchemaGenerator) -> Schema {
     pattern(DURATION, 32)
 }
 
 /// A cron schedule.
-pub fn cron(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn cron(_: &mut SchemaGenerator) -> Schema {
     pattern(CRON, 128)
 }
 
 /// An HTTP address.
-pub fn url(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn url(_: &mut SchemaGenerator) -> Schema {
     pattern(URL, 1024)
 }
 
 /// A DNS name or an address.
-pub fn host(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn host(_: &mut SchemaGenerator) -> Schema {
     pattern(HOST, 253)
 }
 
 /// A list of `host:port`.
-pub fn host_ports(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn host_ports(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "minItems": 1,
@@ -86,7 +87,7 @@ pub fn host_ports(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// An IPv4 or IPv6 address.
-pub fn ip(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn ip(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string", "pattern": r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)$",
         "minLength": 1, "maxLength": 45,
@@ -98,12 +99,12 @@ pub fn ip(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// A UUID as OpenStack writes it, with or without dashes.
-pub fn uuid(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn uuid(_: &mut SchemaGenerator) -> Schema {
     pattern(UUID, 36)
 }
 
 /// A list of UUIDs without repeats.
-pub fn uuids(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn uuids(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": 256,
@@ -113,7 +114,7 @@ pub fn uuids(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// A regular expression.
-pub fn regex(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn regex(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "minLength": 1, "maxLength": 1024 })
 }
 
@@ -126,22 +127,22 @@ fn quantity_value() -> Value {
 }
 
 /// An amount such as `500m` or `10Gi`; a bare integer is accepted, as everywhere in Kubernetes.
-pub fn quantity(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     Schema::try_from(quantity_value()).unwrap_or_default()
 }
 
 /// A size that a rule compares: text only, so that CEL can parse it.
-pub fn size(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn size(_: &mut SchemaGenerator) -> Schema {
     pattern(QUANTITY, 32)
 }
 
 /// Resource name → quantity.
-pub fn quantities(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "maxProperties": 16, "additionalProperties": quantity_value() })
 }
 
 /// Requests and limits of a container.
-pub fn resources(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn resources(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
@@ -162,7 +163,7 @@ pub fn resources(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Taints that do not keep a pod away.
-pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
     let text = |what: &str, most: u32| json!({ "type": "string", "description": what, "maxLength": most });
     json_schema!({
         "type": "array",
@@ -187,7 +188,7 @@ pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Labels, or a node selector.
-pub fn labels(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 32,
@@ -196,7 +197,7 @@ pub fn labels(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// HTTP addresses by name.
-pub fn urls(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn urls(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "maxProperties": 16,
@@ -205,27 +206,27 @@ pub fn urls(_: &mut SchemaGenerator) -> Schema {
 }
 
 /// Free text for people, one or more characters.
-pub fn text(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "minLength": 1, "maxLength": 1024 })
 }
 
 /// A moment, RFC 3339.
-pub fn time(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "format": "date-time" })
 }
 
 /// An object whose shape belongs to somebody else.
-pub fn any_object(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn any_object(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
 }
 
 /// Any value, kept as it is.
-pub fn any_value(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn any_value(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "x-kubernetes-preserve-unknown-fields": true })
 }
 
 /// `status.conditions`: one entry per type.
-pub fn conditions(_: &mut SchemaGenerator) -> Schema {
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": 32,

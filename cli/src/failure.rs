@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::output::say_aside;
 
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     Failed(anyhow::Error),
     Usage(String),
     NotFound(String),
@@ -29,7 +29,7 @@ impl Failure {
     }
 
     /// Says it on standard error.
-    pub fn report(&self) -> ExitCode {
+    pub(crate) fn report(&self) -> ExitCode {
         if !matches!(self, Failure::Unwell | Failure::OutputClosed) {
             say_aside(&format!("c5c3: {self}"));
         }

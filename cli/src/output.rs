@@ -10,27 +10,27 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     Table,
     Json,
     Yaml,
 }
 
 /// Rows under headings.
-pub struct Table {
+pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub fn new(headings: &[&'static str]) -> Self {
+    pub(crate) fn new(headings: &[&'static str]) -> Self {
         Table {
             headings: headings.to_vec(),
             rows: Vec::new(),
         }
     }
 
-    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
@@ -81,14 +81,14 @@ fn cleared() -> &'static str {
 }
 
 /// Says what happens. Whoever closed our output has seen enough; the work goes on.
-pub fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = io::stdout().lock();
     let _ = writeln!(out, "{}{line}", cleared()).and_then(|()| out.flush());
 }
 
 /// Shows on a terminal what is waited for, until something else is said. Elsewhere it is said as a
 /// line of its own where it is `new`.
-pub fn show_waiting(start: Instant, line: &str, new: bool) {
+pub(crate) fn show_waiting(start: Instant, line: &str, new: bool) {
     let mut out = io::stdout().lock();
     if !out.is_terminal() {
         drop(out);
@@ -105,23 +105,23 @@ pub fn show_waiting(start: Instant, line: &str, new: bool) {
 }
 
 /// Takes away what [`show_waiting`] left.
-pub fn end_waiting() {
+pub(crate) fn end_waiting() {
     let mut out = io::stdout().lock();
     let _ = out.write_all(cleared().as_bytes()).and_then(|()| out.flush());
 }
 
 /// Says what happened, and how long after the start.
-pub fn say_when(start: Instant, line: &str) {
+pub(crate) fn say_when(start: Instant, line: &str) {
     say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f32()));
 }
 
 /// The same as [`say`] beside the output proper.
-pub fn say_aside(line: &str) {
+pub(crate) fn say_aside(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Prints to standard output.
-pub fn print(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     written.map_err(|error| match error.kind() {
@@ -130,13 +130,13 @@ pub fn print(text: &str) -> Result<(), Failure> {
     })
 }
 
-pub fn print_table(table: &Table) -> Result<(), Failure> {
+pub(crate) fn print_table(table: &Table) -> Result<(), Failure> {
     let bold = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
     print(&table.render(bold))
 }
 
 /// One value, or several: as YAML documents, or as a list that `kubectl apply` takes.
-pub fn print_values(values: &[Value], format: Format) -> Result<(), Failure> {
+pub(crate) fn print_values(values: &[Value], format: Format) -> Result<(), Failure> {
     print(&render(values, format)?)
 }
 

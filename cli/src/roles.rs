@@ -6,16 +6,16 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 /// Where the operators live.
-pub const NAMESPACE: &str = "c5c3-system";
+pub(crate) const NAMESPACE: &str = "c5c3-system";
 
 /// One operator's account.
-pub struct Role {
+pub(crate) struct Role {
     pub name: &'static str,
     pub access: Access,
 }
 
 /// Every operator.
-pub fn all() -> Vec<Role> {
+pub(crate) fn all() -> Vec<Role> {
     let mut all = serving();
     // The first reports what nobody serves.
     if let Some(first) = all.first_mut() {
@@ -30,7 +30,7 @@ fn serving() -> Vec<Role> {
 }
 
 /// Kinds of ours that neither a controller nor an agent looks after.
-pub fn unserved() -> Vec<Kind> {
+pub(crate) fn unserved() -> Vec<Kind> {
     let operators: Vec<Role> = serving().into_iter().chain([cortex()]).collect();
     let of_ovs = json!({"rules": c5c3_ovs_agent::rights_of_all().home});
     let mut agents = written_by(&of_node("node", NAMESPACE));
@@ -71,35 +71,35 @@ fn written_by(objects: &[Value]) -> Vec<(String, String)> {
         .collect()
 }
 
-pub fn control_plane() -> Role {
+pub(crate) fn control_plane() -> Role {
     Role {
         name: "c5c3-control-plane",
         access: c5c3_control_plane::access(),
     }
 }
 
-pub fn services() -> Role {
+pub(crate) fn services() -> Role {
     Role {
         name: "c5c3-services",
         access: c5c3_services::access(),
     }
 }
 
-pub fn ovn() -> Role {
+pub(crate) fn ovn() -> Role {
     Role {
         name: "c5c3-ovn",
         access: c5c3_ovn::access(),
     }
 }
 
-pub fn hypervisor() -> Role {
+pub(crate) fn hypervisor() -> Role {
     Role {
         name: "c5c3-hypervisor",
         access: c5c3_hypervisor::access(),
     }
 }
 
-pub fn arbiter() -> Role {
+pub(crate) fn arbiter() -> Role {
     Role {
         name: "c5c3-arbiter",
         access: c5c3_arbiter::access(),
@@ -107,7 +107,7 @@ pub fn arbiter() -> Role {
 }
 
 /// Not an operator: a program with kinds of its own.
-pub fn cortex() -> Role {
+pub(crate) fn cortex() -> Role {
     Role {
         name: "c5c3-cortex",
         access: c5c3_cortex::controllers::access(),
@@ -115,7 +115,7 @@ pub fn cortex() -> Role {
 }
 
 /// On the embedded cluster alone: they stand in for operators of others.
-pub fn stand_ins() -> Role {
+pub(crate) fn stand_ins() -> Role {
     Role {
         name: "c5c3-stand-ins",
         access: stand_ins::access(),
@@ -124,17 +124,17 @@ pub fn stand_ins() -> Role {
 
 impl Role {
     /// The name under which the API server knows it.
-    pub fn user(&self) -> String {
+    pub(crate) fn user(&self) -> String {
         format!("system:serviceaccount:{NAMESPACE}:{}", self.name)
     }
 
     /// Does it work in the cluster of the hypervisors from another one? Their own operator is at home there.
-    pub fn crosses_to_hypervisors(&self) -> bool {
+    pub(crate) fn crosses_to_hypervisors(&self) -> bool {
         self.name != hypervisor().name
     }
 
     /// In another cluster that it works in: what it makes there, and no more.
-    pub fn objects_elsewhere(&self, namespace: &str) -> Vec<Value> {
+    pub(crate) fn objects_elsewhere(&self, namespace: &str) -> Vec<Value> {
         let rules = self.access.rules_elsewhere();
         if rules.is_empty() {
             return Vec::new();
@@ -153,7 +153,7 @@ impl Role {
 
     /// For an operator that looks after one namespace: its rights are there, and for the whole cluster it
     /// has only what is in no namespace.
-    pub fn objects_in(&self, namespace: &str, only: &str) -> Vec<Value> {
+    pub(crate) fn objects_in(&self, namespace: &str, only: &str) -> Vec<Value> {
         let mut objects = self.objects(namespace);
         for role in objects
             .iter_mut()
@@ -182,7 +182,7 @@ impl Role {
     }
 
     /// Account, roles and bindings.
-    pub fn objects(&self, namespace: &str) -> Vec<Value> {
+    pub(crate) fn objects(&self, namespace: &str) -> Vec<Value> {
         let labels = json!({"app.kubernetes.io/part-of": "c5c3"});
         let name = self.name;
         let role = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
@@ -206,7 +206,7 @@ impl Role {
 }
 
 /// Account, roles and bindings of the agent of one node.
-pub fn of_node(node: &str, namespace: &str) -> Vec<Value> {
+pub(crate) fn of_node(node: &str, namespace: &str) -> Vec<Value> {
     let rights = c5c3_node_agent::rights(node, namespace);
     let mut objects = vec![json!(rights.account), json!(rights.role), json!(rights.binding)];
     objects.extend(rights.roles.iter().map(|role| json!(role)));
@@ -215,19 +215,19 @@ pub fn of_node(node: &str, namespace: &str) -> Vec<Value> {
 }
 
 /// The namespace and what is in it.
-pub fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
+pub(crate) fn objects(roles: &[Role], namespace: &str) -> Vec<Value> {
     let owned = roles.iter().flat_map(|role| role.objects(namespace));
     [home(namespace)].into_iter().chain(owned).collect()
 }
 
 /// The same for operators that look after one namespace.
-pub fn objects_in(roles: &[Role], namespace: &str, only: &str) -> Vec<Value> {
+pub(crate) fn objects_in(roles: &[Role], namespace: &str, only: &str) -> Vec<Value> {
     let owned = roles.iter().flat_map(|role| role.objects_in(namespace, only));
     [home(namespace)].into_iter().chain(owned).collect()
 }
 
 /// The same for the cluster of the hypervisors.
-pub fn objects_elsewhere(roles: &[Role], namespace: &str) -> Vec<Value> {
+pub(crate) fn objects_elsewhere(roles: &[Role], namespace: &str) -> Vec<Value> {
     let crossing = roles.iter().filter(|role| role.crosses_to_hypervisors());
     let owned = crossing.flat_map(|role| role.objects_elsewhere(namespace));
     [home(namespace)].into_iter().chain(owned).collect()

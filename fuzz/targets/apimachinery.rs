@@ -14,7 +14,7 @@ fn object() -> Value {
 }
 
 /// Patches end in an object that can be written and read again, or in an error.
-pub fn patches(data: &[u8]) {
+pub(crate) fn patches(data: &[u8]) {
     for result in [
         patch::json::apply(object(), data),
         patch::merge::apply(object(), data),
@@ -29,7 +29,7 @@ pub fn patches(data: &[u8]) {
 }
 
 /// An expression is refused, or runs within its cost.
-pub fn cel(data: &[u8]) {
+pub(crate) fn cel(data: &[u8]) {
     let Ok(source) = std::str::from_utf8(data) else {
         return;
     };
@@ -39,7 +39,7 @@ pub fn cel(data: &[u8]) {
 }
 
 /// What is parsed means the same when it is written and parsed again.
-pub fn selectors(data: &[u8]) {
+pub(crate) fn selectors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
@@ -55,7 +55,7 @@ pub fn selectors(data: &[u8]) {
     }
 }
 
-pub fn quantities(data: &[u8]) {
+pub(crate) fn quantities(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };

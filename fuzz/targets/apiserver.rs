@@ -3,7 +3,7 @@
 use apiserver::fuzzing;
 
 /// A body is an object or an error; what was read is read again from its own text.
-pub fn bodies(data: &[u8]) {
+pub(crate) fn bodies(data: &[u8]) {
     for media in [
         "application/json",
         "application/yaml",
@@ -21,7 +21,7 @@ pub fn bodies(data: &[u8]) {
 }
 
 /// Frames do not depend on how the bytes arrive.
-pub fn spdy(data: &[u8]) {
+pub(crate) fn spdy(data: &[u8]) {
     let whole = fuzzing::spdy([data]);
     let (first, second) = data.split_at(data.len() / 3);
     assert_eq!(fuzzing::spdy([first, second]), whole);
@@ -31,7 +31,7 @@ pub fn spdy(data: &[u8]) {
 }
 
 /// Messages of the text protocols are a channel and bytes, or nothing.
-pub fn websocket(data: &[u8]) {
+pub(crate) fn websocket(data: &[u8]) {
     let message = fuzzing::websocket_text(data);
     if let Some(channel) = message.first() {
         assert!(*channel < 10);

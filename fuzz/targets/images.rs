@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// An index of any content is read or refused, and names no file outside of its directory.
-pub fn oci(data: &[u8]) {
+pub(super) fn oci(data: &[u8]) {
     let directory = tempfile::tempdir().expect("a directory");
     let layout: &Path = directory.path();
     std::fs::write(layout.join("index.json"), data).expect("written");

@@ -3,7 +3,7 @@
 use c5c3_services::config::Ini;
 
 /// A value stays in its option: whatever it holds, no other group and no other option comes of it.
-pub fn ini(data: &[u8]) {
+pub(super) fn ini(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };

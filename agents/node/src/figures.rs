@@ -205,7 +205,7 @@ fn samples(figure: &Figure, of: &DomainStats) -> Vec<(Labels, f64)> {
 
 /// The last statistics that were read.
 #[derive(Clone, Default)]
-pub struct Figures(Arc<Mutex<Vec<DomainStats>>>);
+pub(crate) struct Figures(Arc<Mutex<Vec<DomainStats>>>);
 
 impl fmt::Debug for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -219,7 +219,7 @@ impl Figures {
     }
 
     /// Adds them to what is scraped, read over the connection of the moment.
-    pub fn serve(metrics: &Metrics, connection: watch::Receiver<Option<Connection>>) {
+    pub(crate) fn serve(metrics: &Metrics, connection: watch::Receiver<Option<Connection>>) {
         let figures = Figures::default();
         let collector = figures.clone();
         metrics.extend(|registry| registry.register_collector(Box::new(collector)));

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use libvirt_client::{Param, job, param};
 
 /// How far a job is, in the words of the API.
-pub fn operation(kind: i32) -> &'static str {
+pub(crate) fn operation(kind: i32) -> &'static str {
     match kind {
         job::COMPLETED => "completed",
         job::FAILED => "failed",
@@ -17,11 +17,11 @@ pub fn operation(kind: i32) -> &'static str {
 }
 
 /// Is it a migration away from here? Saving and dumping are jobs as well.
-pub fn leaves(params: &[Param]) -> bool {
+pub(crate) fn leaves(params: &[Param]) -> bool {
     param(params, "operation").and_then(libvirt_client::Value::as_u64) == Some(job::MIGRATION_OUT)
 }
 
-pub fn progress(kind: i32, params: &[Param], origin: &str, started: Timestamp) -> MigrationStatus {
+pub(crate) fn progress(kind: i32, params: &[Param], origin: &str, started: Timestamp) -> MigrationStatus {
     let number = |name: &str| param(params, name).and_then(libvirt_client::Value::as_u64);
     let bytes = |name: &str| number(name).map(|bytes| Quantity(bytes.to_string()));
     let count = |name: &str| number(name).map(|count| i64::try_from(count).unwrap_or(i64::MAX));

@@ -8,12 +8,12 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
 /// Reads the facts of the host whose root is here. What cannot be read is left out.
-pub fn read(root: &Path) -> OperatingSystem {
+pub(crate) fn read(root: &Path) -> OperatingSystem {
     facts(|path| std::fs::read_to_string(root.join(path.trim_start_matches('/'))).ok())
 }
 
 /// Pure: `file` gives the text of a file.
-pub fn facts(file: impl Fn(&str) -> Option<String>) -> OperatingSystem {
+pub(crate) fn facts(file: impl Fn(&str) -> Option<String>) -> OperatingSystem {
     let release = file("/etc/os-release")
         .or_else(|| file("/usr/lib/os-release"))
         .unwrap_or_default();

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const ORIGIN: &str = "c5c3-node-agent";
 const DESTINATION: &str = "c5c3-node-agent-destination";
 
-pub struct Tracker {
+pub(crate) struct Tracker {
     pub client: Client,
     pub namespace: String,
     pub node: String,
@@ -35,7 +35,7 @@ struct Moving {
 }
 
 impl Tracker {
-    pub async fn run(self, mut heard: mpsc::Receiver<Heard>) {
+    pub(crate) async fn run(self, mut heard: mpsc::Receiver<Heard>) {
         let mut moving: BTreeMap<String, Moving> = BTreeMap::new();
         let mut connection = None;
         loop {

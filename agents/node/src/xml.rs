@@ -12,7 +12,7 @@ pub struct BadXml {
 /// More elements than any host or guest has; what is larger is refused before it takes memory.
 const MOST_NODES: u32 = 1 << 20;
 
-pub fn parse<'a>(what: &'static str, text: &'a str) -> Result<Document<'a>, BadXml> {
+pub(crate) fn parse<'a>(what: &'static str, text: &'a str) -> Result<Document<'a>, BadXml> {
     let options = ParsingOptions {
         nodes_limit: MOST_NODES,
         ..ParsingOptions::default()
@@ -21,26 +21,26 @@ pub fn parse<'a>(what: &'static str, text: &'a str) -> Result<Document<'a>, BadX
 }
 
 /// The first element on this way down.
-pub fn at<'a, 'i>(from: Node<'a, 'i>, path: &[&str]) -> Option<Node<'a, 'i>> {
+pub(crate) fn at<'a, 'i>(from: Node<'a, 'i>, path: &[&str]) -> Option<Node<'a, 'i>> {
     path.iter().try_fold(from, |node, name| each(node, name).next())
 }
 
 /// The children of this name.
-pub fn each<'a, 'i>(from: Node<'a, 'i>, name: &str) -> impl Iterator<Item = Node<'a, 'i>> {
+pub(crate) fn each<'a, 'i>(from: Node<'a, 'i>, name: &str) -> impl Iterator<Item = Node<'a, 'i>> {
     from.children().filter(move |child| child.has_tag_name(name))
 }
 
-pub fn text<'a>(from: Node<'a, '_>, path: &[&str]) -> Option<&'a str> {
+pub(crate) fn text<'a>(from: Node<'a, '_>, path: &[&str]) -> Option<&'a str> {
     let text = at(from, path)?.text()?.trim();
     (!text.is_empty()).then_some(text)
 }
 
 /// An amount of memory in KiB; without a unit libvirt means KiB.
-pub fn kibibytes(node: Node<'_, '_>) -> Option<u64> {
+pub(crate) fn kibibytes(node: Node<'_, '_>) -> Option<u64> {
     in_kibibytes(node.text()?, node.attribute("unit"))
 }
 
-pub fn in_kibibytes(amount: &str, unit: Option<&str>) -> Option<u64> {
+pub(crate) fn in_kibibytes(amount: &str, unit: Option<&str>) -> Option<u64> {
     let amount: u64 = amount.trim().parse().ok()?;
     let bytes: u64 = match unit.unwrap_or("KiB") {
         "b" | "bytes" => 1,
@@ -58,7 +58,7 @@ pub fn in_kibibytes(amount: &str, unit: Option<&str>) -> Option<u64> {
 }
 
 /// A set of numbers in libvirt's notation: `0-3,^2,8`.
-pub fn numbers(text: &str) -> Vec<u32> {
+pub(crate) fn numbers(text: &str) -> Vec<u32> {
     /// No host has more CPUs or cells.
     const MOST: u32 = 1 << 16;
     let mut found = std::collections::BTreeSet::new();

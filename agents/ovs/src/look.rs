@@ -19,7 +19,7 @@ const COUNTERS: Duration = Duration::from_secs(300);
 /// Changes that come together are one look.
 const BURST: Duration = Duration::from_millis(50);
 
-pub async fn follow(session: Session, settings: Settings, seen: watch::Sender<Arc<View>>) {
+pub(crate) async fn follow(session: Session, settings: Settings, seen: watch::Sender<Arc<View>>) {
     let mut news = session.watch();
     let mut current = View::default();
     let mut counted: Option<Instant> = None;

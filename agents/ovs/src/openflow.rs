@@ -21,7 +21,7 @@ const OF_TABLES: u16 = 3;
 const MORE: u16 = 1;
 const ANY: u32 = 0xffff_ffff;
 /// Numbers from here on are no ports of a bridge.
-pub const RESERVED: u32 = 0xffff_ff00;
+pub(crate) const RESERVED: u32 = 0xffff_ff00;
 const HEADER: usize = 8;
 /// A bridge has thousands of flows in the table that is read: more than this is no answer.
 const MOST: usize = 64 << 20;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Flows of a bridge.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Flows {
+pub(crate) struct Flows {
     /// By table; empty tables are left out.
     pub tables: BTreeMap<u8, u32>,
     /// Ports that flows of table 0 take packets from.
@@ -37,7 +37,7 @@ pub struct Flows {
 }
 
 /// Asks the bridge behind this socket.
-pub async fn flows(socket: &Path) -> io::Result<Flows> {
+pub(crate) async fn flows(socket: &Path) -> io::Result<Flows> {
     match tokio::time::timeout(PATIENCE, asked(socket)).await {
         Ok(answer) => answer,
         Err(_) => Err(io::Error::new(

@@ -52,7 +52,7 @@ pub struct View {
 }
 
 /// What ovn-controller said; an error when it cannot be asked.
-pub type Controller = Result<String, String>;
+pub(crate) type Controller = Result<String, String>;
 
 fn text<'a>(row: &'a Row, column: &str) -> &'a str {
     row.get(column).and_then(Value::as_str).unwrap_or_default()
@@ -87,7 +87,7 @@ fn referred<'a>(tables: &'a Tables, table: &str, row: &Row, column: &str) -> Vec
 }
 
 /// Names of the bridges, for who asks them for their flows.
-pub fn bridges(tables: &Tables) -> Vec<String> {
+pub(crate) fn bridges(tables: &Tables) -> Vec<String> {
     let mut names: Vec<String> = rows(tables, "Bridge")
         .filter_map(|row| some(row, "name"))
         .collect();
@@ -95,7 +95,7 @@ pub fn bridges(tables: &Tables) -> Vec<String> {
     names
 }
 
-pub fn see(tables: &Tables, flows: &BTreeMap<String, Flows>, controller: &Controller) -> View {
+pub(crate) fn see(tables: &Tables, flows: &BTreeMap<String, Flows>, controller: &Controller) -> View {
     let top = rows(tables, "Open_vSwitch").next();
     let mut issues = Vec::new();
     let mut status = OvsNodeStatus {
@@ -289,7 +289,7 @@ fn ovn(
 }
 
 /// Counters of all interfaces together.
-pub fn counters<'a>(interfaces: impl Iterator<Item = &'a Row>) -> OvsMetrics {
+pub(crate) fn counters<'a>(interfaces: impl Iterator<Item = &'a Row>) -> OvsMetrics {
     let mut sum = OvsMetrics::default();
     for row in interfaces {
         for (key, value) in row.get("statistics").map(pairs).unwrap_or_default() {

@@ -29,13 +29,13 @@ pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 /// Defaults that serde and the schema share.
 pub(crate) mod default {
-    pub fn yes() -> bool {
+    pub(crate) fn yes() -> bool {
         true
     }
-    pub fn replicas() -> i32 {
+    pub(crate) fn replicas() -> i32 {
         3
     }
-    pub fn ready() -> String {
+    pub(crate) fn ready() -> String {
         crate::conditions::READY.to_owned()
     }
 }

@@ -17,7 +17,7 @@ const STORAGE: &str = "storage";
 
 /// The cluster and namespace of a cloud: the embedded one of this machine unless told otherwise.
 #[derive(Args, Clone)]
-pub struct Target {
+pub(crate) struct Target {
     #[command(flatten)]
     place: StateDir,
     /// Kubeconfig file of another cluster [default: the embedded cluster's, else as kubectl does]
@@ -33,7 +33,7 @@ pub struct Target {
 
 impl Target {
     /// A target on the embedded cluster below this state directory.
-    pub fn embedded(place: &StateDir) -> Self {
+    pub(crate) fn embedded(place: &StateDir) -> Self {
         Target {
             place: place.clone(),
             kubeconfig: None,
@@ -43,7 +43,7 @@ impl Target {
     }
 
     /// A target on another cluster.
-    pub fn elsewhere(place: &StateDir, kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
+    pub(crate) fn elsewhere(place: &StateDir, kubeconfig: Option<PathBuf>, context: Option<String>) -> Self {
         Target {
             kubeconfig,
             context,
@@ -64,7 +64,7 @@ impl Target {
 
     /// The cluster of the cloud, and those of its hypervisors: contexts of the same file, under the
     /// names that the operators know.
-    pub async fn sight(&self) -> Result<Sight, Failure> {
+    pub(crate) async fn sight(&self) -> Result<Sight, Failure> {
         let client = self.client().await?;
         let own = self.own();
         let mut sight = Sight {
@@ -101,7 +101,7 @@ impl Target {
     }
 
     /// Another cluster, by the context of that name.
-    pub async fn other(&self, name: &str) -> Result<Client, Failure> {
+    pub(crate) async fn other(&self, name: &str) -> Result<Client, Failure> {
         let own = self.own();
         let clusters = Clusters::connect(self.file(&own)?, Some(name), &[]).await?;
         let client = clusters.home().clone();
@@ -119,7 +119,7 @@ impl Target {
         name.unwrap_or_else(|| c5c3_kit::HOME.into_owned())
     }
 
-    pub async fn client(&self) -> Result<Client, Failure> {
+    pub(crate) async fn client(&self) -> Result<Client, Failure> {
         let own = self.own();
         let file = self.file(&own)?;
         let connected = Clusters::connect(file, self.context.as_deref(), &[]).await;

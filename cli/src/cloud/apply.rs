@@ -14,7 +14,7 @@ use crate::failure::Failure;
 const MANAGER: &str = "c5c3-up";
 
 /// Applies an object, and makes its namespace when that is missing.
-pub async fn apply(client: &Client, object: &Value) -> Result<(), Failure> {
+pub(crate) async fn apply(client: &Client, object: &Value) -> Result<(), Failure> {
     let version = text(object, "/apiVersion");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
     let wanted = GroupVersionKind::gvk(group, version, kind(object));
@@ -47,7 +47,7 @@ pub async fn apply(client: &Client, object: &Value) -> Result<(), Failure> {
 }
 
 /// One that is there is left as it is: its labels are somebody's.
-pub async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
+pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Failure> {
     let api: Api<Namespace> = Api::all(client.clone());
     if api.get_metadata_opt(name).await?.is_some() {
         return Ok(());

@@ -14,7 +14,7 @@ const DEEPEST: usize = 8;
 
 /// One object on the way down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Link {
+pub(crate) struct Link {
     pub kind: String,
     pub name: String,
     /// The other cluster that it is in.
@@ -25,7 +25,7 @@ pub struct Link {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Explanation {
+pub(crate) struct Explanation {
     /// From what was asked about to what blocks it; empty when all is healthy.
     pub chain: Vec<Link>,
     /// What to do, most useful first.
@@ -33,7 +33,10 @@ pub struct Explanation {
 }
 
 /// Where to begin: the named object, or the ControlPlane that is not well, or anything that is not.
-pub fn start<'a>(snapshot: &'a Snapshot, named: Option<(&str, &str)>) -> Result<Option<&'a Value>, String> {
+pub(crate) fn start<'a>(
+    snapshot: &'a Snapshot,
+    named: Option<(&str, &str)>,
+) -> Result<Option<&'a Value>, String> {
     if let Some((wanted, called)) = named {
         let found = snapshot
             .objects
@@ -81,7 +84,7 @@ fn ill(object: &Value) -> Option<Trouble> {
     health(object)?.trouble().cloned()
 }
 
-pub fn explain(snapshot: &Snapshot, start: &Value) -> Explanation {
+pub(crate) fn explain(snapshot: &Snapshot, start: &Value) -> Explanation {
     let mut chain: Vec<(&Value, Trouble)> = Vec::new();
     let mut next = Some(start);
     while let Some(object) = next {

@@ -1,11 +1,11 @@
 //! What an object is called, and to whom it belongs.
 
-pub use c5c3_api::health::{Health, Trouble, counts, of as health};
+pub(crate) use c5c3_api::health::{Health, Trouble, counts, of as health};
 use c5c3_kit::ownership::OWNER_UID;
 use serde_json::Value;
 
 /// Whether one belongs to the other: by a reference, or by our mark where none is possible.
-pub fn is_owned(object: &Value, uid: &str) -> bool {
+pub(crate) fn is_owned(object: &Value, uid: &str) -> bool {
     let owners = object
         .pointer("/metadata/ownerReferences")
         .and_then(Value::as_array);
@@ -16,20 +16,20 @@ pub fn is_owned(object: &Value, uid: &str) -> bool {
     !uid.is_empty() && (marked == uid || owners.any(|owner| text(owner, "/uid") == uid))
 }
 
-pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, path: &str) -> &'a str {
     object.pointer(path).and_then(Value::as_str).unwrap_or_default()
 }
 
-pub fn name(object: &Value) -> &str {
+pub(crate) fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-pub fn kind(object: &Value) -> &str {
+pub(crate) fn kind(object: &Value) -> &str {
     text(object, "/kind")
 }
 
 /// The API group; empty for the core of Kubernetes.
-pub fn group(object: &Value) -> &str {
+pub(crate) fn group(object: &Value) -> &str {
     text(object, "/apiVersion")
         .rsplit_once('/')
         .map_or("", |(group, _)| group)

@@ -9,7 +9,7 @@ use super::health::{kind, text};
 use super::profile::Bundle;
 
 /// Images that these clouds need, by release.
-pub fn wanted(bundle: &Bundle) -> Vec<(String, Vec<String>)> {
+pub(crate) fn wanted(bundle: &Bundle) -> Vec<(String, Vec<String>)> {
     let planes = bundle.planes.iter();
     let mut wanted: Vec<(String, Vec<String>)> = planes
         .map(|plane| (plane.spec.open_stack_release.clone(), of(plane)))

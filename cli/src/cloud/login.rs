@@ -12,7 +12,7 @@ use crate::failure::Failure;
 const ADMIN: &str = "keystone-admin-credentials";
 
 /// Variables of a login, and the release whose client fits.
-pub struct Login {
+pub(crate) struct Login {
     pub release: String,
     pub variables: Vec<(&'static str, String)>,
 }
@@ -25,7 +25,7 @@ impl Login {
     }
 
     /// A session of our own client.
-    pub fn session(&self) -> Result<Session, Failure> {
+    pub(crate) fn session(&self) -> Result<Session, Failure> {
         let domain = |name: &str| DomainName::Name(self.value(name).to_owned());
         let public = self.value("OS_INTERFACE") == "public";
         let cloud = Cloud {
@@ -54,7 +54,7 @@ impl Login {
 }
 
 /// Reads the one cloud of a namespace.
-pub async fn read(client: &Client, namespace: &str) -> Result<Login, Failure> {
+pub(crate) async fn read(client: &Client, namespace: &str) -> Result<Login, Failure> {
     let planes: Api<ControlPlane> = Api::namespaced(client.clone(), namespace);
     let plane = planes.list(&Default::default()).await?.items.into_iter().next();
     let plane = plane.ok_or_else(|| Failure::NotFound(no_cloud(namespace)))?;
@@ -110,7 +110,7 @@ fn variables(plane: &ControlPlane, namespace: &str, password: String) -> Vec<(&'
 }
 
 /// For a shell: quoted so that any value survives.
-pub fn exports(login: &Login) -> String {
+pub(crate) fn exports(login: &Login) -> String {
     let quoted = |value: &str| format!("'{}'", value.replace('\'', r"'\''"));
     login
         .variables

@@ -12,7 +12,7 @@ const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
 /// One node.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub(crate) struct Row {
     pub cluster: String,
     pub name: String,
     pub ready: bool,
@@ -31,7 +31,7 @@ pub struct Row {
 }
 
 /// `hosts` are Hypervisors and OVSNodes.
-pub fn rows(nodes: &[Value], seen: &Snapshot, hosts: &[Value]) -> Vec<Row> {
+pub(crate) fn rows(nodes: &[Value], seen: &Snapshot, hosts: &[Value]) -> Vec<Row> {
     let row = |node: &Value| {
         let labels = &node["metadata"]["labels"];
         let cluster = text(node, "/cluster").to_owned();
@@ -90,7 +90,7 @@ fn chassis(seen: &Snapshot, node: &str) -> Option<bool> {
     Some(is_true(chassis, "OVSConnected"))
 }
 
-pub fn table(rows: &[Row]) -> Table {
+pub(crate) fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(&[
         "CLUSTER",
         "NODE",

@@ -9,7 +9,7 @@ use super::snapshot::Snapshot;
 
 /// A pod of the cloud that is not ready, and why. After a restart of the machine what is stored
 /// of a cloud may be older than what its nodes say of the pods.
-pub fn not_ready(seen: &Snapshot, plane: &str) -> Option<String> {
+pub(crate) fn not_ready(seen: &Snapshot, plane: &str) -> Option<String> {
     let belonging = belonging(seen, plane);
     seen.of_kind("", "Pod")
         .filter(|pod| belonging.contains(text(pod, "/metadata/uid")) && !is_over(pod))

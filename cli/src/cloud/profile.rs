@@ -16,7 +16,7 @@ const CLUSTER: &str = "c5c3.io/cluster";
 
 /// The objects of a file or a profile.
 #[derive(Debug, Default, Clone, PartialEq)]
-pub struct Bundle {
+pub(crate) struct Bundle {
     pub objects: Vec<Value>,
     pub planes: Vec<ControlPlane>,
     pub machine: Plan,
@@ -25,7 +25,7 @@ pub struct Bundle {
 impl Bundle {
     /// Reads YAML documents; an error names the document and the field. What names no namespace
     /// belongs to [`NAMESPACE`]. An object that is there twice is what its last document says.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let objects: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
         let mut objects: Vec<Value> = objects.into_iter().filter(|object| !object.is_null()).collect();
         let (mut planes, mut machine) = (Vec::new(), Plan::default());
@@ -71,7 +71,7 @@ impl Bundle {
     }
 
     /// Moves every public port of the machine by so many, for a second cloud beside the first.
-    pub fn shifted(self, offset: u16) -> Result<Self, String> {
+    pub(crate) fn shifted(self, offset: u16) -> Result<Self, String> {
         if offset == 0 {
             return Ok(self);
         }
@@ -111,7 +111,7 @@ impl Bundle {
 
     /// On a machine whose clusters are given: hypervisors in a cluster that is not among them are nodes
     /// of the first.
-    pub fn on(mut self, clusters: &[String]) -> Self {
+    pub(crate) fn on(mut self, clusters: &[String]) -> Self {
         self.machine = Plan::default();
         let there = |name: &str| clusters.iter().any(|cluster| cluster == name);
         for object in &mut self.objects {
@@ -143,7 +143,7 @@ impl Bundle {
     }
 
     /// Clouds that are there already: nothing of theirs is applied.
-    pub fn of(planes: Vec<ControlPlane>) -> Self {
+    pub(crate) fn of(planes: Vec<ControlPlane>) -> Self {
         Bundle {
             planes,
             ..Bundle::default()
@@ -152,12 +152,12 @@ impl Bundle {
 }
 
 /// Where `up` brings it, unless that is the first cluster.
-pub fn cluster_of(object: &Value) -> Option<&str> {
+pub(crate) fn cluster_of(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"][CLUSTER].as_str()
 }
 
 /// As it is applied: where it is, is said by where it is.
-pub fn unplaced(object: &Value) -> Value {
+pub(crate) fn unplaced(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
         annotations.remove(CLUSTER);
@@ -213,7 +213,7 @@ fn shift(url: &mut Value, offset: u16) -> Result<(), String> {
 }
 
 /// Services that bring a cloud's public endpoints on loopback to the machine; they go with it.
-pub fn exposures(plane: &ControlPlane) -> Vec<Value> {
+pub(crate) fn exposures(plane: &ControlPlane) -> Vec<Value> {
     let namespace = plane.namespace().unwrap_or_default();
     let owners: Vec<_> = plane.owner_ref(&()).into_iter().collect();
     let exposed = |service: &str, component: &str, name: String, url: Option<&str>| {

@@ -17,14 +17,14 @@ use crate::failure::Failure;
 
 /// What has been said already.
 #[derive(Debug, Default)]
-pub struct Follower {
+pub(crate) struct Follower {
     met: BTreeSet<String>,
     waits: Option<Waiting>,
 }
 
 /// What keeps a cloud from being ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     pub message: String,
     /// It waits for something else than before, not only with other words.
     pub new: bool,
@@ -32,7 +32,7 @@ pub struct Waiting {
 }
 
 /// One thing to show.
-pub enum Shown<'a> {
+pub(crate) enum Shown<'a> {
     Done(&'a str),
     Waiting(&'a Waiting),
 }
@@ -50,7 +50,7 @@ const PARTS: [(&str, &str); 4] = [
 
 /// What a look at the cloud adds.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct News {
+pub(crate) struct News {
     pub lines: Vec<String>,
     pub waiting: Option<Waiting>,
     pub ready: bool,
@@ -58,7 +58,7 @@ pub struct News {
 
 impl Follower {
     /// Pure but for what it remembers. What was said about an older generation is no news.
-    pub fn look(&mut self, plane: &ControlPlane) -> News {
+    pub(crate) fn look(&mut self, plane: &ControlPlane) -> News {
         let mut news = News::default();
         let generation = plane.metadata.generation;
         let status = plane.status.as_ref();
@@ -109,7 +109,7 @@ impl Follower {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Waits until the cloud is Ready, and so is each of its pods; `false` when the patience ended first.
-pub async fn follow(
+pub(crate) async fn follow(
     sight: &Sight,
     namespace: &str,
     name: &str,

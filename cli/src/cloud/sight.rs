@@ -10,13 +10,13 @@ use crate::failure::Failure;
 
 /// A cluster under the name that people know.
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub name: String,
     pub client: Client,
 }
 
 #[derive(Clone)]
-pub struct Sight {
+pub(crate) struct Sight {
     /// Where the cloud's objects are.
     pub home: Cluster,
     pub others: Vec<Cluster>,
@@ -26,7 +26,7 @@ pub struct Sight {
 
 impl Sight {
     /// The cloud's own cluster alone.
-    pub fn at_home(client: Client) -> Self {
+    pub(crate) fn at_home(client: Client) -> Self {
         Sight {
             home: Cluster {
                 name: c5c3_kit::HOME.into_owned(),
@@ -37,13 +37,13 @@ impl Sight {
         }
     }
 
-    pub fn clusters(&self) -> impl Iterator<Item = &Cluster> {
+    pub(crate) fn clusters(&self) -> impl Iterator<Item = &Cluster> {
         std::iter::once(&self.home).chain(&self.others)
     }
 }
 
 /// Pure. Other clusters that the objects of a cloud name.
-pub fn named(planes: &[ControlPlane], novas: &[Nova]) -> BTreeSet<String> {
+pub(crate) fn named(planes: &[ControlPlane], novas: &[Nova]) -> BTreeSet<String> {
     let planes = planes.iter().filter_map(|plane| {
         let compute = plane.spec.services.nova.compute.as_ref()?;
         compute.cluster_ref.as_ref()
@@ -54,7 +54,7 @@ pub fn named(planes: &[ControlPlane], novas: &[Nova]) -> BTreeSet<String> {
 }
 
 /// What the clouds of a namespace name.
-pub async fn others(client: &Client, namespace: &str) -> Result<BTreeSet<String>, Failure> {
+pub(crate) async fn others(client: &Client, namespace: &str) -> Result<BTreeSet<String>, Failure> {
     let planes: Vec<ControlPlane> = list(client, namespace).await?;
     let novas: Vec<Nova> = list(client, namespace).await?;
     Ok(named(&planes, &novas))

@@ -24,12 +24,12 @@ const BUILT_IN: [(&str, &str, &str, &str); 9] = [
 ];
 
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     pub objects: Vec<Value>,
 }
 
 impl Snapshot {
-    pub fn of_kind<'a>(&'a self, group: &'a str, kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    pub(crate) fn of_kind<'a>(&'a self, group: &'a str, kind: &'a str) -> impl Iterator<Item = &'a Value> {
         self.objects
             .iter()
             .filter(move |object| object["kind"] == kind && crate::cloud::health::group(object) == group)
@@ -37,11 +37,11 @@ impl Snapshot {
 }
 
 /// Field of an object that is in another cluster than the cloud: the name of that.
-pub const CLUSTER: &str = "cluster";
+pub(crate) const CLUSTER: &str = "cluster";
 
 /// Reads all of them at once; kinds that a cluster does not have are passed over. Of the clusters of
 /// hypervisors only what Kubernetes itself has is read: kinds of ours are at home.
-pub async fn read(sight: &Sight, namespace: &str) -> Result<Snapshot, Failure> {
+pub(crate) async fn read(sight: &Sight, namespace: &str) -> Result<Snapshot, Failure> {
     let built_in = || {
         BUILT_IN
             .iter()
@@ -74,7 +74,7 @@ pub async fn read(sight: &Sight, namespace: &str) -> Result<Snapshot, Failure> {
 }
 
 /// The nodes of every cluster, under its name.
-pub async fn nodes(sight: &Sight) -> Result<Vec<Value>, Failure> {
+pub(crate) async fn nodes(sight: &Sight) -> Result<Vec<Value>, Failure> {
     let mut all = Vec::new();
     for cluster in sight.clusters() {
         let resource = resource("", "v1", "Node", "nodes");
@@ -88,7 +88,7 @@ pub async fn nodes(sight: &Sight) -> Result<Vec<Value>, Failure> {
 }
 
 /// What agents report about the hypervisors of every cluster, under its name.
-pub async fn hosts(sight: &Sight) -> Result<Vec<Value>, Failure> {
+pub(crate) async fn hosts(sight: &Sight) -> Result<Vec<Value>, Failure> {
     let told = ["Hypervisor", "OVSNode"];
     let kinds = || {
         registry()

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// One line on the screen.
 #[derive(Clone, Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct Storage {
+pub(crate) struct Storage {
     pub name: String,
     pub namespace: String,
     /// It serves, and Ceph sees no error.
@@ -25,7 +25,7 @@ pub struct Storage {
 }
 
 /// Those of all namespaces; none where Rook's kinds are not known or may not be read.
-pub async fn read(client: &Client) -> Result<Vec<Storage>, Failure> {
+pub(crate) async fn read(client: &Client) -> Result<Vec<Storage>, Failure> {
     let api: Api<CephCluster> = Api::all(client.clone());
     match api.list(&ListParams::default()).await {
         Ok(found) => Ok(found.items.iter().map(storage).collect()),
@@ -63,7 +63,7 @@ fn storage(cluster: &CephCluster) -> Storage {
 
 /// A Ceph cluster that does not serve is below everything else that is not well: it comes last.
 /// `cluster` is the other cluster that it is in.
-pub fn explain(found: &mut Explanation, storage: &Storage, cluster: Option<&str>) {
+pub(crate) fn explain(found: &mut Explanation, storage: &Storage, cluster: Option<&str>) {
     found.chain.push(Link {
         kind: "CephCluster".to_owned(),
         name: storage.name.clone(),
@@ -104,7 +104,7 @@ fn complaints(ceph: &CephHealth) -> String {
 }
 
 /// `0.4 of 20.0 GiB`.
-pub fn used(storage: &Storage) -> String {
+pub(crate) fn used(storage: &Storage) -> String {
     if storage.total == 0 {
         return String::new();
     }

@@ -22,7 +22,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     agent: Agent,
 }
@@ -89,7 +89,7 @@ struct Node {
     root: PathBuf,
 }
 
-pub fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let agent = arguments.agent;
     telemetry::start(&agent.shared().log).map_err(|error| Failure::Usage(error.to_string()))?;
     // It waits nearly always: one thread is enough, and costs the least memory.

@@ -14,12 +14,12 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[arg(value_enum)]
     shell: Shell,
 }
 
-pub fn run<C: CommandFactory>(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run<C: CommandFactory>(arguments: &Arguments) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut C::command(), "c5c3", &mut script);
     print(&String::from_utf8(script)?)

@@ -15,7 +15,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Only kinds of this API group.
     #[arg(long)]
     group: Option<String>,
@@ -47,7 +47,7 @@ impl Arguments {
     }
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let kinds: Vec<&Kind> = registry().iter().filter(|kind| arguments.wants(kind)).collect();
     if kinds.is_empty() {
         return Err(Failure::NotFound(

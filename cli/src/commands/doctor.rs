@@ -24,7 +24,7 @@ Exit codes:
 /// Check whether a cluster can carry a cloud; every finding says how to fix it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// Namespace of the operators.
@@ -37,7 +37,7 @@ pub struct Arguments {
     output: Format,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let client = arguments.target.client().await?;
         let cloud = &arguments.target.namespace;

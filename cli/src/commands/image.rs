@@ -7,11 +7,11 @@ use crate::failure::Failure;
 /// The charts of `deploy/charts`, so that the program needs no repository beside it.
 static CHARTS: &[ChartFiles<'static>] = include!(concat!(env!("OUT_DIR"), "/charts.rs"));
 
-pub fn run(command: ImageCommand) -> Result<(), Failure> {
+pub(crate) fn run(command: ImageCommand) -> Result<(), Failure> {
     command.run().map_err(failure)
 }
 
-pub fn bundle(command: BundleCommand) -> Result<(), Failure> {
+pub(crate) fn bundle(command: BundleCommand) -> Result<(), Failure> {
     command.run(CHARTS).map_err(failure)
 }
 

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 #[command(after_help = "Examples:
   c5c3 labels-injector --namespace c5c3-system --listen 0.0.0.0:8443
   c5c3 labels-injector --label topology.kubernetes.io/zone --label example.com/rack")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Node labels to copy to pods [default: topology.kubernetes.io/region and /zone, kubernetes.metal.cloud.sap/name]
     #[arg(long = "label", value_name = "KEY", value_parser = key)]
     labels: Vec<String>,
@@ -58,7 +58,7 @@ fn key(text: &str) -> Result<String, String> {
     }
 }
 
-pub fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     telemetry::start(&arguments.log).map_err(|error| Failure::Usage(error.to_string()))?;
     block_on(serve(arguments))
 }
@@ -103,7 +103,7 @@ async fn serve(arguments: Arguments) -> Result<(), Failure> {
 
 #[cfg(test)]
 impl Arguments {
-    pub fn listens_on(&self) -> u16 {
+    pub(crate) fn listens_on(&self) -> u16 {
         self.listen.port()
     }
 }

@@ -9,12 +9,12 @@ use kube::Client;
 use crate::failure::Failure;
 
 /// A lease in the namespace that was named, or that of the current context.
-pub fn terms(client: &Client, namespace: Option<&str>, name: String) -> Terms {
+pub(crate) fn terms(client: &Client, namespace: Option<&str>, name: String) -> Terms {
     Terms::new(namespace.unwrap_or(client.default_namespace()), name)
 }
 
 /// Works while it leads. Losing the lease ends the process: whoever restarts it makes it a candidate.
-pub async fn lead<F>(
+pub(crate) async fn lead<F>(
     mut candidate: Candidate,
     stop: Stop,
     work: impl FnOnce(Stop) -> F,

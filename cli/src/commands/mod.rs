@@ -2,21 +2,21 @@
 
 use crate::failure::Failure;
 
-pub mod agent;
-pub mod cloud;
-pub mod cluster;
-pub mod completions;
-pub mod cortex;
-pub mod crds;
-pub mod doctor;
-pub mod hypervisor;
-pub mod image;
-pub mod labels_injector;
+pub(crate) mod agent;
+pub(crate) mod cloud;
+pub(crate) mod cluster;
+pub(crate) mod completions;
+pub(crate) mod cortex;
+pub(crate) mod crds;
+pub(crate) mod doctor;
+pub(crate) mod hypervisor;
+pub(crate) mod image;
+pub(crate) mod labels_injector;
 mod leader;
-pub mod operator;
-pub mod prysm;
-pub mod rbac;
-pub mod version;
+pub(crate) mod operator;
+pub(crate) mod prysm;
+pub(crate) mod rbac;
+pub(crate) mod version;
 
 /// Runs a future on a runtime of its own.
 fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {

@@ -27,7 +27,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     operator: Operator,
 }
@@ -205,7 +205,7 @@ fn named_context(text: &str) -> Result<(String, String), String> {
     }
 }
 
-pub fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let operator = arguments.operator;
     telemetry::start(&operator.shared().log).map_err(|error| Failure::Usage(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -322,7 +322,7 @@ async fn served(
 #[cfg(test)]
 impl Arguments {
     /// Operator, port of its figures, and whether it has a lease where it runs.
-    pub fn deployed(&self) -> (&'static str, u16, bool) {
+    pub(crate) fn deployed(&self) -> (&'static str, u16, bool) {
         let shared = self.operator.shared();
         let leads = shared.leader_elect && shared.lease_namespace.is_none();
         (self.operator.name(), shared.metrics_address.port(), leads)

@@ -18,7 +18,7 @@ Examples:
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// Only this operator: control-plane, services, ovn, hypervisor or arbiter; or cortex, in the namespace of its cloud.
     #[arg(long)]
     operator: Option<String>,
@@ -38,7 +38,7 @@ pub struct Arguments {
     output: Format,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(node) = &arguments.node {
         return of_node(node, arguments);
     }

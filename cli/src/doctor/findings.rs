@@ -9,10 +9,10 @@ use crate::roles;
 
 /// The kinds' rules use a function that came with it.
 const LEAST: (u32, u32) = (1, 31);
-pub const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
+pub(crate) const HYPERVISOR: &str = "node-role.kubernetes.io/hypervisor";
 pub(super) const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
-pub const KINDS: &str = "kinds";
-pub const OPERATORS: &str = "operators";
+pub(crate) const KINDS: &str = "kinds";
+pub(crate) const OPERATORS: &str = "operators";
 /// Seconds: tokens and certificates of the first minute of their life are refused beyond it.
 const SKEW: i64 = 5;
 /// A node gives a sign of life every ten seconds.
@@ -20,7 +20,7 @@ const SILENT: i64 = 120;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Fine,
     /// A cloud comes up, but something will be missing.
     Warning,
@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    pub fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Verdict::Fine => "fine",
             Verdict::Warning => "warning",
@@ -40,7 +40,7 @@ impl Verdict {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Finding {
+pub(crate) struct Finding {
     pub check: &'static str,
     pub verdict: Verdict,
     pub found: String,
@@ -67,7 +67,7 @@ fn found_that(
 }
 
 /// All checks, in the order in which a person would fix them.
-pub fn findings(facts: &Facts) -> Vec<Finding> {
+pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
     let mut all = vec![version(facts), own_kinds(facts)];
     all.extend(others(facts));
     all.extend([classes(facts), nodes(facts), clocks(facts), security(facts)]);

@@ -2,16 +2,16 @@
 //!
 //! `read` looks once; `findings` judges what was seen, purely.
 
-pub mod findings;
+pub(crate) mod findings;
 #[cfg(test)]
 mod findings_tests;
-pub mod read;
+pub(crate) mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was seen of a cluster. `None` where nobody lets us look.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
+pub(crate) struct Facts {
     pub version: String,
     /// `Kind.group`
     pub kinds: BTreeSet<String>,
@@ -32,16 +32,16 @@ pub struct Facts {
     pub registry: Option<(String, Result<(), String>)>,
 }
 
-pub type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = BTreeMap<String, String>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Class {
+pub(crate) struct Class {
     pub name: String,
     pub is_default: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Node {
+pub(crate) struct Node {
     pub name: String,
     pub labels: Labels,
     pub ready: bool,

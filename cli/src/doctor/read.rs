@@ -23,7 +23,7 @@ const SIGNS: &str = "kube-node-lease";
 const PART_OF: &str = "app.kubernetes.io/part-of";
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub async fn read(
+pub(crate) async fn read(
     client: &Client,
     cloud: &str,
     home: &str,

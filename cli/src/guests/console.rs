@@ -2,7 +2,7 @@
 
 /// The part of a console's text that was not there before. A long text loses its beginning, and a
 /// guest that restarts begins with an empty one.
-pub fn news<'t>(before: &str, now: &'t str) -> &'t str {
+pub(crate) fn news<'t>(before: &str, now: &'t str) -> &'t str {
     if let Some(rest) = now.strip_prefix(before) {
         return rest;
     }

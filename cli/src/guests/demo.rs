@@ -17,7 +17,7 @@ use super::network::{Networks, Outside, floating, networks};
 use super::{failed, key};
 use crate::failure::Failure;
 
-pub const SERVER: &str = "demo";
+pub(crate) const SERVER: &str = "demo";
 const IMAGE: &str = "guest";
 const KEY: &str = "c5c3-demo";
 const FLAVOUR: &str = "tiny";
@@ -27,7 +27,7 @@ const POLL: Duration = Duration::from_millis(500);
 const CHUNK: usize = 1 << 20;
 
 /// What the machine brings along.
-pub struct Wish {
+pub(crate) struct Wish {
     /// A raw disk; when it is missing the cloud must have the image.
     pub disk: PathBuf,
     pub outside: Outside,
@@ -37,12 +37,12 @@ pub struct Wish {
 
 /// Everything is there and the guest said that it is ready.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Made {
+pub(crate) struct Made {
     pub server: String,
     pub address: Ipv4Addr,
 }
 
-pub async fn demo(
+pub(crate) async fn demo(
     cloud: &(impl Images + Compute + Networking),
     wish: &Wish,
     say: &(dyn Fn(&str) + Sync),

@@ -22,10 +22,10 @@ struct Kept {
 }
 
 #[derive(Debug, Default)]
-pub struct Fake(Mutex<Kept>);
+pub(crate) struct Fake(Mutex<Kept>);
 
 impl Fake {
-    pub fn without_hypervisor() -> Self {
+    pub(crate) fn without_hypervisor() -> Self {
         Self(Mutex::new(Kept {
             nobody: true,
             ..Kept::default()
@@ -37,21 +37,21 @@ impl Fake {
     }
 
     /// Counts everything that was made or changed.
-    pub fn changes(&self) -> usize {
+    pub(crate) fn changes(&self) -> usize {
         self.kept().changes
     }
 
-    pub fn uploaded(&self) -> usize {
+    pub(crate) fn uploaded(&self) -> usize {
         self.kept().uploaded
     }
 
-    pub fn count(&self, kind: &str) -> usize {
+    pub(crate) fn count(&self, kind: &str) -> usize {
         let kept = self.kept();
         let same = kept.things.iter().filter(|(own, _)| format!("{own:?}") == kind);
         same.count()
     }
 
-    pub fn add_server(&self, name: &str, status: &str) -> String {
+    pub(crate) fn add_server(&self, name: &str, status: &str) -> String {
         let mut kept = self.kept();
         kept.changes += 1;
         let id = format!("s-{}", kept.changes);
@@ -65,7 +65,7 @@ impl Fake {
     }
 
     /// As if somebody had deleted them.
-    pub fn forget_servers(&self) {
+    pub(crate) fn forget_servers(&self) {
         let mut kept = self.kept();
         kept.servers.clear();
         kept.things

@@ -20,7 +20,7 @@ const LINE: usize = 70;
 const BLOCK: usize = 8;
 
 /// The public half of the key in this file; the key is made when there is none.
-pub fn public(file: &Path) -> Result<String, Failure> {
+pub(crate) fn public(file: &Path) -> Result<String, Failure> {
     let beside = file.with_extension("pub");
     match fs::read_to_string(&beside) {
         Ok(text) if file.exists() => return Ok(text.trim().to_owned()),
@@ -102,7 +102,7 @@ fn field(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Whether two public keys are the same, whatever their comments say.
-pub fn same(one: &str, other: &str) -> bool {
+pub(crate) fn same(one: &str, other: &str) -> bool {
     let words = |text: &str| {
         text.split_whitespace()
             .take(2)

@@ -1,13 +1,13 @@
 //! What people do with servers: create one to try, log in, read its console.
 
-pub mod console;
-pub mod demo;
+pub(crate) mod console;
+pub(crate) mod demo;
 #[cfg(test)]
 mod fake;
-pub mod key;
-pub mod network;
-pub mod ssh;
-pub mod tally;
+pub(crate) mod key;
+pub(crate) mod network;
+pub(crate) mod ssh;
+pub(crate) mod tally;
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 
 /// A cloud on the embedded cluster: only there the data network is this machine's.
 #[derive(Args)]
-pub struct Here {
+pub(crate) struct Here {
     #[command(flatten)]
     pub place: StateDir,
     /// Namespace of the cloud.
@@ -30,18 +30,18 @@ pub struct Here {
 }
 
 impl Here {
-    pub async fn login(&self) -> Result<login::Login, Failure> {
+    pub(crate) async fn login(&self) -> Result<login::Login, Failure> {
         let mut target = Target::embedded(&self.place);
         target.namespace.clone_from(&self.namespace);
         login::read(&target.client().await?, &self.namespace).await
     }
 
-    pub async fn session(&self) -> Result<Session, Failure> {
+    pub(crate) async fn session(&self) -> Result<Session, Failure> {
         self.login().await?.session()
     }
 
     /// What other commands need to find it: empty, or with a blank before it.
-    pub fn options(&self) -> String {
+    pub(crate) fn options(&self) -> String {
         let state = self.place.argument();
         if self.namespace == NAMESPACE {
             state
@@ -52,12 +52,12 @@ impl Here {
 }
 
 /// Where the key of the demo is kept.
-pub fn key_file(state: &Path) -> PathBuf {
+pub(crate) fn key_file(state: &Path) -> PathBuf {
     state.join("demo/id_ed25519")
 }
 
 /// A service that the cloud does not have is no fault of anything.
-pub fn failed(error: openstack_client::Error) -> Failure {
+pub(crate) fn failed(error: openstack_client::Error) -> Failure {
     match &error.cause {
         Cause::NoEndpoint { service, .. } if service == "compute" || service == "network" => {
             Failure::NotFound(format!(
@@ -69,7 +69,7 @@ pub fn failed(error: openstack_client::Error) -> Failure {
 }
 
 /// The server that a person means, by name or id.
-pub async fn find(cloud: &(impl Compute + ?Sized), wanted: &str) -> Result<Server, Failure> {
+pub(crate) async fn find(cloud: &(impl Compute + ?Sized), wanted: &str) -> Result<Server, Failure> {
     let mut named = cloud.servers(wanted).await.map_err(failed)?;
     if named.len() > 1 {
         let ids: Vec<&str> = named.iter().map(|server| server.id.as_str()).collect();

@@ -17,7 +17,7 @@ const MARK: &str = "c5c3 demo";
 
 /// The data network, where floating addresses are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outside {
+pub(crate) struct Outside {
     pub range: String,
     pub gateway: Ipv4Addr,
 }
@@ -32,7 +32,7 @@ impl Outside {
 
 /// What a server needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Networks {
+pub(crate) struct Networks {
     pub external: String,
     pub own: String,
     pub group: String,
@@ -54,7 +54,7 @@ async fn one(
     Ok(new)
 }
 
-pub async fn networks(
+pub(crate) async fn networks(
     cloud: &(impl Networking + ?Sized),
     outside: &Outside,
     say: &(dyn Fn(&str) + Sync),
@@ -171,7 +171,7 @@ async fn group(cloud: &(impl Networking + ?Sized), made: &mut Vec<String>) -> Re
 }
 
 /// The floating address of a server; one that a demo had before is taken again.
-pub async fn floating(
+pub(crate) async fn floating(
     cloud: &(impl Networking + ?Sized),
     external: &str,
     server: &str,

@@ -8,7 +8,7 @@ use openstack_client::Server;
 use crate::failure::Failure;
 
 /// The address that a connection from the machine can go to.
-pub fn address(server: &Server) -> Result<IpAddr, Failure> {
+pub(crate) fn address(server: &Server) -> Result<IpAddr, Failure> {
     server.floating().ok_or_else(|| {
         Failure::NotFound(format!(
             "server {0} has no floating address: `c5c3 openstack floating ip create public`, then \
@@ -29,7 +29,7 @@ fn proxy(program: &Path, state: &Path) -> String {
     format!("{} node connect --state-dir {} %h %p", word(program), word(state))
 }
 
-pub struct Call<'a> {
+pub(crate) struct Call<'a> {
     pub program: &'a Path,
     pub state: &'a Path,
     pub key: &'a Path,
@@ -40,7 +40,7 @@ pub struct Call<'a> {
 
 /// Arguments of ssh. A person's own settings have no part in it, and host keys are not kept: a
 /// guest makes new ones at each start, and nothing of the connection leaves the machine.
-pub fn arguments(call: &Call<'_>) -> Vec<String> {
+pub(crate) fn arguments(call: &Call<'_>) -> Vec<String> {
     let options = [
         "IdentitiesOnly=yes".to_owned(),
         "StrictHostKeyChecking=no".to_owned(),

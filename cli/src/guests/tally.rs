@@ -7,14 +7,14 @@ use serde::Serialize;
 
 #[derive(Debug, Default, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct Tally {
+pub(crate) struct Tally {
     pub hypervisors: Vec<Host>,
     /// Number of servers by status.
     pub servers: BTreeMap<String, usize>,
 }
 
 #[derive(Debug, Serialize, PartialEq, Eq)]
-pub struct Host {
+pub(crate) struct Host {
     pub name: String,
     /// `up` or `down`, as Nova sees it.
     pub state: String,
@@ -23,7 +23,7 @@ pub struct Host {
     pub servers: usize,
 }
 
-pub fn tally(hypervisors: &[Hypervisor], servers: &[PlacedServer]) -> Tally {
+pub(crate) fn tally(hypervisors: &[Hypervisor], servers: &[PlacedServer]) -> Tally {
     let on = |name: &str| {
         let host = servers
             .iter()
@@ -51,7 +51,7 @@ pub fn tally(hypervisors: &[Hypervisor], servers: &[PlacedServer]) -> Tally {
 }
 
 /// One line for the hypervisors, one for the servers.
-pub fn lines(tally: &Tally) -> Vec<String> {
+pub(crate) fn lines(tally: &Tally) -> Vec<String> {
     let host = |host: &Host| {
         let disabled = if host.status == "disabled" {
             ", disabled"

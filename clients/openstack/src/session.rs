@@ -318,7 +318,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    pub fn new(doing: &'a str, method: Method, path: &'a str) -> Self {
+    pub(crate) fn new(doing: &'a str, method: Method, path: &'a str) -> Self {
         Self {
             doing,
             method,
@@ -328,12 +328,12 @@ impl<'a> Asked<'a> {
         }
     }
 
-    pub fn body(mut self, body: impl Into<Option<&'a Value>>) -> Self {
+    pub(crate) fn body(mut self, body: impl Into<Option<&'a Value>>) -> Self {
         self.body = body.into();
         self
     }
 
-    pub fn headers(mut self, headers: &'a [(HeaderName, &'a str)]) -> Self {
+    pub(crate) fn headers(mut self, headers: &'a [(HeaderName, &'a str)]) -> Self {
         self.headers = headers;
         self
     }

@@ -20,7 +20,7 @@ use crate::secret::Secret;
 use dial::Stream;
 
 #[derive(Clone, Debug)]
-pub struct Question {
+pub(crate) struct Question {
     pub method: Method,
     pub path: String,
     /// As the caller names the server.
@@ -30,20 +30,20 @@ pub struct Question {
 }
 
 impl Question {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-pub type Reply = (StatusCode, Vec<(&'static str, String)>, Bytes);
+pub(crate) type Reply = (StatusCode, Vec<(&'static str, String)>, Bytes);
 
-pub fn answer(status: u16, body: &Value) -> Reply {
+pub(crate) fn answer(status: u16, body: &Value) -> Reply {
     let status = StatusCode::from_u16(status).expect("a status");
     (status, Vec::new(), Bytes::from(body.to_string()))
 }
 
 /// A token that ends in this many seconds, with one service of each type at the server itself.
-pub fn token(name: &str, seconds: i64, at: &str) -> Reply {
+pub(crate) fn token(name: &str, seconds: i64, at: &str) -> Reply {
     let expires = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
     let endpoint = json!([{"interface": "public", "url": at, "region_id": "RegionOne"}]);
     let services = ["image", "placement", "compute", "network"];
@@ -55,7 +55,7 @@ pub fn token(name: &str, seconds: i64, at: &str) -> Reply {
 }
 
 /// A login first, then these answers; each service is at the server itself.
-pub fn logged_in(
+pub(crate) fn logged_in(
     reply: impl Fn(&Question) -> Reply + Send + Sync + 'static,
 ) -> impl Fn(usize, &Question) -> Reply + Send + Sync + 'static {
     move |_, question| match question.path.as_str() {
@@ -64,7 +64,7 @@ pub fn logged_in(
     }
 }
 
-pub struct Server {
+pub(crate) struct Server {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<Question>>>,
     task: JoinHandle<()>,
@@ -77,12 +77,12 @@ impl Drop for Server {
 }
 
 impl Server {
-    pub async fn start(answer: impl Fn(usize, &Question) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn start(answer: impl Fn(usize, &Question) -> Reply + Send + Sync + 'static) -> Self {
         Self::wrapped(answer, |stream| async { Ok(Box::new(stream) as Box<dyn Stream>) }).await
     }
 
     /// With something around each connection, such as TLS. An error there drops the connection.
-    pub async fn wrapped<F>(
+    pub(crate) async fn wrapped<F>(
         answer: impl Fn(usize, &Question) -> Reply + Send + Sync + 'static,
         wrap: impl Fn(tokio::net::TcpStream) -> F + Send + 'static,
     ) -> Self
@@ -107,15 +107,15 @@ impl Server {
         Self { address, asked, task }
     }
 
-    pub fn asked(&self) -> Vec<Question> {
+    pub(crate) fn asked(&self) -> Vec<Question> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub fn cloud(&self) -> Cloud {
+    pub(crate) fn cloud(&self) -> Cloud {
         let domain = || DomainName::Id("default".to_owned());
         Cloud {
             auth_url: format!("{}/v3", self.url()),

@@ -47,7 +47,7 @@ impl Default for Limits {
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub type Chunks = BoxStream<'static, io::Result<Bytes>>;
+pub(crate) type Chunks = BoxStream<'static, io::Result<Bytes>>;
 
 /// What is sent.
 pub struct Call<'a> {

@@ -1,7 +1,7 @@
 //! The corpora in `tests/data`: what Kubernetes' own libraries answered, case by case.
 
 mod corpora {
-    pub mod cases;
+    pub(crate) mod cases;
 
     mod crd;
     mod names;

@@ -10,9 +10,9 @@ use crate::{
 };
 
 /// The version of Kubernetes whose API is served.
-pub const KUBERNETES_VERSION: &str = "v1.36.3";
+pub(crate) const KUBERNETES_VERSION: &str = "v1.36.3";
 
-pub fn serve(call: &Call) -> Result<Response<Body>> {
+pub(crate) fn serve(call: &Call) -> Result<Response<Body>> {
     if !matches!(call.parts.method, Method::GET | Method::HEAD) {
         return Err(ApiError::method_not_allowed());
     }

@@ -15,13 +15,13 @@ const PROGRAMS: [(&str, &str); 3] = [
 ];
 
 /// Where the files of access are.
-pub struct Access {
+pub(crate) struct Access {
     directory: PathBuf,
 }
 
 impl Access {
     /// Makes what is missing. `port` is that of the API on loopback, `nodes` are names and addresses.
-    pub fn prepare(
+    pub(crate) fn prepare(
         directory: &Path,
         addresses: &Addresses,
         port: u16,
@@ -71,12 +71,12 @@ impl Access {
     }
 
     /// A key or certificate.
-    pub fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.keys().join(name)
     }
 
     /// The kubeconfig of a program or node.
-    pub fn config(&self, name: &str) -> PathBuf {
+    pub(crate) fn config(&self, name: &str) -> PathBuf {
         self.keys().join(format!("{name}.kubeconfig"))
     }
 }

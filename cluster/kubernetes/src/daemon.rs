@@ -31,7 +31,7 @@ use crate::programs::{API_PORT, Ground};
 use crate::{images, names, volumes};
 
 /// How the daemon is started.
-pub struct Options {
+pub(crate) struct Options {
     pub state: PathBuf,
     pub programs: PathBuf,
     /// The layout with images, and the names of those to bring; none stands for all.
@@ -44,7 +44,7 @@ pub struct Options {
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The daemon's whole life: prints progress, then `ready`, and runs until SIGTERM.
-pub async fn run(options: &Options) -> Result<()> {
+pub(crate) async fn run(options: &Options) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::system("listen for signals"))?;
     embedded_node::limits::raise_files();
     embedded_node::limits::raise_watches();

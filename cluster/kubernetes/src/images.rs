@@ -9,7 +9,7 @@ use embedded_node::images::{Images, builder_name, store};
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Brings what is there, then what comes, forever.
-pub async fn keep(images: Images, nodes: Vec<String>, directory: PathBuf, wanted: Vec<String>) {
+pub(crate) async fn keep(images: Images, nodes: Vec<String>, directory: PathBuf, wanted: Vec<String>) {
     let mut last = None;
     loop {
         let now = stamp(&directory);
@@ -21,7 +21,7 @@ pub async fn keep(images: Images, nodes: Vec<String>, directory: PathBuf, wanted
 }
 
 /// True when every image came to every node.
-pub async fn bring(images: &Images, nodes: &[String], directory: &Path, wanted: &[String]) -> bool {
+pub(crate) async fn bring(images: &Images, nodes: &[String], directory: &Path, wanted: &[String]) -> bool {
     let names = match store::names(directory) {
         Ok(names) => names,
         Err(e) => {

@@ -24,7 +24,11 @@ const TOGETHER: Duration = Duration::from_millis(20);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Names, answered on the node's own address until the sender goes.
-pub async fn serve(node: &Node, addresses: &Addresses, known: watch::Receiver<Arc<Snapshot>>) -> Result<()> {
+pub(crate) async fn serve(
+    node: &Node,
+    addresses: &Addresses,
+    known: watch::Receiver<Arc<Snapshot>>,
+) -> Result<()> {
     let at = SocketAddr::from((addresses.node(node.layout.index), 53));
     let failed = |e| Error::System {
         what: format!("DNS on {at}"),
@@ -38,7 +42,7 @@ pub async fn serve(node: &Node, addresses: &Addresses, known: watch::Receiver<Ar
 }
 
 /// Follows Services and their endpoints forever; `node` is where connections come from.
-pub async fn follow(client: Client, node: Node, known: watch::Sender<Arc<Snapshot>>) {
+pub(crate) async fn follow(client: Client, node: Node, known: watch::Sender<Arc<Snapshot>>) {
     let changed = Arc::new(Notify::new());
     let services = store::<Service>(&client, &changed);
     let slices = store::<EndpointSlice>(&client, &changed);

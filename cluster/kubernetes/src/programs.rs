@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::access::Access;
 
 /// Port of the API on the first node's address.
-pub const API_PORT: u16 = 6443;
-pub const DOMAIN: &str = "cluster.local";
+pub(crate) const API_PORT: u16 = 6443;
+pub(crate) const DOMAIN: &str = "cluster.local";
 
 const CONTROL: [&str; 4] = [
     "etcd",
@@ -22,7 +22,7 @@ const CONTROL: [&str; 4] = [
 const EVERY: [&str; 2] = ["kubelet", "kube-proxy"];
 
 /// Refuses a directory that lacks a program, before anything is started.
-pub fn check(directory: &Path) -> Result<()> {
+pub(crate) fn check(directory: &Path) -> Result<()> {
     let mut all = CONTROL.iter().chain(&EVERY);
     match all.find(|name| !directory.join(name).is_file()) {
         None => Ok(()),
@@ -34,7 +34,7 @@ pub fn check(directory: &Path) -> Result<()> {
 }
 
 /// What the programs are told beside their configuration.
-pub struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     pub programs: &'a Path,
     /// Of the API: the store's data, and everyone's access.
     pub api: &'a Path,
@@ -44,7 +44,7 @@ pub struct Ground<'a> {
 
 impl Ground<'_> {
     /// The programs of a node; the first one has the control plane too. Their files are written.
-    pub fn of(&self, node: &NodeLayout, first: bool) -> Result<Vec<Program>> {
+    pub(crate) fn of(&self, node: &NodeLayout, first: bool) -> Result<Vec<Program>> {
         let kubelet = node.data.join("kubelet.json");
         let proxy = node.data.join("kube-proxy.json");
         let script = node.data.join("kubelet.sh");
@@ -182,7 +182,7 @@ impl Ground<'_> {
     }
 
     /// Directories that a node has to see at the same path.
-    pub fn shared(&self, volumes: PathBuf) -> Vec<PathBuf> {
+    pub(crate) fn shared(&self, volumes: PathBuf) -> Vec<PathBuf> {
         vec![volumes, self.api.to_owned(), self.programs.to_owned()]
     }
 }

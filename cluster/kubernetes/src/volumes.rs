@@ -20,7 +20,7 @@ const PROVISIONER: &str = "kubernetes.c5c3.io/local";
 const PLACED: &str = "volume.kubernetes.io/selected-node";
 
 /// The default class. Claims wait for their first pod, as with most classes of real clusters.
-pub async fn install(client: &Client) -> Result<()> {
+pub(crate) async fn install(client: &Client) -> Result<()> {
     let class: StorageClass = serde_json::from_value(json!({
         "metadata": {"name": CLASS, "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         "provisioner": PROVISIONER,
@@ -37,7 +37,7 @@ pub async fn install(client: &Client) -> Result<()> {
 }
 
 /// Makes volumes for claims and removes those that were given back, forever.
-pub async fn provide(client: Client, directory: PathBuf) {
+pub(crate) async fn provide(client: Client, directory: PathBuf) {
     let claims: Api<PersistentVolumeClaim> = Api::all(client.clone());
     let volumes: Api<PersistentVolume> = Api::all(client);
     let mut asked = watcher(claims, watcher::Config::default())

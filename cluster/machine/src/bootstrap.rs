@@ -12,7 +12,7 @@ use embedded_node::addresses::Addresses;
 use embedded_node::error::{Error, Result};
 
 /// `node` is the number of a node of the cluster.
-pub async fn objects(client: &Client, addresses: &Addresses, node: u8) -> Result<()> {
+pub(crate) async fn objects(client: &Client, addresses: &Addresses, node: u8) -> Result<()> {
     let default: Api<Service> = Api::namespaced(client.clone(), "default");
     let system: Api<Service> = Api::namespaced(client.clone(), "kube-system");
     create(

@@ -43,7 +43,7 @@ fn names(state: &Path) -> Result<Vec<String>> {
 }
 
 /// Refuses a directory that holds things of others and no cluster.
-pub fn check(state: &Path) -> Result<()> {
+pub(crate) fn check(state: &Path) -> Result<()> {
     if !state.exists() || is_ours(&names(state)?) {
         return Ok(());
     }
@@ -54,7 +54,7 @@ pub fn check(state: &Path) -> Result<()> {
 }
 
 /// Refuses to purge what is not a state directory of ours.
-pub fn check_purge(state: &Path, home: Option<&Path>) -> Result<()> {
+pub(crate) fn check_purge(state: &Path, home: Option<&Path>) -> Result<()> {
     let refused = |why: &str| Err(Error::Refused(format!("--state-dir {}: {why}", state.display())));
     let holds_home = home.is_some_and(|home| home.starts_with(state));
     if state.parent().is_none() || holds_home {
@@ -71,7 +71,7 @@ pub fn check_purge(state: &Path, home: Option<&Path>) -> Result<()> {
 }
 
 /// Removes what is ours, and the directory itself when nothing else is in it. Gives what stays.
-pub fn purge(state: &Path) -> Result<Vec<String>> {
+pub(crate) fn purge(state: &Path) -> Result<Vec<String>> {
     let (own, foreign): (Vec<String>, Vec<String>) = names(state)?.into_iter().partition(|name| is_own(name));
     // The settings last: a purge that broke off can be run again.
     let (settings, rest): (Vec<_>, Vec<_>) = own

@@ -13,17 +13,17 @@ use embedded_node::streams;
 
 /// The nodes that are up, by name.
 #[derive(Default)]
-pub struct Streams {
+pub(crate) struct Streams {
     nodes: RwLock<BTreeMap<String, streams::NodeRuntime>>,
 }
 
 impl Streams {
-    pub async fn add(&self, name: &str, node: Node, cri: Cri) {
+    pub(crate) async fn add(&self, name: &str, node: Node, cri: Cri) {
         let place = streams::NodeRuntime { node, cri };
         self.nodes.write().await.insert(name.into(), place);
     }
 
-    pub async fn remove(&self, name: &str) {
+    pub(crate) async fn remove(&self, name: &str) {
         self.nodes.write().await.remove(name);
     }
 

@@ -10,11 +10,11 @@ fn mark(node: &NodeLayout) -> PathBuf {
     node.data.with_extension("off")
 }
 
-pub fn is_off(node: &NodeLayout) -> bool {
+pub(crate) fn is_off(node: &NodeLayout) -> bool {
     mark(node).exists()
 }
 
-pub fn set_off(node: &NodeLayout) -> Result<()> {
+pub(crate) fn set_off(node: &NodeLayout) -> Result<()> {
     let mark = mark(node);
     if let Some(parent) = mark.parent() {
         std::fs::create_dir_all(parent).map_err(Error::file("make directory", parent))?;
@@ -22,7 +22,7 @@ pub fn set_off(node: &NodeLayout) -> Result<()> {
     std::fs::write(&mark, "").map_err(Error::file("write", &mark))
 }
 
-pub fn set_on(node: &NodeLayout) -> Result<()> {
+pub(crate) fn set_on(node: &NodeLayout) -> Result<()> {
     let mark = mark(node);
     match std::fs::remove_file(&mark) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Error::file("remove", mark)(e)),

@@ -13,7 +13,7 @@ use embedded_node::error::{Error, Result};
 use embedded_node::network::{self, Exchange, Network};
 
 impl Site {
-    pub async fn found(
+    pub(crate) async fn found(
         server: &apiserver::Server,
         ground: &Arc<Ground>,
         exchange: &Arc<Exchange>,
@@ -47,13 +47,13 @@ impl Site {
     }
 
     /// The nodes of this cluster.
-    pub fn nodes(&self) -> impl Iterator<Item = &NodeEntry> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &NodeEntry> {
         let all = self.ground.settings.nodes.iter();
         all.filter(|node| node.cluster == self.cluster)
     }
 
     /// Everything that runs until `stop`.
-    pub fn start(self: &Arc<Self>, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
+    pub(crate) fn start(self: &Arc<Self>, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
         let mut tasks = Vec::new();
         let (clients, volumes) = (self.accounts.workloads.clone(), self.ground.layout.volumes());
         let end = stop.clone();

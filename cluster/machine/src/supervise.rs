@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(250);
 const CABLE: Duration = Duration::from_secs(5);
 
 /// What all nodes of the machine share.
-pub struct Ground {
+pub(crate) struct Ground {
     pub layout: Layout,
     pub settings: Settings,
     pub fabric: Fabric,
@@ -61,7 +61,7 @@ impl Ground {
 }
 
 /// What the nodes of a logical cluster share.
-pub struct Site {
+pub(crate) struct Site {
     pub ground: Arc<Ground>,
     pub cluster: String,
     pub addresses: Addresses,
@@ -73,7 +73,7 @@ pub struct Site {
 }
 
 /// Clients under the names of those who act.
-pub struct Accounts {
+pub(crate) struct Accounts {
     pub workloads: workloads::Clients,
     pub network: Client,
     /// Says of a node what only those outside it can say.
@@ -144,7 +144,7 @@ impl Ground {
 }
 
 /// Supervises one node until `stop`; the node runs on afterwards.
-pub async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
+pub(crate) async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationToken) {
     let layout = site.ground.layout.node(&entry.name, entry.index);
     while !stop.is_cancelled() {
         if power::is_off(&layout) {

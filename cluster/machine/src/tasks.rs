@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs a task until it ends by itself. One that panics is logged and restarted.
-pub fn keep<F>(
+pub(crate) fn keep<F>(
     name: &'static str,
     stop: CancellationToken,
     make: impl Fn() -> F + Send + 'static,

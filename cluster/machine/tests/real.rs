@@ -7,9 +7,9 @@ mod real {
     mod clusters;
     mod data;
     mod exceptions;
-    pub mod memory_api;
+    pub(crate) mod memory_api;
     mod nodes;
-    pub mod outside;
+    pub(crate) mod outside;
     mod placing;
     mod pods;
     mod ports;
@@ -20,8 +20,8 @@ mod real {
     mod session;
     mod takeover;
     mod terminals;
-    pub mod test_cluster;
-    pub mod test_nodes;
+    pub(crate) mod test_cluster;
+    pub(crate) mod test_nodes;
     mod traffic;
     mod volumes;
     mod workloads;

@@ -34,7 +34,7 @@ fn errno(error: &rtnetlink::Error) -> i32 {
 }
 
 impl Links {
-    pub async fn of(ns: &NetNs) -> Result<Self> {
+    pub(crate) async fn of(ns: &NetNs) -> Result<Self> {
         let handle = ns
             .netlink()
             .await
@@ -42,7 +42,7 @@ impl Links {
         Ok(Self { handle })
     }
 
-    pub async fn index(&self, name: &str) -> Result<Option<u32>> {
+    pub(crate) async fn index(&self, name: &str) -> Result<Option<u32>> {
         let mut found = Box::pin(self.handle.link().get().match_name(name).execute());
         match found.try_next().await {
             Ok(link) => Ok(link.map(|l| l.header.index)),
@@ -52,7 +52,7 @@ impl Links {
     }
 
     /// The bridge that a link belongs to.
-    pub async fn controller(&self, name: &str) -> Result<Option<u32>> {
+    pub(crate) async fn controller(&self, name: &str) -> Result<Option<u32>> {
         let mut found = Box::pin(self.handle.link().get().match_name(name).execute());
         let link = found.try_next().await.map_err(failed(name))?;
         let attributes = link.into_iter().flat_map(|l| l.attributes);
@@ -64,12 +64,12 @@ impl Links {
             .next())
     }
 
-    pub async fn join(&self, name: &str, bridge: u32) -> Result<()> {
+    pub(crate) async fn join(&self, name: &str, bridge: u32) -> Result<()> {
         let link = LinkUnspec::new_with_name(name).controller(bridge).up().build();
         self.handle.link().set(link).execute().await.map_err(failed(name))
     }
 
-    pub async fn names(&self) -> Result<Vec<String>> {
+    pub(crate) async fn names(&self) -> Result<Vec<String>> {
         let links: Vec<_> = self
             .handle
             .link()
@@ -88,12 +88,12 @@ impl Links {
             .collect())
     }
 
-    pub async fn up(&self, name: &str) -> Result<()> {
+    pub(crate) async fn up(&self, name: &str) -> Result<()> {
         let link = LinkUnspec::new_with_name(name).up().build();
         self.handle.link().set(link).execute().await.map_err(failed(name))
     }
 
-    pub async fn bridge(&self, name: &str) -> Result<u32> {
+    pub(crate) async fn bridge(&self, name: &str) -> Result<u32> {
         let link = LinkBridge::new(name).up().build();
         match self.handle.link().add(link).execute().await {
             Err(e) if errno(&e) != EEXIST => return Err(failed(name)(e)),
@@ -106,12 +106,12 @@ impl Links {
     }
 
     /// Gives a link a hardware address.
-    pub async fn hardware(&self, name: &str, address: [u8; 6]) -> Result<()> {
+    pub(crate) async fn hardware(&self, name: &str, address: [u8; 6]) -> Result<()> {
         let link = LinkUnspec::new_with_name(name).address(address.into()).build();
         self.handle.link().set(link).execute().await.map_err(failed(name))
     }
 
-    pub async fn remove(&self, name: &str) -> Result<()> {
+    pub(crate) async fn remove(&self, name: &str) -> Result<()> {
         let Some(index) = self.index(name).await? else {
             return Ok(());
         };
@@ -124,7 +124,7 @@ impl Links {
     /// A cable: one end here on `bridge`, the other in `far`, named `far_name`. Both are
     /// born here, so nothing ever shows in the machine's namespace. A cable that is laid
     /// again has the same hardware address: neighbours need not learn a new one.
-    pub async fn cable(
+    pub(crate) async fn cable(
         &self,
         name: &str,
         bridge: u32,
@@ -160,7 +160,7 @@ impl Links {
         self.join(name, bridge).await
     }
 
-    pub async fn has_address(&self, index: u32, address: Ipv4Addr) -> Result<bool> {
+    pub(crate) async fn has_address(&self, index: u32, address: Ipv4Addr) -> Result<bool> {
         let found: Vec<_> = self
             .handle
             .address()
@@ -176,7 +176,7 @@ impl Links {
             .any(|a| matches!(a, AddressAttribute::Local(IpAddr::V4(local)) if *local == address)))
     }
 
-    pub async fn address(&self, index: u32, address: Ipv4Addr, prefix: u8) -> Result<()> {
+    pub(crate) async fn address(&self, index: u32, address: Ipv4Addr, prefix: u8) -> Result<()> {
         match self
             .handle
             .address()
@@ -190,7 +190,7 @@ impl Links {
     }
 
     /// Sends `to` to a neighbour.
-    pub async fn route_via(&self, to: Network, via: Ipv4Addr) -> Result<()> {
+    pub(crate) async fn route_via(&self, to: Network, via: Ipv4Addr) -> Result<()> {
         let route = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(to.address, to.prefix)
             .gateway(via)
@@ -199,7 +199,7 @@ impl Links {
     }
 
     /// `to` fails at once instead of after a time-out.
-    pub async fn route_unreachable(&self, to: Network) -> Result<()> {
+    pub(crate) async fn route_unreachable(&self, to: Network) -> Result<()> {
         let route = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(to.address, to.prefix)
             .kind(RouteType::Unreachable)
@@ -208,7 +208,7 @@ impl Links {
     }
 
     /// `to` lies behind the link; own packets go out with the address `source`.
-    pub async fn route_link(&self, to: Network, index: u32, source: Ipv4Addr) -> Result<()> {
+    pub(crate) async fn route_link(&self, to: Network, index: u32, source: Ipv4Addr) -> Result<()> {
         let route = RouteMessageBuilder::<Ipv4Addr>::new()
             .destination_prefix(to.address, to.prefix)
             .output_interface(index)
@@ -229,7 +229,7 @@ impl Links {
     }
 
     /// How many routes lead everywhere; none in a fabric or node.
-    pub async fn default_routes(&self) -> Result<usize> {
+    pub(crate) async fn default_routes(&self) -> Result<usize> {
         let mut query = RouteMessageBuilder::<Ipv4Addr>::new().build();
         query.header.address_family = AddressFamily::Inet;
         let routes: Vec<_> = self

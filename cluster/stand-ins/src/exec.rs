@@ -39,7 +39,7 @@ pub struct ExecTarget {
 }
 
 /// What the command printed; an error when it failed.
-pub async fn run(
+pub(crate) async fn run(
     client: &Client,
     place: &ExecTarget,
     command: &[&str],
@@ -55,7 +55,7 @@ pub async fn run(
 }
 
 /// What a controller that runs commands declares.
-pub fn touched() -> Touch {
+pub(crate) fn touched() -> Touch {
     Touch::part_of::<Pod>("/exec", &["create", "get"])
 }
 

@@ -3,7 +3,7 @@ use c5c3_catalogue::{Release, releases};
 use crate::Error;
 
 /// The image of a server in the newest release of the catalogue, unless the object names one.
-pub fn server_image(name: &str, wished: Option<&str>) -> Result<String, Error> {
+pub(crate) fn server_image(name: &str, wished: Option<&str>) -> Result<String, Error> {
     if let Some(image) = wished {
         return Ok(image.to_owned());
     }

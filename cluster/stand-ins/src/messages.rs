@@ -15,7 +15,7 @@ use crate::exec::{self, ExecError, ExecTarget};
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Sends messages to servers and remembers what each was told.
-pub struct Messenger {
+pub(crate) struct Messenger {
     client: Client,
     /// By uid of the object: a digest of the last message.
     digests: Mutex<HashMap<String, String>>,
@@ -40,20 +40,20 @@ impl std::fmt::Debug for Message {
 }
 
 impl Messenger {
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         Messenger {
             client,
             digests: Mutex::default(),
         }
     }
 
-    pub fn last(&self, uid: &str) -> Option<String> {
+    pub(crate) fn last(&self, uid: &str) -> Option<String> {
         let told = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
         told.get(uid).cloned()
     }
 
     /// Sends it and remembers that. `gone` tells complaints that mean: there is nothing to remove.
-    pub async fn send(&self, message: &Message, gone: fn(&str) -> bool) -> Result<(), ExecError> {
+    pub(crate) async fn send(&self, message: &Message, gone: fn(&str) -> bool) -> Result<(), ExecError> {
         let done = exec::run(&self.client, &message.place, message.command, &message.input).await;
         match done {
             Ok(_) => {}
@@ -75,7 +75,7 @@ impl Messenger {
 
 /// What became of the message of a pass, for an object that is to stay. `ready`: why nothing could be sent yet.
 /// `failed` and `done` are the reasons that the real operator gives, and `done` has its message too.
-pub fn report<C: Controller>(
+pub(crate) fn report<C: Controller>(
     part: &'static str,
     applied: &Applied<C>,
     ready: Result<(), String>,
@@ -95,7 +95,7 @@ pub fn report<C: Controller>(
 }
 
 /// The same for an object that goes: `left` names what the server still has if it was not told to remove it.
-pub fn farewell_report<C: Controller>(applied: &Applied<C>, left: Option<String>) -> Report {
+pub(crate) fn farewell_report<C: Controller>(applied: &Applied<C>, left: Option<String>) -> Report {
     let done = applied.outcomes().iter().any(|outcome| outcome.result.is_ok());
     Report::new(States::default()).left(left.filter(|_| !done))
 }

@@ -1,5 +1,5 @@
 /// A password from random bytes: letters and digits, so that no shell, URL or SQL text has to quote it.
-pub fn password(random: &[u8; 32]) -> String {
+pub(crate) fn password(random: &[u8; 32]) -> String {
     const LETTERS: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
     random
         .iter()

@@ -11,18 +11,18 @@ use crate::world::resource;
 
 /// Why an action was not carried out.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
 impl Failure {
-    pub fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 409)
     }
 
     /// In the server's words, where they are its.
-    pub fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
             Self::Api(kube::Error::Api(status)) => status.message.clone(),
             other => other.to_string(),
@@ -31,7 +31,7 @@ impl Failure {
 }
 
 /// What the server answered.
-pub enum Learned {
+pub(crate) enum Learned {
     Object(Value),
     Gone(Target),
     /// Another object has the name.
@@ -48,7 +48,7 @@ fn api(client: &Client, kind: &str, namespace: &str) -> Result<Api<DynamicObject
     })
 }
 
-pub async fn carry_out(clients: &Clients, action: Action) -> Result<Learned, Failure> {
+pub(crate) async fn carry_out(clients: &Clients, action: Action) -> Result<Learned, Failure> {
     let gone = |error: &kube::Error| matches!(error, kube::Error::Api(status) if status.code == 404);
     let client = match &action {
         Action::Bind { .. } => &clients.scheduler,

@@ -125,12 +125,12 @@ fn status_diff<S: Serialize>(before: Option<&S>, wanted: &S) -> Option<Value> {
 }
 
 /// Kubernetes types serialise without fail: their maps have string keys.
-pub fn to_value<T: Serialize>(object: &T) -> Value {
+pub(crate) fn to_value<T: Serialize>(object: &T) -> Value {
     serde_json::to_value(object).unwrap_or_default()
 }
 
 /// A text of an object; empty where there is none.
-pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object
         .pointer(pointer)
         .and_then(Value::as_str)
@@ -138,7 +138,7 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
 }
 
 /// The JSON merge patch that turns `from` into `to`.
-pub fn merge_diff(from: &Value, to: &Value) -> Option<Value> {
+pub(crate) fn merge_diff(from: &Value, to: &Value) -> Option<Value> {
     if from == to {
         return None;
     }

@@ -19,7 +19,7 @@ use crate::world::World;
 
 const SCHEDULED: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 
-pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let Some(cron) = world.cron_jobs.get(key) else {
         return decision;

@@ -25,7 +25,7 @@ const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
 
-pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let Some(set) = world.daemon_sets.get(key) else {
         return decision;

@@ -16,9 +16,9 @@ use crate::world::World;
 
 const REVISION: &str = "deployment.kubernetes.io/revision";
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-pub const TEMPLATE_HASH: &str = "pod-template-hash";
+pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 
-pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let Some(deployment) = world.deployments.get(key) else {
         return decision;
@@ -82,7 +82,7 @@ pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     decision
 }
 
-pub fn revision_of<K: ResourceExt>(object: &K) -> i64 {
+pub(crate) fn revision_of<K: ResourceExt>(object: &K) -> i64 {
     object
         .annotations()
         .get(REVISION)

@@ -16,7 +16,7 @@ use crate::world::World;
 /// An eviction that the node did not act on for so long no longer counts.
 const EVICTION_TIMEOUT: i64 = 120;
 
-pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let Some(budget) = world.budgets.get(key) else {
         return decision;

@@ -19,7 +19,7 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const MANAGER: &str = "endpointslice-controller.c5c3.io";
 const MOST: usize = 100;
 
-pub fn decide(world: &World, key: &Key) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key) -> Decision {
     let mut decision = Decision::default();
     let service = world
         .services

@@ -106,15 +106,15 @@ fn watches(client: &Client) -> (BoxStream<'static, Input>, BTreeSet<&'static str
 
 /// All kinds under one roof, for the macro above.
 mod k8s {
-    pub use k8s_openapi::api::apps::v1::*;
-    pub use k8s_openapi::api::batch::v1::*;
-    pub use k8s_openapi::api::coordination::v1::*;
-    pub use k8s_openapi::api::core::v1::{
+    pub(super) use k8s_openapi::api::apps::v1::*;
+    pub(super) use k8s_openapi::api::batch::v1::*;
+    pub(super) use k8s_openapi::api::coordination::v1::*;
+    pub(super) use k8s_openapi::api::core::v1::{
         Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
     };
-    pub use k8s_openapi::api::discovery::v1::*;
-    pub use k8s_openapi::api::policy::v1::*;
-    pub use k8s_openapi::api::storage::v1::*;
+    pub(super) use k8s_openapi::api::discovery::v1::*;
+    pub(super) use k8s_openapi::api::policy::v1::*;
+    pub(super) use k8s_openapi::api::storage::v1::*;
 }
 
 /// Runs the controllers until `stop` resolves. All they know is in the API, so after a fault they

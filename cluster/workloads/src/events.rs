@@ -15,7 +15,7 @@ use crate::task::Task;
 use crate::world::{World, resource};
 
 /// Who an event is from.
-pub fn source(task: &Task) -> &'static str {
+pub(crate) fn source(task: &Task) -> &'static str {
     match task {
         Task::Claim(_) | Task::Volume(_) => "persistentvolume-controller",
         Task::CronJob(_) => "cronjob-controller",
@@ -33,7 +33,7 @@ pub fn source(task: &Task) -> &'static str {
 
 /// What an action is, told from its owner's side.
 #[derive(Debug, PartialEq)]
-pub enum Tale {
+pub(crate) enum Tale {
     Create {
         owner: Target,
         kind: String,
@@ -63,7 +63,7 @@ pub enum Tale {
 type Words = (bool, &'static str, String);
 
 impl Tale {
-    pub fn of(world: &World, task: &Task, action: &Action) -> Option<Self> {
+    pub(crate) fn of(world: &World, task: &Task, action: &Action) -> Option<Self> {
         let text = |object: &Value, pointer: &str| {
             object
                 .pointer(pointer)
@@ -120,7 +120,7 @@ impl Tale {
     }
 
     /// What the event is about.
-    pub fn about(&self) -> &Target {
+    pub(crate) fn about(&self) -> &Target {
         match self {
             Self::Create { owner, .. }
             | Self::Delete { owner, .. }
@@ -130,16 +130,16 @@ impl Tale {
         }
     }
 
-    pub fn owner(&self) -> &str {
+    pub(crate) fn owner(&self) -> &str {
         &self.about().uid
     }
 
-    pub fn is_creation(&self) -> bool {
+    pub(crate) fn is_creation(&self) -> bool {
         matches!(self, Self::Create { .. })
     }
 
     /// `made` is the name that the server gave.
-    pub fn done(&self, made: Option<&str>) -> Option<Words> {
+    pub(crate) fn done(&self, made: Option<&str>) -> Option<Words> {
         let words = match self {
             Self::Create { owner, kind, name } => {
                 let name = made.unwrap_or(name);
@@ -182,7 +182,7 @@ impl Tale {
         Some((false, words.0, words.1))
     }
 
-    pub fn failed(&self, why: &str) -> Option<Words> {
+    pub(crate) fn failed(&self, why: &str) -> Option<Words> {
         let words = match self {
             Self::Create { owner, kind, name } => {
                 let text = match (owner.kind.as_str(), kind.as_str()) {
@@ -239,7 +239,7 @@ struct News {
 }
 
 /// Writes events one after the other, so that no decision waits for them.
-pub struct Writer {
+pub(crate) struct Writer {
     client: Client,
     queue: mpsc::Sender<News>,
 }
@@ -250,13 +250,13 @@ const QUEUE: usize = 1024;
 const MEMORY: usize = 4096;
 
 impl Writer {
-    pub fn start(client: Client) -> Self {
+    pub(crate) fn start(client: Client) -> Self {
         let (queue, news) = mpsc::channel(QUEUE);
         tokio::spawn(write_all(client.clone(), news));
         Self { client, queue }
     }
 
-    pub fn write(
+    pub(crate) fn write(
         &mut self,
         about: Target,
         source: &'static str,

@@ -15,7 +15,7 @@ use crate::table::Key;
 use crate::tracking::{self, TRACKED, Tally};
 use crate::world::World;
 
-pub const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+pub(crate) const INDEX: &str = "batch.kubernetes.io/job-completion-index";
 /// Delay after the first failure; each further one doubles it.
 const FIRST_DELAY: i64 = 10;
 const LONGEST_DELAY: i64 = 360;
@@ -29,7 +29,7 @@ const DEADLINE: (&str, &str) = (
     "Job was active longer than specified deadline",
 );
 
-pub fn finished_as(job: &Job) -> Option<&str> {
+pub(crate) fn finished_as(job: &Job) -> Option<&str> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let done = conditions
         .iter()
@@ -37,7 +37,7 @@ pub fn finished_as(job: &Job) -> Option<&str> {
     Some(done.type_.as_str())
 }
 
-pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let live = world
         .jobs
@@ -383,11 +383,11 @@ impl<'a> Run<'a> {
     }
 }
 
-pub fn number(count: usize) -> i32 {
+pub(crate) fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-pub fn index_of(pod: &Pod) -> Option<i32> {
+pub(crate) fn index_of(pod: &Pod) -> Option<i32> {
     pod.annotations().get(INDEX)?.parse().ok()
 }
 

@@ -17,7 +17,11 @@ const MOST: usize = 1000;
 
 /// What is to be done with the Endpoints of a Service so that it says what its slices say; `slices` is
 /// empty for a Service that selects no pods or is gone. Endpoints of others are left alone.
-pub fn decide(existing: Option<&Endpoints>, service: Option<&Service>, slices: &[Value]) -> Option<Action> {
+pub(crate) fn decide(
+    existing: Option<&Endpoints>,
+    service: Option<&Service>,
+    slices: &[Value],
+) -> Option<Action> {
     let ours = |found: &Endpoints| found.labels().get(MANAGED_BY).map(String::as_str) == Some(MANAGER);
     let wanted = service
         .filter(|_| !slices.is_empty())

@@ -11,33 +11,33 @@ use serde_json::{Value, json};
 use crate::action::{Action, Target, to_value};
 use crate::world::{Cached, World};
 
-pub fn phase(pod: &Pod) -> &str {
+pub(crate) fn phase(pod: &Pod) -> &str {
     pod.status
         .as_ref()
         .and_then(|status| status.phase.as_deref())
         .unwrap_or("Pending")
 }
 
-pub fn is_finished(pod: &Pod) -> bool {
+pub(crate) fn is_finished(pod: &Pod) -> bool {
     matches!(phase(pod), "Succeeded" | "Failed")
 }
 
-pub fn is_terminating<K: ResourceExt>(object: &K) -> bool {
+pub(crate) fn is_terminating<K: ResourceExt>(object: &K) -> bool {
     object.meta().deletion_timestamp.is_some()
 }
 
 /// Deleted without grace: only finalizers keep it.
-pub fn is_forced(pod: &Pod) -> bool {
+pub(crate) fn is_forced(pod: &Pod) -> bool {
     is_terminating(pod) && pod.metadata.deletion_grace_period_seconds == Some(0)
 }
 
 /// Counts towards its controller's replicas.
-pub fn is_active(pod: &Pod) -> bool {
+pub(crate) fn is_active(pod: &Pod) -> bool {
     !is_finished(pod) && !is_terminating(pod)
 }
 
 /// Since when the pod is ready, if it is.
-pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
+pub(crate) fn ready_since(pod: &Pod) -> Option<Timestamp> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let ready = conditions
         .iter()
@@ -50,26 +50,26 @@ pub fn ready_since(pod: &Pod) -> Option<Timestamp> {
     )
 }
 
-pub fn is_ready(pod: &Pod) -> bool {
+pub(crate) fn is_ready(pod: &Pod) -> bool {
     ready_since(pod).is_some()
 }
 
 /// When a ready pod becomes available: at once, or after `minReadySeconds`.
-pub fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
+pub(crate) fn available_at(pod: &Pod, min_ready_seconds: i32) -> Option<Timestamp> {
     ready_since(pod).map(|since| later(since, min_ready_seconds.into()))
 }
 
-pub fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
+pub(crate) fn is_available(pod: &Pod, min_ready_seconds: i32, now: Timestamp) -> bool {
     available_at(pod, min_ready_seconds).is_some_and(|at| at <= now)
 }
 
 /// `seconds` after `time`, at most the end of time.
-pub fn later(time: Timestamp, seconds: i64) -> Timestamp {
+pub(crate) fn later(time: Timestamp, seconds: i64) -> Timestamp {
     time.checked_add(SignedDuration::from_secs(seconds))
         .unwrap_or(Timestamp::MAX)
 }
 
-pub fn owner_reference<K: Resource<DynamicType = ()> + ResourceExt>(owner: &K) -> OwnerReference {
+pub(crate) fn owner_reference<K: Resource<DynamicType = ()> + ResourceExt>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
@@ -80,7 +80,7 @@ pub fn owner_reference<K: Resource<DynamicType = ()> + ResourceExt>(owner: &K) -
     }
 }
 
-pub fn controller_of<K: ResourceExt>(object: &K) -> Option<&OwnerReference> {
+pub(crate) fn controller_of<K: ResourceExt>(object: &K) -> Option<&OwnerReference> {
     object
         .owner_references()
         .iter()
@@ -88,7 +88,7 @@ pub fn controller_of<K: ResourceExt>(object: &K) -> Option<&OwnerReference> {
 }
 
 /// An empty selector selects all; Kubernetes refuses a workload without one.
-pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+pub(crate) fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector
         .match_labels
         .iter()
@@ -111,7 +111,7 @@ pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> b
 
 /// Takes over objects of the selector that nobody controls, and lets go of its own that left the
 /// selector. `member` is what else an object must be to belong to the owner.
-pub fn claims<K, O>(
+pub(crate) fn claims<K, O>(
     world: &World,
     owner: &O,
     selector: &LabelSelector,
@@ -150,7 +150,10 @@ where
     lone.chain(strayed).collect()
 }
 
-pub fn set_finalizers<K: Resource<DynamicType = ()> + ResourceExt>(object: &K, all: Vec<String>) -> Action {
+pub(crate) fn set_finalizers<K: Resource<DynamicType = ()> + ResourceExt>(
+    object: &K,
+    all: Vec<String>,
+) -> Action {
     Action::Patch {
         target: Target::of(object),
         subresource: None,
@@ -159,7 +162,7 @@ pub fn set_finalizers<K: Resource<DynamicType = ()> + ResourceExt>(object: &K, a
 }
 
 /// Takes a finalizer away, if it is there.
-pub fn without_finalizer<K>(object: &K, finalizer: &str) -> Option<Action>
+pub(crate) fn without_finalizer<K>(object: &K, finalizer: &str) -> Option<Action>
 where
     K: Resource<DynamicType = ()> + ResourceExt,
 {
@@ -169,7 +172,7 @@ where
 }
 
 /// Names of the claims that a pod uses.
-pub fn claims_of(pod: &Pod) -> impl Iterator<Item = String> {
+pub(crate) fn claims_of(pod: &Pod) -> impl Iterator<Item = String> {
     let own = pod.name_any();
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes.filter_map(move |volume| match &volume.persistent_volume_claim {
@@ -182,13 +185,13 @@ pub fn claims_of(pod: &Pod) -> impl Iterator<Item = String> {
 }
 
 /// The name that a new pod gets.
-pub enum PodName {
+pub(crate) enum PodName {
     Generated(String),
     Fixed(String),
 }
 
 /// A pod of the template, controlled by `owner`.
-pub fn from_template<O>(owner: &O, template: &PodTemplateSpec, name: PodName) -> Value
+pub(crate) fn from_template<O>(owner: &O, template: &PodTemplateSpec, name: PodName) -> Value
 where
     O: Resource<DynamicType = ()> + ResourceExt,
 {
@@ -210,7 +213,7 @@ where
 }
 
 /// A short, stable name for what a template says, in letters that cannot form words.
-pub fn hash(content: &Value, salt: i32) -> String {
+pub(crate) fn hash(content: &Value, salt: i32) -> String {
     use sha2::{Digest, Sha256};
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut digest = Sha256::new();
@@ -226,7 +229,7 @@ pub fn hash(content: &Value, salt: i32) -> String {
 }
 
 /// Resolves `25%` or `3` against a total.
-pub fn scaled(
+pub(crate) fn scaled(
     value: &k8s_openapi::apimachinery::pkg::util::intstr::IntOrString,
     total: i32,
     round_up: bool,
@@ -251,7 +254,7 @@ pub fn scaled(
 }
 
 /// The order in which surplus pods go: those that matter least first.
-pub fn by_deletion_rank(pods: &mut [&Pod], now: Timestamp) {
+pub(crate) fn by_deletion_rank(pods: &mut [&Pod], now: Timestamp) {
     pods.sort_by_key(|pod| {
         let spec = pod.spec.as_ref();
         let phase_rank = match phase(pod) {

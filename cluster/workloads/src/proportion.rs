@@ -12,13 +12,13 @@ const MOST: &str = "deployment.kubernetes.io/max-replicas";
 
 /// The number that a Deployment wants, and the most that it may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
+pub(crate) struct Size {
     pub desired: i32,
     pub most: i32,
 }
 
 impl Size {
-    pub fn annotations(self) -> Value {
+    pub(crate) fn annotations(self) -> Value {
         json!({DESIRED: self.desired.to_string(), MOST: self.most.to_string()})
     }
 
@@ -33,13 +33,13 @@ impl Size {
 }
 
 /// Whether the Deployment wants another number now than when its sets were last scaled.
-pub fn is_scaled(active: &[&ReplicaSet], size: Size) -> bool {
+pub(crate) fn is_scaled(active: &[&ReplicaSet], size: Size) -> bool {
     let other = |set: &&ReplicaSet| Size::of(set).is_some_and(|then| then.desired != size.desired);
     active.iter().any(other)
 }
 
 /// The new size of each active set, in their order.
-pub fn share(active: &[&ReplicaSet], size: Size) -> Vec<i32> {
+pub(crate) fn share(active: &[&ReplicaSet], size: Size) -> Vec<i32> {
     let replicas = |set: &ReplicaSet| set.spec.replicas.unwrap_or(1);
     let mut sizes: Vec<i32> = active.iter().map(|set| replicas(set)).collect();
     if size.desired == 0 {

@@ -16,9 +16,9 @@ use crate::world::World;
 /// So many pods are made or removed at a time; the rest follows when these are seen.
 const BURST: usize = 500;
 /// The condition that says why pods cannot be made.
-pub const FAILURE: &str = "ReplicaFailure";
+pub(crate) const FAILURE: &str = "ReplicaFailure";
 
-pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let Some(set) = world.replica_sets.get(key) else {
         return decision;

@@ -10,10 +10,10 @@ use crate::action::{Action, Target, to_value};
 use crate::pods;
 use crate::world::World;
 
-pub const REVISION_HASH: &str = "controller-revision-hash";
+pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 /// The revisions of one owner, oldest first.
-pub fn of<'a>(world: &'a World, owner_uid: &str) -> Vec<&'a ControllerRevision> {
+pub(crate) fn of<'a>(world: &'a World, owner_uid: &str) -> Vec<&'a ControllerRevision> {
     let mut all: Vec<_> = world.revisions.owned_by(owner_uid).map(AsRef::as_ref).collect();
     all.sort_by_key(|revision| (revision.revision, revision.name_any()));
     all
@@ -26,12 +26,12 @@ fn stored(template: &PodTemplateSpec) -> Value {
     json!({"spec": {"template": template}})
 }
 
-pub fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
+pub(crate) fn template(revision: &ControllerRevision) -> Option<PodTemplateSpec> {
     serde_json::from_value(revision.data.0.pointer("/spec/template")?.clone()).ok()
 }
 
 /// Revisions that an owner of this name left behind (`--cascade=orphan`) belong to it again.
-pub fn orphans<O>(world: &World, owner: &O, selector: &LabelSelector) -> Vec<Action>
+pub(crate) fn orphans<O>(world: &World, owner: &O, selector: &LabelSelector) -> Vec<Action>
 where
     O: Resource<DynamicType = ()> + ResourceExt,
 {
@@ -45,7 +45,7 @@ where
 /// What StatefulSets and DaemonSets do before they look at their pods: adopt orphans, record the template as the
 /// newest revision, and claim pods that `ours` takes for its own. The actions that come first, or all revisions of
 /// the owner, of which the last is that of the template.
-pub fn prepare<'a, O>(
+pub(crate) fn prepare<'a, O>(
     world: &'a World,
     owner: &O,
     selector: &LabelSelector,
@@ -75,7 +75,7 @@ where
 }
 
 /// The hash of its template, which the name ends with.
-pub fn hash<'a>(owner: &str, revision: &'a str) -> &'a str {
+pub(crate) fn hash<'a>(owner: &str, revision: &'a str) -> &'a str {
     let end = revision
         .strip_prefix(owner)
         .and_then(|rest| rest.strip_prefix('-'));
@@ -83,7 +83,7 @@ pub fn hash<'a>(owner: &str, revision: &'a str) -> &'a str {
 }
 
 /// What to do first so that the newest revision is the one of `template`; none: it is.
-pub fn missing<O>(
+pub(crate) fn missing<O>(
     world: &World,
     owner: &O,
     template: &PodTemplateSpec,
@@ -134,7 +134,7 @@ where
 }
 
 /// Revisions beyond the limit that nothing runs any more.
-pub fn surplus(known: &[&ControllerRevision], limit: Option<i32>, in_use: &[&str]) -> Vec<Action> {
+pub(crate) fn surplus(known: &[&ControllerRevision], limit: Option<i32>, in_use: &[&str]) -> Vec<Action> {
     let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(0);
     let idle: Vec<_> = known
         .iter()

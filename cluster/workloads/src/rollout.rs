@@ -15,7 +15,7 @@ use crate::{pods, replicaset};
 const AVAILABLE: &str = "NewReplicaSetAvailable";
 
 /// The ReplicaSets of a Deployment, `old` from the oldest to the newest.
-pub struct Sets<'a> {
+pub(crate) struct Sets<'a> {
     pub current: Option<&'a ReplicaSet>,
     pub old: &'a [&'a ReplicaSet],
 }
@@ -26,11 +26,11 @@ impl<'a> Sets<'a> {
     }
 }
 
-pub fn wanted(set: &ReplicaSet) -> i32 {
+pub(crate) fn wanted(set: &ReplicaSet) -> i32 {
     set.spec.replicas.unwrap_or(1)
 }
 
-pub fn present(set: &ReplicaSet) -> i32 {
+pub(crate) fn present(set: &ReplicaSet) -> i32 {
     set.status.as_ref().map_or(0, |status| status.replicas)
 }
 
@@ -79,7 +79,7 @@ fn is_recreate(deployment: &Deployment) -> bool {
 }
 
 /// The size of a ReplicaSet that is just being made.
-pub fn first_replicas(deployment: &Deployment, sets: &Sets<'_>) -> i32 {
+pub(crate) fn first_replicas(deployment: &Deployment, sets: &Sets<'_>) -> i32 {
     let total: i32 = sets.old.iter().map(|set| wanted(set)).sum();
     if is_recreate(deployment) {
         return if total == 0 && sets.old.iter().all(|set| present(set) == 0) {
@@ -93,7 +93,7 @@ pub fn first_replicas(deployment: &Deployment, sets: &Sets<'_>) -> i32 {
 }
 
 /// What sets remember of a Deployment when they are scaled.
-pub fn size(deployment: &Deployment) -> Size {
+pub(crate) fn size(deployment: &Deployment) -> Size {
     let surge = if is_recreate(deployment) {
         0
     } else {
@@ -139,7 +139,7 @@ fn share(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) -> b
 }
 
 /// A paused Deployment still follows its number, with whatever runs.
-pub fn scale_paused(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) {
+pub(crate) fn scale_paused(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) {
     if share(deployment, sets, decision) {
         return;
     }
@@ -151,7 +151,12 @@ pub fn scale_paused(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Dec
     }
 }
 
-pub fn recreate(deployment: &Deployment, sets: &Sets<'_>, old_pods_left: bool, decision: &mut Decision) {
+pub(crate) fn recreate(
+    deployment: &Deployment,
+    sets: &Sets<'_>,
+    old_pods_left: bool,
+    decision: &mut Decision,
+) {
     for set in sets.old {
         scale(deployment, set, 0, decision);
     }
@@ -160,7 +165,7 @@ pub fn recreate(deployment: &Deployment, sets: &Sets<'_>, old_pods_left: bool, d
     }
 }
 
-pub fn rolling(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) {
+pub(crate) fn rolling(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision) {
     let Some(current) = sets.current else { return };
     let total_wanted = replicas(deployment);
     if share(deployment, sets, decision) {
@@ -203,7 +208,7 @@ pub fn rolling(deployment: &Deployment, sets: &Sets<'_>, decision: &mut Decision
 }
 
 /// Status with its two conditions; `created`: the current ReplicaSet is being created right now.
-pub fn status(
+pub(crate) fn status(
     deployment: &Deployment,
     sets: &Sets<'_>,
     created: bool,

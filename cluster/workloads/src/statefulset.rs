@@ -16,7 +16,7 @@ use crate::revision::{self, REVISION_HASH};
 use crate::table::Key;
 use crate::world::World;
 
-pub fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, key: &Key, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let Some(set) = world.stateful_sets.get(key) else {
         return decision;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kube::{Resource, ResourceExt};
 
 /// Namespace (empty for cluster-scoped objects) and name.
-pub type Key = (String, String);
+pub(crate) type Key = (String, String);
 
-pub fn key_of<K: ResourceExt>(object: &K) -> Key {
+pub(crate) fn key_of<K: ResourceExt>(object: &K) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
@@ -116,7 +116,7 @@ fn is_newer<K: ResourceExt>(new: &K, old: &K) -> bool {
     }
 }
 
-pub fn controller_uid<K: ResourceExt>(object: &K) -> Option<String> {
+pub(crate) fn controller_uid<K: ResourceExt>(object: &K) -> Option<String> {
     object
         .owner_references()
         .iter()

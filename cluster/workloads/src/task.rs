@@ -16,7 +16,7 @@ use crate::{
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Task {
+pub(crate) enum Task {
     Claim(Key),
     Volume(String),
     CronJob(Key),
@@ -32,7 +32,7 @@ pub enum Task {
 }
 
 impl Task {
-    pub fn decide(&self, world: &World, volumes: &Path, now: Timestamp) -> Decision {
+    pub(crate) fn decide(&self, world: &World, volumes: &Path, now: Timestamp) -> Decision {
         match self {
             Task::Claim(key) => volume::decide_claim(world, key, volumes),
             Task::Volume(name) => volume::decide_volume(world, name, volumes),
@@ -86,7 +86,7 @@ fn owner_tasks<K: ResourceExt>(change: &Change<K>) -> impl Iterator<Item = Task>
         .into_iter()
 }
 
-pub fn tasks(world: &World, changed: &Changed) -> BTreeSet<Task> {
+pub(crate) fn tasks(world: &World, changed: &Changed) -> BTreeSet<Task> {
     let mut tasks = BTreeSet::new();
     match changed {
         Changed::Pod(change) => pod_tasks(world, change, &mut tasks),

@@ -13,11 +13,11 @@ use crate::task::{Task, tasks};
 use crate::world::{Cached, World};
 
 /// The beginning of simulated time: a whole hour, for the schedules.
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().expect("a time")
 }
 
-pub struct Sim {
+pub(crate) struct Sim {
     pub world: World,
     pub removed_directories: Vec<PathBuf>,
     clock: Timestamp,
@@ -40,7 +40,7 @@ impl Default for Sim {
 }
 
 impl Sim {
-    pub fn learn(&mut self, mut object: Value) {
+    pub(crate) fn learn(&mut self, mut object: Value) {
         self.version += 1;
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
         if object["metadata"]["creationTimestamp"].is_null() {
@@ -65,7 +65,7 @@ impl Sim {
     }
 
     /// Somebody deletes an object, without grace.
-    pub fn remove(&mut self, kind: &str, name: &str) {
+    pub(crate) fn remove(&mut self, kind: &str, name: &str) {
         let key = ["n", ""]
             .iter()
             .map(|namespace| ((*namespace).to_owned(), name.to_owned()))
@@ -93,7 +93,7 @@ impl Sim {
         }
     }
 
-    pub fn change<K: Cached + serde::Serialize>(&mut self, name: &str, edit: impl FnOnce(&mut K)) {
+    pub(crate) fn change<K: Cached + serde::Serialize>(&mut self, name: &str, edit: impl FnOnce(&mut K)) {
         let found = ["n", ""]
             .iter()
             .find_map(|namespace| K::table(&self.world).get(&((*namespace).to_owned(), name.to_owned())));
@@ -103,7 +103,7 @@ impl Sim {
     }
 
     /// Carries out decisions until nothing is left to do.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..2_000 {
             let Some(task) = self.queue.pop_first() else {
                 return;
@@ -172,14 +172,14 @@ impl Sim {
     }
 
     /// Lets time pass, with all that falls due in it.
-    pub fn pass(&mut self, seconds: i64) {
+    pub(crate) fn pass(&mut self, seconds: i64) {
         for _ in 0..seconds {
             self.jump(1);
         }
     }
 
     /// Lets time pass with the controllers off.
-    pub fn jump(&mut self, seconds: i64) {
+    pub(crate) fn jump(&mut self, seconds: i64) {
         self.clock = self
             .clock
             .checked_add(SignedDuration::from_secs(seconds))
@@ -198,7 +198,7 @@ impl Sim {
     }
 
     /// The first `count` pods that are not ready become so.
-    pub fn run_pods(&mut self, count: usize) {
+    pub(crate) fn run_pods(&mut self, count: usize) {
         let waiting: Vec<String> = self
             .world
             .pods
@@ -217,7 +217,7 @@ impl Sim {
     }
 
     /// Runs every pod that comes, until no more come.
-    pub fn run_all(&mut self) {
+    pub(crate) fn run_all(&mut self) {
         for _ in 0..100 {
             self.settle();
             if self
@@ -234,7 +234,7 @@ impl Sim {
     }
 
     /// One running pod ends.
-    pub fn end_pod(&mut self, phase: &str) {
+    pub(crate) fn end_pod(&mut self, phase: &str) {
         let name = self
             .world
             .pods
@@ -275,13 +275,13 @@ fn merge(target: &mut Value, patch: &Value) {
 }
 
 mod all {
-    pub use k8s_openapi::api::apps::v1::*;
-    pub use k8s_openapi::api::batch::v1::*;
-    pub use k8s_openapi::api::coordination::v1::*;
-    pub use k8s_openapi::api::core::v1::{
+    pub(super) use k8s_openapi::api::apps::v1::*;
+    pub(super) use k8s_openapi::api::batch::v1::*;
+    pub(super) use k8s_openapi::api::coordination::v1::*;
+    pub(super) use k8s_openapi::api::core::v1::{
         Endpoints, Node, PersistentVolume, PersistentVolumeClaim, Pod, Service,
     };
-    pub use k8s_openapi::api::discovery::v1::*;
-    pub use k8s_openapi::api::policy::v1::*;
-    pub use k8s_openapi::api::storage::v1::*;
+    pub(super) use k8s_openapi::api::discovery::v1::*;
+    pub(super) use k8s_openapi::api::policy::v1::*;
+    pub(super) use k8s_openapi::api::storage::v1::*;
 }

@@ -15,7 +15,7 @@ use crate::pods;
 use crate::table::Key;
 use crate::world::World;
 
-pub const TRACKED: &str = "batch.kubernetes.io/job-tracking";
+pub(crate) const TRACKED: &str = "batch.kubernetes.io/job-tracking";
 const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 
 fn is_tracked(pod: &Pod) -> bool {
@@ -23,11 +23,11 @@ fn is_tracked(pod: &Pod) -> bool {
 }
 
 /// Ended, or removed for good before anybody said how it ended.
-pub fn has_ended(pod: &Pod) -> bool {
+pub(crate) fn has_ended(pod: &Pod) -> bool {
     pods::is_finished(pod) || pods::is_forced(pod)
 }
 
-pub struct Tally {
+pub(crate) struct Tally {
     /// Written down, with the pods that are let go.
     pub succeeded: i32,
     pub failed: i32,
@@ -37,7 +37,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn of(before: &JobStatus, owned: &[&Pod], indexed: bool) -> Self {
+    pub(crate) fn of(before: &JobStatus, owned: &[&Pod], indexed: bool) -> Self {
         let noted = before.uncounted_terminated_pods.clone().unwrap_or_default();
         let kept: BTreeSet<String> = owned
             .iter()
@@ -77,7 +77,7 @@ impl Tally {
     }
 
     /// With those that are noted and still to be counted. An index counts as soon as it is known.
-    pub fn all_succeeded(&self) -> i32 {
+    pub(crate) fn all_succeeded(&self) -> i32 {
         if self.indexes.is_empty() {
             self.succeeded.saturating_add(number(self.new_succeeded.len()))
         } else {
@@ -85,15 +85,15 @@ impl Tally {
         }
     }
 
-    pub fn all_failed(&self) -> i32 {
+    pub(crate) fn all_failed(&self) -> i32 {
         self.failed.saturating_add(number(self.new_failed.len()))
     }
 
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.new_succeeded.is_empty() && self.new_failed.is_empty()
     }
 
-    pub fn uncounted(&self) -> Option<UncountedTerminatedPods> {
+    pub(crate) fn uncounted(&self) -> Option<UncountedTerminatedPods> {
         let list =
             |uids: &BTreeSet<String>| (!uids.is_empty()).then(|| uids.iter().cloned().collect::<Vec<_>>());
         Some(UncountedTerminatedPods {
@@ -103,7 +103,7 @@ impl Tally {
     }
 
     /// Lets go of the pods that the stored status has noted.
-    pub fn counted(&self, before: &JobStatus, owned: &[&Pod]) -> Vec<Action> {
+    pub(crate) fn counted(&self, before: &JobStatus, owned: &[&Pod]) -> Vec<Action> {
         let noted = before.uncounted_terminated_pods.clone().unwrap_or_default();
         let noted: BTreeSet<String> = noted
             .succeeded
@@ -120,13 +120,13 @@ impl Tally {
 }
 
 /// The Job whose pods a tracked pod is counted with, by name.
-pub fn job_of(pod: &Pod) -> Option<Key> {
+pub(crate) fn job_of(pod: &Pod) -> Option<Key> {
     let name = pod.labels().get(JOB_NAME).filter(|_| is_tracked(pod))?;
     Some((pod.namespace().unwrap_or_default(), name.clone()))
 }
 
 /// Frees pods of this Job's name that the Job which counts now, if any, does not control.
-pub fn let_go(world: &World, key: &Key, counting: Option<&str>) -> Vec<Action> {
+pub(crate) fn let_go(world: &World, key: &Key, counting: Option<&str>) -> Vec<Action> {
     world
         .pods
         .in_namespace(&key.0)
@@ -140,7 +140,7 @@ pub fn let_go(world: &World, key: &Key, counting: Option<&str>) -> Vec<Action> {
 }
 
 /// `0,2-4`, as Kubernetes writes completed indexes.
-pub fn ranges(indexes: &BTreeSet<i32>) -> String {
+pub(crate) fn ranges(indexes: &BTreeSet<i32>) -> String {
     let mut runs: Vec<(i32, i32)> = Vec::new();
     for index in indexes {
         match runs.last_mut() {

@@ -22,7 +22,7 @@ const CLAIM_IN_USE: &str = "kubernetes.io/pvc-protection";
 const VOLUME_IN_USE: &str = "kubernetes.io/pv-protection";
 
 /// Binds a claim: to a free volume that fits, or to a new directory.
-pub fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decision {
+pub(crate) fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decision {
     let mut decision = Decision::default();
     let Some(claim) = world.claims.get(key) else {
         return decision;
@@ -85,7 +85,7 @@ pub fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decision {
 }
 
 /// A volume whose claim is gone: its directory goes with it, or waits for a person.
-pub fn decide_volume(world: &World, name: &str, directory: &Path) -> Decision {
+pub(crate) fn decide_volume(world: &World, name: &str, directory: &Path) -> Decision {
     let mut decision = Decision::default();
     let Some(volume) = world.volumes.get(&(String::new(), name.to_owned())) else {
         return decision;
@@ -223,7 +223,7 @@ fn phase(claim: &PersistentVolumeClaim) -> &str {
         .unwrap_or("Pending")
 }
 
-pub fn is_bound(world: &World, key: &Key) -> bool {
+pub(crate) fn is_bound(world: &World, key: &Key) -> bool {
     world.claims.get(key).is_some_and(|claim| phase(claim) == "Bound")
 }
 

@@ -76,7 +76,7 @@ macro_rules! kinds {
         }
 
         /// How the API serves a kind that the controllers write.
-        pub fn resource(kind: &str) -> Option<ApiResource> {
+        pub(crate) fn resource(kind: &str) -> Option<ApiResource> {
             match kind {
                 $(stringify!($kind) => Some(ApiResource::erase::<$kind>(&())),)*
                 _ => None,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -84,7 +84,7 @@ impl Error {
 }
 
 /// Adds what was being done to an `io::Result`.
-pub trait Context<T> {
+pub(crate) trait Context<T> {
     fn context(self, what: &str, path: &Path) -> Result<T>;
 }
 

@@ -6,18 +6,18 @@ use serde::Serialize;
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub(crate) enum Format {
     Table,
     Json,
     Yaml,
 }
 
 /// Something that can be shown.
-pub trait Show: Serialize {
+pub(crate) trait Show: Serialize {
     fn table(&self) -> String;
 }
 
-pub fn render(value: &impl Show, format: Format) -> Result<String> {
+pub(crate) fn render(value: &impl Show, format: Format) -> Result<String> {
     let text = match format {
         Format::Table => value.table(),
         Format::Json => {
@@ -29,7 +29,7 @@ pub fn render(value: &impl Show, format: Format) -> Result<String> {
 }
 
 /// Columns as wide as their widest cell; the last one is not padded.
-pub fn columns(rows: &[Vec<String>]) -> String {
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter()

@@ -22,12 +22,12 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 /// Certificate and key.
 type Pair = (String, String);
 
-pub fn put(data: &mut Data, name: &str, (certificate, key): Pair) {
+pub(crate) fn put(data: &mut Data, name: &str, (certificate, key): Pair) {
     data.insert(format!("{name}.crt"), ByteString(certificate.into_bytes()));
     data.insert(format!("{name}.key"), ByteString(key.into_bytes()));
 }
 
-pub fn key(data: &Data, name: &str) -> Option<KeyPair> {
+pub(crate) fn key(data: &Data, name: &str) -> Option<KeyPair> {
     let pem = String::from_utf8(data.get(&format!("{name}.key"))?.0.clone()).ok()?;
     KeyPair::from_pem(&pem).ok()
 }
@@ -46,17 +46,17 @@ fn validity(data: &Data, key: &str) -> Option<(Timestamp, Timestamp)> {
     })
 }
 
-pub fn left(data: &Data, key: &str, now: Timestamp) -> Option<SignedDuration> {
+pub(crate) fn left(data: &Data, key: &str, now: Timestamp) -> Option<SignedDuration> {
     validity(data, key).map(|(_, to)| to.duration_since(now))
 }
 
-pub fn age(data: &Data, key: &str, now: Timestamp) -> Option<SignedDuration> {
+pub(crate) fn age(data: &Data, key: &str, now: Timestamp) -> Option<SignedDuration> {
     // Certificates are made a day old: clocks differ.
     validity(data, key).map(|(from, _)| now.duration_since(from) - DAY)
 }
 
 /// Whether it is called what the holder is called now.
-pub fn is_for(data: &Data, key: &str, holder: &Holder) -> bool {
+pub(crate) fn is_for(data: &Data, key: &str, holder: &Holder) -> bool {
     let called = read(data, key, |certificate| {
         let names = certificate.subject_alternative_name().ok()??;
         let (mut dns, mut addresses) = (Vec::new(), Vec::new());
@@ -103,13 +103,13 @@ fn authority_params(title: &str, now: Timestamp) -> CertificateParams {
     params
 }
 
-pub fn make_authority(title: &str, now: Timestamp) -> Result<Pair, Error> {
+pub(crate) fn make_authority(title: &str, now: Timestamp) -> Result<Pair, Error> {
     let key = KeyPair::generate()?;
     let certificate = authority_params(title, now).self_signed(&key)?;
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
-pub fn make_certificate(
+pub(crate) fn make_certificate(
     title: &str,
     authority: &Data,
     holder: &Holder,

@@ -29,7 +29,7 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
-    pub fn of<C: Controller>() -> Self {
+    pub(crate) fn of<C: Controller>() -> Self {
         Declared {
             name: C::NAME,
             parts: C::PARTS,

@@ -35,7 +35,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub fn new(ctx: Arc<Context>, sender: mpsc::UnboundedSender<Key>) -> Self {
+    pub(crate) fn new(ctx: Arc<Context>, sender: mpsc::UnboundedSender<Key>) -> Self {
         Queue {
             ctx,
             pending: Mutex::default(),
@@ -43,7 +43,7 @@ impl Queue {
         }
     }
 
-    pub fn push(&self, key: Key) {
+    pub(crate) fn push(&self, key: Key) {
         let mut pending = lock(&self.pending);
         if pending.insert(key.clone()) {
             self.ctx.metrics.queue(self.ctx.declared.name, pending.len());
@@ -52,7 +52,7 @@ impl Queue {
         }
     }
 
-    pub fn start(&self, key: &Key) {
+    pub(crate) fn start(&self, key: &Key) {
         let mut pending = lock(&self.pending);
         pending.remove(key);
         self.ctx.metrics.queue(self.ctx.declared.name, pending.len());
@@ -73,7 +73,7 @@ impl Queue {
     }
 
     /// The objects themselves. Only their names are kept, and what they refer to.
-    pub async fn follow_objects(
+    pub(crate) async fn follow_objects(
         self: Arc<Self>,
         mut writer: Writer<Metadata>,
         kind: Kind,
@@ -138,7 +138,7 @@ impl Queue {
         }
     }
 
-    pub async fn follow_owned(self: Arc<Self>, api: Api<Metadata>, position: usize, kind: Kind) {
+    pub(crate) async fn follow_owned(self: Arc<Self>, api: Api<Metadata>, position: usize, kind: Kind) {
         let mut events = events(api, &kind.resource, configured(&kind));
         let mut missing = false;
         while let Some(event) = events.next().await {
@@ -171,7 +171,7 @@ impl Queue {
         }
     }
 
-    pub async fn follow_references(self: Arc<Self>, api: Api<Metadata>, kind: Kind) {
+    pub(crate) async fn follow_references(self: Arc<Self>, api: Api<Metadata>, kind: Kind) {
         let mut events = events(api, &kind.resource, configured(&kind));
         let mut first = true;
         let mut missing = false;

@@ -9,12 +9,12 @@ use tokio::sync::watch;
 pub(crate) struct InFlight(Arc<watch::Sender<usize>>);
 
 impl InFlight {
-    pub fn begin(&self) -> PassInFlight {
+    pub(crate) fn begin(&self) -> PassInFlight {
         self.0.send_modify(|count| *count += 1);
         PassInFlight(self.clone())
     }
 
-    pub async fn drained(&self) {
+    pub(crate) async fn drained(&self) {
         // The sender lives as long as `self`, so the wait cannot fail.
         let _ = self.0.subscribe().wait_for(|count| *count == 0).await;
     }

@@ -26,13 +26,13 @@ impl References {
 
 impl Index {
     /// What was found stays until the next look.
-    pub fn set(&mut self, key: &Key, stated: Vec<Reference>) {
+    pub(crate) fn set(&mut self, key: &Key, stated: Vec<Reference>) {
         let found = self.take(key).found;
         self.insert(key, References { stated, found });
     }
 
     /// `true` when one of them is new: a change of it before now went unseen.
-    pub fn learn(&mut self, key: &Key, found: Vec<Reference>) -> bool {
+    pub(crate) fn learn(&mut self, key: &Key, found: Vec<Reference>) -> bool {
         // An object that is gone meanwhile depends on nothing.
         let Some(known) = self.references.get(key) else {
             return false;
@@ -46,7 +46,7 @@ impl Index {
         new
     }
 
-    pub fn remove(&mut self, key: &Key) {
+    pub(crate) fn remove(&mut self, key: &Key) {
         self.take(key);
     }
 
@@ -73,21 +73,21 @@ impl Index {
         references
     }
 
-    pub fn dependents(&self, reference: &Reference) -> impl Iterator<Item = &Key> {
+    pub(crate) fn dependents(&self, reference: &Reference) -> impl Iterator<Item = &Key> {
         self.dependents.get(reference).into_iter().flatten()
     }
 
     /// Those with a reference that the test holds for.
-    pub fn keys_with(&self, test: impl Fn(&Reference) -> bool) -> BTreeSet<Key> {
+    pub(crate) fn keys_with(&self, test: impl Fn(&Reference) -> bool) -> BTreeSet<Key> {
         let held = self.dependents.iter().filter(|(to, _)| test(to));
         held.flat_map(|(_, keys)| keys).cloned().collect()
     }
 
-    pub fn has(&self, key: &Key) -> bool {
+    pub(crate) fn has(&self, key: &Key) -> bool {
         self.references.contains_key(key)
     }
 
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &Key> {
         self.references.keys()
     }
 }

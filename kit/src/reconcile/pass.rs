@@ -48,7 +48,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         self.rewritten.forget_all_of(key);
         self.events.forget(key);
         self.own_writes

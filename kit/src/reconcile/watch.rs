@@ -19,7 +19,7 @@ const BLIND: Duration = Duration::from_secs(300);
 const LOOKS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
-pub type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
+pub(crate) type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 
 /// What a watch brings. A kind that the cluster does not have is an error once; after it the stream is
 /// silent until the definition of the kind comes or changes.

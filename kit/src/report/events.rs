@@ -68,7 +68,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub async fn publish(
+    pub(crate) async fn publish(
         &self,
         client: &Client,
         metrics: &Metrics,
@@ -107,13 +107,13 @@ impl Events {
     }
 
     /// `false` when the controller said the same last time.
-    pub fn is_news(&self, key: &Key, note: &Note) -> bool {
+    pub(crate) fn is_news(&self, key: &Key, note: &Note) -> bool {
         let mut told = lock(&self.told);
         let told = told.entry(key.clone()).or_default();
         told.insert(note.reason.clone(), note.text.clone()).as_ref() != Some(&note.text)
     }
 
-    pub fn forget(&self, key: &Key) {
+    pub(crate) fn forget(&self, key: &Key) {
         lock(&self.told).remove(key);
     }
 }

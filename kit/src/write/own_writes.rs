@@ -14,18 +14,18 @@ pub(crate) struct OwnWrites(Mutex<HashMap<Reference, String>>);
 impl OwnWrites {
     /// `before` is the object on which the write rested, `after` the answer to it. A write that
     /// changed nothing is answered with the version of somebody else's, whose event is news.
-    pub fn expect(&self, object: &Reference, before: Option<&Value>, after: &Value) {
+    pub(crate) fn expect(&self, object: &Reference, before: Option<&Value>, after: &Value) {
         let Some(version) = version(after) else { return };
         if before.and_then(self::version) != Some(version) {
             lock(&self.0).insert(object.clone(), version.to_owned());
         }
     }
 
-    pub fn is_own(&self, object: &Reference, version: Option<&str>) -> bool {
+    pub(crate) fn is_own(&self, object: &Reference, version: Option<&str>) -> bool {
         version.is_some() && lock(&self.0).get(object).map(String::as_str) == version
     }
 
-    pub fn forget(&self, object: &Reference) {
+    pub(crate) fn forget(&self, object: &Reference) {
         lock(&self.0).remove(object);
     }
 }

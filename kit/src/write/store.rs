@@ -28,7 +28,7 @@ impl Store<'_> {
         Request::new(DynamicObject::url_path(self.resource, key.namespace.as_deref()))
     }
 
-    pub async fn get(&self, key: &Key) -> kube::Result<Option<Value>> {
+    pub(crate) async fn get(&self, key: &Key) -> kube::Result<Option<Value>> {
         let request = self.request(key).get(&key.name, &GetParams::default());
         absent(
             self.client
@@ -39,7 +39,7 @@ impl Store<'_> {
 
     /// Server-side apply. The controller says what its fields are, so it takes them. A conflict
     /// when the object is not the one in `on` any more, in identity or version.
-    pub async fn apply(&self, key: &Key, body: &Value, on: Option<&Value>) -> kube::Result<Value> {
+    pub(crate) async fn apply(&self, key: &Key, body: &Value, on: Option<&Value>) -> kube::Result<Value> {
         self.count("apply");
         let params = PatchParams::apply(self.controller).force();
         let patch = Patch::Apply(resting_on(body, on));
@@ -50,7 +50,12 @@ impl Store<'_> {
     }
 
     /// The same for the status. `None`: there is no such object.
-    pub async fn apply_status(&self, key: &Key, body: &Value, on: &Value) -> kube::Result<Option<Value>> {
+    pub(crate) async fn apply_status(
+        &self,
+        key: &Key,
+        body: &Value,
+        on: &Value,
+    ) -> kube::Result<Option<Value>> {
         self.count("apply-status");
         let params = PatchParams::apply(self.controller).force();
         let patch = Patch::Apply(resting_on(body, Some(on)));
@@ -65,7 +70,7 @@ impl Store<'_> {
     }
 
     /// A JSON patch never makes an object, unlike an apply.
-    pub async fn patch(&self, key: &Key, patch: json_patch::Patch) -> kube::Result<Option<Value>> {
+    pub(crate) async fn patch(&self, key: &Key, patch: json_patch::Patch) -> kube::Result<Option<Value>> {
         self.count("patch");
         let params = PatchParams {
             field_manager: Some(self.controller.to_owned()),
@@ -82,7 +87,7 @@ impl Store<'_> {
     }
 
     /// Deletes the object with this uid and no other of the same name. `false`: it was gone already.
-    pub async fn delete(&self, key: &Key, uid: &str) -> kube::Result<bool> {
+    pub(crate) async fn delete(&self, key: &Key, uid: &str) -> kube::Result<bool> {
         self.count("delete");
         let params = DeleteParams::background().preconditions(Preconditions {
             uid: Some(uid.to_owned()),
@@ -93,7 +98,7 @@ impl Store<'_> {
         absent(self.client.request::<Value>(request).await).map(|answer| answer.is_some())
     }
 
-    pub async fn create(&self, key: &Key, body: &impl Serialize) -> kube::Result<Value> {
+    pub(crate) async fn create(&self, key: &Key, body: &impl Serialize) -> kube::Result<Value> {
         self.count("create");
         let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
         let request = self.request(key).create(&PostParams::default(), body);

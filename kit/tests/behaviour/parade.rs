@@ -30,14 +30,14 @@ use tokio::task::JoinHandle;
     status = "ParadeStatus",
     schema = "disabled"
 )]
-pub struct ParadeSpec {
+pub(crate) struct ParadeSpec {
     pub floats: Vec<String>,
     #[serde(default)]
     pub band: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
-pub struct ParadeStatus {
+pub(crate) struct ParadeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floats: Option<usize>,
     /// How often a band began to play.
@@ -48,30 +48,30 @@ pub struct ParadeStatus {
 }
 
 /// Another cluster, to which some floats go.
-pub const AWAY: &str = "away";
+pub(crate) const AWAY: &str = "away";
 
 /// The bands that play, and those that will not stop.
 #[derive(Clone, Default)]
-pub struct Street(pub Arc<Mutex<BTreeSet<String>>>);
+pub(crate) struct Street(pub Arc<Mutex<BTreeSet<String>>>);
 
 impl Street {
-    pub fn playing(&self) -> BTreeSet<String> {
+    pub(crate) fn playing(&self) -> BTreeSet<String> {
         self.0.lock().expect("no test panics in here").clone()
     }
 }
 
-pub struct Parades {
+pub(crate) struct Parades {
     pub street: Street,
 }
 
 #[derive(Debug)]
-pub enum Move {
+pub(crate) enum Move {
     Play(String),
     Hush(String),
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     #[error("the band {0} is drunk")]
     DrunkBand(String),
 }
@@ -188,7 +188,7 @@ impl Controller for Parades {
     }
 }
 
-pub struct World {
+pub(crate) struct World {
     pub cluster: TestCluster,
     pub away: TestCluster,
     pub namespace: String,
@@ -201,7 +201,7 @@ pub struct World {
 }
 
 /// What a world may lack.
-pub struct Lacks {
+pub(crate) struct Lacks {
     /// The kind that the controller looks after.
     pub kind: bool,
     /// The way to the other cluster.
@@ -209,7 +209,7 @@ pub struct Lacks {
 }
 
 impl World {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         World::lacking(Lacks {
             kind: false,
             away: false,
@@ -217,12 +217,12 @@ impl World {
         .await
     }
 
-    pub async fn lacking(lacks: Lacks) -> Self {
+    pub(crate) async fn lacking(lacks: Lacks) -> Self {
         World::through(lacks, |client| client).await
     }
 
     /// The controller reaches its cluster through another client than the test.
-    pub async fn through(lacks: Lacks, client: impl FnOnce(Client) -> Client) -> Self {
+    pub(crate) async fn through(lacks: Lacks, client: impl FnOnce(Client) -> Client) -> Self {
         let cluster = TestCluster::start().await;
         let mut crd = Parade::crd();
         for version in &mut crd.spec.versions {
@@ -266,13 +266,13 @@ impl World {
     }
 
     /// Stops the controller and waits until it has ended.
-    pub async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stopper.stop();
         let ended = tokio::time::timeout(Duration::from_secs(60), self.running).await;
         ended.expect("in time").expect("no panic").expect("no error");
     }
 
-    pub async fn parade(&self, name: &str, spec: Value) {
+    pub(crate) async fn parade(&self, name: &str, spec: Value) {
         let object = json!({"apiVersion": "test.c5c3.io/v1", "kind": "Parade",
             "metadata": {"name": name}, "spec": spec});
         let params = PatchParams::apply("test").force();
@@ -282,7 +282,7 @@ impl World {
             .expect("accepted");
     }
 
-    pub async fn condition(&self, name: &str, condition: &str, reason: &str) -> Condition {
+    pub(crate) async fn condition(&self, name: &str, condition: &str, reason: &str) -> Condition {
         eventually(&format!("{name} has {condition} {reason}"), async || {
             let object = self.parades.get(name).await.ok()?;
             let list = object.data.pointer("/status/conditions")?.as_array()?.clone();
@@ -295,7 +295,7 @@ impl World {
     }
 
     /// Deletes it and waits until it is gone.
-    pub async fn delete(&self, name: &str) {
+    pub(crate) async fn delete(&self, name: &str) {
         let deleted = self.parades.delete(name, &DeleteParams::default()).await;
         deleted.expect("deleted");
         eventually(&format!("{name} is gone"), async || {
@@ -305,16 +305,16 @@ impl World {
         .await;
     }
 
-    pub async fn floats(&self) -> Vec<String> {
+    pub(crate) async fn floats(&self) -> Vec<String> {
         floats(&self.maps).await
     }
 
     /// The ConfigMaps of the other cluster.
-    pub fn away(&self) -> Api<ConfigMap> {
+    pub(crate) fn away(&self) -> Api<ConfigMap> {
         Api::namespaced(self.away.client(), &self.namespace)
     }
 
-    pub async fn until_floats(&self, names: &[&str]) {
+    pub(crate) async fn until_floats(&self, names: &[&str]) {
         eventually(&format!("the floats are {names:?}"), async || {
             (self.floats().await == names).then_some(())
         })
@@ -331,7 +331,7 @@ fn nowhere() -> Client {
 }
 
 /// Names of what the controller made.
-pub async fn floats(maps: &Api<ConfigMap>) -> Vec<String> {
+pub(crate) async fn floats(maps: &Api<ConfigMap>) -> Vec<String> {
     let ours = ListParams::default().labels("c5c3.io/controller=parade");
     let list = maps.list(&ours).await.expect("readable");
     let mut names: Vec<String> = list.items.iter().map(ResourceExt::name_any).collect();

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// The key of a Secret that holds one.
-pub const KEY: &str = "clouds.yaml";
+pub(crate) const KEY: &str = "clouds.yaml";
 /// The cloud that we write for others.
-pub const OPENSTACK: &str = "openstack";
+pub(crate) const OPENSTACK: &str = "openstack";
 
 /// Where a cloud is; not how to log in. It names no region: endpoints that K-ORC makes are in none, and who
 /// names one would not find them.
@@ -21,7 +21,7 @@ pub struct Cloud {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub(crate) enum Unreadable {
     #[error("clouds.yaml is not the YAML that OpenStack clients read")]
     NotYaml,
     #[error("clouds.yaml has no cloud {name:?}, only {}; correct cloudCredentialsRef.cloudName", known.join(", "))]
@@ -49,7 +49,7 @@ struct Auth {
     auth_url: Option<String>,
 }
 
-pub fn find(text: &str, name: &str) -> Result<Cloud, Unreadable> {
+pub(crate) fn find(text: &str, name: &str) -> Result<Cloud, Unreadable> {
     // The parser's message may quote the text.
     let mut file: File = serde_saphyr::from_str(text).map_err(|_| Unreadable::NotYaml)?;
     let Some(entry) = file.clouds.remove(name) else {
@@ -77,7 +77,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A login with a password, as cloud `admin`.
-pub fn of_admin(cloud: &Cloud, password: &str) -> String {
+pub(crate) fn of_admin(cloud: &Cloud, password: &str) -> String {
     let auth = format!(
         "      username: admin\n      password: {}\n      project_name: admin\n      \
          user_domain_name: Default\n      project_domain_name: Default\n",
@@ -87,7 +87,7 @@ pub fn of_admin(cloud: &Cloud, password: &str) -> String {
 }
 
 /// A login with an application credential, as cloud `openstack`.
-pub fn of_credential(cloud: &Cloud, id: &str, secret: &str) -> String {
+pub(crate) fn of_credential(cloud: &Cloud, id: &str, secret: &str) -> String {
     let auth = format!(
         "      application_credential_id: {}\n      application_credential_secret: {}\n",
         quoted(id),
@@ -102,7 +102,7 @@ pub fn of_credential(cloud: &Cloud, id: &str, secret: &str) -> String {
 }
 
 /// A user on a project, by their ids.
-pub struct Person<'a> {
+pub(crate) struct Person<'a> {
     pub user_id: &'a str,
     pub password: &'a str,
     pub project_id: &'a str,
@@ -110,7 +110,7 @@ pub struct Person<'a> {
 
 /// A cloud of the text with the login of somebody else, as cloud `openstack`. All that says where it
 /// is and how it is reached stays.
-pub fn of_person(text: &str, name: &str, person: &Person<'_>) -> Result<String, Unreadable> {
+pub(crate) fn of_person(text: &str, name: &str, person: &Person<'_>) -> Result<String, Unreadable> {
     #[derive(Deserialize)]
     struct Whole {
         clouds: BTreeMap<String, Value>,

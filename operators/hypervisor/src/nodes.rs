@@ -22,7 +22,7 @@ const COPIED: [&str; 4] = [
 
 /// The controller.
 #[derive(Clone, Copy, Debug)]
-pub struct Nodes;
+pub(crate) struct Nodes;
 
 /// What the Node decides of a Hypervisor; all else is its owner's.
 #[derive(Serialize)]

@@ -14,7 +14,7 @@ use redfish_client::{ManagementController, Power, Redfish};
 use crate::Error;
 
 /// Namespace of the Secrets with logins.
-pub const NAMESPACE: &str = "c5c3-system";
+pub(crate) const NAMESPACE: &str = "c5c3-system";
 /// A controller has this long to cut the power; the next pass asks again.
 const PATIENCE: Duration = Duration::from_secs(20);
 

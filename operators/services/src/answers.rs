@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use serde_json::{Map, Value};
 
 /// The newest answer of the pods with these titles: by name of the part, its fields.
-pub fn newest(pods: &[Pod], titles: &[&str]) -> Map<String, Value> {
+pub(crate) fn newest(pods: &[Pod], titles: &[&str]) -> Map<String, Value> {
     let answers = pods.iter().filter(|pod| {
         let title = pod.labels().get("app.kubernetes.io/component");
         title.is_some_and(|title| titles.contains(&title.as_str()))

@@ -8,7 +8,7 @@ use crate::reconcile::Services;
 use crate::testing::*;
 
 /// One backend whose user the spec does not name, and backups.
-pub fn with_backup() -> Cinder {
+pub(crate) fn with_backup() -> Cinder {
     let mut cinder = cinder();
     let backend = json!([{"name": "fast", "driver": "cinder.volume.drivers.rbd.RBDDriver",
         "rbd": {"pool": "volumes", "cephSecretRef": {"name": "ceph"}}}]);

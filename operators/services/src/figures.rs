@@ -32,7 +32,7 @@ struct Figures {
 }
 
 /// Publishes what the Tempests of a namespace, or of all, report about their last run.
-pub fn publish(metrics: &Metrics, client: Client, namespace: Option<&str>) {
+pub(crate) fn publish(metrics: &Metrics, client: Client, namespace: Option<&str>) {
     let figures = Figures::default();
     metrics.extend(|registry| {
         let registry = registry.sub_registry_with_prefix("tempest");

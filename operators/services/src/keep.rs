@@ -16,7 +16,7 @@ use crate::rollout::has_ended;
 /// So many of a kind are kept: the current one and those before it.
 const KEPT: usize = 3;
 
-pub fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
+pub(crate) fn earlier_configurations(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     let configured = plan.configuration.all.iter();
     configured
         .flat_map(|configured| {
@@ -79,7 +79,7 @@ fn prefix(names: &Names, settings: &str, what: &str) -> String {
 }
 
 /// Accounts of passwords before, while a pod may use them.
-pub fn earlier_accounts(plan: &Plan, facts: &Facts) -> Vec<Reference> {
+pub(crate) fn earlier_accounts(plan: &Plan, facts: &Facts) -> Vec<Reference> {
     let running = facts.pods.iter().filter(|pod| !has_ended(pod));
     let mut read = running.filter_map(|pod| pod.spec.as_ref()).flat_map(read_by);
     let outdated = |name: &str| {

@@ -10,27 +10,27 @@ use crate::error::Error;
 use crate::shape::Subject;
 
 /// When a key set was last rotated. A person may set it back to have it rotated now.
-pub const ROTATED: &str = "c5c3.io/rotated-at";
+pub(crate) const ROTATED: &str = "c5c3.io/rotated-at";
 /// Since when its staged key is there.
-pub const STAGED: &str = "c5c3.io/staged-at";
+pub(crate) const STAGED: &str = "c5c3.io/staged-at";
 /// The configuration that a pod runs with.
-pub const CONFIG: &str = "c5c3.io/config";
+pub(crate) const CONFIG: &str = "c5c3.io/config";
 /// The image of a process as the spec names it. On its way to a node others may write another name
 /// for the same image, or put containers beside ours.
-pub const IMAGE: &str = "c5c3.io/image";
+pub(crate) const IMAGE: &str = "c5c3.io/image";
 /// The database schema that is there when a Job is complete.
-pub const SCHEMA: &str = "c5c3.io/schema";
+pub(crate) const SCHEMA: &str = "c5c3.io/schema";
 /// What the pod of a Job is made of.
-pub const POD: &str = "c5c3.io/pod";
+pub(crate) const POD: &str = "c5c3.io/pod";
 
 /// The request for which a Job was made.
-pub const ASKED: &str = c5c3_api::openstack::RUN_NOW;
+pub(crate) const ASKED: &str = c5c3_api::openstack::RUN_NOW;
 
 /// The nodes for which a Job was made.
-pub const NODES: &str = "c5c3.io/nodes";
+pub(crate) const NODES: &str = "c5c3.io/nodes";
 
 /// Suffix of the Secret whose key goes into names that follow from secrets.
-pub const NAMING: &str = "naming-key";
+pub(crate) const NAMING: &str = "naming-key";
 
 /// A label of a Job's pods holds the Job's name.
 const LONGEST: usize = 63;

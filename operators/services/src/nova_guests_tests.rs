@@ -9,7 +9,7 @@ use crate::shape::{Process, Service, Subject, Variable, VolumeSource};
 use crate::testing::*;
 
 /// Consoles in the first of two cells, and a secret that the hypervisors share.
-pub fn with_consoles() -> Nova {
+pub(crate) fn with_consoles() -> Nova {
     let bus = json!({"clusterRef": {"name": "rabbitmq"}, "secretRef": {"name": "cell2-bus"}});
     nova(json!({
         "cells": [

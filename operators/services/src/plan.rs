@@ -107,7 +107,7 @@ pub enum Gate {
 }
 
 /// Everything that follows from a shape and what was seen.
-pub fn plan(
+pub(crate) fn plan(
     service: Service,
     checked: Result<(), Error>,
     facts: &Facts,
@@ -232,7 +232,7 @@ fn busy(service: &Service, facts: &Facts, wanted: [Option<&Prepared>; 2]) -> Opt
     busy.or_else(|| build::orphan_at_work(facts, titles.clone()))
 }
 
-pub fn has_title(job: &Job, title: &str) -> bool {
+pub(crate) fn has_title(job: &Job, title: &str) -> bool {
     let template = job.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
     let labels = template.and_then(|meta| meta.labels.as_ref());
     labels
@@ -243,7 +243,7 @@ pub fn has_title(job: &Job, title: &str) -> bool {
 /// The key sets, each with the Job that follows its last rotation. Nothing else of the spec matters:
 /// keys are looked after while another input is wrong.
 #[allow(clippy::type_complexity)] // one use
-pub fn keyring(
+pub(crate) fn keyring(
     service: &Service,
     facts: &Facts,
     now: Timestamp,

@@ -45,7 +45,7 @@ struct Run {
     failed: Option<(String, String)>,
 }
 
-pub fn plan(service: &Service, facts: &Facts, configuration: &Configuration) -> Vec<Planned> {
+pub(crate) fn plan(service: &Service, facts: &Facts, configuration: &Configuration) -> Vec<Planned> {
     let all = service.recurring.iter();
     all.filter_map(|recurring| one(service, facts, configuration, recurring))
         .collect()

@@ -17,7 +17,7 @@ use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
 
-pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
+pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
     let gate = plan.gate();
     let mut states = setup(States::default(), plan, &gate);
@@ -62,14 +62,14 @@ pub fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -
 }
 
 /// A part that is not met, and the object on which that depends.
-pub fn troubled(states: States, part: &'static str, reason: &str, trouble: &Trouble) -> States {
+pub(crate) fn troubled(states: States, part: &'static str, reason: &str, trouble: &Trouble) -> States {
     states
         .unmet(part, reason, trouble.text.clone())
         .because_of(part, trouble.blocker.clone())
 }
 
 /// The status of cells or backends, one by one.
-pub fn groups(plan: &Plan, facts: &Facts) -> Value {
+pub(crate) fn groups(plan: &Plan, facts: &Facts) -> Value {
     let Some(groups) = &plan.service.groups else {
         return json!({});
     };

@@ -15,14 +15,14 @@ use crate::shape::{Process, Service};
 
 /// How far a workload has brought its pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub(crate) struct Progress {
     pub wanted: i32,
     pub updated: i32,
     pub up: i32,
     pub done: bool,
 }
 
-pub fn progress(service: &Service, process: &Process, live: &Live) -> Progress {
+pub(crate) fn progress(service: &Service, process: &Process, live: &Live) -> Progress {
     let wanted = match (process.wanted(), live.replicas) {
         (Some(_), Some(number)) if is_scaled(service, process) => number,
         (Some(wanted), _) => wanted,
@@ -43,7 +43,12 @@ pub fn progress(service: &Service, process: &Process, live: &Live) -> Progress {
 }
 
 /// It was up with this image and configuration when it was looked at.
-pub fn is_up(service: &Service, facts: &Facts, configuration: &Configuration, process: &Process) -> bool {
+pub(crate) fn is_up(
+    service: &Service,
+    facts: &Facts,
+    configuration: &Configuration,
+    process: &Process,
+) -> bool {
     let Some(live) = facts.live(process, &workload_name(service, process)) else {
         return false;
     };
@@ -56,7 +61,7 @@ pub fn is_up(service: &Service, facts: &Facts, configuration: &Configuration, pr
 }
 
 /// A pod that may still do something with another image.
-pub fn left_over<'a>(service: &Service, facts: &'a Facts) -> Option<&'a Pod> {
+pub(crate) fn left_over<'a>(service: &Service, facts: &'a Facts) -> Option<&'a Pod> {
     let another = |pod: &&Pod| {
         let mut processes = service.processes.iter().filter(|process| !process.is_on_nodes());
         let process = processes.find(|process| is_of(pod, process));
@@ -70,7 +75,7 @@ pub fn left_over<'a>(service: &Service, facts: &'a Facts) -> Option<&'a Pod> {
 }
 
 /// An evicted pod may lie there for long, and does nothing any more.
-pub fn has_ended(pod: &Pod) -> bool {
+pub(crate) fn has_ended(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     matches!(phase, Some("Succeeded" | "Failed"))
 }
@@ -94,14 +99,14 @@ fn image_of<'a>(
 }
 
 /// Whether it is a pod of that process.
-pub fn is_of(pod: &Pod, process: &Process) -> bool {
+pub(crate) fn is_of(pod: &Pod, process: &Process) -> bool {
     pod.labels()
         .get("app.kubernetes.io/component")
         .is_some_and(|component| *component == process.name)
 }
 
 /// Nodes on which one of these processes is up, sorted.
-pub fn nodes_of(facts: &Facts, processes: &[String]) -> Vec<String> {
+pub(crate) fn nodes_of(facts: &Facts, processes: &[String]) -> Vec<String> {
     let up = |pod: &&Pod| {
         let conditions = pod
             .status
@@ -122,7 +127,7 @@ pub fn nodes_of(facts: &Facts, processes: &[String]) -> Vec<String> {
 }
 
 /// The pod that says most about why a process is not up, in words that follow others.
-pub fn blocked_pod(facts: &Facts, process: &Process, hidden: &Mask, now: Timestamp) -> String {
+pub(crate) fn blocked_pod(facts: &Facts, process: &Process, hidden: &Mask, now: Timestamp) -> String {
     let pods = facts.pods.iter().filter(|pod| is_of(pod, process));
     let pods: Vec<&Pod> = pods
         .filter(|pod| pod.metadata.deletion_timestamp.is_none())

@@ -50,7 +50,7 @@ impl fmt::Debug for Planned {
 
 /// What tells one rotation from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub(crate) struct Mark {
     /// The number of the key that encrypts now.
     pub primary: u32,
     pub at: String,
@@ -59,7 +59,12 @@ pub struct Mark {
 }
 
 /// None before the first rotation, when everything is encrypted by the first key.
-pub fn mark(names: &Names, set: &KeySet, facts: &Facts, now: Timestamp) -> Result<Option<Mark>, Error> {
+pub(crate) fn mark(
+    names: &Names,
+    set: &KeySet,
+    facts: &Facts,
+    now: Timestamp,
+) -> Result<Option<Mark>, Error> {
     let Some(stored) = facts.key_secrets.get(set.name) else {
         return Ok(None);
     };
@@ -113,7 +118,7 @@ fn parse(names: &Names, set: &KeySet, data: &SecretData) -> Result<Keys, Error> 
 }
 
 /// `free`: nothing of an earlier rotation is unfinished.
-pub fn plan(
+pub(crate) fn plan(
     names: &Names,
     set: &KeySet,
     facts: &Facts,

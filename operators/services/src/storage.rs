@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::rollout::is_of;
 use crate::shape::{Process, Volume, VolumeSource};
 
-pub fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mounted: &str) -> States {
+pub(crate) fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mounted: &str) -> States {
     let VolumeSource::Keyring {
         login,
         ceph_client,

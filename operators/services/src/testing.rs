@@ -12,7 +12,7 @@ use crate::facts::{Facts, KeySecret, SecretData, Trouble};
 use crate::reconcile::Services;
 use crate::shape::Subject;
 
-pub fn keystone() -> Keystone {
+pub(crate) fn keystone() -> Keystone {
     serde_json::from_value(json!({
         "apiVersion": "keystone.openstack.c5c3.io/v1alpha1", "kind": "Keystone",
         "metadata": {"namespace": "openstack", "name": "keystone", "uid": "u", "generation": 1},
@@ -26,7 +26,7 @@ pub fn keystone() -> Keystone {
     .expect("a Keystone")
 }
 
-pub fn glance(storage: Value) -> Glance {
+pub(crate) fn glance(storage: Value) -> Glance {
     serde_json::from_value(json!({
         "apiVersion": "glance.openstack.c5c3.io/v1alpha1", "kind": "Glance",
         "metadata": {"namespace": "openstack", "name": "glance", "uid": "g"},
@@ -39,7 +39,7 @@ pub fn glance(storage: Value) -> Glance {
     .expect("a Glance")
 }
 
-pub fn placement() -> Placement {
+pub(crate) fn placement() -> Placement {
     serde_json::from_value(json!({
         "apiVersion": "placement.openstack.c5c3.io/v1alpha1", "kind": "Placement",
         "metadata": {"namespace": "openstack", "name": "placement", "uid": "p"},
@@ -53,7 +53,7 @@ pub fn placement() -> Placement {
 }
 
 /// Two cells, the second with a bus of its own; `more` is laid over the spec.
-pub fn nova(more: Value) -> Nova {
+pub(crate) fn nova(more: Value) -> Nova {
     let mut nova = json!({
         "apiVersion": "nova.openstack.c5c3.io/v1alpha1", "kind": "Nova",
         "metadata": {"namespace": "openstack", "name": "nova", "uid": "n"},
@@ -77,7 +77,7 @@ pub fn nova(more: Value) -> Nova {
     serde_json::from_value(nova).expect("a Nova")
 }
 
-pub fn neutron() -> Neutron {
+pub(crate) fn neutron() -> Neutron {
     serde_json::from_value(json!({
         "apiVersion": "neutron.openstack.c5c3.io/v1alpha1", "kind": "Neutron",
         "metadata": {"namespace": "openstack", "name": "neutron", "uid": "e"},
@@ -94,7 +94,7 @@ pub fn neutron() -> Neutron {
 }
 
 /// Two backends in Ceph.
-pub fn cinder() -> Cinder {
+pub(crate) fn cinder() -> Cinder {
     let backend = |name: &str| {
         json!({"name": name, "driver": "cinder.volume.drivers.rbd.RBDDriver",
             "rbd": {"pool": name, "cephSecretRef": {"name": "ceph"}, "cephClientRef": {"name": name}}})
@@ -114,14 +114,14 @@ pub fn cinder() -> Cinder {
 }
 
 /// Trouble with no object behind it.
-pub fn trouble(text: &str) -> Trouble {
+pub(crate) fn trouble(text: &str) -> Trouble {
     Trouble {
         text: text.to_owned(),
         blocker: None,
     }
 }
 
-pub fn secret(values: &[(&str, &str)]) -> SecretData {
+pub(crate) fn secret(values: &[(&str, &str)]) -> SecretData {
     values
         .iter()
         .map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec()))
@@ -130,10 +130,10 @@ pub fn secret(values: &[(&str, &str)]) -> SecretData {
 
 /// All is healthy with what the services need.
 /// A certificate with a key beside it, which is nobody's business.
-pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n\
+pub(crate) const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n\
     -----BEGIN PRIVATE KEY-----\nhush\n-----END PRIVATE KEY-----\n";
 
-pub fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let credential = [
         ("application_credential_id", "id"),
@@ -199,7 +199,7 @@ pub fn facts() -> Facts {
     }
 }
 
-pub fn observed<S: Subject>(object: S, facts: Facts) -> Observed<Services<S>> {
+pub(crate) fn observed<S: Subject>(object: S, facts: Facts) -> Observed<Services<S>> {
     Observed {
         object,
         facts,
@@ -207,25 +207,29 @@ pub fn observed<S: Subject>(object: S, facts: Facts) -> Observed<Services<S>> {
     }
 }
 
-pub fn objects<S: Subject>(observed: &Observed<Services<S>>) -> Vec<Value> {
+pub(crate) fn objects<S: Subject>(observed: &Observed<Services<S>>) -> Vec<Value> {
     let decision = observed.decide().expect("decides");
     decision.wanted().iter().map(Wanted::object).cloned().collect()
 }
 
 /// The wanted object of that kind, if there is one.
-pub fn object<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Option<Value> {
+pub(crate) fn object<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Option<Value> {
     objects(observed)
         .into_iter()
         .find(|object| object["kind"] == kind)
 }
 
-pub fn count<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> usize {
+pub(crate) fn count<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> usize {
     let all = objects(observed);
     all.iter().filter(|object| object["kind"] == kind).count()
 }
 
 /// The wanted Job whose name has this prefix comes to be, with these conditions.
-pub fn take_job<S: Subject>(observed: &mut Observed<Services<S>>, prefix: &str, condition: Option<&str>) {
+pub(crate) fn take_job<S: Subject>(
+    observed: &mut Observed<Services<S>>,
+    prefix: &str,
+    condition: Option<&str>,
+) {
     let is = |object: &Value| {
         object["kind"] == "Job"
             && object["metadata"]["name"]
@@ -245,7 +249,7 @@ pub fn take_job<S: Subject>(observed: &mut Observed<Services<S>>, prefix: &str, 
 }
 
 /// A pod of that Job whose container is in this state.
-pub fn job_pod(state: &Value, last: &Value) -> Pod {
+pub(crate) fn job_pod(state: &Value, last: &Value) -> Pod {
     serde_json::from_value(json!({
         "metadata": {"name": "p", "namespace": "openstack",
             "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job"}]},
@@ -256,7 +260,11 @@ pub fn job_pod(state: &Value, last: &Value) -> Pod {
 }
 
 /// A pod of that process has tried its key at Ceph, which said this.
-pub fn take_check<S: Subject>(observed: &mut Observed<Services<S>>, process: &str, refused: Option<&str>) {
+pub(crate) fn take_check<S: Subject>(
+    observed: &mut Observed<Services<S>>,
+    process: &str,
+    refused: Option<&str>,
+) {
     let ended = json!({"exitCode": i32::from(refused.is_some()), "message": refused});
     let pod = json!({
         "metadata": {"name": format!("{process}-x"), "labels": {"app.kubernetes.io/component": process}},
@@ -269,7 +277,7 @@ pub fn take_check<S: Subject>(observed: &mut Observed<Services<S>>, process: &st
 }
 
 /// Workloads as their controllers leave them: all that is wanted is up, on one node for each node.
-pub fn take_deployments<S: Subject>(observed: &mut Observed<Services<S>>) {
+pub(crate) fn take_deployments<S: Subject>(observed: &mut Observed<Services<S>>) {
     for mut object in objects(observed) {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let facts = &mut observed.facts;
@@ -306,7 +314,7 @@ pub fn take_deployments<S: Subject>(observed: &mut Observed<Services<S>>) {
 }
 
 /// What was decided, as the server has it afterwards: a changed Deployment has a new generation.
-pub fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services<S>> {
+pub(crate) fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services<S>> {
     let live = objects(observed).into_iter().map(|mut object| {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let name = name.as_str();
@@ -342,27 +350,27 @@ pub fn applied<S: Subject>(observed: &Observed<Services<S>>) -> Applied<Services
 }
 
 /// Why the object is refused.
-pub fn refusal<S: Subject>(observed: &Observed<Services<S>>) -> String {
+pub(crate) fn refusal<S: Subject>(observed: &Observed<Services<S>>) -> String {
     let plan = Services::<S>::plan(observed);
     let refusal = Services::<S>::refusal(&plan);
     refusal.expect("refused").to_string()
 }
 
 /// Reason and message of a part.
-pub fn state<S: Subject>(observed: &Observed<Services<S>>, part: &str) -> (String, String) {
+pub(crate) fn state<S: Subject>(observed: &Observed<Services<S>>, part: &str) -> (String, String) {
     let report = observed.report(&applied(observed));
     let state = report.states().get(part).expect("said").clone();
     (state.reason, state.message)
 }
 
 /// A field of the status that is reported.
-pub fn status<S: Subject>(observed: &Observed<Services<S>>, field: &str) -> Value {
+pub(crate) fn status<S: Subject>(observed: &Observed<Services<S>>, field: &str) -> Value {
     let report = observed.report(&applied(observed));
     report.status_fields()[field].clone()
 }
 
 /// Names of what is neither written nor pruned, of that kind.
-pub fn kept<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Vec<String> {
+pub(crate) fn kept<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Vec<String> {
     let decision = observed.decide().expect("decides");
     let mut names: Vec<String> = decision
         .kept()
@@ -376,7 +384,7 @@ pub fn kept<S: Subject>(observed: &Observed<Services<S>>, kind: &str) -> Vec<Str
 }
 
 /// A key set as it is stored.
-pub fn keys(data: SecretData, since: &str) -> KeySecret {
+pub(crate) fn keys(data: SecretData, since: &str) -> KeySecret {
     KeySecret {
         data,
         rotated: Some(since.to_owned()),
@@ -385,7 +393,7 @@ pub fn keys(data: SecretData, since: &str) -> KeySecret {
 }
 
 /// The keys that are wanted now come to be.
-pub fn take_keys<S: Subject>(observed: &mut Observed<Services<S>>) {
+pub(crate) fn take_keys<S: Subject>(observed: &mut Observed<Services<S>>) {
     use base64::Engine;
     let engine = base64::engine::general_purpose::STANDARD;
     let names = crate::names::Names::of(&observed.object);
@@ -405,7 +413,7 @@ pub fn take_keys<S: Subject>(observed: &mut Observed<Services<S>>) {
 }
 
 /// A Keystone that is up and has said so.
-pub fn running() -> Observed<Services<Keystone>> {
+pub(crate) fn running() -> Observed<Services<Keystone>> {
     let mut seen = observed(keystone(), facts());
     take_job(&mut seen, "keystone-db-sync", Some("Complete"));
     take_keys(&mut seen);
@@ -414,14 +422,14 @@ pub fn running() -> Observed<Services<Keystone>> {
     seen
 }
 
-pub fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
+pub(crate) fn job_names(seen: &Observed<Services<Keystone>>) -> Vec<String> {
     let jobs = objects(seen).into_iter().filter(|object| object["kind"] == "Job");
     jobs.map(|job| job["metadata"]["name"].as_str().expect("a name").to_owned())
         .collect()
 }
 
 /// The status of a pod whose container is being created.
-pub fn on_its_way(since: &str, message: Option<&str>) -> Value {
+pub(crate) fn on_its_way(since: &str, message: Option<&str>) -> Value {
     let waiting = json!({"reason": "ContainerCreating", "message": message});
     json!({"phase": "Pending",
         "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": since}],
@@ -429,7 +437,7 @@ pub fn on_its_way(since: &str, message: Option<&str>) -> Value {
             "state": {"waiting": waiting}}]})
 }
 
-pub fn process_pod(status: &Value) -> Pod {
+pub(crate) fn process_pod(status: &Value) -> Pod {
     serde_json::from_value(json!({
         "metadata": {"name": "keystone-1", "labels": {"app.kubernetes.io/component": "api"}},
         "spec": {"containers": [{"name": "api", "image": "ghcr.io/c5c3/keystone:28.1.0"}]},

@@ -23,7 +23,7 @@ struct Subject<'a> {
 }
 
 /// Without an answer in time the pod starts without labels, and has them a moment later.
-pub async fn judge(client: &Client, nodes: &Nodes, request: &Value) -> Verdict {
+pub(crate) async fn judge(client: &Client, nodes: &Nodes, request: &Value) -> Verdict {
     let subject = match request["kind"]["kind"].as_str() {
         Some("Binding") => bound(client, request).await,
         Some("Pod") if request["subResource"].as_str().unwrap_or_default().is_empty() => placed(request),

@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 use crate::{NAME, Settings};
 
 /// The keys of the authority, which only this program reads.
-pub const AUTHORITY: &str = "c5c3-labels-injector-authority";
-pub const CERTIFICATE: &str = "c5c3-labels-injector-certificate";
+pub(crate) const AUTHORITY: &str = "c5c3-labels-injector-authority";
+pub(crate) const CERTIFICATE: &str = "c5c3-labels-injector-certificate";
 /// Without a change, so often it is looked whether something is due.
 const LOOK: Duration = Duration::from_secs(12 * 3600);
 
@@ -38,7 +38,7 @@ enum Error {
     Raced,
 }
 
-pub struct Certificates {
+pub(crate) struct Certificates {
     pub client: Client,
     pub settings: Settings,
     pub held: Held,
@@ -46,7 +46,7 @@ pub struct Certificates {
 
 impl Certificates {
     /// For ever: what is missing or due is made, and who is to be trusted is told.
-    pub async fn tend(&self) {
+    pub(crate) async fn tend(&self) {
         let mut changes = self.changes();
         let mut failures = 0;
         loop {

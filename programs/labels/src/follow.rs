@@ -25,17 +25,17 @@ const AT_ONCE: usize = 8;
 const PAGE: u32 = 500;
 
 /// Of a pod only what is needed: a cluster has many.
-pub type Lean = Object<Where, Phase>;
+pub(crate) type Lean = Object<Where, Phase>;
 
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Where {
+pub(crate) struct Where {
     pub node_name: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, serde::Deserialize, serde::Serialize)]
 #[serde(default)]
-pub struct Phase {
+pub(crate) struct Phase {
     pub phase: Option<String>,
 }
 
@@ -52,7 +52,7 @@ struct Follower {
 }
 
 /// For ever.
-pub async fn pods(client: Client, nodes: Nodes, metrics: Metrics) {
+pub(crate) async fn pods(client: Client, nodes: Nodes, metrics: Metrics) {
     nodes.complete().await;
     // Before the first list, so that no change falls between the two.
     let mut changes = nodes.changes();

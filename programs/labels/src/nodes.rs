@@ -19,7 +19,7 @@ const WAITING: usize = 4096;
 
 /// Cheap to clone; every clone is the same picture.
 #[derive(Clone)]
-pub struct Nodes {
+pub(crate) struct Nodes {
     pub keys: Arc<Vec<String>>,
     known: Arc<Mutex<BTreeMap<String, Labels>>>,
     changed: broadcast::Sender<String>,
@@ -27,7 +27,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    pub fn new(keys: Vec<String>) -> Self {
+    pub(crate) fn new(keys: Vec<String>) -> Self {
         Nodes {
             keys: Arc::new(keys),
             known: Arc::default(),
@@ -37,17 +37,17 @@ impl Nodes {
     }
 
     /// `None`: there is no such node.
-    pub fn labels(&self, node: &str) -> Option<Labels> {
+    pub(crate) fn labels(&self, node: &str) -> Option<Labels> {
         self.known().get(node).cloned()
     }
 
     /// Names of nodes whose labels are others than before.
-    pub fn changes(&self) -> broadcast::Receiver<String> {
+    pub(crate) fn changes(&self) -> broadcast::Receiver<String> {
         self.changed.subscribe()
     }
 
     /// Resolves once every node is known.
-    pub async fn complete(&self) {
+    pub(crate) async fn complete(&self) {
         // The sender lives as long as this.
         let _ = self.complete.subscribe().wait_for(|complete| *complete).await;
     }
@@ -66,7 +66,7 @@ impl Nodes {
     }
 
     /// For ever.
-    pub async fn follow(&self, client: Client) {
+    pub(crate) async fn follow(&self, client: Client) {
         let api: Api<PartialObjectMeta<Node>> = Api::all(client);
         let mut events = watching(api, &ApiResource::erase::<Node>(&()), Config::default());
         let mut listed: Option<BTreeSet<String>> = None;

@@ -11,7 +11,7 @@ use crate::exposition::{Page, Type};
 
 /// Which entries become events.
 #[derive(Clone, Debug, Args)]
-pub struct AuditArguments {
+pub(crate) struct AuditArguments {
     /// Make a CADF audit event of each entry; without NATS they are printed
     #[arg(long, env = "AUDIT_ENABLED")]
     pub audit: bool,
@@ -136,7 +136,7 @@ impl Entry<'_> {
 }
 
 /// Makes the events, and counts those that it does not make.
-pub struct Auditor {
+pub(crate) struct Auditor {
     arguments: AuditArguments,
     observer: String,
     made: u64,
@@ -144,7 +144,7 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    pub fn new(arguments: AuditArguments, observer: uuid::Uuid) -> Self {
+    pub(crate) fn new(arguments: AuditArguments, observer: uuid::Uuid) -> Self {
         Auditor {
             arguments,
             observer: observer.to_string(),
@@ -153,12 +153,12 @@ impl Auditor {
         }
     }
 
-    pub fn subject(&self) -> &async_nats::Subject {
+    pub(crate) fn subject(&self) -> &async_nats::Subject {
         &self.arguments.audit_subject
     }
 
     /// The event of an entry; `None` if it is not to be audited.
-    pub fn event(&mut self, text: &[u8], id: uuid::Uuid) -> Option<Value> {
+    pub(crate) fn event(&mut self, text: &[u8], id: uuid::Uuid) -> Option<Value> {
         let entry: Entry<'_> = serde_json::from_slice(text).unwrap_or_default();
         if let Some(reason) = self.left_out(&entry) {
             *self.dropped.entry(reason).or_default() += 1;
@@ -233,7 +233,7 @@ impl Auditor {
         target
     }
 
-    pub fn render(&self, page: &mut Page) {
+    pub(crate) fn render(&self, page: &mut Page) {
         let name = "prysm_audit_events_total";
         page.family(name, Type::Counter, "Audit events that were made.");
         page.sample(name, [], self.made);

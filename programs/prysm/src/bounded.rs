@@ -2,7 +2,7 @@
 
 use crate::exposition::{Page, Type};
 
-pub struct Bound<'a, T> {
+pub(crate) struct Bound<'a, T> {
     pub shown: Vec<&'a T>,
     /// How many are left out.
     pub beyond: usize,
@@ -10,7 +10,7 @@ pub struct Bound<'a, T> {
 
 impl<'a, T> Bound<'a, T> {
     /// The `most` largest, in the order in which they came.
-    pub fn largest<K: Ord>(all: &'a [T], most: usize, size: impl Fn(&T) -> K) -> Self {
+    pub(crate) fn largest<K: Ord>(all: &'a [T], most: usize, size: impl Fn(&T) -> K) -> Self {
         let beyond = all.len().saturating_sub(most);
         if beyond == 0 {
             return Bound {
@@ -30,7 +30,7 @@ impl<'a, T> Bound<'a, T> {
 }
 
 impl Bound<'_, ()> {
-    pub fn render(page: &mut Page, beyond: &[(&str, usize)]) {
+    pub(crate) fn render(page: &mut Page, beyond: &[(&str, usize)]) {
         let name = "prysm_series_dropped";
         page.family(
             name,

@@ -23,7 +23,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// Logins come from the environment alone (NATS_USER and NATS_PASSWORD, or NATS_TOKEN): arguments can
 /// be seen by everybody on the machine.
 #[derive(Clone, Debug, Default, Args)]
-pub struct NatsArguments {
+pub(crate) struct NatsArguments {
     /// Publish to this server too, nats://HOST:4222 or tls://HOST:4222; NATS_USER and NATS_PASSWORD, or
     /// NATS_TOKEN, in the environment log in
     #[arg(long = "nats", env = "NATS_URL", value_name = "URL")]
@@ -35,7 +35,7 @@ pub struct NatsArguments {
 
 impl NatsArguments {
     /// A client that keeps trying to reach the server; `None` when nobody asked for NATS.
-    pub async fn connect(&self, name: &str) -> Result<Option<Client>, Error> {
+    pub(crate) async fn connect(&self, name: &str) -> Result<Option<Client>, Error> {
         let Some(url) = &self.url else {
             return Ok(None);
         };
@@ -85,14 +85,14 @@ impl NatsArguments {
 
 /// How it went with the messages.
 #[derive(Debug, Default)]
-pub struct Figures {
+pub(crate) struct Figures {
     published: AtomicU64,
     dropped: AtomicU64,
     waiting: AtomicUsize,
 }
 
 impl Figures {
-    pub fn render(&self, page: &mut Page) {
+    pub(crate) fn render(&self, page: &mut Page) {
         for (name, help, value) in [
             (
                 "prysm_nats_published_total",
@@ -118,14 +118,14 @@ impl Figures {
 type Message = (Subject, Bytes);
 
 /// The way to the server.
-pub struct Publisher {
+pub(crate) struct Publisher {
     sender: mpsc::Sender<Message>,
     figures: Arc<Figures>,
     task: JoinHandle<()>,
 }
 
 impl Publisher {
-    pub fn start(client: Client) -> Self {
+    pub(crate) fn start(client: Client) -> Self {
         let (sender, mut receiver) = mpsc::channel::<Message>(MESSAGES);
         let figures = Arc::new(Figures::default());
         let counted = figures.clone();
@@ -152,11 +152,11 @@ impl Publisher {
         }
     }
 
-    pub fn figures(&self) -> Arc<Figures> {
+    pub(crate) fn figures(&self) -> Arc<Figures> {
         self.figures.clone()
     }
 
-    pub fn publish(&self, subject: &Subject, payload: impl Into<Bytes>) {
+    pub(crate) fn publish(&self, subject: &Subject, payload: impl Into<Bytes>) {
         let payload = payload.into();
         let length = payload.len();
         let waiting = self.figures.waiting.fetch_add(length, Relaxed);
@@ -168,7 +168,7 @@ impl Publisher {
     }
 
     /// Sends what waits, for a few seconds at most.
-    pub async fn finish(self) {
+    pub(crate) async fn finish(self) {
         drop(self.sender);
         if tokio::time::timeout(FAREWELL, self.task).await.is_err() {
             tracing::warn!(
@@ -180,7 +180,7 @@ impl Publisher {
 }
 
 /// A name like `rgw.s3.ops`: no spaces, no wildcards, no empty parts.
-pub fn subject(text: &str) -> Result<Subject, String> {
+pub(crate) fn subject(text: &str) -> Result<Subject, String> {
     let part = |part: &str| {
         !part.is_empty()
             && part

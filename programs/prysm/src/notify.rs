@@ -36,14 +36,14 @@ struct Bucket {
 
 /// What came so far.
 #[derive(Debug, Default)]
-pub struct Received {
+pub(crate) struct Received {
     events: BTreeMap<String, u64>,
     pub refused: u64,
 }
 
 impl Received {
     /// Why it is refused: it names no bucket, or is no JSON at all.
-    pub fn take(&mut self, body: &[u8]) -> Result<(), String> {
+    pub(crate) fn take(&mut self, body: &[u8]) -> Result<(), String> {
         let notification: Notification = match serde_json::from_slice(body) {
             Ok(notification) => notification,
             Err(error) => {
@@ -67,7 +67,7 @@ impl Received {
         Ok(())
     }
 
-    pub fn render(&self, page: &mut Page) {
+    pub(crate) fn render(&self, page: &mut Page) {
         let name = "prysm_bucket_notifications_total";
         page.family(name, Type::Counter, "Records of notifications, by event.");
         for (event, count) in &self.events {

@@ -11,13 +11,13 @@ use crate::exposition::Page;
 use crate::nats::{Figures, NatsArguments, Publisher};
 
 /// Both ways may be closed.
-pub struct Outlet {
+pub(crate) struct Outlet {
     publisher: Option<Publisher>,
     print: bool,
 }
 
 impl Outlet {
-    pub async fn open(arguments: &NatsArguments, print: bool, name: &str) -> Result<Self, Error> {
+    pub(crate) async fn open(arguments: &NatsArguments, print: bool, name: &str) -> Result<Self, Error> {
         let client = arguments.connect(name).await?;
         Ok(Outlet {
             publisher: client.map(Publisher::start),
@@ -26,15 +26,15 @@ impl Outlet {
     }
 
     /// Somebody will hear what is said.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.print || self.publisher.is_some()
     }
 
-    pub fn has_nats(&self) -> bool {
+    pub(crate) fn has_nats(&self) -> bool {
         self.publisher.is_some()
     }
 
-    pub fn say(&self, subject: &Subject, message: impl Into<Bytes>) -> Result<(), Error> {
+    pub(crate) fn say(&self, subject: &Subject, message: impl Into<Bytes>) -> Result<(), Error> {
         let message = message.into();
         if self.print {
             let mut out = std::io::stdout().lock();
@@ -47,12 +47,12 @@ impl Outlet {
         Ok(())
     }
 
-    pub fn figures(&self) -> Option<Arc<Figures>> {
+    pub(crate) fn figures(&self) -> Option<Arc<Figures>> {
         self.publisher.as_ref().map(Publisher::figures)
     }
 
     /// Sends what still waits.
-    pub async fn close(self) {
+    pub(crate) async fn close(self) {
         if let Some(publisher) = self.publisher {
             publisher.finish().await;
         }
@@ -60,7 +60,7 @@ impl Outlet {
 }
 
 /// Adds how it goes with NATS to a page.
-pub fn with_figures(page: String, figures: Option<&Figures>) -> String {
+pub(crate) fn with_figures(page: String, figures: Option<&Figures>) -> String {
     let Some(figures) = figures else {
         return page;
     };

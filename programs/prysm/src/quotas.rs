@@ -11,7 +11,7 @@ use crate::rgw::User;
 
 /// One user, in bytes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
-pub struct QuotaUsage {
+pub(crate) struct QuotaUsage {
     pub user_id: String,
     pub total_quota: u64,
     pub used_quota: u64,
@@ -25,13 +25,13 @@ pub struct QuotaUsage {
 
 impl QuotaUsage {
     /// More than 100 where a quota was made smaller than what is stored. `None` without a quota.
-    pub fn percent(&self) -> Option<f64> {
+    pub(crate) fn percent(&self) -> Option<f64> {
         (self.total_quota > 0).then(|| 100.0 * self.used_quota as f64 / self.total_quota as f64)
     }
 }
 
 /// Users with a quota of bytes of which at least `percent` is used.
-pub fn near_the_end(users: &[User], percent: f64, node: &str, instance: &str) -> Vec<QuotaUsage> {
+pub(crate) fn near_the_end(users: &[User], percent: f64, node: &str, instance: &str) -> Vec<QuotaUsage> {
     let usage = |user: &User| {
         let total_quota = user.user_quota.size()?;
         let used_quota = user.stats.size;
@@ -51,7 +51,7 @@ pub fn near_the_end(users: &[User], percent: f64, node: &str, instance: &str) ->
 
 /// What a consumer has heard of late.
 #[derive(Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     /// By user, node and instance.
     entries: BTreeMap<(String, String, String), (f64, Instant)>,
     percent: f64,
@@ -63,7 +63,7 @@ pub struct Heard {
 }
 
 impl Heard {
-    pub fn new(percent: f64, forget: Duration, most: usize) -> Self {
+    pub(crate) fn new(percent: f64, forget: Duration, most: usize) -> Self {
         Heard {
             entries: BTreeMap::new(),
             percent,
@@ -75,7 +75,7 @@ impl Heard {
     }
 
     /// A message as the monitor publishes it; Go's monitor says `null` for nobody.
-    pub fn take(&mut self, message: &[u8], now: Instant) {
+    pub(crate) fn take(&mut self, message: &[u8], now: Instant) {
         let Ok(quotas) = serde_json::from_slice::<Option<Vec<QuotaUsage>>>(message) else {
             self.malformed += 1;
             return;
@@ -100,7 +100,7 @@ impl Heard {
             .retain(|_, (_, then)| now.saturating_duration_since(*then) < forget);
     }
 
-    pub fn render(&mut self, now: Instant) -> String {
+    pub(crate) fn render(&mut self, now: Instant) -> String {
         self.forget(now);
         let mut page = Page::default();
         let name = "prysm_quota_messages_malformed_total";

@@ -3,7 +3,7 @@
 use c5c3_webhook::Verdict;
 use serde_json::{Value, json};
 
-pub const CONTAINER: &str = "prysm-sidecar";
+pub(crate) const CONTAINER: &str = "prysm-sidecar";
 /// Where RadosGW's log is, in Rook's own volume.
 const LOG_VOLUME: &str = "rook-ceph-log";
 const LOGS: &str = "/var/log/ceph";
@@ -14,7 +14,7 @@ const LABEL: &str = "prysm-sidecar";
 
 /// What is put beside RadosGW.
 #[derive(Clone, Debug)]
-pub struct Sidecar {
+pub(crate) struct Sidecar {
     pub image: String,
     /// Name of the log in `/var/log/ceph`.
     pub file: String,
@@ -23,7 +23,7 @@ pub struct Sidecar {
 
 impl Sidecar {
     /// Says what an admission request changes.
-    pub fn judge(&self, request: &Value) -> Verdict {
+    pub(crate) fn judge(&self, request: &Value) -> Verdict {
         if request["kind"]["kind"] == "Deployment" && request["operation"] != "DELETE" {
             self.verdict(&request["object"])
         } else {
@@ -31,7 +31,7 @@ impl Sidecar {
         }
     }
 
-    pub fn verdict(&self, deployment: &Value) -> Verdict {
+    pub(crate) fn verdict(&self, deployment: &Value) -> Verdict {
         let labels = &deployment["metadata"]["labels"];
         let ours = labels["app"] == "rook-ceph-rgw"
             && labels["app.kubernetes.io/component"] == "cephobjectstores.ceph.rook.io"

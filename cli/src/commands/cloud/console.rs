@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_secs(1);
   c5c3 console demo
   c5c3 console --follow demo     go on until Ctrl-C
   c5c3 console --vnc demo        an address for a browser (noVNC)")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     here: Here,
     /// Follow new output.
@@ -32,7 +32,7 @@ pub struct Arguments {
     server: String,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let session = arguments.here.session().await?;
         let server = guests::find(&session, &arguments.server).await?;

@@ -28,7 +28,7 @@ const SSH: u16 = 22;
 It returns when the guest answers. Names: image guest, flavour tiny, networks public and demo,
 router, security group and server demo, key c5c3-demo (kept in the state directory).
 Exit code 4 when the guest is not ready in time; run it again to wait on.")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     here: Here,
     /// How long to wait for the server and its guest.
@@ -44,7 +44,7 @@ pub struct Arguments {
     image_store: PathBuf,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let start = Instant::now();
     let say = move |line: &str| say_when(start, line);
     let here = &arguments.here;

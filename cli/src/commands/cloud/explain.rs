@@ -24,7 +24,7 @@ Exit codes:
 /// Name the one thing that blocks a cloud, and how to fix it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// KIND/NAME or KIND.GROUP/NAME [default: whatever is unhealthy]
@@ -41,7 +41,7 @@ fn object(text: &str) -> Result<(String, String), String> {
     }
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
         let sight = target.sight().await?;
@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// For a person.
-pub fn words(found: &explain::Explanation) -> String {
+pub(crate) fn words(found: &explain::Explanation) -> String {
     let Some(last) = found.chain.last() else {
         return "Nothing blocks: everything is healthy.\n".to_owned();
     };

@@ -20,7 +20,7 @@ Examples:
 /// Print the logs of all pods of a service.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// A service such as keystone or mariadb, or a pod.
@@ -33,7 +33,7 @@ pub struct Arguments {
     tail: i64,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
         let sight = target.sight().await?;

@@ -1,11 +1,11 @@
 //! What a person does with a cloud: look at it, ask what blocks it, read its logs, use it.
 
-pub mod console;
-pub mod demo;
-pub mod explain;
-pub mod logs;
-pub mod openstack;
-pub mod plan;
-pub mod ssh;
-pub mod status;
-pub mod test;
+pub(crate) mod console;
+pub(crate) mod demo;
+pub(crate) mod explain;
+pub(crate) mod logs;
+pub(crate) mod openstack;
+pub(crate) mod plan;
+pub(crate) mod ssh;
+pub(crate) mod status;
+pub(crate) mod test;

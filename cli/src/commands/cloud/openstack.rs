@@ -20,7 +20,7 @@ use crate::output::{print, say_aside};
   c5c3 openstack -- --help             the command's own help
 
 Options of c5c3 come before the first word; all that follows is the command's.")]
-pub struct Openstack {
+pub(crate) struct Openstack {
     #[command(flatten)]
     target: Target,
     /// Image store, shared with `c5c3 image`.
@@ -42,7 +42,7 @@ pub struct Openstack {
   eval \"$(c5c3 env)\"        then any OpenStack client works in this shell
 
 The output holds the password.")]
-pub struct Env {
+pub(crate) struct Env {
     #[command(flatten)]
     target: Target,
 }
@@ -52,7 +52,7 @@ fn logged_in(target: &Target) -> Result<login::Login, Failure> {
 }
 
 /// The exit code of the command is ours.
-pub fn run(arguments: &Openstack) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Openstack) -> Result<(), Failure> {
     let login = logged_in(&arguments.target)?;
     let call = Call {
         arguments: arguments.arguments.clone(),
@@ -86,6 +86,6 @@ fn passed_on(ended: ExitStatus) -> Result<(), Failure> {
     }
 }
 
-pub fn env(arguments: &Env) -> Result<(), Failure> {
+pub(crate) fn env(arguments: &Env) -> Result<(), Failure> {
     print(&login::exports(&logged_in(&arguments.target)?))
 }

@@ -36,7 +36,7 @@ Exit codes:
 /// Show what a changed ControlPlane would do, without doing it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// File with the changed ControlPlane; - reads standard input.
@@ -46,7 +46,7 @@ pub struct Arguments {
     output: Format,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = read(&arguments.file)?;
     let given =
         control_plane(&text).map_err(|why| Failure::Usage(format!("{}: {why}", arguments.file.display())))?;

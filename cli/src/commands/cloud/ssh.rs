@@ -20,7 +20,7 @@ use crate::guests::{self, Here, key_file, ssh};
 
 It runs the ssh of this machine; its exit code is that of the command. Exit code 3 when there is
 no such server, no floating address or no ssh. Options of c5c3 come before the server's name.")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     here: Here,
     /// User to log in as; the guest of `c5c3 demo` has only root.
@@ -36,7 +36,7 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let state = arguments.here.place.path();
     let address = block_on(async {
         let session = arguments.here.session().await?;

@@ -33,7 +33,7 @@ Exit codes:
 /// Show a cloud on one screen: is it healthy, and if not, why.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
@@ -81,7 +81,7 @@ enum Compute {
 /// How long `status` waits for Nova.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
         let sight = target.sight().await?;
@@ -140,11 +140,11 @@ impl Screen {
 }
 
 /// Whether there is anything to show.
-pub fn has_cloud(seen: &Snapshot) -> bool {
+pub(crate) fn has_cloud(seen: &Snapshot) -> bool {
     screen(seen).exists()
 }
 
-pub fn no_cloud(namespace: &str) -> String {
+pub(crate) fn no_cloud(namespace: &str) -> String {
     format!(
         "there is no cloud in namespace {namespace}: `c5c3 up` creates one; --namespace selects another namespace"
     )

@@ -34,7 +34,7 @@ Reports are kept on the volume tempest-reports.
 Exit codes:
   0  all passed               3  the cloud has no Tempest
   1  some failed              4  the run did not start in time")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     target: Target,
     /// Run only Tempest's smoke tests.
@@ -48,7 +48,7 @@ pub struct Arguments {
     wait: u64,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         let target = &arguments.target;
         let client = target.client().await?;

@@ -17,7 +17,7 @@ use crate::roles;
 
 /// Where people reach the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exposed {
+pub(crate) enum Exposed {
     /// By Services that `up` adds for this machine.
     OnLoopback,
     /// As its ControlPlane says.
@@ -25,7 +25,7 @@ pub enum Exposed {
 }
 
 /// Applies the objects and waits until every cloud among them is ready.
-pub async fn bring(
+pub(crate) async fn bring(
     mut target: Target,
     bundle: &Bundle,
     exposed: Exposed,

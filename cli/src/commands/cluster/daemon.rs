@@ -42,7 +42,7 @@ const DATA_LABELS: [(&str, &str); 2] = [
 ];
 
 #[derive(Args)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     place: StateDir,
     #[arg(long)]
@@ -51,7 +51,7 @@ pub struct Arguments {
     cluster_only: bool,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     telemetry::start(LOG).map_err(|error| Failure::Usage(error.to_string()))?;
     block_on(serve(arguments))
 }

@@ -18,7 +18,7 @@ Only a directory that holds a cluster is purged, and of that only what the clust
 /// Stop the embedded cluster with all its pods.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     place: StateDir,
     /// Also remove its objects, volumes and images.
@@ -26,7 +26,7 @@ pub struct Arguments {
     purge: bool,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         down::down(arguments.place.path(), arguments.purge, &mut say)
             .await

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::output::{print, say_when};
 use crate::roles;
 
-pub async fn run(target: Target, bundle: &Bundle, wait: u64, start: Instant) -> Result<(), Failure> {
+pub(crate) async fn run(target: Target, bundle: &Bundle, wait: u64, start: Instant) -> Result<(), Failure> {
     let client = target.client().await?;
     let facts = read(&client, &target.namespace, roles::NAMESPACE, None).await?;
     let found = findings(&facts);

@@ -10,7 +10,7 @@ use crate::cloud::NAMESPACE;
 use crate::cloud::profile::Bundle;
 use crate::cloud::sight;
 
-pub fn farewell(place: &StateDir, up: &Up, bundle: &Bundle, took: Duration) -> String {
+pub(crate) fn farewell(place: &StateDir, up: &Up, bundle: &Bundle, took: Duration) -> String {
     let state = place.argument();
     let mut text = match (bundle.planes.len(), bundle.objects.len(), up.already) {
         (0, 0, true) => "It runs already.\n".to_owned(),

@@ -1,12 +1,12 @@
 //! The embedded cluster on this machine: up, down, its nodes, and the process behind it.
 
 mod bring;
-pub mod daemon;
-pub mod down;
+pub(crate) mod daemon;
+pub(crate) mod down;
 mod elsewhere;
 mod farewell;
-pub mod node;
-pub mod up;
+pub(crate) mod node;
+pub(crate) mod up;
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ const STATE: &str = "/var/lib/c5c3/cluster";
 
 /// The state directory of a cluster.
 #[derive(Args, Clone)]
-pub struct StateDir {
+pub(crate) struct StateDir {
     /// Directory that holds the whole cluster [default: /var/lib/c5c3/cluster]
     #[arg(long, value_name = "DIRECTORY", env = "C5C3_STATE_DIR", value_parser = absolute)]
     state_dir: Option<PathBuf>,
@@ -35,21 +35,21 @@ pub struct StateDir {
 
 impl StateDir {
     #[cfg(test)]
-    pub fn at(state_dir: Option<PathBuf>) -> Self {
+    pub(crate) fn at(state_dir: Option<PathBuf>) -> Self {
         StateDir { state_dir }
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.state_dir.as_deref().unwrap_or(Path::new(STATE))
     }
 
     /// Whether somebody chose it.
-    pub fn named(&self) -> bool {
+    pub(crate) fn named(&self) -> bool {
         self.state_dir.is_some()
     }
 
     /// What other commands need to find it: empty, or with a blank before it.
-    pub fn argument(&self) -> String {
+    pub(crate) fn argument(&self) -> String {
         if self.path() == Path::new(STATE) {
             return String::new();
         }
@@ -58,7 +58,7 @@ impl StateDir {
 }
 
 /// The daemon works elsewhere: a relative path would be another one there.
-pub fn absolute(text: &str) -> Result<PathBuf, String> {
+pub(crate) fn absolute(text: &str) -> Result<PathBuf, String> {
     std::path::absolute(text).map_err(|error| format!("{text:?} is not a path: {error}"))
 }
 

@@ -19,7 +19,7 @@ Examples:
 /// List embedded nodes, cut their power and restore it.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -66,7 +66,7 @@ enum Command {
     },
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::List { place, output } => list(place, *output),
         Command::Kill { place, name } => block_on(async { Ok(nodes::kill(place.path(), name).await?) }),

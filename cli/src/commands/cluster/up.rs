@@ -88,7 +88,7 @@ impl Profile {
 /// Bring up a cloud on this machine; it keeps running after this command returns.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(flatten)]
     place: StateDir,
     /// Size of the cloud [default: small]
@@ -238,7 +238,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     Ok(text)
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let asked = arguments.asked()?;
     let start = Instant::now();
     if let (Some(bundle), Some(target)) = (&asked, arguments.elsewhere()) {

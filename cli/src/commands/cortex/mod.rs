@@ -27,7 +27,7 @@ use crate::output::{Format, Table, print_table, print_values};
   c5c3 cortex why 9f1c8f4e-0c0d-4f0e-8f38-6d9f0e8b7a11       why a server is where it is
   c5c3 cortex what-if --lose node-2                          would the others take its servers
   c5c3 cortex replay asked.jsonl --state state.json --pipeline changed.yaml")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -136,7 +136,7 @@ struct Pack {
     output: Format,
 }
 
-pub fn run(arguments: Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     match arguments.command {
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Why(arguments) => why(&arguments),

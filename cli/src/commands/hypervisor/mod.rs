@@ -28,7 +28,7 @@ const MANAGER: &str = "c5c3-hypervisor-command";
   c5c3 hypervisor drain node-2 --reason 'memory module is replaced'
   c5c3 hypervisor watch node-2
   c5c3 hypervisor enable node-2")]
-pub struct Arguments {
+pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
@@ -122,7 +122,7 @@ struct Patience {
     timeout: u64,
 }
 
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
         match &arguments.command {
             Command::List(arguments) => list(arguments).await,

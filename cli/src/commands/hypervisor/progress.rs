@@ -11,7 +11,7 @@ use serde::Serialize;
 /// One line of the list.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct Row {
+pub(crate) struct Row {
     pub name: String,
     pub ready: bool,
     pub state: String,
@@ -25,7 +25,7 @@ fn ready(host: &Hypervisor) -> Option<&Condition> {
     status.conditions.iter().find(|one| one.type_ == READY)
 }
 
-pub fn row(host: &Hypervisor) -> Row {
+pub(crate) fn row(host: &Hypervisor) -> Row {
     let ready = ready(host);
     let maintenance = serde_json::to_value(host.spec.maintenance).unwrap_or_default();
     Row {
@@ -45,7 +45,7 @@ pub fn row(host: &Hypervisor) -> Row {
 /// Show the progress of a host.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
-pub struct Progress {
+pub(crate) struct Progress {
     #[serde(flatten)]
     pub row: Row,
     pub empty: bool,
@@ -62,7 +62,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    pub fn of(host: &Hypervisor, eviction: Option<&Eviction>) -> Self {
+    pub(crate) fn of(host: &Hypervisor, eviction: Option<&Eviction>) -> Self {
         let status = eviction.and_then(|one| one.status.clone()).unwrap_or_default();
         let evicting = status.conditions.iter().find(|one| one.type_ == EVICTING);
         let stuck = status
@@ -96,7 +96,7 @@ impl Progress {
     }
 
     /// `None`: it goes on.
-    pub fn drained(&self) -> Option<Result<(), String>> {
+    pub(crate) fn drained(&self) -> Option<Result<(), String>> {
         if !self.maintained {
             return None;
         }
@@ -111,7 +111,7 @@ impl Progress {
         }
     }
 
-    pub fn enabled(&self) -> Option<Result<(), String>> {
+    pub(crate) fn enabled(&self) -> Option<Result<(), String>> {
         if self.maintained {
             return None;
         }
@@ -123,7 +123,7 @@ impl Progress {
     }
 
     /// For a person; each line is said when it is new.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         match &self.evicting {
             Some(text) if self.maintained => lines.push(text.clone()),

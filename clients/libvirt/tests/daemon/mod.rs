@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const NOBODY: u32 = 65534;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub struct Libvirtd {
+pub(crate) struct Libvirtd {
     process: Option<Child>,
     // Dropped after the process that writes to it.
     directory: tempfile::TempDir,
@@ -23,12 +23,12 @@ pub struct Libvirtd {
 
 impl Libvirtd {
     /// Listens on [`socket`](Self::socket).
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::start_with("", &[])
     }
 
     /// With settings of libvirtd.conf, and arguments.
-    pub fn start_with(settings: &str, arguments: &[&str]) -> Self {
+    pub(crate) fn start_with(settings: &str, arguments: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path();
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("its mode");
@@ -49,7 +49,7 @@ impl Libvirtd {
     }
 
     /// Starts it again after [`kill`](Self::kill).
-    pub fn up(&mut self) {
+    pub(crate) fn up(&mut self) {
         let path = self.directory.path();
         let log = std::fs::File::create(path.join("log")).expect("a log");
         let mut command = Command::new("libvirtd");
@@ -79,7 +79,7 @@ impl Libvirtd {
     }
 
     /// Ends it at once, as a crash would.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
             // One that has ended by itself is what was wanted.
             let _ = process.kill();
@@ -87,16 +87,16 @@ impl Libvirtd {
         }
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("run/libvirt/libvirt-sock")
     }
 
-    pub fn directory(&self) -> &Path {
+    pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
     /// libvirt's test driver: a host and its guests in memory, private to the daemon.
-    pub fn test_driver(&self) -> String {
+    pub(crate) fn test_driver(&self) -> String {
         format!("test+unix:///default?socket={}", self.socket().display())
     }
 }

@@ -8,7 +8,7 @@ use super::value::{Fault, Value, item_schema};
 use crate::schema::Schema;
 
 impl<'a> Value<'a> {
-    pub fn equals(&self, other: &Value<'a>) -> std::result::Result<bool, Fault> {
+    pub(super) fn equals(&self, other: &Value<'a>) -> std::result::Result<bool, Fault> {
         Ok(match (self, other) {
             (Self::Invalid(reason), _) | (_, Self::Invalid(reason)) => {
                 return Err(Fault::new(&**reason));
@@ -112,7 +112,7 @@ impl<'a> Value<'a> {
     }
 
     /// Order, for types that have one.
-    pub fn compare(&self, other: &Value<'a>) -> std::result::Result<Option<Ordering>, Fault> {
+    pub(super) fn compare(&self, other: &Value<'a>) -> std::result::Result<Option<Ordering>, Fault> {
         Ok(match (self, other) {
             (_, Self::Invalid(reason)) => return Err(Fault::new(&**reason)),
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),

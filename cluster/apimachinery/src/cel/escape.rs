@@ -29,7 +29,7 @@ fn is_reserved(name: &str) -> bool {
 }
 
 /// The identifier of a property; `None` if it cannot have one.
-pub fn escape(name: &str) -> Option<String> {
+pub(super) fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
@@ -57,7 +57,7 @@ pub fn escape(name: &str) -> Option<String> {
 }
 
 /// The property of an identifier; `None` if no property has it.
-pub fn unescape(identifier: &str) -> Option<String> {
+pub(super) fn unescape(identifier: &str) -> Option<String> {
     let mut out = String::with_capacity(identifier.len());
     let mut rest = identifier;
     while !rest.is_empty() {

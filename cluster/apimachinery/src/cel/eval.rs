@@ -9,14 +9,14 @@ use super::library::type_of_name;
 use super::value::{Fault, Key, Result, Value};
 
 /// Runs expressions within a budget.
-pub struct Evaluator<'a> {
+pub(super) struct Evaluator<'a> {
     variables: Vec<(&'a str, Result<'a>)>,
     cost: u64,
     limit: u64,
 }
 
 impl<'a> Evaluator<'a> {
-    pub fn new(variables: Vec<(&'a str, Result<'a>)>, limit: u64) -> Self {
+    pub(super) fn new(variables: Vec<(&'a str, Result<'a>)>, limit: u64) -> Self {
         Self {
             variables,
             cost: 0,
@@ -24,7 +24,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    pub fn cost(&self) -> u64 {
+    pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 
@@ -36,7 +36,7 @@ impl<'a> Evaluator<'a> {
         Ok(())
     }
 
-    pub fn eval(&mut self, e: &'a Expr) -> Result<'a> {
+    pub(super) fn eval(&mut self, e: &'a Expr) -> Result<'a> {
         match &e.kind {
             Kind::Literal(literal) => Ok(literal_value(literal)),
             Kind::Ident(name) => {

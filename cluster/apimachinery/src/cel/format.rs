@@ -6,7 +6,7 @@ use super::value::{Fault, Value};
 
 type Text = std::result::Result<String, Fault>;
 
-pub fn format(template: &str, args: &[Value<'_>]) -> Text {
+pub(super) fn format(template: &str, args: &[Value<'_>]) -> Text {
     let mut out = String::with_capacity(template.len());
     let mut args = args.iter().enumerate();
     let mut chars = template.chars().peekable();
@@ -55,7 +55,7 @@ pub fn format(template: &str, args: &[Value<'_>]) -> Text {
 }
 
 /// Whether arguments of these types can be formatted; else why, and which one is wrong.
-pub fn check(template: &str, types: &[&Type]) -> std::result::Result<(), (Option<usize>, String)> {
+pub(super) fn check(template: &str, types: &[&Type]) -> std::result::Result<(), (Option<usize>, String)> {
     let mut chars = template.chars().peekable();
     let mut used = 0;
     while let Some(c) = chars.next() {

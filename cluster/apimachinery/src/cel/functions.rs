@@ -9,7 +9,7 @@ use super::{kube, lists, strings};
 use crate::schema::time;
 
 /// Calls a function; the target of a member call is the first argument.
-pub fn call<'a>(function: &str, member: bool, args: &[Value<'a>]) -> Result<'a> {
+pub(super) fn call<'a>(function: &str, member: bool, args: &[Value<'a>]) -> Result<'a> {
     match (function, args) {
         ("_==_", [a, b]) => a.equals(b).map(Value::Bool),
         // What cannot be compared differs.
@@ -64,7 +64,7 @@ pub fn call<'a>(function: &str, member: bool, args: &[Value<'a>]) -> Result<'a> 
 }
 
 /// What a call costs at run time.
-pub fn cost(function: &str, args: &[Value<'_>]) -> u64 {
+pub(super) fn cost(function: &str, args: &[Value<'_>]) -> u64 {
     let size = |i: usize| args.get(i).and_then(Value::size).unwrap_or(1) as f64;
     let text = |n: f64| (n * 0.1).ceil() as u64;
     match function {

@@ -11,10 +11,10 @@ use crate::names;
 use crate::quantity::{Format as QuantityFormat, Quantity};
 use crate::schema::formats::Format;
 
-pub use super::semver::Semver;
-pub use super::url::Url;
+pub(super) use super::semver::Semver;
+pub(super) use super::url::Url;
 
-pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
+pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
     match args {
         [Value::String(s)] => of_text(function, s),
         [Value::String(s), Value::Bool(normalize)] => match function {

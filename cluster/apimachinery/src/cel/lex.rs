@@ -3,7 +3,7 @@
 use super::ast::{Issue, Literal};
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Token {
+pub(super) enum Token {
     Ident(String),
     Literal(Literal),
     /// Operators, brackets and the word `in`.
@@ -12,7 +12,7 @@ pub enum Token {
 }
 
 #[derive(Debug, Clone)]
-pub struct Spanned {
+pub(super) struct Spanned {
     pub token: Token,
     /// In code points.
     pub at: usize,
@@ -23,7 +23,7 @@ const SYMBOLS: [&str; 26] = [
     "+", "*", "/", "%", "=", "&",
 ];
 
-pub fn tokenize(source: &str) -> Result<Vec<Spanned>, Issue> {
+pub(super) fn tokenize(source: &str) -> Result<Vec<Spanned>, Issue> {
     let chars: Vec<char> = source.chars().collect();
     let mut lexer = Lexer { chars: &chars, at: 0 };
     let mut tokens = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::types::Type;
 
-pub struct Overload {
+pub(super) struct Overload {
     pub id: String,
     /// Called as `a.f(b)`; the target is then the first argument.
     pub member: bool,
@@ -13,10 +13,10 @@ pub struct Overload {
     pub result: Type,
 }
 
-pub static FUNCTIONS: LazyLock<HashMap<String, Vec<Overload>>> = LazyLock::new(build);
+pub(super) static FUNCTIONS: LazyLock<HashMap<String, Vec<Overload>>> = LazyLock::new(build);
 
 /// Names that stand for a type.
-pub fn type_of_name(name: &str) -> Option<Type> {
+pub(super) fn type_of_name(name: &str) -> Option<Type> {
     Some(match name {
         "bool" => Type::Bool,
         "int" => Type::Int,
@@ -257,7 +257,7 @@ validate format-validate m format,string optional(list(string))
 ";
 
 /// Formats that have a function of their own, such as `format.uuid()`.
-pub const FORMATS: [&str; 13] = [
+pub(super) const FORMATS: [&str; 13] = [
     "dns1123Label",
     "dns1123Subdomain",
     "dns1035Label",

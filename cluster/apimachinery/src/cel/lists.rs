@@ -7,7 +7,7 @@ use super::value::{Fault, Result, Value};
 
 type Items<'a> = Vec<Value<'a>>;
 
-pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
+pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
     if matches!(function, "isSorted" | "sum" | "max" | "min")
         && matches!(
             args.first().map(Value::items).transpose()?.as_deref(),
@@ -128,7 +128,7 @@ fn position(items: &[Value<'_>], wanted: &Value<'_>, first: bool) -> i64 {
 }
 
 /// `a + b`; lists of type set and map merge.
-pub fn concat<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<'a> {
+pub(super) fn concat<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<'a> {
     let mut items = a.items()?;
     let more = b.items()?;
     let Value::JsonList(_, schema) = a else {

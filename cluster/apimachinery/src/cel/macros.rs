@@ -4,7 +4,7 @@ use super::ast::{ACCU, Comprehension, Expr, Issue, Kind, Literal, op};
 use super::parse::Ids;
 
 /// `has(a.b)`.
-pub fn has(ids: &mut Ids, at: usize, mut args: Vec<Expr>) -> Result<Expr, Issue> {
+pub(super) fn has(ids: &mut Ids, at: usize, mut args: Vec<Expr>) -> Result<Expr, Issue> {
     match args.pop() {
         Some(Expr {
             kind:
@@ -30,7 +30,13 @@ pub fn has(ids: &mut Ids, at: usize, mut args: Vec<Expr>) -> Result<Expr, Issue>
 }
 
 /// A call on a target; those that are macros are expanded.
-pub fn expand(ids: &mut Ids, at: usize, name: &str, target: Expr, args: Vec<Expr>) -> Result<Expr, Issue> {
+pub(super) fn expand(
+    ids: &mut Ids,
+    at: usize,
+    name: &str,
+    target: Expr,
+    args: Vec<Expr>,
+) -> Result<Expr, Issue> {
     let mut build = Builder { ids, at };
     match (name, args.len()) {
         ("all" | "exists" | "exists_one", 2 | 3) | ("existsOne", 3) => build.quantifier(name, target, args),

@@ -11,7 +11,7 @@ const MAX_CODE_POINTS: usize = 100_000;
 const TOO_DEEP: &str = "expression recursion limit exceeded: 250";
 
 /// Parses an expression, macros expanded.
-pub fn parse(source: &str) -> Result<Expr, Vec<Issue>> {
+pub(super) fn parse(source: &str) -> Result<Expr, Vec<Issue>> {
     if source.chars().count() > MAX_CODE_POINTS {
         let message = format!("expression code point size exceeds limit: {MAX_CODE_POINTS}");
         return Err(vec![Issue { at: 0, message }]);
@@ -56,15 +56,15 @@ fn depth(root: &Expr) -> usize {
 
 /// Numbers for new nodes.
 #[derive(Default)]
-pub struct Ids(usize);
+pub(super) struct Ids(usize);
 
 impl Ids {
-    pub fn node(&mut self, at: usize, kind: Kind) -> Expr {
+    pub(super) fn node(&mut self, at: usize, kind: Kind) -> Expr {
         self.0 += 1;
         Expr { id: self.0, at, kind }
     }
 
-    pub fn call(&mut self, at: usize, function: &str, args: Vec<Expr>) -> Expr {
+    pub(super) fn call(&mut self, at: usize, function: &str, args: Vec<Expr>) -> Expr {
         self.node(
             at,
             Kind::Call {
@@ -370,7 +370,7 @@ impl Parser {
 }
 
 /// `a.b.c` as one name, if that is all there is.
-pub fn qualified(expr: &Expr) -> Option<String> {
+pub(super) fn qualified(expr: &Expr) -> Option<String> {
     match &expr.kind {
         Kind::Ident(name) => Some(name.clone()),
         Kind::Select {

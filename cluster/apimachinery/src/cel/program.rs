@@ -13,7 +13,7 @@ use super::value::{Fault, Result, Value};
 use crate::schema::{regexp, time};
 
 /// One call of a rule may not cost more.
-pub const PER_CALL_LIMIT: u64 = 1_000_000;
+pub(super) const PER_CALL_LIMIT: u64 = 1_000_000;
 
 /// An expression that was parsed and checked once and runs often.
 #[derive(Debug)]

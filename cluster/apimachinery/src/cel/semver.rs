@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Semver {
+pub(super) struct Semver {
     pub major: u64,
     pub minor: u64,
     pub patch: u64,
@@ -12,7 +12,7 @@ pub struct Semver {
 
 impl Semver {
     /// `normalize` drops a leading `v` and zeros and adds missing numbers.
-    pub fn parse(text: &str, normalize: bool) -> Result<Self, String> {
+    pub(super) fn parse(text: &str, normalize: bool) -> Result<Self, String> {
         let normalized;
         let text = if normalize {
             normalized = normalize_text(text)?;
@@ -79,7 +79,7 @@ impl Semver {
     }
 
     /// Order by precedence; build data does not count.
-    pub fn compare(&self, other: &Self) -> Ordering {
+    pub(super) fn compare(&self, other: &Self) -> Ordering {
         let numbers = (self.major, self.minor, self.patch).cmp(&(other.major, other.minor, other.patch));
         if numbers != Ordering::Equal {
             return numbers;

@@ -4,7 +4,7 @@ use super::format;
 use super::value::{Fault, Result, Value};
 use crate::schema::regexp;
 
-pub fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
+pub(super) fn call<'a>(function: &str, args: &[Value<'a>]) -> Result<'a> {
     let Some(Value::String(s)) = args.first() else {
         return Err(Fault::no_such_overload());
     };
@@ -170,7 +170,7 @@ fn quote(s: &str) -> String {
 }
 
 /// Go's `ParseFloat`.
-pub fn parse_double(s: &str) -> Option<f64> {
+pub(super) fn parse_double(s: &str) -> Option<f64> {
     let unsigned = s.strip_prefix(['+', '-']).unwrap_or(s).to_ascii_lowercase();
     match unsigned.as_str() {
         "inf" | "infinity" | "nan" => {}
@@ -185,7 +185,7 @@ pub fn parse_double(s: &str) -> Option<f64> {
 }
 
 /// A scalar as text.
-pub fn to_string(value: &Value<'_>) -> Option<String> {
+pub(super) fn to_string(value: &Value<'_>) -> Option<String> {
     Some(match value {
         Value::String(s) => s.to_string(),
         Value::Bool(b) => b.to_string(),

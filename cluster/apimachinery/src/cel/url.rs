@@ -3,7 +3,7 @@
 use crate::schema::is_request_uri;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Url {
+pub(super) struct Url {
     pub text: String,
     pub scheme: String,
     /// With the port.
@@ -14,7 +14,7 @@ pub struct Url {
 
 impl Url {
     /// An absolute URI or an absolute path.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
         if !is_request_uri(text) {
             let shown = crate::field::text::quote(text);
             return Err(match text {
@@ -61,7 +61,7 @@ impl Url {
         Ok(url)
     }
 
-    pub fn hostname(&self) -> &str {
+    pub(super) fn hostname(&self) -> &str {
         let host = match self.host.rfind(':') {
             Some(at) if !self.host[at..].contains(']') => &self.host[..at],
             _ => &self.host,
@@ -71,7 +71,7 @@ impl Url {
             .unwrap_or(host)
     }
 
-    pub fn port(&self) -> &str {
+    pub(super) fn port(&self) -> &str {
         match self.host.rfind(':') {
             Some(at) if !self.host[at..].contains(']') => &self.host[at + 1..],
             _ => "",
@@ -79,7 +79,7 @@ impl Url {
     }
 
     /// Keys and values of the query, decoded.
-    pub fn query(&self) -> Vec<(String, String)> {
+    pub(super) fn query(&self) -> Vec<(String, String)> {
         self.raw_query
             .split('&')
             .filter(|part| !part.is_empty() && !part.contains(';'))

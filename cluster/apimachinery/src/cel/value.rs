@@ -15,7 +15,7 @@ use crate::schema::time;
 
 /// A value; data of objects is read where it lies, by its schema.
 #[derive(Clone)]
-pub enum Value<'a> {
+pub(super) enum Value<'a> {
     Null,
     Bool(bool),
     Int(i64),
@@ -46,7 +46,7 @@ pub enum Value<'a> {
 
 /// What can be the key of a map.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub(super) enum Key {
     Bool(bool),
     Int(i64),
     Uint(u64),
@@ -55,39 +55,39 @@ pub enum Key {
 
 /// Why an expression has no value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Fault {
+pub(super) enum Fault {
     Error(String),
     /// The expression cost too much: nothing else is run.
     OverBudget,
 }
 
 impl Fault {
-    pub fn new(message: impl Into<String>) -> Self {
+    pub(super) fn new(message: impl Into<String>) -> Self {
         Self::Error(message.into())
     }
 
-    pub fn no_such_overload() -> Self {
+    pub(super) fn no_such_overload() -> Self {
         Self::new("no such overload")
     }
 }
 
-pub type Result<'a> = std::result::Result<Value<'a>, Fault>;
+pub(super) type Result<'a> = std::result::Result<Value<'a>, Fault>;
 
 impl<'a> Value<'a> {
-    pub fn string(s: impl Into<Rc<str>>) -> Self {
+    pub(super) fn string(s: impl Into<Rc<str>>) -> Self {
         Self::String(s.into())
     }
 
-    pub fn list(items: Vec<Value<'a>>) -> Self {
+    pub(super) fn list(items: Vec<Value<'a>>) -> Self {
         Self::List(Rc::new(items))
     }
 
-    pub fn some(value: Value<'a>) -> Self {
+    pub(super) fn some(value: Value<'a>) -> Self {
         Self::Optional(Some(Rc::new(value)))
     }
 
     /// Data as its schema says.
-    pub fn of_json(json: &'a Json, schema: &'a Schema) -> Result<'a> {
+    pub(super) fn of_json(json: &'a Json, schema: &'a Schema) -> Result<'a> {
         let wrong = |want: &str| {
             Err(Fault::new(format!(
                 "invalid data, expected {want}, got {}",
@@ -178,7 +178,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub fn type_name(&self) -> &str {
+    pub(super) fn type_name(&self) -> &str {
         match self {
             Self::Null => "null_type",
             Self::Bool(_) => "bool",
@@ -204,16 +204,16 @@ impl<'a> Value<'a> {
         }
     }
 
-    pub fn is_list(&self) -> bool {
+    pub(super) fn is_list(&self) -> bool {
         matches!(self, Self::List(_) | Self::JsonList(..))
     }
 
-    pub fn is_map(&self) -> bool {
+    pub(super) fn is_map(&self) -> bool {
         matches!(self, Self::Map(_) | Self::JsonMap(..))
     }
 
     /// Items of a list.
-    pub fn items(&self) -> std::result::Result<Vec<Value<'a>>, Fault> {
+    pub(super) fn items(&self) -> std::result::Result<Vec<Value<'a>>, Fault> {
         match self {
             Self::List(items) => Ok(items.to_vec()),
             Self::JsonList(items, schema) => {
@@ -229,7 +229,7 @@ impl<'a> Value<'a> {
     }
 
     /// Size as the function `size` sees it.
-    pub fn size(&self) -> Option<usize> {
+    pub(super) fn size(&self) -> Option<usize> {
         Some(match self {
             Self::String(s) => s.chars().count(),
             Self::Bytes(b) => b.len(),
@@ -242,7 +242,7 @@ impl<'a> Value<'a> {
     }
 
     /// Keys of a map, as rules see them.
-    pub fn keys(&self) -> Vec<Value<'a>> {
+    pub(super) fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Self::Map(map) => map.keys().map(Key::value).collect(),
             Self::JsonMap(map, schema) => map
@@ -260,7 +260,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value of a key; `None` if it is not there.
-    pub fn find(&self, key: &Value<'a>) -> std::result::Result<Option<Value<'a>>, Fault> {
+    pub(super) fn find(&self, key: &Value<'a>) -> std::result::Result<Option<Value<'a>>, Fault> {
         match self {
             Self::Map(map) => Ok(Key::of(key).and_then(|k| map.get(&k).cloned())),
             Self::JsonMap(map, schema) => {
@@ -295,7 +295,7 @@ impl<'a> Value<'a> {
         Some(Self::of_json(value, sub))
     }
 
-    pub fn index(&self, at: &Value<'a>) -> Result<'a> {
+    pub(super) fn index(&self, at: &Value<'a>) -> Result<'a> {
         if self.is_list() {
             let i = match at {
                 Self::Int(i) => *i,
@@ -325,7 +325,7 @@ impl<'a> Value<'a> {
     }
 
     /// How a key or number appears in an error.
-    pub fn shown(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         match self {
             Self::String(s) => s.to_string(),
             Self::Int(i) => i.to_string(),
@@ -338,7 +338,7 @@ impl<'a> Value<'a> {
 }
 
 impl Key {
-    pub fn of(value: &Value<'_>) -> Option<Self> {
+    pub(super) fn of(value: &Value<'_>) -> Option<Self> {
         Some(match value {
             Value::Bool(b) => Self::Bool(*b),
             Value::Int(i) => Self::Int(*i),
@@ -350,7 +350,7 @@ impl Key {
         })
     }
 
-    pub fn value<'a>(&self) -> Value<'a> {
+    pub(super) fn value<'a>(&self) -> Value<'a> {
         match self {
             Self::Bool(b) => Value::Bool(*b),
             Self::Int(i) => Value::Int(*i),

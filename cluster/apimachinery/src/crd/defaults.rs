@@ -8,7 +8,7 @@ use crate::schema::validate::{Mode, validate as validate_value};
 use crate::schema::{Schema, objectmeta, prune};
 
 /// Errors of all defaults below a schema of a resource.
-pub fn validate(schema: &Schema, path: &Path) -> Vec<FieldError> {
+pub(super) fn validate(schema: &Schema, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut root = schema.clone();
     root.embedded_resource = true;

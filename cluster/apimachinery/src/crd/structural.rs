@@ -11,7 +11,7 @@ enum Level {
 }
 
 /// Breaches of the structural rules, sorted by message.
-pub fn validate(schema: &Schema, path: &Path) -> Vec<FieldError> {
+pub(super) fn validate(schema: &Schema, path: &Path) -> Vec<FieldError> {
     let mut errors = Vec::new();
     invariants(schema, Level::Root, path, &mut errors);
     complete(schema, Some(schema), path, path, &mut errors);
@@ -20,7 +20,7 @@ pub fn validate(schema: &Schema, path: &Path) -> Vec<FieldError> {
 }
 
 /// Why a schema cannot be read as structural at all.
-pub fn unreadable(schema: &Schema) -> Option<String> {
+pub(super) fn unreadable(schema: &Schema) -> Option<String> {
     let no = |what: &str| Some(format!("OpenAPIV3Schema '{what}' is not supported"));
     if let Some(u) = schema.unsupported.as_deref() {
         if !u.id.is_empty() {

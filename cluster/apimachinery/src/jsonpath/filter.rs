@@ -43,7 +43,7 @@ impl Operand {
 }
 
 impl Filter {
-    pub fn holds(&self, item: &Value, root: &Value) -> bool {
+    pub(super) fn holds(&self, item: &Value, root: &Value) -> bool {
         let Some(left) = self.left.value(item, root) else {
             return false;
         };

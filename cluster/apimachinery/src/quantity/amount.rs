@@ -27,7 +27,7 @@ impl Small {
     }
 
     /// The exact integer; `None` with decimals (even zero ones) or on overflow.
-    pub fn as_i64(self) -> Option<i64> {
+    pub(super) fn as_i64(self) -> Option<i64> {
         (self.scale >= 0)
             .then(|| scale_up(self.value, self.scale))
             .flatten()
@@ -70,32 +70,32 @@ impl Small {
 }
 
 impl Amount {
-    pub fn integer(value: i64) -> Self {
+    pub(super) fn integer(value: i64) -> Self {
         Self::Small(Small { value, scale: 0 })
     }
 
-    pub fn decimal(&self) -> Decimal {
+    pub(super) fn decimal(&self) -> Decimal {
         match self {
             Self::Small(small) => small.decimal(),
             Self::Big(big) => big.clone(),
         }
     }
 
-    pub fn sign(&self) -> i32 {
+    pub(super) fn sign(&self) -> i32 {
         match self {
             Self::Small(small) => small.value.signum() as i32,
             Self::Big(big) => big.sign(),
         }
     }
 
-    pub fn compare(&self, other: &Self) -> Ordering {
+    pub(super) fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Small(a), Self::Small(b)) if a.scale == b.scale => a.value.cmp(&b.value),
             _ => self.decimal().compare(&other.decimal()),
         }
     }
 
-    pub fn plus(&self, other: &Self) -> Self {
+    pub(super) fn plus(&self, other: &Self) -> Self {
         if let (Self::Small(a), Self::Small(b)) = (self, other)
             && let Some(sum) = a.plus(*b)
         {
@@ -104,7 +104,7 @@ impl Amount {
         Self::Big(self.decimal().plus(&other.decimal()))
     }
 
-    pub fn negated(&self) -> Self {
+    pub(super) fn negated(&self) -> Self {
         match self {
             Self::Small(small) => match small.value.checked_neg() {
                 Some(value) => Self::Small(Small { value, ..*small }),
@@ -115,7 +115,7 @@ impl Amount {
     }
 
     /// Mantissa and an exponent that is a multiple of three.
-    pub fn canonical(&self) -> (BigInt, i32) {
+    pub(super) fn canonical(&self) -> (BigInt, i32) {
         let decimal = self.decimal();
         let (mut mantissa, times) = remove_factors(decimal.unscaled, 10);
         let mut exponent = times.saturating_sub(decimal.scale);
@@ -127,21 +127,21 @@ impl Amount {
     }
 
     /// Mantissa and power of 1024, if the amount is a whole number.
-    pub fn canonical_1024(&self) -> Option<(BigInt, i32)> {
+    pub(super) fn canonical_1024(&self) -> Option<(BigInt, i32)> {
         let decimal = self.decimal();
         let whole = decimal.round_up(0)?;
         (whole.compare(&decimal) == Ordering::Equal).then(|| remove_factors(whole.unscaled, 1024))
     }
 
     /// The integer at a power of ten, rounded up, with Go's overflow.
-    pub fn scaled_value(&self, scale: i32) -> i64 {
+    pub(super) fn scaled_value(&self, scale: i32) -> i64 {
         match self {
             Self::Small(small) => small.at_scale(scale),
             Self::Big(big) => big_at_scale(big, scale),
         }
     }
 
-    pub fn approximate(&self) -> f64 {
+    pub(super) fn approximate(&self) -> f64 {
         let (base, exponent) = match self {
             Self::Small(small) => (small.value as f64, small.scale),
             Self::Big(big) => (nearest(&big.unscaled), big.scale.saturating_neg()),

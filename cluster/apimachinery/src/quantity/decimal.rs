@@ -14,7 +14,7 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    pub fn new(unscaled: impl Into<BigInt>, scale: i32) -> Self {
+    pub(super) fn new(unscaled: impl Into<BigInt>, scale: i32) -> Self {
         Self {
             unscaled: unscaled.into(),
             scale,
@@ -22,7 +22,7 @@ impl Decimal {
     }
 
     /// Reads an optional sign and digits with at most one point.
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
         let digits = format!("{whole}{fraction}");
         let bare = digits.strip_prefix(['+', '-']).unwrap_or(&digits);
@@ -35,7 +35,7 @@ impl Decimal {
         })
     }
 
-    pub fn sign(&self) -> i32 {
+    pub(super) fn sign(&self) -> i32 {
         match self.unscaled.sign() {
             Sign::Minus => -1,
             Sign::NoSign => 0,
@@ -44,7 +44,7 @@ impl Decimal {
     }
 
     /// The same number at another scale, rounded away from zero. `None`: too many digits.
-    pub fn round_up(&self, scale: i32) -> Option<Self> {
+    pub(super) fn round_up(&self, scale: i32) -> Option<Self> {
         let shift = i64::from(scale) - i64::from(self.scale);
         if shift >= 0 {
             return Some(Self {
@@ -64,7 +64,7 @@ impl Decimal {
     }
 
     /// The sum. Where the smaller operand is beyond all digits of the larger, the larger one.
-    pub fn plus(&self, other: &Self) -> Self {
+    pub(super) fn plus(&self, other: &Self) -> Self {
         let scale = self.scale.max(other.scale);
         match (self.round_up(scale), other.round_up(scale)) {
             (Some(a), Some(b)) => Self {
@@ -76,14 +76,14 @@ impl Decimal {
         }
     }
 
-    pub fn negated(&self) -> Self {
+    pub(super) fn negated(&self) -> Self {
         Self {
             unscaled: -self.unscaled.clone(),
             scale: self.scale,
         }
     }
 
-    pub fn compare(&self, other: &Self) -> Ordering {
+    pub(super) fn compare(&self, other: &Self) -> Ordering {
         let by_sign = self.sign().cmp(&other.sign());
         if by_sign != Ordering::Equal || self.sign() == 0 {
             return by_sign;

@@ -1,7 +1,7 @@
 //! Addresses as Go's `mail.ParseAddress` reads them.
 
 /// Whether a text is one address, with or without a display name.
-pub fn is_address(s: &str) -> bool {
+pub(super) fn is_address(s: &str) -> bool {
     let mut plain = Scanner(s);
     plain.skip_space();
     if plain.addr_spec() {

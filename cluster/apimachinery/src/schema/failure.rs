@@ -12,13 +12,13 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub fn add(&mut self, failure: Failure) {
+    pub(super) fn add(&mut self, failure: Failure) {
         if !self.errors.iter().any(|e| e.message == failure.message) {
             self.errors.push(failure);
         }
     }
 
-    pub fn merge(&mut self, other: Outcome) {
+    pub(super) fn merge(&mut self, other: Outcome) {
         self.matches += other.matches;
         for failure in other.errors {
             self.add(failure);
@@ -50,7 +50,7 @@ pub(super) enum Code {
 }
 
 impl Failure {
-    pub fn new(code: Code, name: &str, message: String) -> Self {
+    pub(super) fn new(code: Code, name: &str, message: String) -> Self {
         Self {
             code,
             name: name.to_owned(),
@@ -58,15 +58,15 @@ impl Failure {
         }
     }
 
-    pub fn other(name: &str, value: impl Into<Value>, message: String) -> Self {
+    pub(super) fn other(name: &str, value: impl Into<Value>, message: String) -> Self {
         Self::new(Code::Other(value.into()), name, message)
     }
 
-    pub fn unnamed(message: String) -> Self {
+    pub(super) fn unnamed(message: String) -> Self {
         Self::new(Code::Unnamed, "", message)
     }
 
-    pub fn into_field_error(self, base: &Path) -> FieldError {
+    pub(super) fn into_field_error(self, base: &Path) -> FieldError {
         let path = match self.name.as_str() {
             "" | "." => base.clone(),
             name => base.child(name.strip_prefix('.').unwrap_or(name)),

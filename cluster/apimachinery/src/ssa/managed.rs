@@ -118,21 +118,21 @@ pub(crate) struct Managed {
 
 impl Managed {
     /// Nobody owns anything.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.owners().next().is_none()
     }
 
-    pub fn owners(&self) -> impl Iterator<Item = (&ManagerId, &Owned)> {
+    pub(super) fn owners(&self) -> impl Iterator<Item = (&ManagerId, &Owned)> {
         self.entries
             .iter()
             .filter_map(|entry| Some((&entry.id, entry.owned.as_ref()?)))
     }
 
-    pub fn get(&self, id: &ManagerId) -> Option<&Owned> {
+    pub(super) fn get(&self, id: &ManagerId) -> Option<&Owned> {
         self.entries.iter().find(|entry| entry.id == *id)?.owned.as_ref()
     }
 
-    pub fn entry(&mut self, id: &ManagerId) -> &mut Entry {
+    pub(super) fn entry(&mut self, id: &ManagerId) -> &mut Entry {
         let at = self
             .entries
             .iter()
@@ -150,7 +150,7 @@ impl Managed {
     }
 
     /// Forgets managers that own nothing any more.
-    pub fn drop_empty(&mut self) {
+    pub(super) fn drop_empty(&mut self) {
         for entry in &mut self.entries {
             if entry.owned.as_ref().is_some_and(|owned| owned.set.is_empty()) {
                 entry.owned = None;
@@ -160,7 +160,7 @@ impl Managed {
 
     /// Reads the entries of a stored object; those that do not change are
     /// written back as they are.
-    pub fn decode_stored(entries: Vec<Value>) -> Result<Self, String> {
+    pub(super) fn decode_stored(entries: Vec<Value>) -> Result<Self, String> {
         let mut managed = Self::decode(&entries)?;
         // Entries with the same identity were read into one.
         if managed.entries.len() == entries.len() {
@@ -172,7 +172,7 @@ impl Managed {
     }
 
     /// Reads the entries of `metadata.managedFields`.
-    pub fn decode(entries: &[Value]) -> Result<Self, String> {
+    pub(super) fn decode(entries: &[Value]) -> Result<Self, String> {
         let mut managed = Self::default();
         for (i, entry) in entries.iter().enumerate() {
             let text = |name: &str| entry[name].as_str().unwrap_or_default();
@@ -213,7 +213,7 @@ impl Managed {
     }
 
     /// Writes the entries, sorted as Kubernetes does.
-    pub fn encode(self) -> Vec<Value> {
+    pub(super) fn encode(self) -> Vec<Value> {
         let mut owners: Vec<(i64, Entry, Owned)> = self
             .entries
             .into_iter()

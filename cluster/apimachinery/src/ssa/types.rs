@@ -8,7 +8,7 @@ use crate::openapi::ObjectType;
 /// A version that is not served (any more).
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("no corresponding type for {0}")]
-pub struct Missing(pub String);
+pub(super) struct Missing(pub String);
 
 /// One served version of a kind.
 #[derive(Clone, Debug)]
@@ -25,11 +25,11 @@ pub struct Version {
 /// `apiVersion` (strategy None); other strategies would hook in where objects
 /// are checked against a second version.
 #[derive(Clone, Debug, Default)]
-pub struct Versions(Vec<Version>);
+pub(super) struct Versions(Vec<Version>);
 
 impl Versions {
     #[must_use]
-    pub fn new(versions: Vec<Version>) -> Self {
+    pub(super) fn new(versions: Vec<Version>) -> Self {
         Self(versions)
     }
 

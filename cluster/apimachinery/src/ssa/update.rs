@@ -36,7 +36,12 @@ pub(crate) struct Updater<'a> {
 impl Updater<'_> {
     /// Takes what a replacement of the live object changed from its owners and
     /// returns it.
-    pub fn update(&self, live: &Value, new: &Value, managed: &mut Managed) -> Result<FieldSet, UpdateError> {
+    pub(super) fn update(
+        &self,
+        live: &Value,
+        new: &Value,
+        managed: &mut Managed,
+    ) -> Result<FieldSet, UpdateError> {
         self.reconcile(live, managed)?;
         let comparison = self.compare_for_all(live, new, managed, None, true)?;
         let mut set = comparison.modified;
@@ -49,7 +54,7 @@ impl Updater<'_> {
 
     /// Merges `applied` into the live object for a manager. `None` if the object
     /// stays as it is.
-    pub fn apply(
+    pub(super) fn apply(
         &self,
         live: &Value,
         applied: &Value,

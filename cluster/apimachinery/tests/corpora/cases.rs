@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Runs all cases of a file; a case fails with the reason. Panics with every failure.
-pub fn run(corpus: &str, check: impl Fn(&Value) -> Result<(), String>) {
+pub(crate) fn run(corpus: &str, check: impl Fn(&Value) -> Result<(), String>) {
     let failures: Vec<_> = lines(corpus)
         .iter()
         .filter_map(|case| {
@@ -21,7 +21,7 @@ pub fn run(corpus: &str, check: impl Fn(&Value) -> Result<(), String>) {
 }
 
 /// The cases of a file in `tests/data`.
-pub fn lines(corpus: &str) -> Vec<Value> {
+pub(crate) fn lines(corpus: &str) -> Vec<Value> {
     let path = format!("{}/tests/data/{corpus}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let cases: Vec<_> = text
@@ -37,7 +37,7 @@ pub fn lines(corpus: &str) -> Vec<Value> {
     clippy::needless_pass_by_value,
     reason = "callers hand over what they made to compare"
 )]
-pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), String> {
+pub(crate) fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Result<(), String> {
     if got == want {
         Ok(())
     } else {
@@ -46,14 +46,14 @@ pub fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, want: T) -> Resu
 }
 
 /// A JSON document in `tests/data`.
-pub fn document(name: &str) -> Value {
+pub(crate) fn document(name: &str) -> Value {
     let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
 /// Compares JSON values; names every place that differs.
-pub fn diff(what: &str, got: &Value, want: &Value) -> Result<(), String> {
+pub(crate) fn diff(what: &str, got: &Value, want: &Value) -> Result<(), String> {
     let mut lines = Vec::new();
     differences(what, Some(got), Some(want), &mut lines);
     if lines.is_empty() {

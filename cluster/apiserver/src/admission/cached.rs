@@ -21,7 +21,7 @@ impl<T> Default for Cached<T> {
 
 impl<T> Cached<T> {
     /// All of this resource, in the order of their names.
-    pub fn all(&self, cluster: &Cluster, resource: &str, read: impl Fn(&Value) -> T) -> Vec<Arc<T>> {
+    pub(super) fn all(&self, cluster: &Cluster, resource: &str, read: impl Fn(&Value) -> T) -> Vec<Arc<T>> {
         let collection = cluster.collection(GROUP, resource);
         if cluster.store.count(&collection) == 0 {
             return Vec::new();

@@ -212,7 +212,7 @@ pub(super) enum Verdict {
 
 impl Policy {
     /// Does the write concern the policy under this binding?
-    pub fn version(&self, binding: &Binding, subject: &Subject<'_>) -> Option<String> {
+    pub(super) fn version(&self, binding: &Binding, subject: &Subject<'_>) -> Option<String> {
         let here = match &binding.reach {
             // Without rules of its own a binding only selects.
             Some(reach) if reach.rules.is_empty() => {
@@ -231,7 +231,7 @@ impl Policy {
         version(&self.reach, subject).filter(|_| here)
     }
 
-    pub fn judge(&self, binding: &Binding, subject: &Subject<'_>, request: &Value) -> Vec<Verdict> {
+    pub(super) fn judge(&self, binding: &Binding, subject: &Subject<'_>, request: &Value) -> Vec<Verdict> {
         let none = &Value::Null;
         let values = [
             ("object", subject.object.unwrap_or(none)),

@@ -140,7 +140,7 @@ pub(super) fn answer(review: &Value, uid: &Value) -> Result<Answer, String> {
 }
 
 impl Answer {
-    pub fn refusal(&self, hook: &str) -> ApiError {
+    pub(super) fn refusal(&self, hook: &str) -> ApiError {
         let message = match self.message.as_str() {
             "" => format!("admission webhook {hook:?} denied the request without explanation"),
             why => format!("admission webhook {hook:?} denied the request: {why}"),

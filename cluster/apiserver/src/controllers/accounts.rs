@@ -20,7 +20,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    pub fn new(requests: Requests, authority: &str) -> Self {
+    pub(super) fn new(requests: Requests, authority: &str) -> Self {
         let cluster = &requests.cluster;
         let follows = ["namespaces", "serviceaccounts", "configmaps"]
             .iter()
@@ -33,12 +33,12 @@ impl Accounts {
         }
     }
 
-    pub async fn first_pass(mut self) -> Self {
+    pub(super) async fn first_pass(mut self) -> Self {
         self.pass().await;
         self
     }
 
-    pub async fn run(mut self) {
+    pub(super) async fn run(mut self) {
         let stopping = self.requests.stopping();
         loop {
             tokio::select! {

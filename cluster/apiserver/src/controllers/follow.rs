@@ -25,7 +25,7 @@ pub(super) enum News {
 
 impl News {
     /// The objects that are there or were touched, gone ones included.
-    pub fn objects(self) -> Vec<Arc<Stored>> {
+    pub(super) fn objects(self) -> Vec<Arc<Stored>> {
         match self {
             Self::All(objects) => objects,
             Self::Changes(events) => events.iter().map(|event| event.object.clone()).collect(),
@@ -33,7 +33,7 @@ impl News {
     }
 
     /// The objects that are there, gone ones left out.
-    pub fn present(self) -> Vec<Arc<Stored>> {
+    pub(super) fn present(self) -> Vec<Arc<Stored>> {
         match self {
             Self::All(objects) => objects,
             Self::Changes(events) => events
@@ -46,7 +46,7 @@ impl News {
 }
 
 impl Follow {
-    pub fn new(store: &Store, collection: Collection) -> Self {
+    pub(super) fn new(store: &Store, collection: Collection) -> Self {
         Self {
             changes: store.changes(&collection),
             store: store.clone(),
@@ -55,12 +55,12 @@ impl Follow {
         }
     }
 
-    pub fn collection(&self) -> &Collection {
+    pub(super) fn collection(&self) -> &Collection {
         &self.collection
     }
 
     /// The news since the last call; all of it may take several calls.
-    pub fn news(&mut self) -> News {
+    pub(super) fn news(&mut self) -> News {
         self.changes.borrow_and_update();
         if let Some(revision) = self.revision
             && let Ok((events, complete)) = self.store.events_after(&self.collection, revision, BATCH)
@@ -77,7 +77,7 @@ impl Follow {
     }
 
     /// Resolves when there may be news.
-    pub async fn changed(&mut self) {
+    pub(super) async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
             // The store is closed: nothing comes any more.
             std::future::pending::<()>().await;

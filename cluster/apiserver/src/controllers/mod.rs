@@ -22,7 +22,11 @@ const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// Starts all controllers of one cluster. Once this returns, the namespaces that are there have their
 /// ServiceAccount and the certificate of the authority.
-pub async fn start(service: &ApiService, cluster: &Arc<Cluster>, authority: &str) -> Vec<JoinHandle<()>> {
+pub(crate) async fn start(
+    service: &ApiService,
+    cluster: &Arc<Cluster>,
+    authority: &str,
+) -> Vec<JoinHandle<()>> {
     let requests = |name: &'static str| {
         let (service, cluster) = (service.clone(), cluster.clone());
         move || Requests::new(service.clone(), cluster.clone(), name)
@@ -56,7 +60,7 @@ pub async fn start(service: &ApiService, cluster: &Arc<Cluster>, authority: &str
 }
 
 /// Runs a controller. All it knows is in the store, so after a fault it starts over.
-pub fn keep<F>(name: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
+pub(crate) fn keep<F>(name: &'static str, mut begin: impl FnMut() -> F + Send + 'static) -> JoinHandle<()>
 where
     F: Future<Output = ()> + Send,
 {

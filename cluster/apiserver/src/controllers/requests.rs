@@ -34,13 +34,13 @@ pub(crate) struct Refused {
 
 impl Refused {
     /// The object is gone or another one by now: nothing is left to do, or a new change tells what.
-    pub fn is_outdated(&self) -> bool {
+    pub(crate) fn is_outdated(&self) -> bool {
         matches!(self.code, 404 | 409)
     }
 }
 
 impl Requests {
-    pub fn new(service: ApiService, cluster: Arc<Cluster>, name: &str) -> Self {
+    pub(crate) fn new(service: ApiService, cluster: Arc<Cluster>, name: &str) -> Self {
         let user = format!("system:serviceaccount:kube-system:{name}");
         Self {
             service,
@@ -52,26 +52,26 @@ impl Requests {
         }
     }
 
-    pub fn stopping(&self) -> CancellationToken {
+    pub(crate) fn stopping(&self) -> CancellationToken {
         self.service.0.stopping.clone()
     }
 
-    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Refused> {
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, Refused> {
         self.send(Method::POST, path, "application/json", Some(object))
             .await
     }
 
-    pub async fn replace(&self, path: &str, object: &Value) -> Result<Value, Refused> {
+    pub(crate) async fn replace(&self, path: &str, object: &Value) -> Result<Value, Refused> {
         self.send(Method::PUT, path, "application/json", Some(object))
             .await
     }
 
-    pub async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Refused> {
+    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Result<Value, Refused> {
         self.send(Method::PATCH, path, "application/merge-patch+json", Some(patch))
             .await
     }
 
-    pub async fn delete(&self, path: &str, options: Option<&Value>) -> Result<Value, Refused> {
+    pub(crate) async fn delete(&self, path: &str, options: Option<&Value>) -> Result<Value, Refused> {
         self.send(Method::DELETE, path, "application/json", options).await
     }
 

@@ -12,7 +12,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub fn content_type(self) -> &'static str {
+    pub(super) fn content_type(self) -> &'static str {
         match self {
             Self::Plain => "application/json",
             Self::V2 => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
@@ -20,7 +20,7 @@ impl Form {
         }
     }
 
-    pub fn version(self) -> &'static str {
+    pub(super) fn version(self) -> &'static str {
         match self {
             Self::V2Beta1 => "v2beta1",
             Self::Plain | Self::V2 => "v2",

@@ -30,7 +30,7 @@ const IGNORED: [&str; 8] = [
 const MOST_PODS: usize = 3000;
 
 /// Refuses pods that their namespace does not let in, and namespaces whose labels mean nothing.
-pub fn judge(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
+pub(crate) fn judge(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Result<()> {
     match context.resource() {
         ("", "namespaces") if context.subresource.is_empty() => namespace(context, object, old),
         ("", "pods") if !IGNORED.contains(&context.subresource) => {

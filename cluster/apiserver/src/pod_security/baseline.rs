@@ -17,7 +17,7 @@ const fn check(id: &'static str, since: u32, check: fn(&Pod<'_>, u32) -> Option<
 }
 
 /// In the order in which violations are told.
-pub const CHECKS: [Check; 12] = [
+pub(super) const CHECKS: [Check; 12] = [
     check("appArmorProfile", 0, app_armor),
     check("capabilities_baseline", 0, capabilities),
     check("hostNamespaces", 0, host_namespaces),
@@ -268,7 +268,7 @@ fn proc_mount(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
     unmasked_proc(pod, minor)
 }
 
-pub fn unmasked_proc(pod: &Pod<'_>, _: u32) -> Option<Violation> {
+pub(super) fn unmasked_proc(pod: &Pod<'_>, _: u32) -> Option<Violation> {
     let mut kinds = Values::new();
     let bad = pod.containers_where(|container| {
         let mount = container["securityContext"]["procMount"].as_str();
@@ -338,7 +338,7 @@ fn seccomp(pod: &Pod<'_>, minor: u32) -> Option<Violation> {
 }
 
 /// Who asks for a seccomp profile that confines nothing.
-pub fn unconfined_seccomp(pod: &Pod<'_>) -> Option<Violation> {
+pub(super) fn unconfined_seccomp(pod: &Pod<'_>) -> Option<Violation> {
     let mut kinds = Values::new();
     let setters = pod.setters(|context| {
         let profile = &context["seccompProfile"];

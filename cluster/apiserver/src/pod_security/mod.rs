@@ -8,7 +8,7 @@ mod pod;
 mod policy;
 mod restricted;
 
-pub use admission::judge;
+pub(crate) use admission::judge;
 use pod::{Pod, Violation};
 use policy::{Level, LevelVersion};
 

@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-pub struct Pod<'a> {
+pub(super) struct Pod<'a> {
     pub metadata: &'a Value,
     pub spec: &'a Value,
 }
 
 /// Why a pod is not fit, and what of it.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Violation {
+pub(super) struct Violation {
     pub reason: String,
     pub detail: String,
 }
 
 impl Violation {
-    pub fn new(reason: impl Into<String>, detail: String) -> Option<Self> {
+    pub(super) fn new(reason: impl Into<String>, detail: String) -> Option<Self> {
         let reason = reason.into();
         Some(Self { reason, detail })
     }
@@ -30,7 +30,7 @@ impl std::fmt::Display for Violation {
 }
 
 impl<'a> Pod<'a> {
-    pub fn of(object: &'a Value) -> Self {
+    pub(super) fn of(object: &'a Value) -> Self {
         Self {
             metadata: &object["metadata"],
             spec: &object["spec"],
@@ -38,12 +38,12 @@ impl<'a> Pod<'a> {
     }
 
     /// The security context that holds for all containers that say nothing else.
-    pub fn context(&self) -> &'a Value {
+    pub(super) fn context(&self) -> &'a Value {
         &self.spec["securityContext"]
     }
 
     /// All containers, in the order in which they are told.
-    pub fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+    pub(super) fn containers(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let spec = self.spec;
         ["initContainers", "containers", "ephemeralContainers"]
             .into_iter()
@@ -51,26 +51,26 @@ impl<'a> Pod<'a> {
     }
 
     /// Names of the containers for which `bad` holds of the container.
-    pub fn containers_where(&self, bad: impl FnMut(&&'a Value) -> bool) -> Vec<&'a str> {
+    pub(super) fn containers_where(&self, bad: impl FnMut(&&'a Value) -> bool) -> Vec<&'a str> {
         self.containers().filter(bad).map(name).collect()
     }
 
-    pub fn volumes(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
+    pub(super) fn volumes(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         self.spec["volumes"].as_array().into_iter().flatten()
     }
 
-    pub fn is_windows(&self) -> bool {
+    pub(super) fn is_windows(&self) -> bool {
         self.spec["os"]["name"] == "windows"
     }
 
     /// Root inside is nobody outside.
-    pub fn has_user_namespace(&self) -> bool {
+    pub(super) fn has_user_namespace(&self) -> bool {
         self.spec["hostUsers"] == false
     }
 
     /// Who sets a field of its security context to a bad value: `pod`, `container "a"` or both.
     /// `bad` gets the pod's security context and that of each container.
-    pub fn setters(&self, mut bad: impl FnMut(&'a Value) -> bool) -> Option<String> {
+    pub(super) fn setters(&self, mut bad: impl FnMut(&'a Value) -> bool) -> Option<String> {
         let mut setters: Vec<String> = Vec::new();
         if bad(self.context()) {
             setters.push("pod".to_owned());
@@ -83,29 +83,29 @@ impl<'a> Pod<'a> {
     }
 }
 
-pub fn name(item: &Value) -> &str {
+pub(super) fn name(item: &Value) -> &str {
     item["name"].as_str().unwrap_or_default()
 }
 
-pub fn texts(list: &Value) -> impl Iterator<Item = &str> {
+pub(super) fn texts(list: &Value) -> impl Iterator<Item = &str> {
     list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-pub fn plural(one: &'static str, many: &'static str, count: usize) -> &'static str {
+pub(super) fn plural(one: &'static str, many: &'static str, count: usize) -> &'static str {
     if count == 1 { one } else { many }
 }
 
 /// `"a", "b"`
-pub fn quoted<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn quoted<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| format!("\"{item}\"")).collect();
     items.join(", ")
 }
 
 /// `containers "a", "b"`
-pub fn these_containers(names: &[&str]) -> String {
+pub(super) fn these_containers(names: &[&str]) -> String {
     let word = plural("container", "containers", names.len());
     format!("{word} {}", quoted(names.iter().copied()))
 }
 
 /// Bad values, each once and in order.
-pub type Values<'a> = BTreeSet<&'a str>;
+pub(super) type Values<'a> = BTreeSet<&'a str>;

@@ -5,11 +5,11 @@ use std::fmt;
 use apimachinery::field::{FieldError, Path};
 
 /// The newest version whose standards are known here.
-pub const NEWEST: u32 = 37;
+pub(super) const NEWEST: u32 = 37;
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub(super) enum Level {
     Privileged,
     Baseline,
     Restricted,
@@ -35,7 +35,7 @@ impl Level {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub(super) enum Version {
     Latest,
     Minor(u32),
 }
@@ -55,7 +55,7 @@ impl Version {
     }
 
     /// The minor version whose standard holds.
-    pub fn minor(self) -> u32 {
+    pub(super) fn minor(self) -> u32 {
         match self {
             Self::Latest => NEWEST,
             Self::Minor(minor) => minor.min(NEWEST),
@@ -64,7 +64,7 @@ impl Version {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LevelVersion {
+pub(super) struct LevelVersion {
     pub level: Level,
     pub version: Version,
 }
@@ -87,7 +87,7 @@ impl fmt::Display for LevelVersion {
 
 /// What the labels of a namespace ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub(super) struct Policy {
     /// Pods that violate it are refused.
     pub enforce: LevelVersion,
     /// Told to the log.
@@ -97,7 +97,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    pub fn of_labels<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<FieldError>) {
+    pub(super) fn of_labels<'a>(label: impl Fn(&str) -> Option<&'a str>) -> (Self, Vec<FieldError>) {
         let mut errors = Vec::new();
         let mut fault = |name: &str, value: &str, detail: &str| {
             let path = Path::new("metadata").child("labels").key(name);
@@ -142,7 +142,7 @@ impl Policy {
         (policy, errors)
     }
 
-    pub fn is_privileged(&self) -> bool {
+    pub(super) fn is_privileged(&self) -> bool {
         [self.enforce, self.audit, self.warn]
             .iter()
             .all(|standard| standard.level == Level::Privileged)

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// In the order in which violations are told.
-pub const CHECKS: [Check; 7] = [
+pub(super) const CHECKS: [Check; 7] = [
     Check {
         id: "allowPrivilegeEscalation",
         since: 8,

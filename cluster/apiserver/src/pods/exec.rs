@@ -81,7 +81,7 @@ fn options(call: &Call, pod: &PodRef, attach: bool) -> Result<ExecOptions> {
     Ok(options)
 }
 
-pub async fn serve(
+pub(crate) async fn serve(
     call: Call,
     provider: Arc<dyn Provider>,
     pod: PodRef,

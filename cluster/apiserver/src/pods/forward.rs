@@ -48,7 +48,7 @@ fn ports(call: &Call) -> Result<Vec<u16>> {
     Ok(ports)
 }
 
-pub fn serve(call: Call, provider: Arc<dyn Provider>, pod: PodRef) -> Result<Response<Body>> {
+pub(super) fn serve(call: Call, provider: Arc<dyn Provider>, pod: PodRef) -> Result<Response<Body>> {
     if super::tunnel::is_asked(&call) {
         return super::tunnel::serve(call, provider, pod);
     }

@@ -39,7 +39,7 @@ fn options(call: &Call, pod: &PodRef) -> Result<LogOptions> {
     })
 }
 
-pub async fn serve(call: &Call, provider: Arc<dyn Provider>, pod: &PodRef) -> Result<Response<Body>> {
+pub(super) async fn serve(call: &Call, provider: Arc<dyn Provider>, pod: &PodRef) -> Result<Response<Body>> {
     let options = options(call, pod)?;
     let lines = provider.logs(pod, &options).await?;
     let stopping = call.core.stopping.clone();

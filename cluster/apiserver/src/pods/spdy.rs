@@ -18,7 +18,7 @@ const PING: u16 = 6;
 const GOAWAY: u16 = 7;
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Frame {
+pub(crate) enum Frame {
     Open {
         stream: u32,
         headers: Vec<(String, String)>,
@@ -39,7 +39,7 @@ pub enum Frame {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Malformed(&'static str);
+pub(crate) struct Malformed(&'static str);
 
 impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,7 +48,7 @@ impl fmt::Display for Malformed {
 }
 
 /// Reads frames out of a byte stream.
-pub struct Decoder {
+pub(crate) struct Decoder {
     buffer: BytesMut,
     inflate: Decompress,
 }
@@ -63,12 +63,12 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The next whole frame, if there is one.
-    pub fn next(&mut self) -> Result<Option<Frame>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<Frame>, Malformed> {
         let Some(head) = self.buffer.first_chunk::<8>() else {
             return Ok(None);
         };
@@ -177,7 +177,7 @@ impl Decoder {
 }
 
 /// Writes frames.
-pub struct Encoder {
+pub(crate) struct Encoder {
     deflate: Compress,
     started: bool,
 }
@@ -193,7 +193,7 @@ impl Default for Encoder {
 
 impl Encoder {
     /// The answer to a stream that was opened, without headers.
-    pub fn reply(&mut self, stream: u32) -> Bytes {
+    pub(crate) fn reply(&mut self, stream: u32) -> Bytes {
         if !self.started {
             self.started = true;
             // A fresh stream takes a dictionary; it cannot fail.
@@ -218,7 +218,7 @@ fn control(kind: u16, length: usize) -> BytesMut {
     out
 }
 
-pub fn data(stream: u32, bytes: &[u8], fin: bool) -> Bytes {
+pub(crate) fn data(stream: u32, bytes: &[u8], fin: bool) -> Bytes {
     let mut out = BytesMut::with_capacity(8 + bytes.len());
     out.put_u32(stream);
     out.put_u32(u32::from(if fin { FIN } else { 0 }) << 24 | bytes.len() as u32);
@@ -226,7 +226,7 @@ pub fn data(stream: u32, bytes: &[u8], fin: bool) -> Bytes {
     out.freeze()
 }
 
-pub fn ping(number: u32) -> Bytes {
+pub(crate) fn ping(number: u32) -> Bytes {
     let mut out = control(PING, 4);
     out.put_u32(number);
     out.freeze()

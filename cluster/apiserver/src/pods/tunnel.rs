@@ -28,13 +28,13 @@ const CHUNK: usize = 32 << 10;
 /// Connections that one client may have open at once.
 const CONNECTIONS: usize = 1024;
 
-pub fn is_asked(call: &Call) -> bool {
+pub(super) fn is_asked(call: &Call) -> bool {
     call.header(header::SEC_WEBSOCKET_PROTOCOL)
         .split(',')
         .any(|name| name.trim() == PROTOCOL)
 }
 
-pub fn serve(call: Call, provider: Arc<dyn Provider>, pod: PodRef) -> Result<Response<Body>> {
+pub(super) fn serve(call: Call, provider: Arc<dyn Provider>, pod: PodRef) -> Result<Response<Body>> {
     let protocol = websocket::negotiate(&call, &[PROTOCOL])?;
     websocket::accept(call, protocol, move |socket| run(socket, provider, pod))
 }

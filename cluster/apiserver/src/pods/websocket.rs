@@ -21,7 +21,7 @@ use crate::{
     status::{ApiError, Result},
 };
 
-pub type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
+pub(super) type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
 /// Messages beyond this are refused; clients send a few kilobytes at a time.
 const MESSAGE: usize = 4 << 20;
@@ -30,7 +30,7 @@ const MESSAGE: usize = 4 << 20;
 const CHUNK: usize = 32 << 10;
 
 /// A message of one of several channels: its number, then the data.
-pub fn frame(channel: u8, data: &[u8]) -> Message {
+pub(super) fn frame(channel: u8, data: &[u8]) -> Message {
     let mut bytes = BytesMut::with_capacity(data.len() + 1);
     bytes.put_u8(channel);
     bytes.put_slice(data);
@@ -38,7 +38,7 @@ pub fn frame(channel: u8, data: &[u8]) -> Message {
 }
 
 /// Sends what can be read as messages of a channel, until either side ends.
-pub async fn copy(mut reader: impl AsyncRead + Unpin, channel: u8, outgoing: mpsc::Sender<Message>) {
+pub(super) async fn copy(mut reader: impl AsyncRead + Unpin, channel: u8, outgoing: mpsc::Sender<Message>) {
     let mut buffer = vec![0; CHUNK];
     loop {
         match reader.read(&mut buffer).await {
@@ -53,7 +53,7 @@ pub async fn copy(mut reader: impl AsyncRead + Unpin, channel: u8, outgoing: mps
 }
 
 /// The end that clients take for a good one.
-pub fn goodbye() -> Message {
+pub(super) fn goodbye() -> Message {
     Message::Close(Some(CloseFrame {
         code: CloseCode::Normal,
         reason: "".into(),
@@ -61,7 +61,7 @@ pub fn goodbye() -> Message {
 }
 
 /// The protocol that both sides speak: the client's first choice among ours.
-pub fn negotiate(call: &Call, ours: &[&'static str]) -> Result<&'static str> {
+pub(super) fn negotiate(call: &Call, ours: &[&'static str]) -> Result<&'static str> {
     let upgrade = call.header(header::UPGRADE);
     if !upgrade.eq_ignore_ascii_case("websocket") {
         return Err(if upgrade.is_empty() {
@@ -92,7 +92,7 @@ pub fn negotiate(call: &Call, ours: &[&'static str]) -> Result<&'static str> {
 }
 
 /// Answers the handshake and hands the socket to `run` once it is there.
-pub fn accept<F, R>(call: Call, protocol: &'static str, run: F) -> Result<Response<Body>>
+pub(super) fn accept<F, R>(call: Call, protocol: &'static str, run: F) -> Result<Response<Body>>
 where
     F: FnOnce(Socket) -> R + Send + 'static,
     R: Future<Output = ()> + Send + 'static,

@@ -22,7 +22,7 @@ use crate::{
 const DEPTH: usize = 100;
 
 /// The media type without its parameters.
-pub fn content_type(call: &Call) -> String {
+pub(super) fn content_type(call: &Call) -> String {
     let text = call.header(header::CONTENT_TYPE);
     text.split(';')
         .next()
@@ -32,7 +32,7 @@ pub fn content_type(call: &Call) -> String {
 }
 
 /// Reads an object of the target's kind from a request and reports what is unknown or twice in it.
-pub fn object(
+pub(super) fn object(
     call: &Call,
     target: &Target,
     body: &[u8],
@@ -53,7 +53,7 @@ pub fn object(
 
 /// Decodes a tree as an object of `kind`; unknown and duplicate fields become an error or warnings.
 /// Those of built-in kinds are told in the order in which they stand in the document, if that is given.
-pub fn decode(
+pub(super) fn decode(
     kind: &Kind,
     object: &mut Value,
     mut duplicates: Vec<String>,
@@ -122,7 +122,7 @@ fn order(media: &str, bytes: &[u8]) -> Order {
 }
 
 /// Reads JSON or YAML; fields that are there twice are reported, the last one counts.
-pub fn parse(media: &str, bytes: &[u8]) -> Result<(Value, Vec<String>)> {
+pub(crate) fn parse(media: &str, bytes: &[u8]) -> Result<(Value, Vec<String>)> {
     let bad = |error: String| {
         ApiError::bad_request(format!(
             "the object provided is unrecognized (must be of type object): {error}"
@@ -172,7 +172,7 @@ pub fn parse(media: &str, bytes: &[u8]) -> Result<(Value, Vec<String>)> {
 }
 
 /// `apiVersion` and `kind` must be those of the path; absent ones are filled in.
-pub fn check_kind(kind: &Kind, object: &mut Value) -> Result<()> {
+pub(super) fn check_kind(kind: &Kind, object: &mut Value) -> Result<()> {
     let Value::Object(map) = object else {
         return Err(ApiError::bad_request(format!(
             "the object provided is unrecognized: expected an object of kind {:?}",

@@ -26,7 +26,7 @@ const NAME_MAX: usize = 63;
 /// New names tried when a generated one is taken.
 const ATTEMPTS: usize = 8;
 
-pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let options = WriteOptions::of(call, false)?;
     let (mut object, warnings) = body::object(call, target, body, &options)?;
     let manager = semantics::manager(&target.kind, "");
@@ -52,7 +52,7 @@ pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
 }
 
 /// Writes a new object. `own` notes who owns its fields.
-pub async fn insert(
+pub(super) async fn insert(
     call: &Call,
     target: &Target,
     mut object: Value,
@@ -161,7 +161,7 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
 }
 
 /// The namespace of the path and of the object must agree.
-pub fn check_namespace(target: &Target, object: &mut Value) -> Result<()> {
+pub(super) fn check_namespace(target: &Target, object: &mut Value) -> Result<()> {
     let Some(metadata) = object["metadata"].as_object_mut() else {
         return Ok(());
     };
@@ -239,7 +239,7 @@ fn generated(prefix: &str) -> String {
 }
 
 /// A success as Kubernetes tells it.
-pub fn success(target: &Target, name: &str, uid: &Value) -> Value {
+pub(super) fn success(target: &Target, name: &str, uid: &Value) -> Value {
     let mut details = json!({"name": name, "kind": target.kind.plural, "uid": uid});
     if !target.kind.group.is_empty() {
         details["group"] = target.kind.group.as_str().into();

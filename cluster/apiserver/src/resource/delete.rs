@@ -124,14 +124,14 @@ fn plan(call: &Call, body: &[u8]) -> Result<Plan> {
     })
 }
 
-pub async fn delete(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn delete(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let plan = plan(call, body)?;
     let name = target.name().unwrap_or_default();
     Ok(Outcome::ok(remove(call, target, name, &plan).await?))
 }
 
 /// Deletes with the options that an Eviction carries.
-pub async fn evict(call: &Call, target: &Target, name: &str, options: &Value) -> Result<Value> {
+pub(super) async fn evict(call: &Call, target: &Target, name: &str, options: &Value) -> Result<Value> {
     let options: DeleteOptions = if options.is_null() {
         DeleteOptions::default()
     } else {
@@ -157,7 +157,7 @@ pub async fn evict(call: &Call, target: &Target, name: &str, options: &Value) ->
     .await
 }
 
-pub async fn delete_collection(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn delete_collection(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let plan = plan(call, body)?;
     let selection = Selection::parse(&target.kind, &call.query)?;
     let listing = call.core.store.list(&target.collection, target.list_namespace());

@@ -57,7 +57,7 @@ fn judge(budget: &Value, ready: bool) -> Verdict {
 }
 
 /// Deletes a pod if its disruption budget allows it.
-pub async fn evict(call: &Call, target: &Target, eviction: &Value) -> Result<Value> {
+pub(super) async fn evict(call: &Call, target: &Target, eviction: &Value) -> Result<Value> {
     let name = target.name().unwrap_or_default();
     let pod = target.stored(call)?;
     let object = pod.value();

@@ -42,7 +42,7 @@ enum Match {
     Exact(u64),
 }
 
-pub async fn list(call: &Call, target: &Target) -> Result<Response<Body>> {
+pub(super) async fn list(call: &Call, target: &Target) -> Result<Response<Body>> {
     let view = View::of(call, &target.kind)?;
     let selection = Selection::parse(&target.kind, &call.query)?;
     let limit = call.query.number("limit")?.unwrap_or(0) as usize;
@@ -259,13 +259,13 @@ fn wanted(call: &Call, limit: usize) -> Result<Match> {
     }
 }
 
-pub fn parse_revision(text: &str) -> Result<u64> {
+pub(super) fn parse_revision(text: &str) -> Result<u64> {
     text.parse()
         .map_err(|_| ApiError::bad_request(format!("invalid resource version: {text:?}")))
 }
 
 /// Waits a little for a revision from the future, then says so.
-pub async fn wait_for(call: &Call, revision: u64) -> Result<()> {
+pub(super) async fn wait_for(call: &Call, revision: u64) -> Result<()> {
     let deadline = tokio::time::Instant::now() + CATCH_UP;
     loop {
         let current = call.core.store.revision();

@@ -11,14 +11,14 @@ use crate::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldValidation {
+pub(super) enum FieldValidation {
     Ignore,
     Warn,
     Strict,
 }
 
 #[derive(Clone, Debug)]
-pub struct WriteOptions {
+pub(super) struct WriteOptions {
     pub dry_run: bool,
     pub field_validation: FieldValidation,
     pub field_manager: String,
@@ -38,7 +38,7 @@ fn invalid(options: &str, field: &str, reason: ErrorType, message: String) -> Ap
 }
 
 /// `dryRun` from the query, or from a body of delete options.
-pub fn dry_run<'a>(values: impl Iterator<Item = &'a str>, options: &str) -> Result<bool> {
+pub(super) fn dry_run<'a>(values: impl Iterator<Item = &'a str>, options: &str) -> Result<bool> {
     let mut dry = false;
     for value in values.filter(|value| !value.is_empty()) {
         if value != "All" {
@@ -51,7 +51,7 @@ pub fn dry_run<'a>(values: impl Iterator<Item = &'a str>, options: &str) -> Resu
 }
 
 impl WriteOptions {
-    pub fn of(call: &Call, apply: bool) -> Result<Self> {
+    pub(super) fn of(call: &Call, apply: bool) -> Result<Self> {
         let kind = match call.attributes.verb {
             Verb::Create => "CreateOptions",
             Verb::Patch => "PatchOptions",
@@ -116,6 +116,6 @@ pub fn now() -> String {
     time_text(jiff::Timestamp::now())
 }
 
-pub fn time_text(time: jiff::Timestamp) -> String {
+pub(super) fn time_text(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

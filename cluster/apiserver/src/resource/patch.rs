@@ -22,12 +22,12 @@ use crate::{
     verb::Verb,
 };
 
-pub const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
-pub async fn patch(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn patch(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let media = body::content_type(call);
     let options = WriteOptions::of(call, media == APPLY)?;
     if media == APPLY {
@@ -77,7 +77,7 @@ fn same_name(target: &Target, new: &Value, live: &Value) -> Result<()> {
 
 /// Applies a JSON, merge or strategic patch to an object. `definition` names a built-in type;
 /// without one there is nothing that a strategic patch could go by.
-pub fn merge(media: &str, object: Value, bytes: &[u8], definition: Option<&str>) -> Result<Value> {
+pub(super) fn merge(media: &str, object: Value, bytes: &[u8], definition: Option<&str>) -> Result<Value> {
     let result = match (media, definition) {
         (JSON, _) => patch::json::apply(object, bytes),
         (MERGE, _) => patch::merge::apply(object, bytes),
@@ -219,7 +219,7 @@ async fn create_applied(
     insert(call, target, object, options, |object| object).await
 }
 
-pub fn refused(target: &Target, error: ApplyError) -> ApiError {
+pub(super) fn refused(target: &Target, error: ApplyError) -> ApiError {
     match error {
         ApplyError::Conflict(conflicts) => {
             let causes = conflicts

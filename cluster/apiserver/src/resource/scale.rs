@@ -42,7 +42,7 @@ fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
 }
 
 /// The Scale of an object.
-pub fn scale_of(target: &Target, object: &Value) -> Result<Value> {
+pub(crate) fn scale_of(target: &Target, object: &Value) -> Result<Value> {
     let paths = paths(target);
     let replicas = at(object, &paths.spec_replicas).as_i64();
     if replicas.is_none() && target.kind.is_custom() {
@@ -85,7 +85,7 @@ pub fn scale_of(target: &Target, object: &Value) -> Result<Value> {
     }))
 }
 
-pub fn get(call: &Call, target: &Target) -> Result<Value> {
+pub(super) fn get(call: &Call, target: &Target) -> Result<Value> {
     scale_of(target, &version::read(&target.kind, &*target.stored(call)?))
 }
 
@@ -115,7 +115,7 @@ fn ownership(target: &Target) -> Ownership {
     }
 }
 
-pub async fn update(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn update(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let options = WriteOptions::of(call, false)?;
     let (scale, _) = body::parse(&body::content_type(call), body)?;
     if scale["kind"] != "Scale" || !scale["spec"].is_object() {
@@ -140,7 +140,7 @@ pub async fn update(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
     Ok(Outcome::ok(scale_of(target, &object)?))
 }
 
-pub async fn patch(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn patch(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let media = body::content_type(call);
     let options = WriteOptions::of(call, media == patch::APPLY)?;
     let object = change(call, target, &options, |manager, live| {

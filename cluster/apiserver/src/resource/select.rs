@@ -12,7 +12,7 @@ use crate::{
 
 /// What a list or watch shows.
 #[derive(Clone, Debug)]
-pub struct Selection {
+pub(super) struct Selection {
     labels: LabelSelector,
     fields: FieldSelector,
     /// Fields beyond name and namespace: those need the object's tree.
@@ -20,7 +20,7 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub fn parse(kind: &Kind, query: &Query) -> Result<Self> {
+    pub(super) fn parse(kind: &Kind, query: &Query) -> Result<Self> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
             .map_err(|error| ApiError::bad_request(format!("unable to parse label selector: {error}")))?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
@@ -47,11 +47,11 @@ impl Selection {
     }
 
     /// Everything is shown.
-    pub fn is_everything(&self) -> bool {
+    pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub fn matches(&self, object: &Stored) -> bool {
+    pub(super) fn matches(&self, object: &Stored) -> bool {
         if !self.labels.is_empty() {
             let labels = object.labels();
             let lookup = |key: &str| {

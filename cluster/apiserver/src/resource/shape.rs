@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub(super) enum Shape {
     Object,
     /// `PartialObjectMetadata`
     Metadata,
@@ -24,7 +24,7 @@ pub enum Shape {
 
 impl Shape {
     /// Reads `Accept`; the first form that we speak wins.
-    pub fn of(call: &Call) -> Result<Self> {
+    pub(super) fn of(call: &Call) -> Result<Self> {
         let accept = call.header(header::ACCEPT);
         if accept.is_empty() {
             return Ok(Self::Object);
@@ -65,7 +65,7 @@ impl Shape {
 
 /// Turns stored objects into what a request wants to see.
 #[derive(Clone)]
-pub struct View {
+pub(super) struct View {
     pub kind: Arc<Kind>,
     pub shape: Shape,
     /// `includeObject` of a table.
@@ -73,7 +73,7 @@ pub struct View {
 }
 
 impl View {
-    pub fn of(call: &Call, kind: &Arc<Kind>) -> Result<Self> {
+    pub(super) fn of(call: &Call, kind: &Arc<Kind>) -> Result<Self> {
         let include = match call.query.get("includeObject") {
             None | Some("Metadata") => table::Include::Metadata,
             Some("None") => table::Include::None,
@@ -92,12 +92,12 @@ impl View {
     }
 
     /// The object in the version that is asked for.
-    pub fn value(&self, stored: &Stored) -> Value {
+    pub(super) fn value(&self, stored: &Stored) -> Value {
         super::version::read(&self.kind, stored)
     }
 
     /// One object of a list or watch as JSON.
-    pub fn item(&self, stored: &Stored) -> Bytes {
+    pub(super) fn item(&self, stored: &Stored) -> Bytes {
         match self.shape {
             Shape::Object if super::version::is_current(&self.kind, stored) => stored.bytes.clone(),
             Shape::Object => serde_json::to_vec(&self.value(stored)).unwrap_or_default().into(),
@@ -111,7 +111,7 @@ impl View {
     }
 
     /// One object as the answer to a request.
-    pub fn single(&self, object: Value) -> Value {
+    pub(super) fn single(&self, object: Value) -> Value {
         match self.shape {
             Shape::Object => object,
             Shape::Metadata => partial_metadata(&object),
@@ -120,11 +120,11 @@ impl View {
     }
 
     /// A table of `objects`; watches send the columns only once.
-    pub fn table(&self, objects: Vec<Value>, columns: bool) -> Value {
+    pub(super) fn table(&self, objects: Vec<Value>, columns: bool) -> Value {
         table::render(&self.kind, &objects, self.include, columns)
     }
 }
 
-pub fn partial_metadata(object: &Value) -> Value {
+pub(super) fn partial_metadata(object: &Value) -> Value {
     json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]})
 }

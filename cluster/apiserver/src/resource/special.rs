@@ -19,11 +19,11 @@ use crate::{
 };
 
 /// Kinds that are asked, not kept.
-pub fn is_review(kind: &Kind) -> bool {
+pub(super) fn is_review(kind: &Kind) -> bool {
     !kind.allows(&Verb::Get) && kind.allows(&Verb::Create) && !kind.is("", "bindings")
 }
 
-pub async fn review(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn review(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let options = WriteOptions::of(call, false)?;
     let (object, warnings) = body::object(call, target, body, &options)?;
     let answer = call.core.access.review(
@@ -41,7 +41,7 @@ pub async fn review(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
 }
 
 /// POST to a subresource, or of a Binding.
-pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let (object, _) = body::parse(&body::content_type(call), body)?;
     let object = match target.subresource.as_str() {
         BINDING => bind(call, target, &object).await?,
@@ -62,7 +62,7 @@ pub async fn create(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome
 }
 
 /// POST to `bindings`: the pod is named in the object.
-pub async fn create_binding(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn create_binding(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let options = WriteOptions::of(call, false)?;
     let (binding, warnings) = body::object(call, target, body, &options)?;
     let registry = call.cluster.registry();
@@ -86,7 +86,7 @@ pub async fn create_binding(call: &Call, target: &Target, body: &[u8]) -> Result
 }
 
 /// The subresource of pods that takes a Binding. Webhooks see the Binding, not the pod that it changes.
-pub const BINDING: &str = "binding";
+pub(crate) const BINDING: &str = "binding";
 
 /// What webhooks make of a Binding.
 async fn admitted(call: &Call, target: &Target, sent: &Value, dry_run: bool) -> Result<Value> {
@@ -116,7 +116,7 @@ async fn admitted(call: &Call, target: &Target, sent: &Value, dry_run: bool) -> 
 }
 
 /// Binds a pod to a node, once.
-pub async fn bind(call: &Call, target: &Target, sent: &Value) -> Result<Value> {
+pub(super) async fn bind(call: &Call, target: &Target, sent: &Value) -> Result<Value> {
     let name = target.name().unwrap_or_default();
     let options = WriteOptions::of(call, false)?;
     let binding = &admitted(call, target, sent, options.dry_run).await?;

@@ -16,7 +16,7 @@ use crate::{
 /// | `/things/x[/sub]` | one object | 404 |
 /// | `/namespaces/n/things` | 404 | the collection |
 /// | `/namespaces/n/things/x[/sub]` | 404 | one object |
-pub fn check(kind: &Kind, verb: &Verb, place: &ResourcePath, subresource: &str) -> Result<()> {
+pub(super) fn check(kind: &Kind, verb: &Verb, place: &ResourcePath, subresource: &str) -> Result<()> {
     let has_place = match (&place.namespace, &place.name) {
         (Some(_), _) => kind.namespaced,
         (None, Some(_)) => !kind.namespaced,

@@ -24,7 +24,7 @@ use crate::{
 const ATTEMPTS: usize = 64;
 
 /// PUT.
-pub async fn replace(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
+pub(super) async fn replace(call: &Call, target: &Target, body: &[u8]) -> Result<Outcome> {
     let options = WriteOptions::of(call, false)?;
     let (mut sent, warnings) = body::object(call, target, body, &options)?;
     check_name(target, &mut sent)?;
@@ -69,7 +69,7 @@ fn needs_version(target: &Target) -> bool {
 }
 
 /// The name of the path and of the object must agree.
-pub fn check_name(target: &Target, object: &mut Value) -> Result<()> {
+pub(super) fn check_name(target: &Target, object: &mut Value) -> Result<()> {
     let wanted = target.name().unwrap_or_default();
     check_namespace(target, object)?;
     match object["metadata"]["name"].as_str() {
@@ -84,7 +84,7 @@ pub fn check_name(target: &Target, object: &mut Value) -> Result<()> {
     }
 }
 
-pub fn check_uid(target: &Target, sent: &Value, live: &Value) -> Result<()> {
+pub(super) fn check_uid(target: &Target, sent: &Value, live: &Value) -> Result<()> {
     let uid = sent["metadata"]["uid"].as_str().unwrap_or_default();
     let live = live["metadata"]["uid"].as_str().unwrap_or_default();
     if uid.is_empty() || uid == live {
@@ -100,7 +100,7 @@ pub fn check_uid(target: &Target, sent: &Value, live: &Value) -> Result<()> {
 }
 
 /// A sent `resourceVersion` must be the live one.
-pub fn check_revision(target: &Target, sent: &Value, live: &Value) -> Result<()> {
+pub(super) fn check_revision(target: &Target, sent: &Value, live: &Value) -> Result<()> {
     let version = sent["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     if version.is_empty() || sent["metadata"]["resourceVersion"] == live["metadata"]["resourceVersion"] {
         return Ok(());
@@ -114,7 +114,7 @@ pub fn check_revision(target: &Target, sent: &Value, live: &Value) -> Result<()>
 }
 
 /// Fields that only the server sets stay as they are.
-pub fn carry_over(object: &mut Value, live: &Value) {
+pub(super) fn carry_over(object: &mut Value, live: &Value) {
     let Some(metadata) = object["metadata"].as_object_mut() else {
         return;
     };
@@ -136,7 +136,7 @@ pub fn carry_over(object: &mut Value, live: &Value) {
 
 /// Changes the target's object: `change` makes the new object of the live one, both in the request's
 /// version, ownership noted. Other writers in between make it start over.
-pub async fn modify(
+pub(super) async fn modify(
     call: &Call,
     target: &Target,
     options: &WriteOptions,
@@ -224,7 +224,7 @@ fn unchanged(object: &Value, live: &Value) -> bool {
 }
 
 /// A deleted object that nobody holds any more.
-pub fn is_finished(object: &Value) -> bool {
+pub(super) fn is_finished(object: &Value) -> bool {
     let metadata = &object["metadata"];
     let empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
     let held_by_spec = object["kind"] == "Namespace" && !empty(&object["spec"]["finalizers"]);

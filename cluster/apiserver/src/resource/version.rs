@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The stored bytes are what a reader of this kind expects.
-pub fn is_current(kind: &Kind, stored: &Stored) -> bool {
+pub(super) fn is_current(kind: &Kind, stored: &Stored) -> bool {
     if kind.group == "events.k8s.io" {
         return false;
     }
@@ -22,7 +22,7 @@ pub fn is_current(kind: &Kind, stored: &Stored) -> bool {
 }
 
 /// The object as `kind`'s version shows it.
-pub fn read(kind: &Kind, stored: &Stored) -> Value {
+pub(super) fn read(kind: &Kind, stored: &Stored) -> Value {
     let mut object = stored.value();
     if is_current(kind, stored) {
         return object;
@@ -38,7 +38,7 @@ pub fn read(kind: &Kind, stored: &Stored) -> Value {
 }
 
 /// The object as it is stored.
-pub fn write(kind: &Kind, mut object: Value) -> Value {
+pub(super) fn write(kind: &Kind, mut object: Value) -> Value {
     if kind.group == "events.k8s.io" {
         return event_to_core(object);
     }

@@ -27,7 +27,7 @@ const BOOKMARK: Duration = Duration::from_secs(60);
 const BATCH: usize = 256;
 const CHUNK: usize = 64 << 10;
 
-pub async fn watch(call: Call, target: Target) -> Result<Response<Body>> {
+pub(super) async fn watch(call: Call, target: Target) -> Result<Response<Body>> {
     let permit = call
         .core
         .watches

@@ -13,14 +13,14 @@ use crate::{
 };
 
 /// What becomes of an object.
-pub enum Change<'a> {
+pub(super) enum Change<'a> {
     Put(&'a Value),
     /// With its last state.
     Delete(&'a Value),
 }
 
 impl<'a> Change<'a> {
-    pub fn of(object: &'a Value, gone: bool) -> Self {
+    pub(super) fn of(object: &'a Value, gone: bool) -> Self {
         if gone {
             Self::Delete(object)
         } else {
@@ -31,7 +31,7 @@ impl<'a> Change<'a> {
 
 /// Commits a change that was admitted and validated. `None`: another writer was faster, and the change
 /// is to be recomputed; else its revision.
-pub async fn commit(
+pub(super) async fn commit(
     call: &Call,
     target: &Target,
     context: &strategy::Context<'_>,

@@ -10,7 +10,7 @@ struct Walk {
     unknown: Vec<String>,
 }
 
-pub fn decode(definition: &str, object: &mut Value) -> Result<Vec<String>, String> {
+pub(super) fn decode(definition: &str, object: &mut Value) -> Result<Vec<String>, String> {
     let Some(schema) = builtin_definitions().get(definition) else {
         return Ok(Vec::new());
     };

@@ -67,7 +67,7 @@ fn references(schema: &Value) -> Vec<&str> {
         .collect()
 }
 
-pub fn apply(definition: &str, value: &mut Value) {
+pub(super) fn apply(definition: &str, value: &mut Value) {
     let Value::Object(map) = value else { return };
     if !REACHES.get(definition).copied().unwrap_or(false) {
         return;

@@ -7,7 +7,7 @@ use apimachinery::{
 };
 use serde_json::Value;
 
-pub fn validate(definition: &str, object: &Value) -> Vec<FieldError> {
+pub(super) fn validate(definition: &str, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let Some(schema) = builtin_definitions().get(definition) else {
         return errors;

@@ -12,7 +12,7 @@ use apimachinery::{
 };
 use serde_json::Value;
 
-pub use ownership::manager;
+pub(crate) use ownership::manager;
 
 use crate::{
     registry::{Kind, Schema},
@@ -21,12 +21,12 @@ use crate::{
 
 /// Brings what a client sent into the shape that is stored. Returns the unknown fields that were
 /// dropped.
-pub fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
+pub(crate) fn decode(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
     decode_by(kind, object, Structural::decode)
 }
 
 /// The same for what server-side apply merged.
-pub fn decode_merged(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
+pub(crate) fn decode_merged(kind: &Kind, object: &mut Value) -> Result<Vec<String>> {
     decode_by(kind, object, Structural::decode_merged)
 }
 
@@ -46,7 +46,7 @@ fn decode_by(
     }
 }
 
-pub fn default(kind: &Kind, object: &mut Value) {
+pub(crate) fn default(kind: &Kind, object: &mut Value) {
     match &kind.schema {
         Schema::Builtin(definition) => builtin_defaults::apply(definition, object),
         Schema::Custom(schema) => schema.resource.schema.apply_defaults(object),
@@ -54,7 +54,7 @@ pub fn default(kind: &Kind, object: &mut Value) {
 }
 
 /// Before a create: status and generation.
-pub fn prepare_create(kind: &Kind, object: &mut Value) {
+pub(crate) fn prepare_create(kind: &Kind, object: &mut Value) {
     match &kind.schema {
         Schema::Custom(schema) => schema.resource.prepare_create(object),
         Schema::Builtin(definition) => {
@@ -72,7 +72,7 @@ pub fn prepare_create(kind: &Kind, object: &mut Value) {
 }
 
 /// Before an update through `subresource` (`""`: the object itself).
-pub fn prepare_update(kind: &Kind, subresource: &str, object: &mut Value, old: &Value) {
+pub(crate) fn prepare_update(kind: &Kind, subresource: &str, object: &mut Value, old: &Value) {
     match &kind.schema {
         Schema::Custom(schema) if subresource == "status" => {
             schema.resource.prepare_status_update(object, old);
@@ -106,7 +106,7 @@ pub fn prepare_update(kind: &Kind, subresource: &str, object: &mut Value, old: &
     }
 }
 
-pub fn validate_create(kind: &Kind, object: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_create(kind: &Kind, object: &Value) -> Vec<FieldError> {
     match &kind.schema {
         Schema::Custom(schema) => schema.resource.validate_create(object),
         Schema::Builtin(definition) => {
@@ -117,7 +117,12 @@ pub fn validate_create(kind: &Kind, object: &Value) -> Vec<FieldError> {
     }
 }
 
-pub fn validate_update(kind: &Kind, subresource: &str, object: &Value, old: &Value) -> Vec<FieldError> {
+pub(crate) fn validate_update(
+    kind: &Kind,
+    subresource: &str,
+    object: &Value,
+    old: &Value,
+) -> Vec<FieldError> {
     match &kind.schema {
         Schema::Custom(schema) if subresource == "status" => {
             schema.resource.validate_status_update(object, old)
@@ -134,7 +139,7 @@ pub fn validate_update(kind: &Kind, subresource: &str, object: &Value, old: &Val
 }
 
 /// 422 with a cause for each error, if there is one.
-pub fn refuse(kind: &Kind, object: &Value, errors: &[FieldError]) -> Result<()> {
+pub(crate) fn refuse(kind: &Kind, object: &Value, errors: &[FieldError]) -> Result<()> {
     if errors.is_empty() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use apimachinery::ssa::{FieldManager, FieldSet, Version};
 use crate::registry::Kind;
 
 /// The field manager of one endpoint of a kind.
-pub fn manager(kind: &Kind, subresource: &str) -> FieldManager {
+pub(crate) fn manager(kind: &Kind, subresource: &str) -> FieldManager {
     let reset: Vec<&str> = kind
         .reset_fields_of(subresource)
         .iter()

@@ -85,7 +85,7 @@ pub fn status(error: &ApiError) -> Response<Body> {
 }
 
 /// Reads a request's body, at most `limit` bytes.
-pub async fn read_all(body: Body, limit: usize) -> Result<Bytes> {
+pub(super) async fn read_all(body: Body, limit: usize) -> Result<Bytes> {
     match Limited::new(body, limit).collect().await {
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(ApiError::too_large(limit)),

@@ -77,14 +77,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 const PREFACE: usize = 24;
 
 /// A stream that must begin to speak HTTP before its deadline; hyper's own timeouts begin later.
-pub struct Prompt<S> {
+pub(super) struct Prompt<S> {
     stream: S,
     deadline: Option<Pin<Box<Sleep>>>,
     read: usize,
 }
 
 impl<S> Prompt<S> {
-    pub fn new(stream: S, within: Duration) -> Self {
+    pub(super) fn new(stream: S, within: Duration) -> Self {
         Self {
             stream,
             deadline: Some(Box::pin(tokio::time::sleep(within))),
@@ -140,7 +140,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Prompt<S> {
 
 /// What goes on in one connection.
 #[derive(Clone)]
-pub struct Activity(Arc<Inner>);
+pub(super) struct Activity(Arc<Inner>);
 
 struct Inner {
     under_way: AtomicUsize,
@@ -158,13 +158,13 @@ impl Default for Activity {
 
 impl Activity {
     /// From a request to the end of its answer.
-    pub fn begin(&self) -> Busy {
+    pub(super) fn begin(&self) -> Busy {
         self.0.under_way.fetch_add(1, Ordering::AcqRel);
         Busy(self.clone())
     }
 
     /// Resolves when nothing has been asked or answered for so long.
-    pub async fn idle(&self, time: Duration) {
+    pub(super) async fn idle(&self, time: Duration) {
         loop {
             let last = *lock(&self.0.last);
             if self.0.under_way.load(Ordering::Acquire) > 0 {
@@ -178,7 +178,7 @@ impl Activity {
     }
 }
 
-pub struct Busy(Activity);
+pub(super) struct Busy(Activity);
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -188,13 +188,13 @@ impl Drop for Busy {
 }
 
 /// An answer that is being sent.
-pub struct Answering {
+pub(super) struct Answering {
     body: Body,
     _busy: Busy,
 }
 
 impl Answering {
-    pub fn new(body: Body, busy: Busy) -> Self {
+    pub(super) fn new(body: Body, busy: Busy) -> Self {
         Self { body, _busy: busy }
     }
 }

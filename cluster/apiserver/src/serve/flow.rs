@@ -284,7 +284,7 @@ impl Call {
     }
 }
 
-pub type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+pub(super) type Answer = BoxFuture<'static, Result<Response<Body>, Infallible>>;
 
 /// The API as a tower service.
 #[derive(Clone)]

@@ -36,7 +36,7 @@ pub(super) struct Writer {
 type Trouble = Arc<Mutex<Option<String>>>;
 
 impl Writer {
-    pub fn start(disk: Box<dyn Disk>, state: Arc<RwLock<State>>) -> Self {
+    pub(super) fn start(disk: Box<dyn Disk>, state: Arc<RwLock<State>>) -> Self {
         let (queue, requests) = mpsc::channel();
         let committer = Committer::new(disk, state);
         let trouble = committer.trouble.clone();
@@ -52,7 +52,7 @@ impl Writer {
         }
     }
 
-    pub fn send(&self, request: Request) -> Result<(), WriteError> {
+    pub(super) fn send(&self, request: Request) -> Result<(), WriteError> {
         let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue
             .as_ref()
@@ -62,7 +62,7 @@ impl Writer {
     }
 
     /// Whether a write would be taken now.
-    pub fn ready(&self) -> Result<(), WriteError> {
+    pub(super) fn ready(&self) -> Result<(), WriteError> {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.as_ref().is_none_or(JoinHandle::is_finished) {
             return Err(WriteError::Stopped);
@@ -72,7 +72,7 @@ impl Writer {
     }
 
     /// Lets queued writes finish, then closes the file.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
@@ -116,7 +116,7 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    pub fn new(disk: Box<dyn Disk>, state: Arc<RwLock<State>>) -> Self {
+    pub(super) fn new(disk: Box<dyn Disk>, state: Arc<RwLock<State>>) -> Self {
         Self {
             disk,
             state,
@@ -129,13 +129,13 @@ impl Committer {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         self.trouble().is_none()
     }
 
     /// Answers every request of the batch. After a failure the file is rewritten first, from what
     /// readers see: the batch that failed was told to nobody, so it did not happen.
-    pub fn serve(&mut self, batch: Vec<Request>) {
+    pub(super) fn serve(&mut self, batch: Vec<Request>) {
         if let Err(refused) = self.recover() {
             for request in batch {
                 let _ = request.answer.send(Err(refused.clone()));

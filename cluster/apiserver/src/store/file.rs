@@ -21,7 +21,7 @@ pub(super) struct File {
 }
 
 impl File {
-    pub fn new(path: &Path) -> Self {
+    pub(super) fn new(path: &Path) -> Self {
         Self {
             path: path.into(),
             ours: Mutex::new(None),

@@ -78,7 +78,7 @@ pub struct Draft {
 
 /// Deepest nesting of an object with its managed fields, which add to that of a body. Below the 127
 /// that JSON readers take, our own among them, with room for the list around it.
-pub const NESTING: usize = 120;
+pub(super) const NESTING: usize = 120;
 
 impl Draft {
     /// How deep brackets nest in it.

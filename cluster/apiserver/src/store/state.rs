@@ -86,7 +86,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub fn load(disk: &dyn Disk, history: History) -> Result<Self, DiskError> {
+    pub(super) fn load(disk: &dyn Disk, history: History) -> Result<Self, DiskError> {
         let mut shards: HashMap<Collection, Shard> = HashMap::new();
         let revision = disk.load(&mut |collection, stored| {
             let shard = shards.entry(collection).or_insert_with(|| Shard::new(0));
@@ -103,12 +103,12 @@ impl State {
         })
     }
 
-    pub fn revision(&self) -> u64 {
+    pub(super) fn revision(&self) -> u64 {
         self.revision
     }
 
     /// All objects of all collections at the present revision.
-    pub fn everything(&self) -> (u64, Vec<(Collection, Arc<Stored>)>) {
+    pub(super) fn everything(&self) -> (u64, Vec<(Collection, Arc<Stored>)>) {
         let of = |(collection, shard): (&Collection, &Shard)| {
             let objects: Vec<_> = shard.objects.values().cloned().collect();
             let collection = collection.clone();
@@ -119,15 +119,15 @@ impl State {
         (self.revision, self.shards.iter().flat_map(of).collect())
     }
 
-    pub fn get(&self, collection: &Collection, key: &ObjectKey) -> Option<Arc<Stored>> {
+    pub(super) fn get(&self, collection: &Collection, key: &ObjectKey) -> Option<Arc<Stored>> {
         self.shards.get(collection)?.objects.get(key).cloned()
     }
 
-    pub fn count(&self, collection: &Collection) -> usize {
+    pub(super) fn count(&self, collection: &Collection) -> usize {
         self.shards.get(collection).map_or(0, |shard| shard.objects.len())
     }
 
-    pub fn collections(&self) -> Vec<Collection> {
+    pub(super) fn collections(&self) -> Vec<Collection> {
         self.shards
             .iter()
             .filter(|(_, s)| !s.objects.is_empty())
@@ -135,7 +135,7 @@ impl State {
             .collect()
     }
 
-    pub fn list(&self, collection: &Collection, namespace: Option<&str>) -> Listing {
+    pub(super) fn list(&self, collection: &Collection, namespace: Option<&str>) -> Listing {
         let objects = match self.shards.get(collection) {
             None => Vec::new(),
             Some(shard) => within(&shard.objects, namespace),
@@ -147,7 +147,7 @@ impl State {
     }
 
     /// Undoes the changes after `revision`, newest first.
-    pub fn list_at(
+    pub(super) fn list_at(
         &self,
         collection: &Collection,
         namespace: Option<&str>,
@@ -186,7 +186,7 @@ impl State {
         })
     }
 
-    pub fn events_after(
+    pub(super) fn events_after(
         &self,
         collection: &Collection,
         revision: u64,
@@ -217,11 +217,11 @@ impl State {
         }
     }
 
-    pub fn changes(&self, collection: &Collection) -> Option<watch::Receiver<u64>> {
+    pub(super) fn changes(&self, collection: &Collection) -> Option<watch::Receiver<u64>> {
         self.shards.get(collection).map(|shard| shard.changed.subscribe())
     }
 
-    pub fn open(&mut self, collection: &Collection) -> watch::Receiver<u64> {
+    pub(super) fn open(&mut self, collection: &Collection) -> watch::Receiver<u64> {
         let started = self.started;
         let shard = self
             .shards
@@ -231,7 +231,7 @@ impl State {
     }
 
     /// Makes durable changes visible, all at once.
-    pub fn publish(&mut self, revision: u64, events: Vec<(Collection, Event)>) {
+    pub(super) fn publish(&mut self, revision: u64, events: Vec<(Collection, Event)>) {
         let mut touched: Vec<watch::Sender<u64>> = Vec::new();
         for (collection, event) in events {
             let started = self.started;

@@ -37,7 +37,7 @@ pub fn set_condition(crd: &mut Value, kind: &str, status: &str, reason: &str, me
     }
 }
 
-pub fn prepare(context: &Context<'_>, object: &mut Value, old: Option<&Value>) {
+pub(super) fn prepare(context: &Context<'_>, object: &mut Value, old: Option<&Value>) {
     if context.subresource == "status" {
         return;
     }

@@ -14,7 +14,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-pub fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn validate(object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let spec = &object["spec"];
     let mut errors = Vec::new();
     let wanted = format!("{}.{}", text(&spec["names"]["plural"]), text(&spec["group"]));

@@ -19,7 +19,7 @@ const FIELDS: [(u32, u32, &[&str]); 5] = [
     (0, 6, &DAYS),
 ];
 
-pub fn validate(object: &Value) -> Vec<FieldError> {
+pub(super) fn validate(object: &Value) -> Vec<FieldError> {
     let spec = &object["spec"];
     let mut errors = Vec::new();
     // An absent schedule is told by the schema.

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Bytes of all values together.
 const MAX: usize = 1 << 20;
 
-pub fn config_map(object: &Value) -> Vec<FieldError> {
+pub(super) fn config_map(object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let data = keys(object, "data", &mut errors);
     let binary = keys(object, "binaryData", &mut errors);
@@ -22,7 +22,7 @@ pub fn config_map(object: &Value) -> Vec<FieldError> {
     errors
 }
 
-pub fn secret(object: &Value) -> Vec<FieldError> {
+pub(super) fn secret(object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     keys(object, "data", &mut errors);
     if decoded(object, "data") > MAX {

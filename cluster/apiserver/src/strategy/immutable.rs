@@ -39,7 +39,7 @@ fn at<'a>(object: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(object, |value, part| &value[part])
 }
 
-pub fn validate(context: &Context<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn validate(context: &Context<'_>, object: &Value, old: &Value) -> Vec<FieldError> {
     let (group, plural) = context.resource();
     let mut errors: Vec<FieldError> = FIXED
         .iter()

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-pub fn prepare(object: &mut Value, old: Option<&Value>) {
+pub(super) fn prepare(object: &mut Value, old: Option<&Value>) {
     if old.is_some() || object["spec"]["manualSelector"] == true {
         return;
     }

@@ -6,7 +6,7 @@ use crate::status::{ApiError, Result};
 
 const KEPT: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-pub fn prepare(object: &mut Value, old: Option<&Value>) {
+pub(super) fn prepare(object: &mut Value, old: Option<&Value>) {
     if old.is_none() {
         let finalizers = object["spec"]["finalizers"]
             .as_array()
@@ -25,7 +25,7 @@ pub fn prepare(object: &mut Value, old: Option<&Value>) {
     }
 }
 
-pub fn check_delete(live: &Value) -> Result<()> {
+pub(super) fn check_delete(live: &Value) -> Result<()> {
     let name = live["metadata"]["name"].as_str().unwrap_or_default();
     if KEPT.contains(&name) {
         return Err(ApiError::forbidden(

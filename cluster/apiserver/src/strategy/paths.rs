@@ -35,7 +35,7 @@ fn file(path: &str, at: &str) -> Vec<FieldError> {
 }
 
 /// The files that a volume projects, and the directories that it takes from the node.
-pub fn volumes(spec: &Value, path: &str) -> Vec<FieldError> {
+pub(super) fn volumes(spec: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (i, volume) in each(&spec["volumes"]) {
         let at = format!("{path}.volumes[{i}]");
@@ -82,7 +82,7 @@ fn items(list: &Value, at: &str) -> Vec<FieldError> {
 }
 
 /// Where in their volumes the mounts of a container begin.
-pub fn mounts(container: &Value, at: &str) -> Vec<FieldError> {
+pub(super) fn mounts(container: &Value, at: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (i, mount) in each(&container["volumeMounts"]) {
         let text = |field: &str| mount[field].as_str().unwrap_or_default();
@@ -101,7 +101,7 @@ pub fn mounts(container: &Value, at: &str) -> Vec<FieldError> {
 }
 
 /// Where a volume of the node's own disk lies.
-pub fn persistent_volume(object: &Value) -> Vec<FieldError> {
+pub(super) fn persistent_volume(object: &Value) -> Vec<FieldError> {
     let paths = ["hostPath", "local"].into_iter().filter_map(|source| {
         let path = object["spec"][source]["path"].as_str()?;
         no_backsteps(path, &format!("spec.{source}.path"))

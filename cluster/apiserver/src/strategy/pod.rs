@@ -13,7 +13,7 @@ const AWAY: i64 = 300;
 const SUFFIX: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The ServiceAccount with its token, and tolerations of a node that is away for a while.
-pub fn admit(context: &Context<'_>, object: &mut Value) -> Result<()> {
+pub(super) fn admit(context: &Context<'_>, object: &mut Value) -> Result<()> {
     if !object["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_null() {
         return Ok(());
     }
@@ -167,7 +167,7 @@ fn priority(context: &Context<'_>, object: &mut Value) -> Result<()> {
 }
 
 /// The class that the node treats the pod by.
-pub fn prepare(object: &mut Value, old: Option<&Value>) {
+pub(super) fn prepare(object: &mut Value, old: Option<&Value>) {
     if old.is_none() && object["spec"].is_object() {
         let class = quality_of_service(&object["spec"]);
         object["status"] = json!({"phase": "Pending", "qosClass": class});
@@ -194,7 +194,7 @@ fn quality_of_service(spec: &Value) -> &'static str {
     }
 }
 
-pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let Some(old) = old else {
         return workload::containers(&object["spec"], "spec", &[]);
     };
@@ -248,7 +248,7 @@ pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> V
 }
 
 /// Pods that never ran anywhere, or have ended, go at once.
-pub fn grace_period(live: &Value, asked: Option<i64>) -> i64 {
+pub(super) fn grace_period(live: &Value, asked: Option<i64>) -> i64 {
     let unscheduled = live["spec"]["nodeName"].as_str().is_none_or(str::is_empty);
     let ended = matches!(live["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     if unscheduled || ended {

@@ -10,7 +10,7 @@ fn list<'a>(pod: &'a Value, field: &str) -> &'a [Value] {
 }
 
 /// Ephemeral containers are added; those that are there stay as they are.
-pub fn ephemeral(object: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn ephemeral(object: &Value, old: &Value) -> Vec<FieldError> {
     let path = "spec.ephemeralContainers";
     let (new, before) = (
         list(object, "ephemeralContainers"),
@@ -55,7 +55,7 @@ pub fn ephemeral(object: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 /// A resize changes the resources of containers and nothing else of them.
-pub fn resized(object: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn resized(object: &Value, old: &Value) -> Vec<FieldError> {
     let without = |pod: &Value| {
         let mut spec = pod["spec"].clone();
         for field in ["containers", "initContainers"] {

@@ -11,7 +11,7 @@ const SYSCTL_RULE: &str = "must have at most 253 characters and match regex \
      ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
 
 /// A new pod gets what its class costs and where the class is.
-pub fn admit(context: &Context<'_>, object: &mut Value) -> Result<()> {
+pub(super) fn admit(context: &Context<'_>, object: &mut Value) -> Result<()> {
     let refuse = |object: &Value, why: &str| {
         let what = format!("pod rejected: {why}");
         Err(ApiError::forbidden("", "pods", sent_name(object), &what))
@@ -67,7 +67,7 @@ pub fn admit(context: &Context<'_>, object: &mut Value) -> Result<()> {
 }
 
 /// Names of kernel settings; `path` is that of the pod's spec.
-pub fn sysctls(spec: &Value, path: &str) -> Vec<FieldError> {
+pub(super) fn sysctls(spec: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen: Vec<String> = Vec::new();
     let all = spec["securityContext"]["sysctls"].as_array();

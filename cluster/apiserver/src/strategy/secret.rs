@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::data;
 
-pub fn prepare(object: &mut Value) {
+pub(super) fn prepare(object: &mut Value) {
     let Some(map) = object.as_object_mut() else { return };
     let Some(Value::Object(texts)) = map.remove("stringData") else {
         return;
@@ -22,7 +22,7 @@ pub fn prepare(object: &mut Value) {
     }
 }
 
-pub fn validate(object: &Value) -> Vec<FieldError> {
+pub(super) fn validate(object: &Value) -> Vec<FieldError> {
     let wanted: &[&str] = match object["type"].as_str().unwrap_or_default() {
         "kubernetes.io/tls" => &["tls.crt", "tls.key"],
         "kubernetes.io/dockerconfigjson" => &[".dockerconfigjson"],

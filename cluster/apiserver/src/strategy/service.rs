@@ -91,7 +91,7 @@ fn taken(cluster: &Cluster, except: &Value) -> Taken {
     taken
 }
 
-pub fn prepare(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -> Result<()> {
+pub(super) fn prepare(context: &Context<'_>, object: &mut Value, old: Option<&Value>) -> Result<()> {
     if context.subresource == "status" || !object["spec"].is_object() {
         return Ok(());
     }
@@ -291,7 +291,7 @@ fn node_ports(spec: &mut Value, taken: &Taken) {
     }
 }
 
-pub fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+pub(super) fn validate(context: &Context<'_>, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &object["spec"];
     let kind = spec["type"].as_str().unwrap_or_default();

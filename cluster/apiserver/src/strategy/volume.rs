@@ -30,7 +30,7 @@ fn quantity(value: Option<&Value>) -> Option<Quantity> {
 
 /// A bound claim keeps its volume: with another name in `volumeName` it would be given what belongs
 /// to someone else.
-pub fn validate_claim(object: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn validate_claim(object: &Value, old: &Value) -> Vec<FieldError> {
     let (mut new, mut before) = (spec(object), spec(old));
     let unset = |value: Option<&Value>| value.and_then(Value::as_str).is_none_or(str::is_empty);
     if unset(before.get("volumeName")) {
@@ -81,7 +81,7 @@ pub fn validate_claim(object: &Value, old: &Value) -> Vec<FieldError> {
 }
 
 /// A volume stays where it is. Its `claimRef` may change: emptying it is how a kept volume is freed.
-pub fn validate_volume(object: &Value, old: &Value) -> Vec<FieldError> {
+pub(super) fn validate_volume(object: &Value, old: &Value) -> Vec<FieldError> {
     let source = |object: &Value| {
         let mut spec = spec(object);
         spec.retain(|field, _| !BESIDE_THE_SOURCE.contains(&field.as_str()));

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::paths;
 use crate::registry::Kind;
 
-pub fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
+pub(super) fn validate(kind: &Kind, object: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let spec = &object["spec"];
     for field in [
@@ -86,7 +86,7 @@ fn restart_policy(kind: &Kind, policy: &Value) -> Option<FieldError> {
 }
 
 /// A template alone; one that is not there is no fault.
-pub fn template(template: &Value, path: &str) -> Vec<FieldError> {
+pub(super) fn template(template: &Value, path: &str) -> Vec<FieldError> {
     if !template["spec"].is_object() {
         return Vec::new();
     }
@@ -94,7 +94,7 @@ pub fn template(template: &Value, path: &str) -> Vec<FieldError> {
 }
 
 /// Names of containers and volumes: there, well-formed, once; paths that stay in their volumes.
-pub fn containers(spec: &Value, path: &str, claims: &[&str]) -> Vec<FieldError> {
+pub(super) fn containers(spec: &Value, path: &str, claims: &[&str]) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if spec["containers"].as_array().is_none_or(Vec::is_empty) {
         errors.push(FieldError::required(format!("{path}.containers"), ""));

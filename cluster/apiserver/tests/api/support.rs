@@ -5,17 +5,17 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 
-pub struct Running {
+pub(crate) struct Running {
     pub server: Server,
     pub client: Client,
     pub directory: tempfile::TempDir,
 }
 
-pub async fn start() -> Running {
+pub(crate) async fn start() -> Running {
     start_with(|config| config).await
 }
 
-pub async fn start_with(change: impl FnOnce(Config) -> Config) -> Running {
+pub(crate) async fn start_with(change: impl FnOnce(Config) -> Config) -> Running {
     let directory = tempfile::tempdir().unwrap();
     let config = Config {
         state_dir: directory.path().into(),
@@ -31,11 +31,17 @@ pub async fn start_with(change: impl FnOnce(Config) -> Config) -> Running {
 }
 
 /// One request with a JSON body; the status code and the answer.
-pub async fn call(client: &Client, method: Method, path: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn call(client: &Client, method: Method, path: &str, body: Value) -> (u16, Value) {
     call_as(client, method, path, "application/json", body.to_string()).await
 }
 
-pub async fn call_as(client: &Client, method: Method, path: &str, media: &str, body: String) -> (u16, Value) {
+pub(crate) async fn call_as(
+    client: &Client,
+    method: Method,
+    path: &str,
+    media: &str,
+    body: String,
+) -> (u16, Value) {
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -48,23 +54,23 @@ pub async fn call_as(client: &Client, method: Method, path: &str, media: &str, b
     (code, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
 }
 
-pub async fn get(client: &Client, path: &str) -> (u16, Value) {
+pub(crate) async fn get(client: &Client, path: &str) -> (u16, Value) {
     call_as(client, Method::GET, path, "", String::new()).await
 }
 
-pub async fn post(client: &Client, path: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn post(client: &Client, path: &str, body: Value) -> (u16, Value) {
     call(client, Method::POST, path, body).await
 }
 
-pub async fn put(client: &Client, path: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn put(client: &Client, path: &str, body: Value) -> (u16, Value) {
     call(client, Method::PUT, path, body).await
 }
 
-pub async fn delete(client: &Client, path: &str) -> (u16, Value) {
+pub(crate) async fn delete(client: &Client, path: &str) -> (u16, Value) {
     call_as(client, Method::DELETE, path, "", String::new()).await
 }
 
-pub async fn apply(client: &Client, path: &str, manager: &str, body: Value) -> (u16, Value) {
+pub(crate) async fn apply(client: &Client, path: &str, manager: &str, body: Value) -> (u16, Value) {
     let path = format!(
         "{path}{}fieldManager={manager}",
         if path.contains('?') { '&' } else { '?' }
@@ -79,12 +85,12 @@ pub async fn apply(client: &Client, path: &str, manager: &str, body: Value) -> (
     .await
 }
 
-pub fn config_map(name: &str, data: Value) -> Value {
+pub(crate) fn config_map(name: &str, data: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 }
 
 /// `examples.example.com`, kind Example, with a status, a scale and defaults.
-pub fn example_crd() -> Value {
+pub(crate) fn example_crd() -> Value {
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "required": ["size"], "properties": {
             "size": {"type": "integer", "minimum": 0},
@@ -107,16 +113,16 @@ pub fn example_crd() -> Value {
     })
 }
 
-pub const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-pub const EXAMPLES: &str = "/apis/example.com/v1/namespaces/default/examples";
-pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+pub(crate) const EXAMPLES: &str = "/apis/example.com/v1/namespaces/default/examples";
+pub(crate) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-pub fn example(name: &str, spec: Value) -> Value {
+pub(crate) fn example(name: &str, spec: Value) -> Value {
     json!({"apiVersion": "example.com/v1", "kind": "Example", "metadata": {"name": name}, "spec": spec})
 }
 
 /// Waits for a condition that other tasks bring about; fails after a minute.
-pub async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut check: impl FnMut() -> F) {
     for _ in 0..3000 {
         if check().await {
             return;

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::test_nodes::{PATIENCE, TestNodes};
 
 #[derive(Default)]
-pub struct MemoryApi {
+pub(crate) struct MemoryApi {
     pub config_maps: Mutex<BTreeMap<String, ConfigMap>>,
     pub secrets: Mutex<BTreeMap<String, Secret>>,
     pub claims: Mutex<BTreeMap<String, PathBuf>>,
@@ -105,18 +105,18 @@ impl Reporter for MemoryApi {
 
 impl MemoryApi {
     /// The number of the next change.
-    pub fn next_version(&self) -> String {
+    pub(crate) fn next_version(&self) -> String {
         (self.version.fetch_add(1, Ordering::SeqCst) + 1).to_string()
     }
 
     /// How many reports about a pod were written.
-    pub fn reports(&self, name: &str) -> usize {
+    pub(crate) fn reports(&self, name: &str) -> usize {
         let all = self.history.lock().unwrap();
         all.iter().filter(|(pod, _)| pod == name).count()
     }
 
     /// Everything that was said about a pod.
-    pub fn events_of(&self, name: &str) -> String {
+    pub(crate) fn events_of(&self, name: &str) -> String {
         let all = self.events.lock().unwrap();
         let own = all.iter().filter(|(pod, _)| pod == name);
         own.map(|(_, e)| format!("{}: {}\n", e.reason, e.message))
@@ -125,14 +125,14 @@ impl MemoryApi {
 }
 
 /// A pod of the test: its worker, its object and what is reported of it.
-pub struct Case {
+pub(crate) struct Case {
     pub pod: Pod,
     pub worker: Worker,
     api: Arc<MemoryApi>,
     host: Arc<Host>,
 }
 
-pub fn host(test_nodes: &TestNodes, node: &Node, cri: &Cri, api: &Arc<MemoryApi>) -> Arc<Host> {
+pub(crate) fn host(test_nodes: &TestNodes, node: &Node, cri: &Cri, api: &Arc<MemoryApi>) -> Arc<Host> {
     Arc::new(Host {
         address: embedded_node::Addresses::default()
             .node(node.layout.index)
@@ -152,7 +152,7 @@ pub fn host(test_nodes: &TestNodes, node: &Node, cri: &Cri, api: &Arc<MemoryApi>
     })
 }
 
-pub fn pod(name: &str, spec: Value) -> Pod {
+pub(crate) fn pod(name: &str, spec: Value) -> Pod {
     serde_json::from_value(json!({
         "metadata": { "name": name, "namespace": "default", "uid": format!("{name}-uid"),
             "labels": { "app": name } },
@@ -162,7 +162,7 @@ pub fn pod(name: &str, spec: Value) -> Pod {
 }
 
 impl Case {
-    pub fn start(host: &Arc<Host>, api: &Arc<MemoryApi>, pod: Pod) -> Self {
+    pub(crate) fn start(host: &Arc<Host>, api: &Arc<MemoryApi>, pod: Pod) -> Self {
         Self {
             worker: Worker::start(host.clone(), pod.clone()),
             pod,
@@ -171,18 +171,18 @@ impl Case {
         }
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.pod.metadata.name.as_deref().unwrap()
     }
 
-    pub fn status(&self) -> PodStatus {
+    pub(crate) fn status(&self) -> PodStatus {
         let all = self.api.statuses.lock().unwrap();
         all.get(self.name()).cloned().unwrap_or_default()
     }
 
     /// Waits until the report satisfies `test`. The worker hears of its own reports, as
     /// a watch would, and of changes in the runtime, as events would.
-    pub async fn until(&mut self, what: &str, test: impl Fn(&PodStatus) -> bool) -> PodStatus {
+    pub(crate) async fn until(&mut self, what: &str, test: impl Fn(&PodStatus) -> bool) -> PodStatus {
         let deadline = Instant::now() + PATIENCE;
         let mut polls = 0;
         loop {
@@ -207,23 +207,23 @@ impl Case {
     }
 
     /// The object as it is now, with a version of its own, as a watch would bring it.
-    pub fn update(&mut self) {
+    pub(crate) fn update(&mut self) {
         self.pod.metadata.resource_version = Some(self.api.next_version());
         self.worker.update(self.pod.clone());
     }
 
     /// This program restarts: another worker takes over.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.pod.status = Some(self.status());
         self.pod.metadata.resource_version = Some(self.api.next_version());
         self.worker = Worker::start(self.host.clone(), self.pod.clone());
     }
 
-    pub async fn until_phase(&mut self, phase: &str) -> PodStatus {
+    pub(crate) async fn until_phase(&mut self, phase: &str) -> PodStatus {
         self.until(phase, |s| s.phase.as_deref() == Some(phase)).await
     }
 
-    pub async fn until_ready(&mut self) -> PodStatus {
+    pub(crate) async fn until_ready(&mut self) -> PodStatus {
         self.until("ready", ready).await
     }
 
@@ -232,13 +232,13 @@ impl Case {
         format!("{directory}/{container}/{attempt}.log")
     }
 
-    pub fn log(&self, container: &str, attempt: u32) -> String {
+    pub(crate) fn log(&self, container: &str, attempt: u32) -> String {
         let text = std::fs::read_to_string(self.log_file(container, attempt)).unwrap_or_default();
         said(&text)
     }
 
     /// The whole log, though its file goes with the pod: an open file stays.
-    pub fn follow_log(&self, container: &str, attempt: u32) -> std::thread::JoinHandle<String> {
+    pub(crate) fn follow_log(&self, container: &str, attempt: u32) -> std::thread::JoinHandle<String> {
         use std::io::Read;
         let path = self.log_file(container, attempt);
         let mut file = std::fs::File::open(&path).unwrap();
@@ -253,7 +253,7 @@ impl Case {
         })
     }
 
-    pub async fn exec(&self, container: &str, script: &str) -> String {
+    pub(crate) async fn exec(&self, container: &str, script: &str) -> String {
         let status = self.status();
         let id = status
             .container_statuses
@@ -272,7 +272,7 @@ impl Case {
         String::from_utf8([done.stdout, done.stderr].concat()).unwrap()
     }
 
-    pub async fn delete(&mut self, grace: i64) {
+    pub(crate) async fn delete(&mut self, grace: i64) {
         // As the API server writes it: when the time is over.
         let end = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(grace);
         self.pod.metadata.deletion_timestamp =
@@ -288,11 +288,11 @@ impl Case {
     }
 }
 
-pub fn ready(status: &PodStatus) -> bool {
+pub(crate) fn ready(status: &PodStatus) -> bool {
     condition(status, "Ready") == Some("True")
 }
 
-pub fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a str> {
+pub(crate) fn condition<'a>(status: &'a PodStatus, kind: &str) -> Option<&'a str> {
     let all = status.conditions.iter().flatten();
     all.filter(|c| c.type_ == kind).map(|c| c.status.as_str()).next()
 }

@@ -7,7 +7,7 @@ use super::test_cluster::{TestCluster, both};
 
 /// The machine's own network set-up at one moment.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Machine(Vec<(&'static str, String)>);
+pub(crate) struct Machine(Vec<(&'static str, String)>);
 
 const LOOKS: [&str; 6] = [
     "ip -o -details address",
@@ -19,7 +19,7 @@ const LOOKS: [&str; 6] = [
 ];
 
 impl Machine {
-    pub fn look() -> Self {
+    pub(crate) fn look() -> Self {
         let run = |line: &'static str| {
             let mut words = line.split(' ');
             let done = Command::new(words.next().unwrap()).args(words).output().unwrap();
@@ -32,7 +32,7 @@ impl Machine {
     }
 
     /// Interfaces, addresses, routes, rules, firewall and named namespaces are as they were.
-    pub fn is_untouched(&self) {
+    pub(crate) fn is_untouched(&self) {
         assert_eq!(*self, Self::look(), "the machine's own network is untouched");
     }
 }
@@ -97,7 +97,7 @@ fn outside() -> Vec<String> {
 }
 
 /// From nodes, and from pods by way of their node, every address outside is unreachable.
-pub fn nothing_outside(cluster: &TestCluster) {
+pub(crate) fn nothing_outside(cluster: &TestCluster) {
     let pods = cluster.kubectl(&[
         "get",
         "pods",

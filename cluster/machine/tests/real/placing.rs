@@ -34,7 +34,7 @@ spec: { minAvailable: 2, selector: { matchLabels: { app: pair } } }
 "#;
 
 /// Success and what the API said.
-pub fn evict(cluster: &TestCluster, pod: &str) -> (bool, String) {
+pub(super) fn evict(cluster: &TestCluster, pod: &str) -> (bool, String) {
     let url = format!("/api/v1/namespaces/default/pods/{pod}/eviction");
     let body = format!(
         r#"{{"apiVersion":"policy/v1","kind":"Eviction","metadata":{{"name":"{pod}","namespace":"default"}}}}"#
@@ -61,7 +61,7 @@ fn ready(cluster: &TestCluster) -> usize {
 }
 
 /// A budget refuses evictions until there is one to spare; `drain` waits for it.
-pub fn budgets(cluster: &TestCluster) {
+pub(super) fn budgets(cluster: &TestCluster) {
     cluster.apply(PAIR);
     rolled_out(cluster, "deployment/pair");
     let allow = |count: u8| {
@@ -129,7 +129,7 @@ fn pod(cluster: &TestCluster, name: &str, more: &str, options: &str) {
     cluster.apply(&text.replace("OPTIONS", options));
 }
 
-pub fn scheduler(cluster: &TestCluster) {
+pub(super) fn scheduler(cluster: &TestCluster) {
     let node = |name: &str| field(cluster, &["pod", name], "{.spec.nodeName}");
     let placed = |name: &str| {
         cluster.until("placed", || !node(name).is_empty());
@@ -216,7 +216,7 @@ fn ready_pod(cluster: &TestCluster, name: &str) {
 }
 
 /// With its token and the cluster's certificate a pod may do what its role allows.
-pub fn api_from_inside(cluster: &TestCluster) {
+pub(super) fn api_from_inside(cluster: &TestCluster) {
     cluster.apply(CALLER);
     ready_pod(cluster, "caller");
     let call = |path: &str| {
@@ -238,7 +238,7 @@ pub fn api_from_inside(cluster: &TestCluster) {
 }
 
 /// Uses the pod of the section before.
-pub fn pod_names(cluster: &TestCluster) {
+pub(super) fn pod_names(cluster: &TestCluster) {
     let ip = field(cluster, &["pod", "caller"], "{.status.podIP}");
     let name = format!("{}.default.pod.cluster.local", ip.replace('.', "-"));
     let text = cluster.kubectl(&["exec", "caller", "--", "nslookup", &name]);
@@ -282,7 +282,7 @@ spec:
 "#;
 
 /// Two keys that change together are never seen apart.
-pub fn secret_at_once(cluster: &TestCluster) {
+pub(super) fn secret_at_once(cluster: &TestCluster) {
     cluster.apply(READER);
     ready_pod(cluster, "reader");
     let log = || cluster.kubectl(&["logs", "reader"]);
@@ -300,7 +300,7 @@ pub fn secret_at_once(cluster: &TestCluster) {
 }
 
 /// An hour to end becomes none: nothing of the pod runs seconds later.
-pub fn forced_away(cluster: &TestCluster) {
+pub(super) fn forced_away(cluster: &TestCluster) {
     let script = "trap '' TERM; while true; do sleep 0.1; done";
     cluster.kubectl(&[
         "run",
@@ -330,7 +330,7 @@ pub fn forced_away(cluster: &TestCluster) {
 }
 
 /// A node is taken for lost for a moment: its pods leave their Services, and both come back.
-pub fn node_blinks(cluster: &TestCluster) {
+pub(super) fn node_blinks(cluster: &TestCluster) {
     let ready = "{.status.conditions[?(@.type=='Ready')].status}";
     let since = "{.status.conditions[?(@.type=='Ready')].lastTransitionTime}";
     let pod = |path: &str| pods(cluster, "app=agent", &format!("{{.spec.nodeName}} {path}"));
@@ -360,7 +360,7 @@ pub fn node_blinks(cluster: &TestCluster) {
 }
 
 /// A node whose process 1 is killed by anybody comes back by itself, with its pods.
-pub fn node_returns(cluster: &TestCluster) {
+pub(super) fn node_returns(cluster: &TestCluster) {
     let before = cluster.init(2);
     kill(Pid::from_raw(before), Signal::SIGKILL).unwrap();
     let t = Instant::now();

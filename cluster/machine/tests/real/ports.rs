@@ -36,7 +36,7 @@ spec: { type: LoadBalancer, selector: { app: ported }, ports: [{ port: BALANCED,
 "#;
 
 /// hostPort from another node; a LoadBalancer on loopback, with its address in the status.
-pub fn ports(cluster: &TestCluster) {
+pub(super) fn ports(cluster: &TestCluster) {
     // A taken port is told, and used once it is free.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let balanced = taken.local_addr().unwrap().port();
@@ -131,7 +131,7 @@ spec: { selector: { app: datagrams }, ports: [{ port: 53, targetPort: 5000, prot
 "#;
 
 /// A client that keeps its port follows the Service when its endpoint is replaced.
-pub fn datagrams(cluster: &TestCluster) {
+pub(super) fn datagrams(cluster: &TestCluster) {
     cluster.apply(DATAGRAMS);
     cluster.kubectl(&["rollout", "status", "deployment/datagrams", "--timeout=60s"]);
     let ip = cluster.kubectl(&["get", "service", "datagrams", "-o", "jsonpath={.spec.clusterIP}"]);

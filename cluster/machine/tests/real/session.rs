@@ -8,7 +8,7 @@ use super::ports::{datagrams, ports};
 use super::terminals::{long_log, terminals};
 use super::test_cluster::{TestCluster, get, hold_port};
 
-pub const WEB: &str = r#"
+pub(super) const WEB: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
 metadata: { name: web, namespace: default }

@@ -67,7 +67,7 @@ impl Terminal {
     }
 }
 
-pub fn terminals(cluster: &TestCluster) {
+pub(super) fn terminals(cluster: &TestCluster) {
     let echo = "while read line; do echo got $line; test \"$line\" = end && exit 0; done; exit 5";
     for (name, tty) in [("piped", "false"), ("typed", "true")] {
         cluster.apply(&format!(
@@ -160,7 +160,7 @@ pub fn terminals(cluster: &TestCluster) {
 }
 
 /// No line is lost or told twice when a log is put aside while somebody follows it.
-pub fn long_log(cluster: &TestCluster) {
+pub(super) fn long_log(cluster: &TestCluster) {
     let script = "i=0; while test $i -lt 400; do echo number $i; i=$((i+1)); usleep 5000; done; sleep 1000";
     let script = script.replace("usleep", "busybox usleep");
     cluster.apply(&format!(

@@ -13,9 +13,9 @@ use machine::Settings;
 
 use super::test_nodes::{BUSYBOX, PATIENCE, Turn, require};
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-cluster");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-cluster");
 
-pub struct TestCluster {
+pub(crate) struct TestCluster {
     pub state: PathBuf,
     store: PathBuf,
     /// As our program takes it: `2`, `2,1` with a hypervisor, or `control-plane=1,hypervisor=1`.
@@ -37,11 +37,11 @@ fn kubectl_program() -> PathBuf {
 }
 
 impl TestCluster {
-    pub fn new(nodes: u8) -> Self {
+    pub(crate) fn new(nodes: u8) -> Self {
         Self::of(&nodes.to_string())
     }
 
-    pub fn of(nodes: &str) -> Self {
+    pub(crate) fn of(nodes: &str) -> Self {
         require();
         let turn = Turn::wait();
         let directory = tempfile::Builder::new()
@@ -76,7 +76,7 @@ impl TestCluster {
             .unwrap()
     }
 
-    pub fn up(&self) -> String {
+    pub(crate) fn up(&self) -> String {
         let state = self.state.to_string_lossy();
         let store = self.store.to_string_lossy();
         let done = self.program(&["up", &state, &self.nodes, &store]);
@@ -89,7 +89,7 @@ impl TestCluster {
     }
 
     /// As a person does who is in the directory above: names that are not whole paths.
-    pub fn up_from_beside(&self) {
+    pub(crate) fn up_from_beside(&self) {
         let done = Command::new(PROGRAM)
             .args(["up", "state", &self.nodes, "store"])
             .current_dir(self.state.parent().unwrap())
@@ -99,7 +99,7 @@ impl TestCluster {
         assert!(done.status.success(), "{}", both(&done));
     }
 
-    pub fn down(&self, purge: bool) {
+    pub(crate) fn down(&self, purge: bool) {
         let state = self.state.to_string_lossy().into_owned();
         let mut args = vec!["down", &state];
         if purge {
@@ -109,7 +109,7 @@ impl TestCluster {
         assert!(done.status.success(), "{}", both(&done));
     }
 
-    pub fn node(&self, args: &[&str]) -> String {
+    pub(crate) fn node(&self, args: &[&str]) -> String {
         let state = self.state.to_string_lossy().into_owned();
         let mut all = vec!["node", &state];
         all.extend(args);
@@ -118,13 +118,13 @@ impl TestCluster {
         both(&done)
     }
 
-    pub fn daemon(&self) -> i32 {
+    pub(crate) fn daemon(&self) -> i32 {
         let text = std::fs::read_to_string(self.state.join("daemon.json")).unwrap();
         let value: serde_json::Value = serde_json::from_str(&text).unwrap();
         i32::try_from(value["pid"].as_i64().unwrap()).unwrap()
     }
 
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(kubectl_program());
         command
             .args(args)
@@ -133,7 +133,7 @@ impl TestCluster {
     }
 
     /// Output of kubectl, which must succeed.
-    pub fn kubectl(&self, args: &[&str]) -> String {
+    pub(crate) fn kubectl(&self, args: &[&str]) -> String {
         let done = self.command(args).stdin(Stdio::null()).output().unwrap();
         assert!(
             done.status.success(),
@@ -145,12 +145,12 @@ impl TestCluster {
         String::from_utf8(done.stdout).unwrap()
     }
 
-    pub fn try_kubectl(&self, args: &[&str]) -> (bool, String) {
+    pub(crate) fn try_kubectl(&self, args: &[&str]) -> (bool, String) {
         let done = self.command(args).stdin(Stdio::null()).output().unwrap();
         (done.status.success(), both(&done))
     }
 
-    pub fn spawn(&self, args: &[&str]) -> Child {
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
         self.command(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -159,12 +159,12 @@ impl TestCluster {
             .unwrap()
     }
 
-    pub fn apply(&self, yaml: &str) {
+    pub(crate) fn apply(&self, yaml: &str) {
         self.apply_with(&[], yaml);
     }
 
     /// To one of several clusters.
-    pub fn apply_to(&self, cluster: &str, yaml: &str) {
+    pub(crate) fn apply_to(&self, cluster: &str, yaml: &str) {
         self.apply_with(&["--context", cluster], yaml);
     }
 
@@ -183,7 +183,7 @@ impl TestCluster {
     }
 
     /// Asks again until the answer is right.
-    pub fn until(&self, what: &str, test: impl Fn() -> bool) {
+    pub(crate) fn until(&self, what: &str, test: impl Fn() -> bool) {
         let start = Instant::now();
         while !test() {
             assert!(
@@ -195,26 +195,26 @@ impl TestCluster {
         }
     }
 
-    pub fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         Layout::new(&self.state).unwrap()
     }
 
     /// The first has the number 1.
-    pub fn node_layout(&self, index: u8) -> NodeLayout {
+    pub(crate) fn node_layout(&self, index: u8) -> NodeLayout {
         let (layout, settings) = Settings::existing(&self.state).unwrap();
         let entry = settings.nodes.iter().find(|node| node.index == index).unwrap();
         layout.node(&entry.name, index)
     }
 
     /// Process 1 of a node.
-    pub fn init(&self, index: u8) -> i32 {
+    pub(crate) fn init(&self, index: u8) -> i32 {
         embedded_node::node::Node::running(&self.node_layout(index))
             .unwrap()
             .pid
     }
 
     /// Asks a node's runtime behind the cluster's back.
-    pub fn runtime<T>(&self, index: u8, ask: impl AsyncFnOnce(Cri) -> T) -> T {
+    pub(crate) fn runtime<T>(&self, index: u8, ask: impl AsyncFnOnce(Cri) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -224,7 +224,7 @@ impl TestCluster {
     }
 
     /// Runs a program in a node's network namespace.
-    pub fn inside(&self, index: u8, args: &[&str]) -> Output {
+    pub(crate) fn inside(&self, index: u8, args: &[&str]) -> Output {
         Command::new("nsenter")
             .arg(format!("--net=/proc/{}/ns/net", self.init(index)))
             .args(args)
@@ -234,7 +234,7 @@ impl TestCluster {
 
     /// No process, mount, namespace, interface, rule or cgroup of the cluster. Namespaces,
     /// and with them interfaces and rules, live as long as a process or a mount holds them.
-    pub fn left_nothing(&self) {
+    pub(crate) fn left_nothing(&self) {
         let state = self.state.to_string_lossy().into_owned();
         let layout = self.layout();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -277,7 +277,7 @@ impl TestCluster {
     }
 }
 
-pub fn both(done: &Output) -> String {
+pub(crate) fn both(done: &Output) -> String {
     let text = [done.stdout.clone(), done.stderr.clone()].concat();
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -295,13 +295,13 @@ impl Drop for TestCluster {
 
 /// A port of loopback, held until it is given up: nobody else gets it in between. A cluster
 /// that finds it taken tries again.
-pub fn hold_port() -> (std::net::TcpListener, u16) {
+pub(crate) fn hold_port() -> (std::net::TcpListener, u16) {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     (socket, port)
 }
 
-pub fn get(port: u16, path: &str) -> std::io::Result<String> {
+pub(crate) fn get(port: u16, path: &str) -> std::io::Result<String> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(("127.0.0.1", port))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;

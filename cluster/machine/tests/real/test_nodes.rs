@@ -11,13 +11,13 @@ use embedded_node::images::{Images, Registries, tiny, write_pause};
 use embedded_node::node::{self, Blueprint, Node};
 use embedded_node::{Addresses, Layout, cgroups};
 
-pub const BUSYBOX: &str = "c5c3.local/busybox:1";
+pub(crate) const BUSYBOX: &str = "c5c3.local/busybox:1";
 
 /// Longest that anything is waited for: the machine may be busy with much else.
-pub const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Fails with one clear message when the machine lacks something.
-pub fn require() {
+pub(crate) fn require() {
     static LOG: Once = Once::new();
     LOG.call_once(|| {
         assert!(
@@ -44,10 +44,10 @@ static TAKEN: Mutex<usize> = Mutex::new(0);
 static FREED: Condvar = Condvar::new();
 
 /// The right to run a cluster, until dropped.
-pub struct Turn(());
+pub(crate) struct Turn(());
 
 impl Turn {
-    pub fn wait() -> Self {
+    pub(crate) fn wait() -> Self {
         let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let full = |taken: &mut usize| *taken >= AT_ONCE;
         let mut taken = FREED
@@ -65,7 +65,7 @@ impl Drop for Turn {
     }
 }
 
-pub struct TestNodes {
+pub(crate) struct TestNodes {
     pub layout: Layout,
     pub images: Images,
     /// Whether its nodes are for machines.
@@ -76,7 +76,7 @@ pub struct TestNodes {
 }
 
 impl TestNodes {
-    pub fn new(nodes: &[&str]) -> Self {
+    pub(crate) fn new(nodes: &[&str]) -> Self {
         require();
         let turn = Turn::wait();
         let directory = tempfile::Builder::new()
@@ -106,7 +106,7 @@ impl TestNodes {
         }
     }
 
-    pub fn blueprint(&self, name: &str) -> Blueprint {
+    pub(crate) fn blueprint(&self, name: &str) -> Blueprint {
         let (_, index) = self.nodes.iter().find(|(n, _)| n == name).unwrap();
         Blueprint {
             layout: self.layout.node(name, *index),
@@ -121,7 +121,7 @@ impl TestNodes {
     }
 
     /// Brings up the fabric and every node, ready for pods.
-    pub async fn up(&self) -> (Fabric, Vec<(Node, Cri)>) {
+    pub(crate) async fn up(&self) -> (Fabric, Vec<(Node, Cri)>) {
         let fabric = Fabric::open(&self.layout, Addresses::default()).await.unwrap();
         let mut up = Vec::new();
         for (name, _) in &self.nodes {
@@ -139,7 +139,7 @@ impl TestNodes {
         (fabric, up)
     }
 
-    pub async fn start(&self, fabric: &Fabric, name: &str) -> (Node, Cri) {
+    pub(crate) async fn start(&self, fabric: &Fabric, name: &str) -> (Node, Cri) {
         let node = Node::start(&self.blueprint(name)).await.unwrap();
         let addresses = Addresses::default();
         fabric
@@ -183,7 +183,7 @@ impl Drop for TestNodes {
     }
 }
 
-pub fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     let runc = ["/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"]
         .into_iter()
         .find(|p| Path::new(p).exists())

@@ -2,7 +2,7 @@
 
 /// Requests failed for a moment only, and none was answered by the lost pod afterwards. Each
 /// line of the log is a time and what was answered.
-pub fn judge(log: &str, pulled: jiff::Timestamp, lost: &str) {
+pub(super) fn judge(log: &str, pulled: jiff::Timestamp, lost: &str) {
     let lines: Vec<(jiff::Timestamp, &str)> = log
         .lines()
         .filter_map(|l| l.split_once(' '))

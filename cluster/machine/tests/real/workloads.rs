@@ -41,13 +41,13 @@ fn workloads() {
 }
 
 /// One line for each pod with this label.
-pub fn pods(cluster: &TestCluster, label: &str, path: &str) -> Vec<String> {
+pub(super) fn pods(cluster: &TestCluster, label: &str, path: &str) -> Vec<String> {
     let path = format!("jsonpath={{range .items[*]}}{path}{{'\\n'}}{{end}}");
     let text = cluster.kubectl(&["get", "pods", "-l", label, "-o", &path]);
     text.lines().map(String::from).collect()
 }
 
-pub fn field(cluster: &TestCluster, what: &[&str], path: &str) -> String {
+pub(super) fn field(cluster: &TestCluster, what: &[&str], path: &str) -> String {
     let path = format!("jsonpath={path}");
     let mut args = vec!["get"];
     args.extend(what);
@@ -55,7 +55,7 @@ pub fn field(cluster: &TestCluster, what: &[&str], path: &str) -> String {
     cluster.kubectl(&args)
 }
 
-pub fn rolled_out(cluster: &TestCluster, what: &str) {
+pub(super) fn rolled_out(cluster: &TestCluster, what: &str) {
     cluster.kubectl(&["rollout", "status", what, "--timeout=90s"]);
 }
 
@@ -88,7 +88,7 @@ fn cron_job_ran(cluster: &TestCluster) {
     cluster.kubectl(&["delete", "cronjob", "minute"]);
 }
 
-pub const DAEMONS: &str = r#"
+pub(super) const DAEMONS: &str = r#"
 apiVersion: apps/v1
 kind: DaemonSet
 metadata: { name: agent }

@@ -22,14 +22,14 @@ pub fn normalise(reference: &str) -> String {
 
 /// A full reference, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub(super) struct Parts {
     pub host: String,
     pub repository: String,
     /// Tag or digest.
     pub version: String,
 }
 
-pub fn parts(reference: &str) -> Option<Parts> {
+pub(super) fn parts(reference: &str) -> Option<Parts> {
     let full = normalise(reference);
     let (host, rest) = full.split_once('/')?;
     let (repository, version) = rest.split_once('@').or_else(|| rest.rsplit_once(':'))?;

@@ -42,7 +42,7 @@ pub(super) struct Fetched {
 
 impl Fetched {
     /// Gives it its name. One at a time: the list of names is read and written.
-    pub fn enter(self, layout: &Path) -> Result<()> {
+    pub(super) fn enter(self, layout: &Path) -> Result<()> {
         crate::node::write(&store::blob(layout, &self.top.digest)?, &self.text)?;
         store::enter(layout, &self.reference, self.top)
     }

@@ -30,7 +30,7 @@ pub(super) struct Tags {
 impl Tags {
     /// The id of the image with this full reference: the digest of its configuration, as the
     /// runtime names it.
-    pub fn id(&self, directory: &Path, wanted: &str) -> Result<Option<String>> {
+    pub(super) fn id(&self, directory: &Path, wanted: &str) -> Result<Option<String>> {
         let Ok(found) = std::fs::metadata(directory.join("index.json")) else {
             return Ok(None);
         };

@@ -10,7 +10,7 @@ pub(super) struct Turns(Mutex<BTreeMap<String, Weak<Turn<()>>>>);
 
 impl Turns {
     /// Waits until nobody else works on `name`.
-    pub async fn of(&self, name: &str) -> OwnedMutexGuard<()> {
+    pub(super) async fn of(&self, name: &str) -> OwnedMutexGuard<()> {
         self.turn(name).lock_owned().await
     }
 

@@ -18,7 +18,7 @@ const SHORT: u64 = 85;
 const PERIOD: Duration = Duration::from_secs(300);
 
 /// Looks at the disk forever.
-pub async fn watch(host: &Host) {
+pub(super) async fn watch(host: &Host) {
     loop {
         tokio::time::sleep(PERIOD).await;
         let used = percent_used(&host.node.layout.containerd_root());

@@ -12,7 +12,7 @@ const FIRST: Duration = Duration::from_millis(20);
 const MOST: u32 = 8;
 
 #[derive(Debug, Default)]
-pub struct Ends {
+pub(super) struct Ends {
     /// How often was looked for each, in vain.
     looks: BTreeMap<String, u32>,
     due: Option<Instant>,
@@ -20,18 +20,18 @@ pub struct Ends {
 
 impl Ends {
     /// The process of this container or sandbox ended.
-    pub fn told(&mut self, id: String, now: Instant) {
+    pub(super) fn told(&mut self, id: String, now: Instant) {
         self.looks.insert(id, 0);
         self.wait(now);
     }
 
     /// When to look next.
-    pub fn due(&self) -> Option<Instant> {
+    pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
     /// A look was taken; `alive` is what it shows.
-    pub fn looked(&mut self, alive: impl Fn(&str) -> bool, now: Instant) {
+    pub(super) fn looked(&mut self, alive: impl Fn(&str) -> bool, now: Instant) {
         self.looks.retain(|id, looks| {
             *looks += 1;
             *looks < MOST && alive(id)

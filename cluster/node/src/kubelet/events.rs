@@ -11,7 +11,7 @@ use tonic::transport::Channel;
 
 /// What happened to a container or sandbox, by its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Happened {
+pub(super) enum Happened {
     /// Its main process ended.
     Ended(String),
     /// A process of it was ended for want of memory.
@@ -19,7 +19,7 @@ pub enum Happened {
 }
 
 /// The stream ends when the receiver is dropped.
-pub fn runtime_events(channel: Channel) -> mpsc::Receiver<Happened> {
+pub(super) fn runtime_events(channel: Channel) -> mpsc::Receiver<Happened> {
     let (tell, told) = mpsc::channel(256);
     tokio::spawn(async move {
         while !tell.is_closed() {

@@ -13,7 +13,7 @@ const KEEP: usize = 4;
 const PERIOD: Duration = Duration::from_secs(30);
 
 /// Looks at the logs of all running containers now and then, and at that of the runtime.
-pub async fn rotate(cri: Cri, runtime: PathBuf) {
+pub(super) async fn rotate(cri: Cri, runtime: PathBuf) {
     let mut paths = BTreeMap::new();
     loop {
         tokio::time::sleep(PERIOD).await;

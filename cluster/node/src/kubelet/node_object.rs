@@ -37,7 +37,7 @@ pub struct Description {
 }
 
 /// Registers the node and renews its lease forever.
-pub async fn keep(client: Client, host: Arc<Host>, description: Description) {
+pub(super) async fn keep(client: Client, host: Arc<Host>, description: Description) {
     let name = &host.node.layout.name;
     while let Err(e) = register(&client, &host, &description).await {
         tracing::warn!(node = name, "{e}");
@@ -202,7 +202,13 @@ fn os_name() -> String {
 }
 
 /// Writes the Ready condition of a node that is there, unless it says so already; another may have changed it.
-pub async fn set_ready(client: &Client, name: &str, status: &str, reason: &str, message: &str) -> Result<()> {
+pub(super) async fn set_ready(
+    client: &Client,
+    name: &str,
+    status: &str,
+    reason: &str,
+    message: &str,
+) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let what = || format!("condition of node {name}");
     let Some(node) = nodes.get_opt(name).await.map_err(Error::api(what()))? else {

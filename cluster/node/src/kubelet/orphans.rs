@@ -9,9 +9,9 @@ use k8s_cri::v1::PodSandbox;
 use crate::pods::{Host, clean_up, names};
 
 /// Seconds that a pod without an object gets to end.
-pub const GRACE: i64 = 2;
+pub(super) const GRACE: i64 = 2;
 
-pub async fn end(host: &Host, sandboxes: &[PodSandbox], known: impl Fn(&str) -> bool) {
+pub(super) async fn end(host: &Host, sandboxes: &[PodSandbox], known: impl Fn(&str) -> bool) {
     let uid = |s: &PodSandbox| s.labels.get(names::POD_UID).cloned();
     let orphans = sandboxes
         .iter()

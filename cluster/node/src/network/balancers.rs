@@ -42,7 +42,7 @@ fn change(service: &Service, wanted: Shown) -> Option<Vec<String>> {
 }
 
 impl Balancers {
-    pub fn new(client: &Client) -> Self {
+    pub(super) fn new(client: &Client) -> Self {
         let reporter = Reporter {
             controller: "service-expose".into(),
             instance: None,
@@ -55,7 +55,7 @@ impl Balancers {
     }
 
     /// False when something could not be written and should be tried again.
-    pub async fn report(
+    pub(super) async fn report(
         &mut self,
         snapshot: &Snapshot,
         shown: &BTreeMap<String, Shown>,

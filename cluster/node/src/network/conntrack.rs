@@ -24,7 +24,7 @@ const UDP: u8 = 17;
 
 /// A UDP flow as the kernel tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub(super) struct Flow {
     /// Where the client sent its packets.
     pub to: SocketAddrV4,
     /// Who answers.
@@ -34,7 +34,7 @@ pub struct Flow {
 }
 
 /// Forgets the UDP flows for which `stale` holds; says how many.
-pub async fn forget(ns: &NetNs, stale: impl Fn(&Flow) -> bool + Send + 'static) -> io::Result<usize> {
+pub(super) async fn forget(ns: &NetNs, stale: impl Fn(&Flow) -> bool + Send + 'static) -> io::Result<usize> {
     let socket = ns.run(|| Socket::new(NETFILTER)).await?;
     tokio::task::spawn_blocking(move || {
         socket.connect(&SocketAddr::new(0, 0))?;

@@ -213,7 +213,7 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::json;
 
-    pub fn snapshot() -> Snapshot {
+    pub(crate) fn snapshot() -> Snapshot {
         let service = |value| Arc::new(serde_json::from_value::<Service>(value).unwrap());
         let slice = |value| Arc::new(serde_json::from_value::<EndpointSlice>(value).unwrap());
         Snapshot {

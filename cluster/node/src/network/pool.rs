@@ -29,7 +29,7 @@ pub(super) fn shown(service: &Service) -> impl Iterator<Item = &str> {
 }
 
 impl Pool {
-    pub fn new(network: Network) -> Self {
+    pub(super) fn new(network: Network) -> Self {
         Self {
             network,
             given: BTreeMap::new(),
@@ -38,7 +38,7 @@ impl Pool {
 
     /// Gives an address to every balancer that has none, and takes back those of others. What a
     /// balancer shows already stays its own.
-    pub fn settle(&mut self, services: &[Arc<Service>]) {
+    pub(super) fn settle(&mut self, services: &[Arc<Service>]) {
         let mut all: Vec<(String, &Service)> = services
             .iter()
             .filter(|service| is_balancer(service))
@@ -83,12 +83,12 @@ impl Pool {
     }
 
     /// The address of a balancer; none when the range is used up.
-    pub fn of(&self, service: &Service) -> Option<Ipv4Addr> {
+    pub(super) fn of(&self, service: &Service) -> Option<Ipv4Addr> {
         self.given.get(&service.uid()?).copied()
     }
 
     /// The same ports at the balancers' addresses.
-    pub fn frontends(&self, services: &[Arc<Service>], own: &[Frontend]) -> Vec<Frontend> {
+    pub(super) fn frontends(&self, services: &[Arc<Service>], own: &[Frontend]) -> Vec<Frontend> {
         let address = |service: &Service| {
             let inner: Ipv4Addr = service.spec.as_ref()?.cluster_ip.as_deref()?.parse().ok()?;
             Some((inner, self.of(service)?))

@@ -33,7 +33,7 @@ impl Context {
         self.pod.spec.clone().unwrap_or_default()
     }
 
-    pub async fn carry_out(&self, action: &Action) -> Result<(), Trouble> {
+    pub(super) async fn carry_out(&self, action: &Action) -> Result<(), Trouble> {
         let other = |e: Error| Trouble::new("RuntimeError", e.to_string());
         match action {
             Action::RunSandbox { attempt } => self.run_sandbox(*attempt).await,

@@ -25,7 +25,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    pub fn new(container: &Container, id: &str, address: &str) -> Self {
+    pub(super) fn new(container: &Container, id: &str, address: &str) -> Self {
         let named = container.ports.iter().flatten();
         Self {
             id: id.into(),

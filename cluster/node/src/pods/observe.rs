@@ -32,7 +32,7 @@ pub(super) struct Cache {
 
 impl Cache {
     /// No sandbox of the pod was ever ready.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.addresses.is_empty()
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct Verdict {
 }
 
 impl Verdict {
-    pub fn apply(self, to: &mut Probed) {
+    pub(super) fn apply(self, to: &mut Probed) {
         match (self.kind, self.good) {
             (Kind::Startup, true) => to.started = true,
             (Kind::Readiness, good) => to.ready = good,
@@ -134,7 +134,7 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Starts what the container has. Liveness and readiness wait for startup.
-    pub fn start(
+    pub(super) fn start(
         host: &Arc<Host>,
         pod: &Arc<Pod>,
         container: &Container,
@@ -181,7 +181,7 @@ impl Probes {
     }
 
     /// A pod that ends is asked no more; what it would be restarted for is its end.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         if self.liveness || !self.tasks.is_empty() {
             self.tasks.abort_all();
         }

@@ -17,7 +17,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub fn new(status: PodStatus, version: Option<String>) -> Self {
+    pub(super) fn new(status: PodStatus, version: Option<String>) -> Self {
         Self {
             status,
             version: version.as_deref().and_then(|v| v.parse().ok()),
@@ -27,7 +27,7 @@ impl Report {
 
     /// Whether the object has this report or something newer. Of a pod that is gone nothing
     /// newer comes.
-    pub fn is_shown(&self, pod: &Pod) -> bool {
+    pub(super) fn is_shown(&self, pod: &Pod) -> bool {
         let shown = pod.metadata.resource_version.as_deref();
         match (shown.and_then(|v| v.parse::<u64>().ok()), self.version) {
             (Some(shown), Some(own)) => shown >= own,
@@ -35,12 +35,12 @@ impl Report {
         }
     }
 
-    pub fn again_at(&self) -> Option<Timestamp> {
+    pub(super) fn again_at(&self) -> Option<Timestamp> {
         self.at.checked_add(AGAIN).ok()
     }
 
     /// The pod with what was reported.
-    pub fn over(&self, pod: &Pod) -> Pod {
+    pub(super) fn over(&self, pod: &Pod) -> Pod {
         let mut seen = Pod::clone(pod);
         let (status, own) = (seen.status.get_or_insert_default(), &self.status);
         status.phase.clone_from(&own.phase);

@@ -27,7 +27,7 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    pub fn new(reason: &str, message: impl Into<String>) -> Self {
+    pub(super) fn new(reason: &str, message: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
             message: message.into(),

@@ -161,7 +161,7 @@ pub(super) fn restart_delay(instance: &Container, memory: &Memory) -> SignedDura
 }
 
 /// The streak to remember when the instance after `ended` starts.
-pub fn next_streak(ended: &Container, memory: &Memory) -> u32 {
+pub(super) fn next_streak(ended: &Container, memory: &Memory) -> u32 {
     let before = memory.streaks.get(&ended.name).copied().unwrap_or(ended.attempt);
     backoff::streak(before, ended.started, ended.finished).saturating_add(1)
 }

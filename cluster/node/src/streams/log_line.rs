@@ -31,12 +31,12 @@ pub(super) fn parse(line: &[u8]) -> Line<'_> {
 }
 
 impl Line<'_> {
-    pub fn is_before(&self, since: Timestamp) -> bool {
+    pub(super) fn is_before(&self, since: Timestamp) -> bool {
         self.time.parse::<Timestamp>().is_ok_and(|t| t < since)
     }
 
     /// The line as it is shown.
-    pub fn show(&self, timestamps: bool, starts: bool) -> Vec<u8> {
+    pub(super) fn show(&self, timestamps: bool, starts: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.text.len() + 40);
         if timestamps && starts {
             out.extend_from_slice(self.time.as_bytes());

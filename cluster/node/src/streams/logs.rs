@@ -26,7 +26,9 @@ const CHANGE_OVER: Duration = Duration::from_millis(100);
 mod tokio_stream_like {
     use super::mpsc;
 
-    pub fn wrap<T: Send + 'static>(receiver: mpsc::Receiver<T>) -> impl futures::Stream<Item = T> + Send {
+    pub(super) fn wrap<T: Send + 'static>(
+        receiver: mpsc::Receiver<T>,
+    ) -> impl futures::Stream<Item = T> + Send {
         futures::stream::unfold(receiver, |mut receiver| async move {
             receiver.recv().await.map(|item| (item, receiver))
         })

@@ -11,20 +11,20 @@ const SMALLEST: u64 = 1 << 30;
 const MOST_OSDS: i32 = 16;
 
 /// The letters of monitors: as many as wanted.
-pub fn mon_ids(spec: &CephClusterSpec) -> Vec<String> {
+pub(crate) fn mon_ids(spec: &CephClusterSpec) -> Vec<String> {
     let count = spec.mon.as_ref().and_then(|mon| mon.count).unwrap_or(3);
     letters(count)
 }
 
 /// Whether monitors have addresses that other clusters reach.
-pub fn exported(spec: &CephClusterSpec) -> bool {
+pub(crate) fn exported(spec: &CephClusterSpec) -> bool {
     let network = spec.network.as_ref();
     let shared = network.and_then(|network| network.multi_cluster_service.as_ref());
     shared.is_some_and(|shared| shared.enabled)
 }
 
 /// Rook runs two managers by default, one of them standing by.
-pub fn mgr_ids(spec: &CephClusterSpec) -> Vec<String> {
+pub(crate) fn mgr_ids(spec: &CephClusterSpec) -> Vec<String> {
     letters(spec.mgr.as_ref().and_then(|mgr| mgr.count).unwrap_or(2))
 }
 
@@ -40,7 +40,7 @@ fn wrong<T>(field: &'static str, reason: impl Into<String>) -> Result<T, Error> 
     })
 }
 
-pub fn cluster(cluster: &CephCluster) -> Result<(), Error> {
+pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
     let spec = &cluster.spec;
     if spec.external.as_ref().is_some_and(|external| external.enable) {
         return wrong(

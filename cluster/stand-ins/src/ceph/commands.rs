@@ -73,14 +73,14 @@ impl Command {
 
 /// What was asked.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Answer {
+pub(crate) struct Answer {
     code: i32,
     out: String,
 }
 
 impl Answer {
     /// `None`: there is no such thing.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<Option<T>, Error> {
         if self.code != 0 {
             return Ok(None);
         }
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Orders {
     }
 }
 
-pub async fn execute(client: &Client, orders: &Orders) -> Result<Vec<Answer>, Error> {
+pub(crate) async fn execute(client: &Client, orders: &Orders) -> Result<Vec<Answer>, Error> {
     let input = serde_json::to_string(&orders.commands).unwrap_or_default();
     let said = exec::run(client, &orders.place, TELL, &input).await;
     let out = said.map_err(|error| match error {
@@ -125,7 +125,7 @@ pub async fn execute(client: &Client, orders: &Orders) -> Result<Vec<Answer>, Er
 }
 
 /// Where the monitors of a namespace can be told something.
-pub async fn places(reader: &Reader, namespace: &str) -> Result<Vec<ExecTarget>, ReadError> {
+pub(crate) async fn places(reader: &Reader, namespace: &str) -> Result<Vec<ExecTarget>, ReadError> {
     let selector = format!("app=rook-ceph-mon,rook_cluster={namespace}");
     let mut pods: Vec<Pod> = reader.list(namespace, &selector).await?;
     pods.retain(is_pod_ready);
@@ -139,7 +139,7 @@ pub async fn places(reader: &Reader, namespace: &str) -> Result<Vec<ExecTarget>,
 }
 
 /// Asks one monitor after the other until one answers, and tells who did. A refusal is an answer.
-pub async fn ask(
+pub(crate) async fn ask(
     client: &Client,
     places: &[ExecTarget],
     commands: Vec<Command>,

@@ -23,7 +23,7 @@ use crate::objects::is_pod_ready;
 /// Where gateways listen in their pods.
 const PORT: u16 = 8080;
 
-pub fn daemon<'a>(namespace: &'a str, store: &'a str) -> Daemon<'a> {
+pub(crate) fn daemon<'a>(namespace: &'a str, store: &'a str) -> Daemon<'a> {
     Daemon {
         namespace,
         app: RGW,
@@ -33,19 +33,19 @@ pub fn daemon<'a>(namespace: &'a str, store: &'a str) -> Daemon<'a> {
     }
 }
 
-pub fn entity(store: &str) -> String {
+pub(crate) fn entity(store: &str) -> String {
     format!("client.rgw.{store}.a")
 }
 
-pub fn rgw_caps() -> Caps {
+pub(crate) fn rgw_caps() -> Caps {
     caps(&[("mon", "allow rw"), ("osd", "allow rwx")])
 }
 
-pub fn keyring_name(store: &str) -> String {
+pub(crate) fn keyring_name(store: &str) -> String {
     format!("{RGW}-{store}-a-keyring")
 }
 
-pub fn keyring(namespace: &str, store: &str, key: &str) -> Secret {
+pub(crate) fn keyring(namespace: &str, store: &str, key: &str) -> Secret {
     let text = entry(&entity(store), key, &rgw_caps());
     let meta = names::meta(namespace, &keyring_name(store), names::Labels::new());
     names::secret(meta, &[("keyring", &text)])
@@ -55,12 +55,12 @@ fn port(store: &CephObjectStore) -> u16 {
     store.spec.gateway.port.unwrap_or(80)
 }
 
-pub fn endpoint(store: &CephObjectStore) -> String {
+pub(crate) fn endpoint(store: &CephObjectStore) -> String {
     let (namespace, name) = (store.namespace().unwrap_or_default(), store.name_any());
     format!("http://{RGW}-{name}.{namespace}.svc:{}", port(store))
 }
 
-pub fn service(store: &CephObjectStore) -> Service {
+pub(crate) fn service(store: &CephObjectStore) -> Service {
     let (namespace, name) = (store.namespace().unwrap_or_default(), store.name_any());
     let daemon = daemon(&namespace, &name);
     Service {
@@ -79,7 +79,7 @@ pub fn service(store: &CephObjectStore) -> Service {
     }
 }
 
-pub fn deployment(store: &CephObjectStore, image: &str, fsid: &str, replicas: i32) -> Deployment {
+pub(crate) fn deployment(store: &CephObjectStore, image: &str, fsid: &str, replicas: i32) -> Deployment {
     let (namespace, name) = (store.namespace().unwrap_or_default(), store.name_any());
     let who = format!(
         "--name={} --keyring={KEYRING} --mon-host=$(ROOK_CEPH_MON_HOST) --rgw-realm={name} --rgw-zonegroup={name} --rgw-zone={name}",
@@ -129,7 +129,7 @@ pub fn deployment(store: &CephObjectStore, image: &str, fsid: &str, replicas: i3
 }
 
 /// Names of a store's pools; the last one holds the data.
-pub fn pools(store: &str) -> Vec<String> {
+pub(crate) fn pools(store: &str) -> Vec<String> {
     let kinds = [
         "control",
         "meta",
@@ -143,7 +143,7 @@ pub fn pools(store: &str) -> Vec<String> {
 }
 
 /// Pools as their specs want them, and the one that all stores share.
-pub fn pool_commands(store: &CephObjectStore, world: &OsdMap) -> Vec<Command> {
+pub(crate) fn pool_commands(store: &CephObjectStore, world: &OsdMap) -> Vec<Command> {
     let name = store.name_any();
     let meta = store.spec.metadata_pool.clone().unwrap_or_default();
     let data = store.spec.data_pool.clone().unwrap_or_default();
@@ -163,7 +163,11 @@ pub fn pool_commands(store: &CephObjectStore, world: &OsdMap) -> Vec<Command> {
 }
 
 /// A gateway that can be asked.
-pub async fn place(reader: &Reader, namespace: &str, store: &str) -> Result<Option<ExecTarget>, ReadError> {
+pub(crate) async fn place(
+    reader: &Reader,
+    namespace: &str,
+    store: &str,
+) -> Result<Option<ExecTarget>, ReadError> {
     let selector = format!("app={RGW},rook_object_store={store},rook_cluster={namespace}");
     let mut pods: Vec<CorePod> = reader.list(namespace, &selector).await?;
     pods.retain(is_pod_ready);
@@ -176,13 +180,13 @@ pub async fn place(reader: &Reader, namespace: &str, store: &str) -> Result<Opti
 }
 
 /// Runs `radosgw-admin` beside a gateway. Nothing secret is ever an argument.
-pub async fn admin(client: &Client, place: &ExecTarget, words: &[&str]) -> Result<String, ExecError> {
+pub(crate) async fn admin(client: &Client, place: &ExecTarget, words: &[&str]) -> Result<String, ExecError> {
     let command = [&["radosgw-admin", "--log-to-stderr=false"], words].concat();
     exec::run(client, place, &command, "").await
 }
 
 /// The same for an answer; `None` when there is no such thing.
-pub async fn ask<T: DeserializeOwned>(
+pub(crate) async fn ask<T: DeserializeOwned>(
     client: &Client,
     place: &ExecTarget,
     words: &[&str],

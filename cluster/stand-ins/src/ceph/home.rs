@@ -10,7 +10,7 @@ use crate::exec::ExecTarget;
 
 /// How things are with it.
 #[derive(Clone, Debug, Default)]
-pub struct Home {
+pub(crate) struct Home {
     /// Its name; Rook knows one in a namespace.
     pub name: Option<String>,
     pub image: Option<String>,
@@ -21,7 +21,7 @@ pub struct Home {
 }
 
 impl Home {
-    pub async fn find(reader: &Reader, namespace: &str) -> Result<Self, Error> {
+    pub(crate) async fn find(reader: &Reader, namespace: &str) -> Result<Self, Error> {
         let mut found: Vec<CephCluster> = reader.list(namespace, "").await?;
         found.sort_by_key(ResourceExt::name_any);
         let Some(cluster) = found.into_iter().next() else {
@@ -38,7 +38,7 @@ impl Home {
     }
 
     /// Why nothing can be done yet.
-    pub fn waits(&self) -> Option<String> {
+    pub(crate) fn waits(&self) -> Option<String> {
         match &self.name {
             None => Some("there is no CephCluster in this namespace".to_owned()),
             Some(name) if !self.ready => Some(format!("CephCluster {name} is not ready")),
@@ -48,13 +48,13 @@ impl Home {
     }
 
     /// A change of it brings a new pass.
-    pub fn reference(&self, namespace: &str) -> Option<Reference> {
+    pub(crate) fn reference(&self, namespace: &str) -> Option<Reference> {
         let name = self.name.as_deref()?;
         Some(Kind::of::<CephCluster>().named(Some(namespace), name))
     }
 
     /// `None` while the cluster is not ready.
-    pub async fn ask(
+    pub(crate) async fn ask(
         &self,
         client: &Client,
         commands: Vec<Command>,

@@ -11,7 +11,7 @@ const AES: u16 = 1;
 const LENGTH: u16 = 16;
 
 /// A key as cephx writes it: kind, time of making, length, bytes.
-pub fn key(bytes: &[u8; 16], seconds: u32) -> String {
+pub(crate) fn key(bytes: &[u8; 16], seconds: u32) -> String {
     let mut raw = Vec::with_capacity(28);
     raw.extend(AES.to_le_bytes());
     raw.extend(seconds.to_le_bytes());
@@ -23,19 +23,19 @@ pub fn key(bytes: &[u8; 16], seconds: u32) -> String {
 
 /// Fresh keys for one pass: each name has its own, all from one handful of random bytes.
 #[derive(Clone, Copy)]
-pub struct Mint {
+pub(crate) struct Mint {
     pub seed: [u8; 32],
     pub seconds: u32,
 }
 
 impl Mint {
-    pub fn new(seed: [u8; 32]) -> Self {
+    pub(crate) fn new(seed: [u8; 32]) -> Self {
         let now = jiff::Timestamp::now().as_second();
         let seconds = u32::try_from(now).unwrap_or_default();
         Self { seed, seconds }
     }
 
-    pub fn key(&self, name: &str) -> String {
+    pub(crate) fn key(&self, name: &str) -> String {
         let digest = Sha256::new()
             .chain_update(self.seed)
             .chain_update(name)
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Mint {
 }
 
 /// The 16 bytes as a UUID of random bytes (version 4).
-pub fn uuid(text: &str) -> String {
+pub(crate) fn uuid(text: &str) -> String {
     let digest = Sha256::digest(text);
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest[..16]);
@@ -64,15 +64,15 @@ pub fn uuid(text: &str) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-pub type Caps = BTreeMap<String, String>;
+pub(crate) type Caps = BTreeMap<String, String>;
 
-pub fn caps(of: &[(&str, &str)]) -> Caps {
+pub(crate) fn caps(of: &[(&str, &str)]) -> Caps {
     of.iter()
         .map(|(daemon, cap)| ((*daemon).to_owned(), (*cap).to_owned()))
         .collect()
 }
 
-pub fn all_caps() -> Caps {
+pub(crate) fn all_caps() -> Caps {
     caps(&[
         ("mds", "allow *"),
         ("mgr", "allow *"),
@@ -81,7 +81,7 @@ pub fn all_caps() -> Caps {
     ])
 }
 
-pub fn mgr_caps() -> Caps {
+pub(crate) fn mgr_caps() -> Caps {
     caps(&[
         ("mds", "allow *"),
         ("mon", "allow profile mgr"),
@@ -90,7 +90,7 @@ pub fn mgr_caps() -> Caps {
 }
 
 /// One entry of a keyring. Capabilities were checked to have no quotes and no ends of lines.
-pub fn entry(entity: &str, key: &str, caps: &Caps) -> String {
+pub(crate) fn entry(entity: &str, key: &str, caps: &Caps) -> String {
     let mut text = format!("[{entity}]\n\tkey = {key}\n");
     for (daemon, cap) in caps {
         let _ = writeln!(text, "\tcaps {daemon} = \"{cap}\"");
@@ -99,7 +99,7 @@ pub fn entry(entity: &str, key: &str, caps: &Caps) -> String {
 }
 
 /// The key of an entity in a keyring.
-pub fn key_in(keyring: &str, entity: &str) -> Option<String> {
+pub(crate) fn key_in(keyring: &str, entity: &str) -> Option<String> {
     let header = format!("[{entity}]");
     let mut lines = keyring.lines().map(str::trim).skip_while(|line| *line != header);
     lines.next()?;

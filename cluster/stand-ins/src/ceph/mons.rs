@@ -20,11 +20,11 @@ use super::seats::{self, Seat, Seats};
 
 const V2: u16 = 3300;
 const V1: u16 = 6789;
-pub const METRICS: u16 = 9283;
+pub(crate) const METRICS: u16 = 9283;
 
 /// What a cluster is known by, as the Secret `rook-ceph-mon` keeps it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub fsid: String,
     pub mon_key: String,
     pub admin_key: String,
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    pub fn fresh(mint: &Mint) -> Self {
+    pub(crate) fn fresh(mint: &Mint) -> Self {
         Self {
             fsid: super::keyring::uuid(&mint.key("fsid")),
             mon_key: mint.key("mon."),
@@ -46,7 +46,7 @@ impl Identity {
     }
 
     /// `None` when something is missing in it.
-    pub fn read(secret: &Secret) -> Option<Self> {
+    pub(crate) fn read(secret: &Secret) -> Option<Self> {
         let text = |key: &str| String::from_utf8(secret.data.as_ref()?.get(key)?.0.clone()).ok();
         Some(Self {
             fsid: text("fsid")?,
@@ -56,7 +56,7 @@ impl Identity {
     }
 }
 
-pub fn daemon<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a> {
+pub(crate) fn daemon<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a> {
     Daemon {
         namespace,
         app: MON,
@@ -66,7 +66,7 @@ pub fn daemon<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a
     }
 }
 
-pub fn mgr<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a> {
+pub(crate) fn mgr<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a> {
     Daemon {
         namespace,
         app: MGR,
@@ -76,7 +76,7 @@ pub fn mgr<'a>(namespace: &'a str, parent: &'a str, id: &'a str) -> Daemon<'a> {
     }
 }
 
-pub fn mgr_keyring(id: &str) -> String {
+pub(crate) fn mgr_keyring(id: &str) -> String {
     format!("rook-ceph-mgr-{id}-keyring")
 }
 
@@ -89,7 +89,7 @@ fn port(name: &str, number: u16) -> ServicePort {
 }
 
 /// Addresses that stay while pods come and go. `exported`: other clusters reach them too.
-pub fn service(namespace: &str, parent: &str, id: &str, exported: bool) -> Service {
+pub(crate) fn service(namespace: &str, parent: &str, id: &str, exported: bool) -> Service {
     let daemon = daemon(namespace, parent, id);
     let mut metadata = daemon.meta();
     // A balancer would come to the machine's loopback too, where nobody needs it.
@@ -109,7 +109,7 @@ pub fn service(namespace: &str, parent: &str, id: &str, exported: bool) -> Servi
 }
 
 /// The address of such a Service, once it has one.
-pub fn address(service: &Service) -> Option<String> {
+pub(crate) fn address(service: &Service) -> Option<String> {
     if !is_exported(service) {
         return service.spec.as_ref()?.cluster_ip.clone();
     }
@@ -117,13 +117,13 @@ pub fn address(service: &Service) -> Option<String> {
     balancer.ingress.as_ref()?.iter().find_map(|one| one.ip.clone())
 }
 
-pub fn is_exported(service: &Service) -> bool {
+pub(crate) fn is_exported(service: &Service) -> bool {
     let type_ = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
     type_ == Some("LoadBalancer")
 }
 
 /// Where Prometheus reads.
-pub fn metrics(namespace: &str, parent: &str) -> Service {
+pub(crate) fn metrics(namespace: &str, parent: &str) -> Service {
     let labels = names::map(&[("app", MGR), ("rook_cluster", namespace)]);
     let mut meta = mgr(namespace, parent, "").meta();
     meta.name = Some(MGR.to_owned());
@@ -139,7 +139,7 @@ pub fn metrics(namespace: &str, parent: &str) -> Service {
     }
 }
 
-pub fn claim(namespace: &str, parent: &str, id: &str) -> PersistentVolumeClaim {
+pub(crate) fn claim(namespace: &str, parent: &str, id: &str) -> PersistentVolumeClaim {
     let size = Quantity("10Gi".to_owned());
     PersistentVolumeClaim {
         metadata: daemon(namespace, parent, id).meta(),
@@ -156,7 +156,11 @@ pub fn claim(namespace: &str, parent: &str, id: &str) -> PersistentVolumeClaim {
 }
 
 /// Secrets of the whole cluster. `managers` are those whose keys a new store begins with.
-pub fn secrets(namespace: &str, identity: &Identity, managers: &BTreeMap<String, String>) -> Vec<Secret> {
+pub(crate) fn secrets(
+    namespace: &str,
+    identity: &Identity,
+    managers: &BTreeMap<String, String>,
+) -> Vec<Secret> {
     let secret = |name: &str, data: &[(&str, &str)]| {
         names::secret(names::meta(namespace, name, names::Labels::new()), data)
     };
@@ -185,7 +189,7 @@ pub fn secrets(namespace: &str, identity: &Identity, managers: &BTreeMap<String,
 }
 
 /// Monitors and their addresses, as Rook tells them to others. `elsewhere` run outside of this cluster.
-pub fn endpoints(
+pub(crate) fn endpoints(
     namespace: &str,
     addresses: &BTreeMap<String, String>,
     seats: &Seats,
@@ -218,7 +222,7 @@ pub fn endpoints(
 }
 
 /// The same as daemons read it.
-pub fn config(namespace: &str, addresses: &BTreeMap<String, String>) -> Secret {
+pub(crate) fn config(namespace: &str, addresses: &BTreeMap<String, String>) -> Secret {
     let hosts: Vec<String> = addresses
         .values()
         .map(|address| format!("[v2:{address}:{V2},v1:{address}:{V1}]"))
@@ -233,7 +237,7 @@ pub fn config(namespace: &str, addresses: &BTreeMap<String, String>) -> Secret {
     )
 }
 
-pub fn deployment(
+pub(crate) fn deployment(
     cluster: &CephCluster,
     image: &str,
     fsid: &str,
@@ -271,7 +275,7 @@ pub fn deployment(
     })
 }
 
-pub fn mgr_deployment(cluster: &CephCluster, image: &str, fsid: &str, id: &str) -> Deployment {
+pub(crate) fn mgr_deployment(cluster: &CephCluster, image: &str, fsid: &str, id: &str) -> Deployment {
     let (namespace, parent) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     pods::deployment(Pod {
         daemon: mgr(&namespace, &parent, id),

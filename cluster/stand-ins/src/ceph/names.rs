@@ -8,20 +8,20 @@ use kube::api::ObjectMeta;
 
 /// The type of Rook's Secrets.
 const ROOK: &str = "kubernetes.io/rook";
-pub const MON: &str = "rook-ceph-mon";
-pub const MGR: &str = "rook-ceph-mgr";
-pub const OSD: &str = "rook-ceph-osd";
-pub const RGW: &str = "rook-ceph-rgw";
-pub const ENDPOINTS: &str = "rook-ceph-mon-endpoints";
-pub const OVERRIDE: &str = "rook-config-override";
+pub(crate) const MON: &str = "rook-ceph-mon";
+pub(crate) const MGR: &str = "rook-ceph-mgr";
+pub(crate) const OSD: &str = "rook-ceph-osd";
+pub(crate) const RGW: &str = "rook-ceph-rgw";
+pub(crate) const ENDPOINTS: &str = "rook-ceph-mon-endpoints";
+pub(crate) const OVERRIDE: &str = "rook-config-override";
 /// Where daemons read the addresses of monitors.
-pub const CONFIG: &str = "rook-ceph-config";
-pub const MONS_KEYRING: &str = "rook-ceph-mons-keyring";
-pub const ADMIN_KEYRING: &str = "rook-ceph-admin-keyring";
+pub(crate) const CONFIG: &str = "rook-ceph-config";
+pub(crate) const MONS_KEYRING: &str = "rook-ceph-mons-keyring";
+pub(crate) const ADMIN_KEYRING: &str = "rook-ceph-admin-keyring";
 
-pub type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = BTreeMap<String, String>;
 
-pub fn map(pairs: &[(&str, &str)]) -> Labels {
+pub(crate) fn map(pairs: &[(&str, &str)]) -> Labels {
     pairs
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -30,7 +30,7 @@ pub fn map(pairs: &[(&str, &str)]) -> Labels {
 
 /// Who a daemon is.
 #[derive(Clone, Copy, Debug)]
-pub struct Daemon<'a> {
+pub(crate) struct Daemon<'a> {
     pub namespace: &'a str,
     /// `rook-ceph-mon` …
     pub app: &'static str,
@@ -43,12 +43,12 @@ pub struct Daemon<'a> {
 }
 
 impl Daemon<'_> {
-    pub fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         format!("{}-{}", self.app, self.id)
     }
 
     /// What never changes: by these its pods are found.
-    pub fn selector(&self) -> Labels {
+    pub(crate) fn selector(&self) -> Labels {
         map(&[
             ("app", self.app),
             ("rook_cluster", self.namespace),
@@ -57,7 +57,7 @@ impl Daemon<'_> {
         ])
     }
 
-    pub fn labels(&self) -> Labels {
+    pub(crate) fn labels(&self) -> Labels {
         let mut labels = self.selector();
         let resource = match self.kind {
             "rgw" => "cephobjectstores.ceph.rook.io",
@@ -74,12 +74,12 @@ impl Daemon<'_> {
         labels
     }
 
-    pub fn meta(&self) -> ObjectMeta {
+    pub(crate) fn meta(&self) -> ObjectMeta {
         meta(self.namespace, &self.name(), self.labels())
     }
 }
 
-pub fn meta(namespace: &str, name: &str, labels: Labels) -> ObjectMeta {
+pub(crate) fn meta(namespace: &str, name: &str, labels: Labels) -> ObjectMeta {
     ObjectMeta {
         namespace: Some(namespace.to_owned()),
         name: Some(name.to_owned()),
@@ -88,7 +88,7 @@ pub fn meta(namespace: &str, name: &str, labels: Labels) -> ObjectMeta {
     }
 }
 
-pub fn secret(meta: ObjectMeta, data: &[(&str, &str)]) -> Secret {
+pub(crate) fn secret(meta: ObjectMeta, data: &[(&str, &str)]) -> Secret {
     let bytes = |(name, text): &(&str, &str)| ((*name).to_owned(), ByteString(text.as_bytes().to_vec()));
     Secret {
         metadata: meta,
@@ -98,7 +98,7 @@ pub fn secret(meta: ObjectMeta, data: &[(&str, &str)]) -> Secret {
     }
 }
 
-pub fn config_map(namespace: &str, name: &str, data: &[(&str, &str)]) -> ConfigMap {
+pub(crate) fn config_map(namespace: &str, name: &str, data: &[(&str, &str)]) -> ConfigMap {
     ConfigMap {
         metadata: meta(namespace, name, Labels::new()),
         data: Some(map(data)),

@@ -33,7 +33,7 @@ impl CephObjectStoreUsers {
 
 /// What `radosgw-admin user info` says.
 #[derive(Clone, Default, Deserialize)]
-pub struct User {
+pub(crate) struct User {
     #[serde(default)]
     display_name: String,
     #[serde(default)]

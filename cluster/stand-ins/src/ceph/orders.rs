@@ -23,7 +23,7 @@ const DEFAULTS: &[(&str, &str, &str)] = &[
 ];
 
 /// Accounts that managers use.
-pub fn managers(ids: &[String]) -> Vec<String> {
+pub(crate) fn managers(ids: &[String]) -> Vec<String> {
     ids.iter().map(|id| format!("mgr.{id}")).collect()
 }
 
@@ -50,7 +50,7 @@ fn settings(spec: &CephClusterSpec, disks: usize) -> BTreeMap<(String, String), 
     defaults.chain([size]).chain(own).collect()
 }
 
-pub fn of(
+pub(crate) fn of(
     spec: &CephClusterSpec,
     view: &View,
     manager_keys: &BTreeMap<String, String>,

@@ -22,11 +22,11 @@ const CACHE: u64 = 64 << 20;
 const MEMORY: u64 = 896 << 20;
 
 /// Claims of all sets.
-pub const CLAIMS: &str = SET;
+pub(crate) const CLAIMS: &str = SET;
 
 /// A disk that should be there.
 #[derive(Clone, Debug)]
-pub struct Disk {
+pub(crate) struct Disk {
     pub claim: String,
     pub set: String,
     /// In bytes; what it has is never taken back.
@@ -39,7 +39,7 @@ pub struct Disk {
 }
 
 /// Disks of the sets, and those that a smaller set no longer counts: data does not go with a number.
-pub fn disks(cluster: &CephCluster, found: &[PersistentVolumeClaim]) -> Vec<Disk> {
+pub(crate) fn disks(cluster: &CephCluster, found: &[PersistentVolumeClaim]) -> Vec<Disk> {
     let namespace = cluster.namespace().unwrap_or_default();
     let sets = cluster
         .spec
@@ -99,11 +99,11 @@ fn disk(namespace: &str, set: &DeviceSet, index: usize, found: &[PersistentVolum
 }
 
 /// The Secret with the key of the OSD on this claim.
-pub fn secret_name(claim: &str) -> String {
+pub(crate) fn secret_name(claim: &str) -> String {
     format!("{OSD}-{claim}-key")
 }
 
-pub fn secret(namespace: &str, claim: &str, key: &str) -> Secret {
+pub(crate) fn secret(namespace: &str, claim: &str, key: &str) -> Secret {
     names::secret(
         names::meta(namespace, &secret_name(claim), names::map(&[("app", OSD)])),
         &[("key", key)],
@@ -111,7 +111,7 @@ pub fn secret(namespace: &str, claim: &str, key: &str) -> Secret {
 }
 
 /// Keys by claim, of those that have one already.
-pub fn keys(secrets: &[Secret]) -> BTreeMap<String, String> {
+pub(crate) fn keys(secrets: &[Secret]) -> BTreeMap<String, String> {
     let read = |secret: &Secret| {
         let name = secret.name_any();
         let claim = name
@@ -125,7 +125,7 @@ pub fn keys(secrets: &[Secret]) -> BTreeMap<String, String> {
     secrets.iter().filter_map(read).collect()
 }
 
-pub fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: u32, disk: &Disk) -> Deployment {
+pub(crate) fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: u32, disk: &Disk) -> Deployment {
     let (namespace, parent) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let id = id.to_string();
     let host = if disk.portable {
@@ -152,7 +152,7 @@ pub fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: u32, disk:
         ],
         env: vec![
             env("OSD_UUID", disk.uuid.as_deref().unwrap_or_default()),
-            env("SIZE", &disk.size.to_string()),
+            env("SIZE", disk.size.to_string()),
             env("CRUSH_HOST", host),
         ],
         keys: (secret_name(&disk.claim), "key"),

@@ -16,7 +16,7 @@ use super::names::{CONFIG, Daemon, OVERRIDE, map};
 /// The user of the image.
 const UID: i64 = 42464;
 /// Where a daemon finds its key.
-pub const KEYRING: &str = "/etc/ceph-keyring/keyring";
+pub(crate) const KEYRING: &str = "/etc/ceph-keyring/keyring";
 
 /// What all daemons are told: who the cluster is, and to log to the container.
 const COMMON: &[&str] = &[
@@ -31,7 +31,7 @@ const COMMON: &[&str] = &[
 ];
 
 /// How a daemon runs.
-pub struct Pod<'a> {
+pub(crate) struct Pod<'a> {
     pub daemon: Daemon<'a>,
     pub image: &'a str,
     pub fsid: &'a str,
@@ -54,7 +54,7 @@ pub struct Pod<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Ready {
+pub(crate) enum Ready {
     /// It accepts connections.
     Port(u16),
     /// It has not ended.
@@ -88,7 +88,7 @@ fn probe(ready: Ready) -> Option<Probe> {
     }
 }
 
-pub fn deployment(pod: Pod<'_>) -> Deployment {
+pub(crate) fn deployment(pod: Pod<'_>) -> Deployment {
     let daemon = pod.daemon;
     let labels = daemon.labels();
     // Several of one kind on different nodes, while nodes suffice.

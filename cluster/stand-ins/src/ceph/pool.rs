@@ -15,13 +15,13 @@ fn wrong<T>(field: &'static str, reason: String) -> Result<T, Error> {
 }
 
 /// Copies of each object.
-pub fn copies(spec: &PoolSpec) -> i64 {
+pub(crate) fn copies(spec: &PoolSpec) -> i64 {
     spec.replicated
         .as_ref()
         .map_or(1, |replicated| i64::from(replicated.size))
 }
 
-pub fn check(spec: &PoolSpec) -> Result<(), Error> {
+pub(crate) fn check(spec: &PoolSpec) -> Result<(), Error> {
     if spec
         .erasure_coded
         .as_ref()
@@ -54,12 +54,12 @@ pub fn check(spec: &PoolSpec) -> Result<(), Error> {
     }
 }
 
-pub fn find<'a>(world: &'a OsdMap, name: &str) -> Option<&'a Pool> {
+pub(crate) fn find<'a>(world: &'a OsdMap, name: &str) -> Option<&'a Pool> {
     world.pools.iter().find(|pool| pool.pool_name == name)
 }
 
 /// Makes the pool, or brings it to what is wanted. `application` is what it is for.
-pub fn commands(name: &str, spec: &PoolSpec, application: &str, world: &OsdMap) -> Vec<Command> {
+pub(crate) fn commands(name: &str, spec: &PoolSpec, application: &str, world: &OsdMap) -> Vec<Command> {
     let found = find(world, name);
     let size = copies(spec);
     let mut commands = Vec::new();
@@ -139,7 +139,7 @@ fn rule(name: &str, spec: &PoolSpec) -> Command {
     }
 }
 
-pub fn remove(name: &str) -> Vec<Command> {
+pub(crate) fn remove(name: &str) -> Vec<Command> {
     let pool = Command::new("osd pool delete")
         .with("pool", name)
         .with("pool2", name);

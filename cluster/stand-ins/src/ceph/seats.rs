@@ -11,19 +11,19 @@ use serde_json::json;
 
 const INTERNAL: &str = "InternalIP";
 /// Where the ConfigMap of the endpoints keeps the seats.
-pub const MAPPING: &str = "mapping";
+pub(crate) const MAPPING: &str = "mapping";
 
 /// Where a monitor is, in Rook's words.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct Seat {
+pub(crate) struct Seat {
     pub name: String,
     pub hostname: String,
     pub address: String,
 }
 
 /// By monitor.
-pub type Seats = BTreeMap<String, Seat>;
+pub(crate) type Seats = BTreeMap<String, Seat>;
 
 #[derive(Default, Deserialize)]
 struct Mapping {
@@ -32,26 +32,26 @@ struct Mapping {
 }
 
 /// Whether daemons are in the network of their nodes.
-pub fn is_host(spec: &CephClusterSpec) -> bool {
+pub(crate) fn is_host(spec: &CephClusterSpec) -> bool {
     spec.network.as_ref().is_some_and(|network| {
         network.provider.as_deref() == Some("host") || network.host_network == Some(true)
     })
 }
 
 /// The seats that were given before.
-pub fn read(endpoints: Option<&ConfigMap>) -> Seats {
+pub(crate) fn read(endpoints: Option<&ConfigMap>) -> Seats {
     let text = endpoints.and_then(|map| map.data.as_ref()?.get(MAPPING));
     let mapping: Option<Mapping> = text.and_then(|text| serde_json::from_str(text).ok());
     let seats = mapping.unwrap_or_default().node.into_iter();
     seats.filter_map(|(id, seat)| Some((id, seat?))).collect()
 }
 
-pub fn written(seats: &Seats) -> String {
+pub(crate) fn written(seats: &Seats) -> String {
     json!({"node": seats}).to_string()
 }
 
 /// Who has a seat keeps it; others take a node on which no monitor is. Two on one would fight for the ports.
-pub fn assign(ids: &[String], known: &Seats, nodes: &[Node]) -> Seats {
+pub(crate) fn assign(ids: &[String], known: &Seats, nodes: &[Node]) -> Seats {
     let mut seats: Seats = known
         .iter()
         .filter(|(id, _)| ids.contains(id))

@@ -1,7 +1,7 @@
 //! Sizes as Kubernetes writes them.
 
 /// Bytes of a quantity; `None` when it is not a whole, positive number of them.
-pub fn bytes(quantity: &str) -> Option<u64> {
+pub(crate) fn bytes(quantity: &str) -> Option<u64> {
     let at = quantity
         .find(|c: char| !c.is_ascii_digit())
         .unwrap_or(quantity.len());

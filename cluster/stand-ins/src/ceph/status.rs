@@ -13,7 +13,7 @@ use super::view::{PgMap, View};
 /// Part of the whole by which a use has to change before it is told again: else an idle cluster writes.
 const NEWS: u64 = 100;
 
-pub struct Seen<'a> {
+pub(crate) struct Seen<'a> {
     pub view: Option<&'a View>,
     pub image: &'a str,
     /// Why it is not ready, or `None`.
@@ -22,7 +22,7 @@ pub struct Seen<'a> {
     pub now: Timestamp,
 }
 
-pub fn status(before: Option<&CephClusterStatus>, seen: &Seen<'_>) -> CephClusterStatus {
+pub(crate) fn status(before: Option<&CephClusterStatus>, seen: &Seen<'_>) -> CephClusterStatus {
     let created = before.and_then(|status| status.state.as_deref()) == Some("Created");
     let (phase, state, message) = match (&seen.refused, seen.blocker) {
         (Some(refused), _) => ("Failure", "Error", refused.clone()),

@@ -7,7 +7,7 @@ use super::commands::{Answer, Command};
 use crate::error::Error;
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Status {
+pub(crate) struct Status {
     pub fsid: String,
     pub health: Health,
     #[serde(default)]
@@ -17,14 +17,14 @@ pub struct Status {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Health {
+pub(crate) struct Health {
     pub status: String,
     #[serde(default)]
     pub checks: BTreeMap<String, Check>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Check {
+pub(crate) struct Check {
     pub severity: String,
     pub summary: Summary,
     #[serde(default)]
@@ -32,12 +32,12 @@ pub struct Check {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Summary {
+pub(crate) struct Summary {
     pub message: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct PgMap {
+pub(crate) struct PgMap {
     #[serde(default)]
     pub bytes_total: u64,
     #[serde(default)]
@@ -47,32 +47,32 @@ pub struct PgMap {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct MonMap {
+pub(crate) struct MonMap {
     #[serde(default)]
     pub mons: Vec<Mon>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Mon {
+pub(crate) struct Mon {
     pub name: String,
     pub public_addrs: Addresses,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Addresses {
+pub(crate) struct Addresses {
     #[serde(default)]
     pub addrvec: Vec<Address>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Address {
+pub(crate) struct Address {
     #[serde(rename = "type")]
     pub kind: String,
     pub addr: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct MgrMap {
+pub(crate) struct MgrMap {
     #[serde(default)]
     pub available: bool,
     /// Modules that are switched on.
@@ -83,7 +83,7 @@ pub struct MgrMap {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct OsdMap {
+pub(crate) struct OsdMap {
     #[serde(default)]
     pub osds: Vec<Osd>,
     #[serde(default)]
@@ -91,7 +91,7 @@ pub struct OsdMap {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Osd {
+pub(crate) struct Osd {
     pub osd: u32,
     pub uuid: String,
     #[serde(default)]
@@ -99,7 +99,7 @@ pub struct Osd {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Pool {
+pub(crate) struct Pool {
     pub pool_name: String,
     pub size: i64,
     #[serde(default)]
@@ -111,7 +111,7 @@ pub struct Pool {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Setting {
+pub(crate) struct Setting {
     pub section: String,
     pub name: String,
     pub value: String,
@@ -119,14 +119,14 @@ pub struct Setting {
 
 /// `auth get`.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Account {
+pub(crate) struct Account {
     pub key: String,
     #[serde(default)]
     pub caps: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-pub struct Versions {
+pub(crate) struct Versions {
     #[serde(default)]
     pub mon: BTreeMap<String, i64>,
     #[serde(default)]
@@ -141,7 +141,7 @@ pub struct Versions {
 
 /// All that the controller of clusters asks for.
 #[derive(Clone, Debug, Default)]
-pub struct View {
+pub(crate) struct View {
     pub status: Status,
     pub mons: MonMap,
     pub mgrs: MgrMap,
@@ -154,7 +154,7 @@ pub struct View {
 
 impl View {
     /// The questions, and those for accounts with these names at the end.
-    pub fn questions(accounts: &[String]) -> Vec<Command> {
+    pub(crate) fn questions(accounts: &[String]) -> Vec<Command> {
         let general = [
             "status",
             "mon dump",
@@ -175,7 +175,7 @@ impl View {
             .collect()
     }
 
-    pub fn read(accounts: &[String], answers: &[Answer]) -> Result<Self, Error> {
+    pub(crate) fn read(accounts: &[String], answers: &[Answer]) -> Result<Self, Error> {
         let [status, mons, mgrs, osds, settings, versions, rest @ ..] = answers else {
             return Err(Error::Ceph("answers are missing".to_owned()));
         };
@@ -196,16 +196,16 @@ impl View {
         Ok(view)
     }
 
-    pub fn osd(&self, uuid: &str) -> Option<&Osd> {
+    pub(crate) fn osd(&self, uuid: &str) -> Option<&Osd> {
         self.osds.osds.iter().find(|osd| osd.uuid == uuid)
     }
 
-    pub fn has_module(&self, name: &str) -> bool {
+    pub(crate) fn has_module(&self, name: &str) -> bool {
         let always = self.mgrs.always_on_modules.values().any(|all| all.contains(name));
         always || self.mgrs.modules.contains(name)
     }
 
-    pub fn setting(&self, section: &str, name: &str) -> Option<&str> {
+    pub(crate) fn setting(&self, section: &str, name: &str) -> Option<&str> {
         let found = self
             .settings
             .iter()

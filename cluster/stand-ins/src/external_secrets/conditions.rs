@@ -30,12 +30,12 @@ fn selector(condition: &StoreCondition) -> Result<Option<Selector>, Error> {
 }
 
 /// Whether the conditions can be read at all.
-pub fn check(conditions: &[StoreCondition]) -> Result<(), Error> {
+pub(crate) fn check(conditions: &[StoreCondition]) -> Result<(), Error> {
     admit(conditions, "", &BTreeMap::new()).map(drop)
 }
 
 /// Whether a namespace may use a store with these conditions. One that cannot be read admits nobody.
-pub fn admit(
+pub(crate) fn admit(
     conditions: &[StoreCondition],
     namespace: &str,
     labels: &BTreeMap<String, String>,

@@ -34,7 +34,7 @@ impl PushSecrets {
 
 /// A Secret of a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kept {
+pub(crate) struct Kept {
     namespace: String,
     name: String,
     path: Option<String>,

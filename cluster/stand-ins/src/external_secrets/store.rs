@@ -12,24 +12,24 @@ use crate::error::Error;
 use crate::objects::hash;
 
 /// The namespace in which paths of `vault` stores are kept.
-pub const VAULT: &str = "openbao-system";
+pub(crate) const VAULT: &str = "openbao-system";
 /// The cluster in which they are kept, where it is not the own.
 pub const BANK: &str = "openbao";
 /// The path that a Secret of a `vault` store stands for.
-pub const PATH: &str = "c5c3.io/path";
+pub(crate) const PATH: &str = "c5c3.io/path";
 const VALID: &str = "Validated";
 const CLUSTER_STORE: &str = "ClusterSecretStore";
 
 /// Where a store's secrets are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoreLocation {
+pub(crate) struct StoreLocation {
     pub namespace: String,
     /// Keys are paths of this mount, not names of Secrets.
     mount: Option<String>,
 }
 
 impl StoreLocation {
-    pub fn of(spec: &ClusterSecretStoreSpec) -> Result<StoreLocation, Error> {
+    pub(crate) fn of(spec: &ClusterSecretStoreSpec) -> Result<StoreLocation, Error> {
         let invalid = |reason: String| Error::Invalid {
             field: "spec.provider",
             reason,
@@ -55,13 +55,13 @@ impl StoreLocation {
     }
 
     /// Who reads it. One OpenBao serves all clusters; other places are in the cluster of the object.
-    pub fn reader(&self, reader: &Reader) -> Reader {
+    pub(crate) fn reader(&self, reader: &Reader) -> Reader {
         let bank = self.mount.as_ref().and_then(|_| reader.in_cluster(BANK).ok());
         bank.unwrap_or_else(|| reader.clone())
     }
 
     /// The Secret that keeps a key.
-    pub fn secret(&self, key: &str) -> Result<String, Error> {
+    pub(crate) fn secret(&self, key: &str) -> Result<String, Error> {
         let Some(mount) = &self.mount else {
             return if is_name(key) {
                 Ok(key.to_owned())
@@ -85,7 +85,7 @@ impl StoreLocation {
     }
 
     /// The path to note on a Secret, for people who look.
-    pub fn path(&self, key: &str) -> Option<String> {
+    pub(crate) fn path(&self, key: &str) -> Option<String> {
         self.mount.as_ref().map(|mount| format!("{mount}/{key}"))
     }
 }
@@ -100,27 +100,27 @@ fn is_name(text: &str) -> bool {
 }
 
 /// The store that an object names, for the watch.
-pub fn reference(store: &StoreRef) -> Reference {
+pub(crate) fn reference(store: &StoreRef) -> Reference {
     Kind::of::<ClusterSecretStore>().named(None, &store.name)
 }
 
 /// What every controller of this group watches of stores.
-pub fn watched() -> Kind {
+pub(crate) fn watched() -> Kind {
     Kind::of::<ClusterSecretStore>().everywhere()
 }
 
 /// What every controller of this group watches of namespaces: their labels open stores to them.
-pub fn watched_namespaces() -> Kind {
+pub(crate) fn watched_namespaces() -> Kind {
     Kind::of::<Namespace>().everywhere()
 }
 
 /// The namespace of an object, for the watch.
-pub fn own_namespace(namespace: Option<String>) -> Option<Reference> {
+pub(crate) fn own_namespace(namespace: Option<String>) -> Option<Reference> {
     namespace.map(|name| Kind::of::<Namespace>().named(None, &name))
 }
 
 /// Where the named store keeps its secrets, if `namespace` may use it.
-pub async fn find(store: &StoreRef, namespace: &str, reader: &Reader) -> Result<StoreLocation, Error> {
+pub(crate) async fn find(store: &StoreRef, namespace: &str, reader: &Reader) -> Result<StoreLocation, Error> {
     // Namespaced stores are the default in External Secrets and not served here.
     if store.kind.as_deref() != Some(CLUSTER_STORE) {
         return Err(Error::Invalid {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use c5c3_api::foreign::external_secrets::{ExternalSecretSpec, ExternalSecretTemplate, RemoteRef};
 use k8s_openapi::ByteString;
 
-pub type Data = BTreeMap<String, ByteString>;
+pub(crate) type Data = BTreeMap<String, ByteString>;
 
 /// Every key that is asked for, once.
-pub fn keys(spec: &ExternalSecretSpec) -> Vec<&str> {
+pub(crate) fn keys(spec: &ExternalSecretSpec) -> Vec<&str> {
     let from = spec.data_from.iter().map(|from| from.extract.key.as_str());
     let data = spec.data.iter().map(|data| data.remote_ref.key.as_str());
     let mut keys: Vec<&str> = from.chain(data).collect();
@@ -19,7 +19,7 @@ pub fn keys(spec: &ExternalSecretSpec) -> Vec<&str> {
 
 /// The data of the target. `found` holds the keys that are in the store. What is missing is an
 /// error, unless the deletion policy says that it may go.
-pub fn collect(spec: &ExternalSecretSpec, found: &BTreeMap<String, Data>) -> Result<Data, String> {
+pub(crate) fn collect(spec: &ExternalSecretSpec, found: &BTreeMap<String, Data>) -> Result<Data, String> {
     let policy = spec
         .target
         .as_ref()

@@ -196,7 +196,7 @@ fn assignment(role: Option<&str>, user: Option<&str>, project: Option<&str>) -> 
 }
 
 /// As a thing, which has no id.
-pub fn entity(assignment: &Assignment) -> Entity {
+pub(crate) fn entity(assignment: &Assignment) -> Entity {
     let fields = Fields::new()
         .with("role_id", assignment.role.as_str())
         .with("user_id", assignment.user.as_str())

@@ -32,7 +32,7 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 const IMPORT_LOOK: Duration = Duration::from_secs(5);
 
 /// Looks after all objects of one kind.
-pub struct Resources<R> {
+pub(crate) struct Resources<R> {
     sessions: Sessions,
     tell: UnboundedSender<Key>,
     attempts: Mutex<HashMap<Key, u32>>,
@@ -42,7 +42,7 @@ pub struct Resources<R> {
 
 impl<R: Resource> Resources<R> {
     /// The stream names objects that waited for a cloud which answers now.
-    pub fn new(sessions: Sessions, look: Duration) -> (Self, UnboundedReceiver<Key>) {
+    pub(crate) fn new(sessions: Sessions, look: Duration) -> (Self, UnboundedReceiver<Key>) {
         let (tell, told) = unbounded();
         let resources = Self {
             sessions,
@@ -67,7 +67,7 @@ impl<R: Resource> Resources<R> {
     }
 }
 
-pub struct Facts<R: Resource> {
+pub(crate) struct Facts<R: Resource> {
     pub seen: Result<Seen<R>, Trouble>,
     /// When to look again.
     pub again: Duration,

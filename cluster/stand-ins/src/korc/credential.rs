@@ -32,7 +32,7 @@ const ROLES: &str = "openstack.k-orc.cloud/role-refs";
 
 /// What is known of the secret.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub enum Stored {
+pub(crate) enum Stored {
     #[default]
     Absent,
     /// Our Secret, with the secret in it and the roles that the credential was made with.
@@ -42,7 +42,7 @@ pub enum Stored {
 }
 
 #[derive(Default)]
-pub struct Credential {
+pub(crate) struct Credential {
     stored: Stored,
     /// For a new one.
     random: String,

@@ -11,7 +11,7 @@ use super::resource::{Ids, Resource};
 use super::trouble::Trouble;
 
 /// What was seen of an object's thing, when nothing was in the way.
-pub struct Seen<R: Resource> {
+pub(crate) struct Seen<R: Resource> {
     pub cloud: Arc<dyn Identity>,
     /// `None`: in none, or under deletion, and what is needed to look is gone.
     pub collection: Option<Kind>,
@@ -22,7 +22,7 @@ pub struct Seen<R: Resource> {
 
 /// The thing as Keystone answered to a write. The report reads what the action left here.
 #[derive(Clone, Default)]
-pub struct Made(pub Arc<OnceLock<Entity>>);
+pub(crate) struct Made(pub Arc<OnceLock<Entity>>);
 
 impl fmt::Debug for Made {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,13 +38,13 @@ impl PartialEq for Made {
 
 /// A password that a call sets: after it, the version of the Secret needs no proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
+pub(crate) struct Proof {
     pub user: String,
     pub version: String,
 }
 
 #[derive(Clone, PartialEq)]
-pub enum Call {
+pub(crate) enum Call {
     Create {
         kind: Kind,
         fields: Fields,
@@ -84,13 +84,13 @@ impl fmt::Debug for Call {
 
 /// A call and as whom it is made.
 #[derive(Clone, Debug)]
-pub struct Action {
+pub(crate) struct Action {
     pub cloud: Arc<dyn Identity>,
     pub call: Call,
 }
 
 #[derive(Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub wanted: Vec<Wanted>,
     pub actions: Vec<Action>,
     pub trouble: Option<Trouble>,
@@ -99,7 +99,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn trouble(trouble: Trouble) -> Self {
+    pub(crate) fn trouble(trouble: Trouble) -> Self {
         Self {
             trouble: Some(trouble),
             ..Self::default()
@@ -107,12 +107,16 @@ impl Plan {
     }
 
     /// Make it, change what differs, or leave it alone.
-    pub fn simple<R: Resource>(object: &R, seen: &Seen<R>) -> Self {
+    pub(crate) fn simple<R: Resource>(object: &R, seen: &Seen<R>) -> Self {
         Self::with_fields(object, seen, None)
     }
 
     /// The same with a password, when one is to be set.
-    pub fn with_fields<R: Resource>(object: &R, seen: &Seen<R>, password: Option<(String, Proof)>) -> Self {
+    pub(crate) fn with_fields<R: Resource>(
+        object: &R,
+        seen: &Seen<R>,
+        password: Option<(String, Proof)>,
+    ) -> Self {
         let Some(kind) = seen.collection.clone() else {
             return Self::default();
         };
@@ -158,7 +162,7 @@ impl Plan {
 }
 
 /// A change of what cannot be changed.
-pub fn fixed<R: Resource>(live: &Entity, odd: &Fields) -> Option<Trouble> {
+pub(crate) fn fixed<R: Resource>(live: &Entity, odd: &Fields) -> Option<Trouble> {
     let (field, named) = R::FIXED.iter().find(|(field, _)| odd.0.contains_key(*field))?;
     let is = live.fields.0.get(*field).cloned().unwrap_or_default();
     let wanted = odd.0.get(*field).cloned().unwrap_or_default();
@@ -170,7 +174,7 @@ pub fn fixed<R: Resource>(live: &Entity, odd: &Fields) -> Option<Trouble> {
 
 /// `.status.resource`, under K-ORC's names; empty fields are left out. Lists are sets, and Keystone
 /// answers them in any order: sorted, the same set is the same status.
-pub fn shown<R: Resource>(live: &Entity) -> Map<String, Value> {
+pub(crate) fn shown<R: Resource>(live: &Entity) -> Map<String, Value> {
     let fields = R::SHOWN.iter().filter_map(|(field, name)| {
         let mut value = live.fields.0.get(*field)?.clone();
         if let Value::Array(list) = &mut value {

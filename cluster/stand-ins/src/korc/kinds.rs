@@ -11,7 +11,7 @@ use serde_json::json;
 use super::resource::{Head, Ids, Need, Resource, Target};
 
 /// With Keystone gone, an object goes after this and says what it leaves behind.
-pub const BOUND: Duration = Duration::from_secs(60);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// The part of spec and status that every kind has under the same names.
 macro_rules! head {
@@ -48,17 +48,17 @@ macro_rules! in_domain {
     };
 }
 
-pub const fn finalizer(name: &'static str) -> Finalizer {
+pub(crate) const fn finalizer(name: &'static str) -> Finalizer {
     Finalizer { name, within: BOUND }
 }
 
 /// The name in OpenStack: of the spec, or else the object's own.
-pub fn named(name: Option<&String>, object: &impl ResourceExt) -> Fields {
+pub(crate) fn named(name: Option<&String>, object: &impl ResourceExt) -> Fields {
     Fields::new().with("name", name.cloned().unwrap_or_else(|| object.name_any()))
 }
 
 /// What the spec leaves open is not looked at.
-pub fn maybe(fields: Fields, name: &str, value: Option<impl Into<serde_json::Value>>) -> Fields {
+pub(crate) fn maybe(fields: Fields, name: &str, value: Option<impl Into<serde_json::Value>>) -> Fields {
     match value {
         Some(value) => fields.with(name, value),
         None => fields,

@@ -16,13 +16,13 @@ use super::sessions::Sessions;
 use super::trouble::Trouble;
 
 /// The value of one key of a Secret.
-pub fn value(secret: &Secret, key: &str) -> Option<String> {
+pub(crate) fn value(secret: &Secret, key: &str) -> Option<String> {
     let bytes = secret.data.as_ref()?.get(key)?;
     String::from_utf8(bytes.0.clone()).ok()
 }
 
 /// The session of the object's login, as the Secret says now.
-pub async fn session(
+pub(crate) async fn session(
     head: &Head<'_>,
     namespace: &str,
     reader: &Reader,
@@ -71,12 +71,12 @@ async fn resolve(needs: &[Need], namespace: &str, reader: &Reader) -> Result<Ids
 }
 
 /// A look at one object's thing. The session is told apart: an error may be about it.
-pub struct Looked<R: Resource> {
+pub(crate) struct Looked<R: Resource> {
     pub cloud: Option<Arc<dyn Identity>>,
     pub seen: Result<Seen<R>, Miss>,
 }
 
-pub async fn look<R: Resource>(
+pub(crate) async fn look<R: Resource>(
     object: &R,
     deleting: bool,
     reader: &Reader,
@@ -179,7 +179,7 @@ fn needs<R: Resource>(object: &R, head: &Head<'_>) -> Result<Vec<Need>, Trouble>
 
 /// The thing, as K-ORC finds it: by the id of the status, by what is imported, or the same one
 /// that is there already.
-pub async fn find<R: Resource>(object: &R, search: &Search<'_>) -> Result<Option<Entity>, Miss> {
+pub(crate) async fn find<R: Resource>(object: &R, search: &Search<'_>) -> Result<Option<Entity>, Miss> {
     let Search { cloud, ids, deleting } = *search;
     let head = object.head();
     let Some(kind) = &object.collection(ids) else {

@@ -17,7 +17,7 @@ use super::sessions::Sessions;
 use super::trouble::{Failure, Trouble};
 
 /// The part of spec and status that is the same for all.
-pub struct Head<'a> {
+pub(crate) struct Head<'a> {
     pub credentials: &'a CloudCredentialsRef,
     pub policy: ManagementPolicy,
     pub import: Option<&'a Import>,
@@ -28,14 +28,14 @@ pub struct Head<'a> {
 }
 
 impl Head<'_> {
-    pub fn managed(&self) -> bool {
+    pub(crate) fn managed(&self) -> bool {
         self.policy == ManagementPolicy::Managed
     }
 }
 
 /// A kind that another object can refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     Domain,
     Project,
     Role,
@@ -44,7 +44,7 @@ pub enum Target {
 }
 
 impl Target {
-    pub fn kind(self) -> c5c3_kit::Kind {
+    pub(crate) fn kind(self) -> c5c3_kit::Kind {
         match self {
             Target::Domain => c5c3_kit::Kind::of::<korc::Domain>(),
             Target::Project => c5c3_kit::Kind::of::<korc::Project>(),
@@ -57,14 +57,14 @@ impl Target {
 
 /// Another object whose id goes into a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
+pub(crate) struct Need {
     pub field: &'static str,
     pub target: Target,
     pub name: String,
 }
 
 impl Need {
-    pub fn new(field: &'static str, target: Target, name: &str) -> Self {
+    pub(crate) fn new(field: &'static str, target: Target, name: &str) -> Self {
         Self {
             field,
             target,
@@ -72,38 +72,38 @@ impl Need {
         }
     }
 
-    pub fn of(field: &'static str, target: Target, name: Option<&String>) -> Option<Self> {
+    pub(crate) fn of(field: &'static str, target: Target, name: Option<&String>) -> Option<Self> {
         name.map(|name| Self::new(field, target, name))
     }
 }
 
 /// Ids of the objects referred to, by field and name.
 #[derive(Clone, Debug, Default)]
-pub struct Ids(pub BTreeMap<(&'static str, String), String>);
+pub(crate) struct Ids(pub BTreeMap<(&'static str, String), String>);
 
 impl Ids {
     /// The id for a field that has one at the most.
-    pub fn get(&self, field: &str) -> Option<&str> {
+    pub(crate) fn get(&self, field: &str) -> Option<&str> {
         let found = self.0.iter().find(|((own, _), _)| *own == field);
         found.map(|(_, id)| id.as_str())
     }
 
     /// All ids for a field.
-    pub fn all(&self, field: &str) -> impl Iterator<Item = &str> {
+    pub(crate) fn all(&self, field: &str) -> impl Iterator<Item = &str> {
         let own = self.0.iter().filter(move |((own, _), _)| *own == field);
         own.map(|(_, id)| id.as_str())
     }
 }
 
 /// Where a thing is looked for.
-pub struct Search<'a> {
+pub(crate) struct Search<'a> {
     pub cloud: &'a dyn Identity,
     pub ids: &'a Ids,
     pub deleting: bool,
 }
 
 /// What a kind may look at beside the thing itself.
-pub struct Look<'a> {
+pub(crate) struct Look<'a> {
     pub cloud: &'a dyn Identity,
     pub reader: &'a Reader,
     pub sessions: &'a Sessions,
@@ -112,7 +112,7 @@ pub struct Look<'a> {
 }
 
 /// A look that did not work.
-pub enum Miss {
+pub(crate) enum Miss {
     Trouble(Trouble),
     OpenStack(openstack_client::Error),
     Failure(Failure),
@@ -136,7 +136,7 @@ impl From<c5c3_kit::ReadError> for Miss {
     }
 }
 
-pub trait Resource: Object + kube::Resource<Scope = NamespaceResourceScope> {
+pub(crate) trait Resource: Object + kube::Resource<Scope = NamespaceResourceScope> {
     /// What only this kind looks at.
     type Extra: Default + Send + Sync;
 
@@ -218,7 +218,7 @@ pub trait Resource: Object + kube::Resource<Scope = NamespaceResourceScope> {
 }
 
 /// The needs of an import by filter.
-pub fn import_needs(filter: &Filter) -> Vec<Need> {
+pub(crate) fn import_needs(filter: &Filter) -> Vec<Need> {
     [
         Need::of("domain_id", Target::Domain, filter.domain_ref.as_ref()),
         Need::of("service_id", Target::Service, filter.service_ref.as_ref()),
@@ -232,7 +232,7 @@ pub fn import_needs(filter: &Filter) -> Vec<Need> {
 }
 
 /// The filter in Keystone's words.
-pub fn import_query(filter: &Filter, ids: &Ids) -> Fields {
+pub(crate) fn import_query(filter: &Filter, ids: &Ids) -> Fields {
     let mut query = Fields::new();
     let texts = [
         ("name", &filter.name),
@@ -256,7 +256,7 @@ pub fn import_query(filter: &Filter, ids: &Ids) -> Fields {
 }
 
 /// Has an id that can be used: a Keystone that does not answer for a moment does not take it away.
-pub fn usable(head: &Head<'_>) -> Option<String> {
+pub(crate) fn usable(head: &Head<'_>) -> Option<String> {
     let unknown = |c: &LooseCondition| c.type_ == "Available" && c.status == "Unknown";
     let usable = is_true(head.conditions, "Available") || head.conditions.iter().any(unknown);
     head.id.filter(|_| usable).map(str::to_owned)

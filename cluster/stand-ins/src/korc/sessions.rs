@@ -24,7 +24,7 @@ type Waiters = HashMap<(&'static str, Key), UnboundedSender<Key>>;
 
 /// What the nine controllers share.
 #[derive(Clone)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     connect: Arc<dyn Connect>,
     open: Arc<Mutex<HashMap<Cloud, Arc<dyn Identity>>>>,
     /// By login, those who wait for it to work. An entry means that a probe runs.
@@ -38,7 +38,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sessions {
-    pub fn new(connect: Arc<dyn Connect>) -> Self {
+    pub(crate) fn new(connect: Arc<dyn Connect>) -> Self {
         Self {
             connect,
             open: Arc::default(),
@@ -48,7 +48,7 @@ impl Sessions {
     }
 
     /// The session of this login; another password is another session.
-    pub fn open(&self, cloud: Cloud) -> Result<Arc<dyn Identity>, Error> {
+    pub(crate) fn open(&self, cloud: Cloud) -> Result<Arc<dyn Identity>, Error> {
         let mut open = lock(&self.open);
         if let Some(session) = open.get(&cloud) {
             return Ok(session.clone());
@@ -62,13 +62,13 @@ impl Sessions {
     }
 
     /// One of its own, for a login that is made once.
-    pub fn once(&self, cloud: Cloud) -> Result<Arc<dyn Identity>, Error> {
+    pub(crate) fn once(&self, cloud: Cloud) -> Result<Arc<dyn Identity>, Error> {
         self.connect.connect(cloud)
     }
 
     /// Names the object to `tell` as soon as the cloud answers and lets us in: a Keystone that just
     /// started may not know its admin yet.
-    pub fn wake(
+    pub(crate) fn wake(
         &self,
         session: Arc<dyn Identity>,
         controller: &'static str,
@@ -99,13 +99,13 @@ impl Sessions {
         });
     }
 
-    pub fn is_proven(&self, user: &str, version: &str) -> bool {
+    pub(crate) fn is_proven(&self, user: &str, version: &str) -> bool {
         lock(&self.proven)
             .get(user)
             .is_some_and(|(proven, at)| proven == version && at.elapsed() < BELIEVED)
     }
 
-    pub fn prove(&self, user: &str, version: &str) {
+    pub(crate) fn prove(&self, user: &str, version: &str) {
         lock(&self.proven).insert(user.to_owned(), (version.to_owned(), Instant::now()));
     }
 }

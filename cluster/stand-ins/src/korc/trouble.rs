@@ -7,16 +7,16 @@ use openstack_client::Class;
 
 /// K-ORC's reasons: they say what to do about it, the message says what it is.
 mod reason {
-    pub const SUCCESS: &str = "Success";
-    pub const PROGRESSING: &str = "Progressing";
-    pub const TRANSIENT: &str = "TransientError";
-    pub const INVALID: &str = "InvalidConfiguration";
-    pub const UNRECOVERABLE: &str = "UnrecoverableError";
+    pub(crate) const SUCCESS: &str = "Success";
+    pub(crate) const PROGRESSING: &str = "Progressing";
+    pub(crate) const TRANSIENT: &str = "TransientError";
+    pub(crate) const INVALID: &str = "InvalidConfiguration";
+    pub(crate) const UNRECOVERABLE: &str = "UnrecoverableError";
 }
 
 /// Never holds a secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// Something else has to happen first; a watch or the next look will tell.
     Waits(String),
     /// The same may work later.
@@ -28,7 +28,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         match self {
             Trouble::Waits(text)
             | Trouble::Transient(text)
@@ -47,7 +47,7 @@ impl Trouble {
     }
 
     /// What an event tells; waiting is no news.
-    pub fn note(&self) -> Option<Note> {
+    pub(crate) fn note(&self) -> Option<Note> {
         match self {
             Trouble::Waits(_) => None,
             other => Some(Note::warning(other.reason(), other.text())),
@@ -70,7 +70,7 @@ impl From<&openstack_client::Error> for Trouble {
 }
 
 /// The two conditions. `known`: the thing has an id, it was there at least once.
-pub fn states(trouble: Option<&Trouble>, there: bool, known: bool) -> States {
+pub(crate) fn states(trouble: Option<&Trouble>, there: bool, known: bool) -> States {
     let progressing = match trouble {
         None => State::new(Truth::False, reason::SUCCESS, "OpenStack resource is up to date"),
         Some(trouble) => {
@@ -97,7 +97,7 @@ pub fn states(trouble: Option<&Trouble>, there: bool, known: bool) -> States {
 
 /// What makes a pass fail, so that it is tried again.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub(crate) enum Failure {
     #[error(transparent)]
     OpenStack(#[from] openstack_client::Error),
     #[error(transparent)]

@@ -22,7 +22,7 @@ const APPLIED: &str = "appliedPasswordRef";
 
 /// A password that has to be set.
 #[derive(Default)]
-pub struct Password(Option<(String, Proof)>);
+pub(crate) struct Password(Option<(String, Proof)>);
 
 impl Resource for User {
     type Extra = Password;

@@ -7,9 +7,9 @@
 use std::cmp::Reverse;
 
 /// Where a person names the pod to begin from, as with mariadb-operator.
-pub const FORCE: &str = "spec.galera.recovery.forceClusterBootstrapInPod";
+pub(crate) const FORCE: &str = "spec.galera.recovery.forceClusterBootstrapInPod";
 /// A server that starts and makes no progress for so long restarts.
-pub const PATIENCE: u64 = 600;
+pub(crate) const PATIENCE: u64 = 600;
 
 /// How far the data of a member goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,7 +141,7 @@ pub enum Order {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub(crate) enum Plan {
     Orders(Vec<Order>),
     /// No order is safe now.
     Wait(String),
@@ -149,7 +149,7 @@ pub enum Plan {
 
 /// `forced` is the member that a person named. It counts where the members' own words do not
 /// suffice, and never before all have spoken: a name that was left there must not cost data.
-pub fn plan(members: &[Member], forced: Option<usize>) -> Plan {
+pub(crate) fn plan(members: &[Member], forced: Option<usize>) -> Plan {
     let hung = restarts(members, Member::hangs);
     if !hung.is_empty() {
         return Plan::Orders(hung);
@@ -238,7 +238,7 @@ fn doubt(members: &[Member]) -> Option<String> {
 }
 
 /// What a person should know of members that do not serve.
-pub fn remarks(members: &[Member]) -> String {
+pub(crate) fn remarks(members: &[Member]) -> String {
     let mut text = String::new();
     for (n, member) in members.iter().enumerate() {
         match member {
@@ -285,7 +285,7 @@ fn join(member: usize, run: &str) -> Order {
 }
 
 /// The member that takes the writes: it stays the same while it serves.
-pub fn primary(members: &[Member], current: Option<usize>) -> Option<usize> {
+pub(crate) fn primary(members: &[Member], current: Option<usize>) -> Option<usize> {
     let serves = |n: &usize| members.get(*n) == Some(&Member::Serves);
     current.filter(serves).or_else(|| (0..members.len()).find(serves))
 }

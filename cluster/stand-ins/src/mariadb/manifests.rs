@@ -17,13 +17,13 @@ fn meta(server: &MariaDb, own: &str) -> Value {
     metadata(&namespace, own, SERVER, &server.name_any())
 }
 
-pub fn root(server: &MariaDb, secret: &str, key: &str, password: &str) -> Value {
+pub(crate) fn root(server: &MariaDb, secret: &str, key: &str, password: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta(server, secret),
         "data": {key: encode(password)}})
 }
 
 /// All but the root password. Writes go to the primary only.
-pub fn all(server: &MariaDb, primary: Option<usize>) -> Result<Vec<Value>, Error> {
+pub(crate) fn all(server: &MariaDb, primary: Option<usize>) -> Result<Vec<Value>, Error> {
     let name = server.name_any();
     let pods = labels(SERVER, &name);
     let port = json!([{"name": "mariadb", "port": PORT, "targetPort": PORT}]);

@@ -69,14 +69,14 @@ pub enum Action {
 }
 
 /// The Secret and key of the root password.
-pub fn root_secret(server: &MariaDb) -> (String, String) {
+pub(crate) fn root_secret(server: &MariaDb) -> (String, String) {
     match &server.spec.root_password_secret_key_ref {
         Some(reference) => (reference.name.clone(), reference.key.clone()),
         None => (format!("{}-root", server.name_any()), "password".to_owned()),
     }
 }
 
-pub fn place(server: &MariaDb, pod: &str) -> ExecTarget {
+pub(crate) fn place(server: &MariaDb, pod: &str) -> ExecTarget {
     ExecTarget {
         namespace: server.namespace().unwrap_or_default(),
         pod: pod.to_owned(),
@@ -84,15 +84,15 @@ pub fn place(server: &MariaDb, pod: &str) -> ExecTarget {
     }
 }
 
-pub fn replicas(server: &MariaDb) -> usize {
+pub(crate) fn replicas(server: &MariaDb) -> usize {
     usize::try_from(server.spec.replicas.unwrap_or(1)).unwrap_or(0)
 }
 
-pub fn is_cluster(server: &MariaDb) -> bool {
+pub(crate) fn is_cluster(server: &MariaDb) -> bool {
     server.spec.galera.as_ref().is_some_and(|galera| galera.enabled)
 }
 
-pub fn pod_name(server: &MariaDb, ordinal: usize) -> String {
+pub(crate) fn pod_name(server: &MariaDb, ordinal: usize) -> String {
     format!("{}-{ordinal}", server.name_any())
 }
 
@@ -113,7 +113,7 @@ fn forced(server: &MariaDb) -> Result<Option<usize>, Error> {
 }
 
 /// The server that takes writes; it keeps that role while it serves.
-pub fn primary(server: &MariaDb, members: &[Member]) -> Option<usize> {
+pub(crate) fn primary(server: &MariaDb, members: &[Member]) -> Option<usize> {
     let named = server.status.as_ref().and_then(|s| s.current_primary.as_deref());
     let current = named.and_then(|name| name.rsplit_once('-')?.1.parse().ok());
     galera::primary(members, current)

@@ -1,7 +1,7 @@
 //! SQL text. Everything that comes from an object is quoted.
 
 /// `'text'`, safe for any text.
-pub fn text(value: &str) -> String {
+pub(crate) fn text(value: &str) -> String {
     let mut quoted = String::from("'");
     for c in value.chars() {
         match c {
@@ -16,7 +16,7 @@ pub fn text(value: &str) -> String {
 }
 
 /// `` `name` ``, safe for any name.
-pub fn name(value: &str) -> String {
+pub(crate) fn name(value: &str) -> String {
     format!("`{}`", value.replace('`', "``"))
 }
 
@@ -25,7 +25,7 @@ fn account(user: &str, host: &str) -> String {
 }
 
 /// The administrator, from anywhere and from the server's own pod.
-pub fn root(password: &str) -> String {
+pub(crate) fn root(password: &str) -> String {
     let mut sql = String::new();
     for host in ["%", "localhost"] {
         let account = account("root", host);
@@ -45,7 +45,7 @@ fn identified(account: &str, password: &str, connections: i32) -> String {
     )
 }
 
-pub fn database(own: &str, charset: Option<&str>, collate: Option<&str>) -> String {
+pub(crate) fn database(own: &str, charset: Option<&str>, collate: Option<&str>) -> String {
     let charset = charset.unwrap_or("utf8mb4");
     let collate = collate
         .map(|collate| format!(" COLLATE {}", text(collate)))
@@ -57,21 +57,21 @@ pub fn database(own: &str, charset: Option<&str>, collate: Option<&str>) -> Stri
     )
 }
 
-pub fn drop_database(own: &str) -> String {
+pub(crate) fn drop_database(own: &str) -> String {
     format!("DROP DATABASE IF EXISTS {};\n", name(own))
 }
 
-pub fn user(own: &str, host: &str, password: &str, connections: i32) -> String {
+pub(crate) fn user(own: &str, host: &str, password: &str, connections: i32) -> String {
     identified(&account(own, host), password, connections)
 }
 
-pub fn drop_user(own: &str, host: &str) -> String {
+pub(crate) fn drop_user(own: &str, host: &str) -> String {
     format!("DROP USER IF EXISTS {};\n", account(own, host))
 }
 
 /// What a grant is about; `*` for all databases or tables.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub(crate) struct Target<'a> {
     pub privileges: &'a [String],
     pub database: &'a str,
     pub table: &'a str,
@@ -95,11 +95,11 @@ impl Target<'_> {
 }
 
 /// Privileges are words of SQL: nothing but letters and spaces.
-pub fn is_privilege(word: &str) -> bool {
+pub(crate) fn is_privilege(word: &str) -> bool {
     word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().all(|c| c.is_ascii_alphabetic() || c == ' ')
 }
 
-pub fn grant(target: &Target<'_>, may_grant: bool) -> String {
+pub(crate) fn grant(target: &Target<'_>, may_grant: bool) -> String {
     format!(
         "GRANT {} ON {} TO {}{};\n",
         target.list(),
@@ -109,7 +109,7 @@ pub fn grant(target: &Target<'_>, may_grant: bool) -> String {
     )
 }
 
-pub fn revoke(target: &Target<'_>) -> String {
+pub(crate) fn revoke(target: &Target<'_>) -> String {
     format!(
         "REVOKE {} ON {} FROM {};\n",
         target.list(),

@@ -251,7 +251,7 @@ fn status(cluster: &RabbitmqCluster) -> Value {
 }
 
 /// Pods of a cluster that serve, in order.
-pub async fn ready_pods(
+pub(crate) async fn ready_pods(
     namespace: &str,
     cluster: &str,
     reader: &Reader,

@@ -10,7 +10,7 @@ fn binary(value: &str) -> String {
 }
 
 /// Makes or changes everything that the definitions name, and nothing else.
-pub fn import(definitions: &Value) -> String {
+pub(crate) fn import(definitions: &Value) -> String {
     format!(
         "rabbit_definitions:import_raw({}).\n",
         binary(&definitions.to_string())
@@ -18,25 +18,25 @@ pub fn import(definitions: &Value) -> String {
 }
 
 /// What a complaint about these definitions must not repeat.
-pub fn secrets(definitions: &Value, password: &str) -> Vec<String> {
+pub(crate) fn secrets(definitions: &Value, password: &str) -> Vec<String> {
     let users = definitions["users"].as_array().into_iter().flatten();
     let hashes = users.filter_map(|user| user["password_hash"].as_str().map(str::to_owned));
     let text = encode(&definitions.to_string());
     hashes.chain([password.to_owned(), text]).collect()
 }
 
-pub fn delete_vhost(name: &str) -> String {
+pub(crate) fn delete_vhost(name: &str) -> String {
     format!("rabbit_vhost:delete({}, <<\"c5c3\">>).\n", binary(name))
 }
 
-pub fn delete_user(name: &str) -> String {
+pub(crate) fn delete_user(name: &str) -> String {
     format!(
         "rabbit_auth_backend_internal:delete_user({}, <<\"c5c3\">>).\n",
         binary(name)
     )
 }
 
-pub fn clear_permissions(user: &str, vhost: &str) -> String {
+pub(crate) fn clear_permissions(user: &str, vhost: &str) -> String {
     format!(
         "rabbit_auth_backend_internal:clear_permissions({}, {}, <<\"c5c3\">>).\n",
         binary(user),
@@ -44,7 +44,7 @@ pub fn clear_permissions(user: &str, vhost: &str) -> String {
     )
 }
 
-pub fn vhost(name: &str, queue_type: Option<&str>) -> Value {
+pub(crate) fn vhost(name: &str, queue_type: Option<&str>) -> Value {
     let mut vhost = json!({"name": name});
     if let Some(queue_type) = queue_type {
         vhost["default_queue_type"] = queue_type.into();
@@ -54,14 +54,14 @@ pub fn vhost(name: &str, queue_type: Option<&str>) -> Value {
 }
 
 /// The node gets a salted hash, never the password.
-pub fn user(name: &str, password: &str, tags: &[String]) -> Value {
+pub(crate) fn user(name: &str, password: &str, tags: &[String]) -> Value {
     json!({"users": [{
         "name": name, "password_hash": password_hash(name, password),
         "hashing_algorithm": "rabbit_password_hashing_sha256", "tags": tags.join(","),
     }]})
 }
 
-pub fn permission(user: &str, vhost: &str, configure: &str, write: &str, read: &str) -> Value {
+pub(crate) fn permission(user: &str, vhost: &str, configure: &str, write: &str, read: &str) -> Value {
     json!({"permissions": [{"user": user, "vhost": vhost, "configure": configure, "write": write, "read": read}]})
 }
 
@@ -82,7 +82,7 @@ fn password_hash(name: &str, password: &str) -> String {
 }
 
 /// "No such user" and "no such virtual host": what should go is gone.
-pub fn is_gone(said: &str) -> bool {
+pub(crate) fn is_gone(said: &str) -> bool {
     said.contains("no_such_user") || said.contains("no_such_vhost")
 }
 

@@ -13,19 +13,19 @@ const PORT: u16 = 5672;
 const DISTRIBUTION: u16 = 25672;
 const EPMD: u16 = 4369;
 
-pub fn replicas(cluster: &RabbitmqCluster) -> usize {
+pub(crate) fn replicas(cluster: &RabbitmqCluster) -> usize {
     usize::try_from(cluster.spec.replicas.unwrap_or(1)).unwrap_or(0)
 }
 
-pub fn pod_name(cluster: &RabbitmqCluster, ordinal: usize) -> String {
+pub(crate) fn pod_name(cluster: &RabbitmqCluster, ordinal: usize) -> String {
     format!("{}-server-{ordinal}", cluster.name_any())
 }
 
-pub fn default_user_secret(cluster: &str) -> String {
+pub(crate) fn default_user_secret(cluster: &str) -> String {
     format!("{cluster}-default-user")
 }
 
-pub fn cookie_secret(cluster: &str) -> String {
+pub(crate) fn cookie_secret(cluster: &str) -> String {
     format!("{cluster}-erlang-cookie")
 }
 
@@ -39,12 +39,12 @@ fn meta(cluster: &RabbitmqCluster, own: &str) -> Value {
 
 /// Credentials that the cluster is born with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DefaultUser {
+pub(crate) struct DefaultUser {
     pub username: String,
     pub password: String,
 }
 
-pub fn secrets(cluster: &RabbitmqCluster, user: &DefaultUser, cookie: &str) -> [Value; 2] {
+pub(crate) fn secrets(cluster: &RabbitmqCluster, user: &DefaultUser, cookie: &str) -> [Value; 2] {
     let name = cluster.name_any();
     let host = format!("{name}.{}.svc", namespace(cluster));
     let DefaultUser { username, password } = user;
@@ -75,7 +75,7 @@ pub fn secrets(cluster: &RabbitmqCluster, user: &DefaultUser, cookie: &str) -> [
     ]
 }
 
-pub fn all(cluster: &RabbitmqCluster) -> Result<Vec<Value>, Error> {
+pub(crate) fn all(cluster: &RabbitmqCluster) -> Result<Vec<Value>, Error> {
     let name = cluster.name_any();
     let pods = labels(SERVER, &name);
     let files = json!({

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// What one node says of the nodes that run with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
+pub(crate) struct View {
     pub pod: String,
     /// Pods, its own too; `None` when it did not answer.
     pub sees: Option<BTreeSet<String>>,
@@ -12,7 +12,7 @@ pub struct View {
 
 impl View {
     /// From the answer of `erl_call`: `{ok, ['rabbit@pod.service.namespace', …]}`.
-    pub fn parse(pod: &str, said: &str) -> Self {
+    pub(crate) fn parse(pod: &str, said: &str) -> Self {
         let list = said.trim().strip_prefix("{ok,");
         let sees = list.map(|list| {
             let hosts = list.split("rabbit@").skip(1);
@@ -48,7 +48,7 @@ impl View {
 }
 
 /// Who sees whom, when these nodes are not one cluster, and the way out.
-pub fn apart(views: &[View]) -> Option<String> {
+pub(crate) fn apart(views: &[View]) -> Option<String> {
     let all: BTreeSet<String> = views.iter().map(|view| view.pod.clone()).collect();
     if views.iter().all(|view| view.whole(&all)) {
         return None;

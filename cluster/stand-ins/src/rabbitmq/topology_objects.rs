@@ -44,7 +44,7 @@ pub trait Piece: Object + Resource<Scope = NamespaceResourceScope> {
 }
 
 /// A status with conditions.
-pub trait Conditioned {
+pub(crate) trait Conditioned {
     fn conditions(&self) -> Option<&ConditionsStatus>;
 }
 
@@ -125,6 +125,6 @@ impl Piece for Permission {
 }
 
 /// The Secret with a user's credentials.
-pub fn credentials_secret(user: &impl ResourceExt) -> String {
+pub(crate) fn credentials_secret(user: &impl ResourceExt) -> String {
     format!("{}-user-credentials", user.name_any())
 }

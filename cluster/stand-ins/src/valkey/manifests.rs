@@ -12,26 +12,26 @@ use crate::objects::{container_security, encode, hash, labels, metadata, pod_sec
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-pub fn replicas(object: &Valkey) -> usize {
+pub(crate) fn replicas(object: &Valkey) -> usize {
     usize::try_from(object.spec.replicas.unwrap_or(1)).unwrap_or(0)
 }
 
-pub fn has_sentinel(object: &Valkey) -> bool {
+pub(crate) fn has_sentinel(object: &Valkey) -> bool {
     object.spec.sentinel.as_ref().is_some_and(|s| s.enabled)
 }
 
-pub fn pod_name(object: &Valkey, ordinal: usize) -> String {
+pub(crate) fn pod_name(object: &Valkey, ordinal: usize) -> String {
     format!("{}-{ordinal}", object.name_any())
 }
 
 /// The Secret for those who use it.
-pub fn binding(object: &Valkey) -> String {
+pub(crate) fn binding(object: &Valkey) -> String {
     let named = object.spec.binding.as_ref().and_then(|b| b.secret_name.clone());
     named.unwrap_or_else(|| format!("valkey-{}-binding", object.name_any()))
 }
 
 /// The ConfigMap that remembers the primary.
-pub fn last(object: &Valkey) -> String {
+pub(crate) fn last(object: &Valkey) -> String {
     format!("{}-primary", object.name_any())
 }
 
@@ -44,7 +44,7 @@ fn meta(object: &Valkey, own: &str) -> Value {
     metadata(&namespace, own, SERVER, &object.name_any())
 }
 
-pub fn all(object: &Valkey, password: &str, primary: &str) -> Result<Vec<Value>, Error> {
+pub(crate) fn all(object: &Valkey, password: &str, primary: &str) -> Result<Vec<Value>, Error> {
     let name = object.name_any();
     let pods = labels(SERVER, &name);
     let files = json!({

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 
 use super::resources::{self, Amounts};
 
-pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
+pub(crate) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let effect = text(&toleration.effect);
     let key = text(&toleration.key);
@@ -20,7 +20,7 @@ pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
 }
 
 /// What does not depend on other pods: cordon, taints, selector and affinity.
-pub fn node_suits(pod: &Pod, node: &Node) -> Result<(), String> {
+pub(crate) fn node_suits(pod: &Pod, node: &Node) -> Result<(), String> {
     let Some(spec) = &pod.spec else { return Ok(()) };
     let own = node.spec.as_ref();
     let tolerations: &[Toleration] = spec.tolerations.as_deref().unwrap_or_default();
@@ -48,7 +48,7 @@ pub fn node_suits(pod: &Pod, node: &Node) -> Result<(), String> {
 }
 
 /// The first taint of these effects that the pod does not bear.
-pub fn untolerated<'a>(spec: &PodSpec, node: &'a Node, effects: &[&str]) -> Option<&'a Taint> {
+pub(crate) fn untolerated<'a>(spec: &PodSpec, node: &'a Node, effects: &[&str]) -> Option<&'a Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_deref());
     let tolerations = spec.tolerations.as_deref().unwrap_or_default();
     taints
@@ -59,7 +59,7 @@ pub fn untolerated<'a>(spec: &PodSpec, node: &'a Node, effects: &[&str]) -> Opti
 }
 
 /// What the pod asks of the node itself: its selector and its required affinity.
-pub fn selects_node(spec: &PodSpec, node: &Node) -> bool {
+pub(crate) fn selects_node(spec: &PodSpec, node: &Node) -> bool {
     let selected = spec
         .node_selector
         .iter()
@@ -83,7 +83,7 @@ pub fn selects_node(spec: &PodSpec, node: &Node) -> bool {
         })
 }
 
-pub fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
+pub(crate) fn term_matches(term: &NodeSelectorTerm, node: &Node) -> bool {
     let fields = BTreeMap::from([("metadata.name".to_owned(), node.name_any())]);
     let empty = term.match_expressions.is_none() && term.match_fields.is_none();
     !empty
@@ -124,7 +124,7 @@ fn requirement_holds(rule: &NodeSelectorRequirement, labels: &BTreeMap<String, S
 }
 
 /// What is left on the node after the pods that are there.
-pub fn resources_fit(asked: &Amounts, node: &Node, used: &Amounts) -> Result<(), String> {
+pub(crate) fn resources_fit(asked: &Amounts, node: &Node, used: &Amounts) -> Result<(), String> {
     let offered = resources::offered_by(node);
     for (name, wanted) in asked.iter().filter(|(_, wanted)| **wanted > 0) {
         let Some(total) = offered.get(name).copied() else {
@@ -145,7 +145,7 @@ pub fn resources_fit(asked: &Amounts, node: &Node, used: &Amounts) -> Result<(),
     Ok(())
 }
 
-pub fn host_ports(pod: &Pod) -> Vec<(i32, String)> {
+pub(crate) fn host_ports(pod: &Pod) -> Vec<(i32, String)> {
     let Some(spec) = &pod.spec else { return Vec::new() };
     let ports = spec
         .containers

@@ -1,6 +1,6 @@
 //! The scheduler: a node for each pod that has none.
 
-pub mod filter;
+pub(crate) mod filter;
 mod neighbours;
 mod resources;
 
@@ -19,7 +19,7 @@ use crate::world::World;
 use resources::Amounts;
 
 /// A node with what runs on it.
-pub struct Candidate<'a> {
+pub(crate) struct Candidate<'a> {
     node: &'a Node,
     pods: Vec<&'a Pod>,
     used: Amounts,
@@ -32,7 +32,7 @@ impl<'a> Candidate<'a> {
     }
 }
 
-pub struct Cluster<'a> {
+pub(crate) struct Cluster<'a> {
     places: Vec<Candidate<'a>>,
 }
 
@@ -63,7 +63,7 @@ impl<'a> Cluster<'a> {
     }
 }
 
-pub fn node_of(pod: &Pod) -> Option<&str> {
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
     pod.spec
         .as_ref()?
         .node_name
@@ -72,7 +72,7 @@ pub fn node_of(pod: &Pod) -> Option<&str> {
 }
 
 /// All waiting pods at once: each sees where those before it went.
-pub fn decide(world: &World, now: Timestamp) -> Decision {
+pub(crate) fn decide(world: &World, now: Timestamp) -> Decision {
     let mut decision = Decision::default();
     let mut waiting: Vec<&Pod> = world
         .pods
@@ -108,7 +108,7 @@ pub fn decide(world: &World, now: Timestamp) -> Decision {
     decision
 }
 
-pub fn waits(pod: &Pod) -> bool {
+pub(crate) fn waits(pod: &Pod) -> bool {
     let scheduler = pod
         .spec
         .as_ref()

@@ -43,7 +43,7 @@ fn meant(term: &PodAffinityTerm, own: &Pod, other: &Pod) -> bool {
 }
 
 /// Required terms, of the pod and of those that are there already.
-pub fn allowed(cluster: &Cluster<'_>, pod: &Pod, node: &Node) -> Result<(), &'static str> {
+pub(super) fn allowed(cluster: &Cluster<'_>, pod: &Pod, node: &Node) -> Result<(), &'static str> {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let apart = affinity
         .and_then(|a| a.pod_anti_affinity.as_ref())
@@ -148,7 +148,7 @@ fn eligible(pod: &Pod, node: &Node, constraint: &TopologySpreadConstraint) -> bo
 }
 
 /// Preferences in one number: more is better.
-pub fn preference(cluster: &Cluster<'_>, pod: &Pod, node: &Node) -> i64 {
+pub(super) fn preference(cluster: &Cluster<'_>, pod: &Pod, node: &Node) -> i64 {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let count = |term: &PodAffinityTerm| {
         let counts = by_domain(cluster, &term.topology_key, |other| meant(term, pod, other));

@@ -6,7 +6,7 @@ use apimachinery::quantity::Quantity;
 use k8s_openapi::api::core::v1::{Container, Node, Pod};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
-pub type Amounts = BTreeMap<String, i64>;
+pub(super) type Amounts = BTreeMap<String, i64>;
 
 fn amount(resource: &str, text: &Text) -> i64 {
     let Ok(quantity) = Quantity::parse(&text.0) else {
@@ -26,7 +26,7 @@ fn amounts(list: Option<&BTreeMap<String, Text>>) -> Amounts {
         .collect()
 }
 
-pub fn add(sum: &mut Amounts, other: &Amounts) {
+pub(super) fn add(sum: &mut Amounts, other: &Amounts) {
     for (name, value) in other {
         let entry = sum.entry(name.clone()).or_default();
         *entry = entry.saturating_add(*value);
@@ -51,7 +51,7 @@ fn requests(container: &Container) -> Amounts {
 }
 
 /// The containers together with the sidecars, or an init container if that needs more.
-pub fn asked_by(pod: &Pod) -> Amounts {
+pub(super) fn asked_by(pod: &Pod) -> Amounts {
     let Some(spec) = &pod.spec else {
         return Amounts::new();
     };
@@ -78,7 +78,7 @@ pub fn asked_by(pod: &Pod) -> Amounts {
     sum
 }
 
-pub fn offered_by(node: &Node) -> Amounts {
+pub(super) fn offered_by(node: &Node) -> Amounts {
     let status = node.status.as_ref();
     amounts(status.and_then(|status| status.allocatable.as_ref().or(status.capacity.as_ref())))
 }

@@ -25,7 +25,7 @@ use crate::sources::release::ReleaseData;
 /// A layer needs about this much while it is made.
 const ROOM: u64 = 1 << 30;
 
-pub struct Builder<'a> {
+pub(crate) struct Builder<'a> {
     pub store: &'a Store,
     pub host: &'a Host,
     pub recipes: &'a Recipes,
@@ -36,7 +36,7 @@ pub struct Builder<'a> {
 
 /// What a build came to.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Every layer of the plan, in its order.
     pub layers: Vec<Record>,
     /// Those that were made now.
@@ -49,7 +49,7 @@ pub struct Outcome {
 }
 
 /// Reference and digest.
-pub type Published = Vec<(String, String)>;
+pub(crate) type Published = Vec<(String, String)>;
 
 /// A tree that waits to become a blob.
 struct Half {
@@ -60,7 +60,7 @@ struct Half {
 }
 
 impl Builder<'_> {
-    pub fn build(&self, plan: &Plan) -> Result<Outcome> {
+    pub(crate) fn build(&self, plan: &Plan) -> Result<Outcome> {
         let _share = self.store.share()?;
         let known: Vec<Option<Record>> = plan
             .layers
@@ -428,14 +428,14 @@ impl Builder<'_> {
 }
 
 /// Seconds since 1970 of a release's date.
-pub fn epoch(date: &str) -> Result<i64> {
+pub(crate) fn epoch(date: &str) -> Result<i64> {
     date.parse::<jiff::Timestamp>()
         .map(jiff::Timestamp::as_second)
         .map_err(|error| Error::Request(format!("release.yaml: date `{date}`: {error}")))
 }
 
 /// Whether a program is where programs are looked for.
-pub fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
     std::env::split_paths(&path)

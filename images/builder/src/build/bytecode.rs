@@ -14,7 +14,7 @@ const UNCHECKED_HASH: [u8; 4] = [1, 0, 0, 0];
 const DEPTH: usize = 500;
 
 /// The normal form of a `.pyc` file; `None` when it is not one that is known.
-pub fn normalise(pyc: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn normalise(pyc: &[u8]) -> Option<Vec<u8>> {
     let magic = u16::from_le_bytes([*pyc.first()?, *pyc.get(1)?]);
     if !MAGIC.contains(&magic) || pyc.len() < HEADER {
         return None;

@@ -10,21 +10,21 @@ use crate::error::{Context, Error, Result};
 use crate::oci::store::{Manifest, Store};
 use crate::oci::tarball::{Hashed, Written};
 
-pub const ARTIFACT: &str = "application/vnd.c5c3.disk.v1";
+pub(crate) const ARTIFACT: &str = "application/vnd.c5c3.disk.v1";
 /// The bytes of the disk, as they are.
-pub const RAW: &str = "application/vnd.c5c3.disk.v1.raw";
+pub(crate) const RAW: &str = "application/vnd.c5c3.disk.v1.raw";
 /// Where the program writes the disk.
 const FILE: &str = "disk.raw";
 
 /// Runs the program that makes the disk.
-pub fn make(inside: &Inside<'_>, command: &[String], variables: &Variables) -> Result<()> {
+pub(crate) fn make(inside: &Inside<'_>, command: &[String], variables: &Variables) -> Result<()> {
     let words: Vec<String> = command.iter().map(|word| quote(word)).collect();
     let script = format!("DISK=/{FILE} {}", words.join(" "));
     inside.run("making the disk", &script, variables)
 }
 
 /// Takes the disk out of the finished tree.
-pub fn write(tree: &Path, out: &Path) -> Result<Written> {
+pub(crate) fn write(tree: &Path, out: &Path) -> Result<Written> {
     let disk = tree.join(FILE);
     if !disk.is_file() {
         return Err(Error::Request(
@@ -46,7 +46,7 @@ pub fn write(tree: &Path, out: &Path) -> Result<Written> {
 }
 
 /// The file of a disk in the store.
-pub fn path(store: &Store, reference: &str) -> Result<PathBuf> {
+pub(crate) fn path(store: &Store, reference: &str) -> Result<PathBuf> {
     let artifact = store.find(reference)?;
     let manifest: Manifest = store.read(&artifact.digest)?;
     match &manifest.layers[..] {

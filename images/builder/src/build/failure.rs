@@ -30,14 +30,14 @@ const REGISTRY: &[&str] = &[
     "Cannot initiate the connection",
 ];
 
-pub fn explain(layer: &str, step: &str, status: &str, log: &Path, store: &Path) -> Error {
+pub(crate) fn explain(layer: &str, step: &str, status: &str, log: &Path, store: &Path) -> Error {
     let text = String::from_utf8_lossy(&fs::read(log).unwrap_or_default()).into_owned();
     let free = free_bytes(store);
     classify(layer, step, status, &text, log, store, free)
 }
 
 /// Free bytes where `path` lies, when that can be told.
-pub fn free_bytes(path: &Path) -> Option<u64> {
+pub(crate) fn free_bytes(path: &Path) -> Option<u64> {
     let stat = nix::sys::statvfs::statvfs(path).ok()?;
     Some(stat.blocks_available() * stat.fragment_size())
 }

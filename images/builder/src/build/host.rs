@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-pub use apt::AptSource;
-pub use python::{PipSettings, find_links_directory};
+pub(crate) use apt::AptSource;
+pub(crate) use python::{PipSettings, find_links_directory};
 
 /// The machine's own settings, gathered once.
 #[derive(Debug, Clone, Default)]
-pub struct Host {
+pub(crate) struct Host {
     apt: Vec<AptSource>,
     /// `Acquire::…` settings.
     pub apt_options: Vec<(String, String)>,
@@ -32,7 +32,7 @@ pub struct Host {
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
 impl Host {
-    pub fn gather() -> Self {
+    pub(crate) fn gather() -> Self {
         let home = env::var_os("HOME").map_or_else(|| PathBuf::from("/root"), PathBuf::from);
         let mut variables = BTreeMap::new();
         for (name, value) in env::vars() {
@@ -66,7 +66,7 @@ impl Host {
 
     /// Where the packages of a Debian suite come from: the machine's own mirrors when it has that
     /// suite, `C5C3_DEBIAN_MIRROR`, or Debian's.
-    pub fn apt_sources(&self, suite: &str, backports: bool) -> Vec<AptSource> {
+    pub(crate) fn apt_sources(&self, suite: &str, backports: bool) -> Vec<AptSource> {
         let mirror = env::var("C5C3_DEBIAN_MIRROR").ok();
         apt::for_suite(&self.apt, mirror.as_deref(), suite, backports)
     }

@@ -14,14 +14,14 @@ use crate::sources::release::{PatchFile, ReleaseData};
 const FORMAT: u32 = 2;
 
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Bases come before what lies on them.
     pub layers: Vec<Layer>,
     pub images: Vec<Image>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Layer {
+pub(crate) struct Layer {
     pub recipe: String,
     /// Hash of all inputs, hexadecimal.
     pub key: String,
@@ -35,7 +35,7 @@ pub struct Layer {
 
 /// All that decides the bytes of a layer.
 #[derive(Debug, Clone, Serialize)]
-pub struct Inputs {
+pub(crate) struct Inputs {
     format: u32,
     parent: Option<String>,
     pub architecture: String,
@@ -54,7 +54,7 @@ pub struct Inputs {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct DebianInputs {
+pub(crate) struct DebianInputs {
     pub suite: String,
     pub packages: Vec<String>,
     /// Packages without what they depend on.
@@ -68,7 +68,7 @@ pub struct DebianInputs {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct PythonInputs {
+pub(crate) struct PythonInputs {
     pub environment: String,
     pub create: bool,
     pub system_modules: bool,
@@ -80,7 +80,7 @@ pub struct PythonInputs {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct FileInput {
+pub(crate) struct FileInput {
     pub path: String,
     pub mode: u32,
     pub owner: (u32, u32),
@@ -90,7 +90,7 @@ pub struct FileInput {
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct DirectoryInput {
+pub(crate) struct DirectoryInput {
     pub path: String,
     pub mode: u32,
     pub owner: (u32, u32),
@@ -98,13 +98,13 @@ pub struct DirectoryInput {
 
 /// Where the content of a file comes from.
 #[derive(Debug, Clone)]
-pub enum Source {
+pub(crate) enum Source {
     Bytes(Vec<u8>),
     Path(std::path::PathBuf),
 }
 
 #[derive(Debug, Clone)]
-pub struct Image {
+pub(crate) struct Image {
     pub recipe: String,
     pub version: String,
     /// Full references: the upstream version, and with its patch count when there is one.
@@ -117,10 +117,10 @@ pub struct Image {
 }
 
 /// Files that the caller gives, with their digests.
-pub type Given = BTreeMap<String, (std::path::PathBuf, String)>;
+pub(crate) type Given = BTreeMap<String, (std::path::PathBuf, String)>;
 
 /// What the plan is made of.
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     pub recipes: &'a Recipes,
     pub release: &'a ReleaseData,
     /// Empty: all images that the release has a version for.
@@ -133,7 +133,7 @@ pub struct Request<'a> {
 }
 
 impl Plan {
-    pub fn make(request: &Request<'_>) -> Result<Self> {
+    pub(crate) fn make(request: &Request<'_>) -> Result<Self> {
         let mut plan = Self {
             layers: Vec::new(),
             images: Vec::new(),
@@ -214,7 +214,7 @@ impl Request<'_> {
     }
 
     /// Images that a build of everything passes over, each with the file that it lacks.
-    pub fn passed_over(&self) -> Vec<(&str, &str)> {
+    pub(crate) fn passed_over(&self) -> Vec<(&str, &str)> {
         let images = self
             .recipes
             .products()

@@ -6,13 +6,13 @@ use std::time::Instant;
 use crate::oci::store::Record;
 
 /// Tells how a build goes, line by line.
-pub struct Progress {
+pub(crate) struct Progress {
     begin: Instant,
     tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Progress {
-    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             begin: Instant::now(),
             tell: Box::new(tell),
@@ -20,7 +20,7 @@ impl Progress {
     }
 
     /// To a person, on standard error.
-    pub fn to_stderr(quiet: bool) -> Self {
+    pub(crate) fn to_stderr(quiet: bool) -> Self {
         Self::new(move |line| {
             if !quiet {
                 // Progress is not worth an error.
@@ -29,19 +29,19 @@ impl Progress {
         })
     }
 
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.begin.elapsed().as_secs_f64()
     }
 
-    pub fn begin(&self, layer: &str) {
+    pub(crate) fn begin(&self, layer: &str) {
         self.line(&format!("{layer:<16} building"));
     }
 
-    pub fn built(&self, layer: &str, seconds: f64) {
+    pub(crate) fn built(&self, layer: &str, seconds: f64) {
         self.line(&format!("{layer:<16} built in {seconds:.1} s"));
     }
 
-    pub fn stored(&self, record: &Record, seconds: f64) {
+    pub(crate) fn stored(&self, record: &Record, seconds: f64) {
         let (tar, size) = (megabytes(record.tar_size), megabytes(record.size));
         self.line(&format!(
             "{:<16} stored in {seconds:.1} s, {tar} → {size}",
@@ -49,7 +49,7 @@ impl Progress {
         ));
     }
 
-    pub fn note(&self, text: &str) {
+    pub(crate) fn note(&self, text: &str) {
         self.line(text);
     }
 
@@ -59,7 +59,7 @@ impl Progress {
 }
 
 /// `12.3 MB`
-pub fn megabytes(bytes: u64) -> String {
+pub(crate) fn megabytes(bytes: u64) -> String {
     // Sizes stay far below 2^52.
     format!("{:.1} MB", bytes as f64 / 1e6)
 }

@@ -19,10 +19,10 @@ const WATCH: &str = "exec 3<&0 </dev/null\n( read -r _ <&3 || kill -9 -1 ) &\nex
     echo localhost > /proc/sys/kernel/hostname || :\n";
 
 /// The directory for everything that a build step needs and an image must not have.
-pub const INSIDE: &str = "/run/c5c3";
+pub(crate) const INSIDE: &str = "/run/c5c3";
 
 /// The layers below (lowest first) and where the new one goes.
-pub struct Sandbox<'a> {
+pub(crate) struct Sandbox<'a> {
     pub layer: &'a str,
     pub lower: &'a [PathBuf],
     pub work: &'a Path,
@@ -32,19 +32,19 @@ pub struct Sandbox<'a> {
 }
 
 /// The sandbox from within: `root` is the merged tree.
-pub struct Inside<'a> {
+pub(crate) struct Inside<'a> {
     pub root: PathBuf,
     sandbox: &'a Sandbox<'a>,
 }
 
 impl Sandbox<'_> {
     /// The directory that becomes the layer.
-    pub fn upper(&self) -> PathBuf {
+    pub(crate) fn upper(&self) -> PathBuf {
         self.work.join("upper")
     }
 
     /// Runs `job` on a thread that alone sees the mounts.
-    pub fn enter<T: Send>(&self, job: impl FnOnce(&Inside<'_>) -> Result<T> + Send) -> Result<T> {
+    pub(crate) fn enter<T: Send>(&self, job: impl FnOnce(&Inside<'_>) -> Result<T> + Send) -> Result<T> {
         thread::scope(|scope| {
             let handle = scope.spawn(|| {
                 unshare(CloneFlags::CLONE_NEWNS)
@@ -123,7 +123,7 @@ fn refused(what: &str, error: nix::Error) -> Error {
 impl Inside<'_> {
     /// Makes the tree a place in which programs run: devices, /run and /tmp that are not part of it,
     /// and the machine's name service.
-    pub fn furnish(&self) -> Result<()> {
+    pub(crate) fn furnish(&self) -> Result<()> {
         for directory in ["dev", "proc", "run", "tmp"] {
             let path = self.root.join(directory);
             fs::create_dir_all(&path).context("creating", &path)?;
@@ -165,17 +165,17 @@ impl Inside<'_> {
     }
 
     /// A path of the tree as seen from outside.
-    pub fn path(&self, inside: &str) -> PathBuf {
+    pub(crate) fn path(&self, inside: &str) -> PathBuf {
         self.root.join(inside.trim_start_matches('/'))
     }
 
     /// Shows a file or directory of the machine inside.
-    pub fn bind(&self, source: &Path, inside: &str) -> Result<()> {
+    pub(crate) fn bind(&self, source: &Path, inside: &str) -> Result<()> {
         self.bound(source, inside, MsFlags::MS_BIND)
     }
 
     /// The same with all that is mounted below it.
-    pub fn bind_all(&self, source: &Path, inside: &str) -> Result<()> {
+    pub(crate) fn bind_all(&self, source: &Path, inside: &str) -> Result<()> {
         self.bound(source, inside, MsFlags::MS_BIND | MsFlags::MS_REC)
     }
 
@@ -191,7 +191,7 @@ impl Inside<'_> {
     }
 
     /// Writes a file below `/run/c5c3`; it is gone with the sandbox.
-    pub fn note(&self, name: &str, content: &str) -> Result<String> {
+    pub(crate) fn note(&self, name: &str, content: &str) -> Result<String> {
         let inside = format!("{INSIDE}/{name}");
         let path = self.path(&inside);
         fs::write(&path, content).context("writing", &path)?;
@@ -199,7 +199,7 @@ impl Inside<'_> {
     }
 
     /// Runs a shell script inside the tree.
-    pub fn run(&self, step: &str, script: &str, variables: &BTreeMap<String, String>) -> Result<()> {
+    pub(crate) fn run(&self, step: &str, script: &str, variables: &BTreeMap<String, String>) -> Result<()> {
         let mut command = Command::new("unshare");
         command
             .args(["--pid", "--uts", "--fork", "--kill-child"])
@@ -210,7 +210,12 @@ impl Inside<'_> {
     }
 
     /// Runs a shell script on the machine, in the sandbox's mount namespace.
-    pub fn run_outside(&self, step: &str, script: &str, variables: &BTreeMap<String, String>) -> Result<()> {
+    pub(crate) fn run_outside(
+        &self,
+        step: &str,
+        script: &str,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<()> {
         let mut command = Command::new("unshare");
         command.args(["--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]);
         self.finish(step, command, script, variables)
@@ -259,7 +264,7 @@ impl Inside<'_> {
 }
 
 /// A program that could not be started.
-pub fn missing(program: &str, package: &str, error: std::io::Error) -> Error {
+pub(crate) fn missing(program: &str, package: &str, error: std::io::Error) -> Error {
     if error.kind() == std::io::ErrorKind::NotFound {
         return Error::Program {
             program: program.to_owned(),

@@ -5,14 +5,14 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Task {
+pub(crate) enum Task {
     Tree(usize),
     Blob(usize),
 }
 
 /// The state of all work. Pure.
 #[derive(Debug)]
-pub struct Board {
+pub(crate) struct Board {
     /// For each layer those directly below that still have to be made.
     waiting: Vec<Vec<usize>>,
     /// How many layers wait for it, directly or not.
@@ -24,7 +24,7 @@ pub struct Board {
 
 impl Board {
     /// `below[i]` are the layers below layer `i`; `pending[i]` tells that it has to be made.
-    pub fn new(below: &[Vec<usize>], pending: &[bool]) -> Self {
+    pub(crate) fn new(below: &[Vec<usize>], pending: &[bool]) -> Self {
         let needed = |index: &usize| pending.get(*index).copied().unwrap_or(false);
         let waiting: Vec<Vec<usize>> = below
             .iter()
@@ -48,7 +48,7 @@ impl Board {
 
     /// Trees that others wait for, then blobs, so that little is lost when the build is stopped,
     /// then trees that nobody waits for.
-    pub fn take(&mut self) -> Option<Task> {
+    pub(crate) fn take(&mut self) -> Option<Task> {
         let allowed = (0..self.ready.len())
             .filter(|index| !self.stopped || matches!(self.ready[*index], Task::Blob(_)));
         let best = allowed.max_by_key(|index| match self.ready[*index] {
@@ -60,7 +60,7 @@ impl Board {
         Some(self.ready.swap_remove(best))
     }
 
-    pub fn done(&mut self, task: Task) {
+    pub(crate) fn done(&mut self, task: Task) {
         self.running -= 1;
         if let Task::Tree(layer) = task {
             self.ready.push(Task::Blob(layer));
@@ -76,19 +76,19 @@ impl Board {
     }
 
     /// No layer is begun after a failure; those that are made are still stored.
-    pub fn fail(&mut self) {
+    pub(crate) fn fail(&mut self) {
         self.running -= 1;
         self.stopped = true;
     }
 
     /// Asked when there is nothing to take: whether there never will be.
-    pub fn finished(&self) -> bool {
+    pub(crate) fn finished(&self) -> bool {
         self.running == 0
     }
 }
 
 /// Does all work in `schedule` threads; the first error wins.
-pub fn run<E: Send>(
+pub(crate) fn run<E: Send>(
     board: Board,
     schedule: usize,
     work: impl Fn(Task) -> Result<(), E> + Sync,

@@ -1,18 +1,18 @@
 //! The steps that fill a layer.
 
-pub mod debian;
-pub mod python;
-pub mod tree;
+pub(crate) mod debian;
+pub(crate) mod python;
+pub(crate) mod tree;
 
 use std::collections::BTreeMap;
 
 /// A word that the shell takes as it is.
-pub fn quote(word: &str) -> String {
+pub(crate) fn quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Environment variables of one step.
-pub type Variables = BTreeMap<String, String>;
+pub(crate) type Variables = BTreeMap<String, String>;
 
 #[cfg(test)]
 mod tests {

@@ -39,7 +39,7 @@ fn program_path(store: &Store, uv: &Uv) -> Result<PathBuf> {
 }
 
 /// Fetches the wheel when it is not there; may run ahead of its use.
-pub fn fetch(store: &Store, host: &Host, uv: &Uv) -> Result<()> {
+pub(crate) fn fetch(store: &Store, host: &Host, uv: &Uv) -> Result<()> {
     let _lock = store.lock("uv")?;
     if program_path(store, uv)?.exists() {
         return Ok(());
@@ -79,7 +79,7 @@ pub fn fetch(store: &Store, host: &Host, uv: &Uv) -> Result<()> {
 }
 
 /// Shows uv and the machine's Python settings to a sandbox; the result is the environment to run it in.
-pub fn provide(
+pub(crate) fn provide(
     inside: &Inside<'_>,
     store: &Store,
     host: &Host,

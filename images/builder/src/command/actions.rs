@@ -116,7 +116,7 @@ impl Show for Built {
     }
 }
 
-pub fn build(common: &Common, args: &BuildArgs) -> Result<()> {
+pub(super) fn build(common: &Common, args: &BuildArgs) -> Result<()> {
     let shop = Workspace::open(
         common,
         &args.release.release,
@@ -134,7 +134,7 @@ pub fn build(common: &Common, args: &BuildArgs) -> Result<()> {
     shown
 }
 
-pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
+pub(super) fn check(common: &Common, args: &CheckArgs) -> Result<()> {
     let shop = Workspace::open(
         common,
         &args.release.release,
@@ -174,18 +174,18 @@ pub fn check(common: &Common, args: &CheckArgs) -> Result<()> {
     }
 }
 
-pub fn list(common: &Common, args: &ListArgs) -> Result<()> {
+pub(super) fn list(common: &Common, args: &ListArgs) -> Result<()> {
     show(&inspect::list(&Store::existing(&common.store)?)?, &args.output)
 }
 
-pub fn inspect(common: &Common, args: &InspectArgs) -> Result<()> {
+pub(super) fn inspect(common: &Common, args: &InspectArgs) -> Result<()> {
     show(
         &inspect::inspect(&Store::existing(&common.store)?, &args.image)?,
         &args.output,
     )
 }
 
-pub fn diff(common: &Common, args: &DiffArgs) -> Result<()> {
+pub(super) fn diff(common: &Common, args: &DiffArgs) -> Result<()> {
     let store = Store::existing(&common.store)?;
     let (from, to) = (
         inspect::inspect(&store, &args.from)?,
@@ -194,7 +194,7 @@ pub fn diff(common: &Common, args: &DiffArgs) -> Result<()> {
     show(&inspect::diff(&from, &to), &args.output)
 }
 
-pub fn disk(common: &Common, args: &DiskArgs) -> Result<()> {
+pub(super) fn disk(common: &Common, args: &DiskArgs) -> Result<()> {
     let path = disk::path(&Store::existing(&common.store)?, &args.name)?;
     match &args.file {
         Some(file) => fs::copy(&path, file).map(drop).context("writing", file),
@@ -205,13 +205,13 @@ pub fn disk(common: &Common, args: &DiskArgs) -> Result<()> {
     }
 }
 
-pub fn export(common: &Common, args: &ExportArgs) -> Result<()> {
+pub(super) fn export(common: &Common, args: &ExportArgs) -> Result<()> {
     let store = Store::existing(&common.store)?;
     let images = import::choose(&store, &args.names)?;
     write_archive(&store, &images, &args.file)
 }
 
-pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
+pub(super) fn import(common: &Common, args: &ImportArgs) -> Result<()> {
     let store = Store::existing(&common.store)?;
     let images = import::choose(&store, &args.names)?;
     let containerd = import::Containerd {
@@ -230,13 +230,13 @@ pub fn import(common: &Common, args: &ImportArgs) -> Result<()> {
     Ok(())
 }
 
-pub fn sbom(common: &Common, args: &SbomArgs) -> Result<()> {
+pub(super) fn sbom(common: &Common, args: &SbomArgs) -> Result<()> {
     let bill = sbom::read(&Store::existing(&common.store)?, &args.image)?;
     say(&format!("{bill:#}\n"));
     Ok(())
 }
 
-pub fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
+pub(super) fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
     let wish = prune::Wish {
         images: &args.names,
         caches: args.cache,
@@ -248,7 +248,7 @@ pub fn prune(common: &Common, args: &PruneArgs) -> Result<()> {
     )
 }
 
-pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
+pub(super) fn lock(common: &Common, args: &LockArgs) -> Result<()> {
     let shop = Workspace::open(common, &args.release, &[], Progress::to_stderr(false))?;
     let directory = shop.release_directory()?;
     let builder = shop.builder(None);
@@ -280,7 +280,7 @@ pub fn lock(common: &Common, args: &LockArgs) -> Result<()> {
     Ok(())
 }
 
-pub fn options(common: &Common, args: &OptionsArgs) -> Result<()> {
+pub(super) fn options(common: &Common, args: &OptionsArgs) -> Result<()> {
     let shop = Workspace::open(common, &args.release.release, &[], Progress::to_stderr(false))?;
     let directory = shop.release_directory()?.join("options");
     fs::create_dir_all(&directory).context("creating", &directory)?;

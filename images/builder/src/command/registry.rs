@@ -13,7 +13,7 @@ use crate::oci::registry::push;
 use crate::oci::store::{Descriptor, Store};
 use crate::oci::{import, sign};
 
-pub fn push(common: &Common, args: &PushArgs) -> Result<()> {
+pub(super) fn push(common: &Common, args: &PushArgs) -> Result<()> {
     let store = Store::existing(&common.store)?;
     send(&store, &import::choose(&store, &args.names)?, &args.to)
 }
@@ -28,7 +28,7 @@ pub(super) fn send(store: &Store, images: &[Descriptor], to: &str) -> Result<()>
     Ok(())
 }
 
-pub fn pull(common: &Common, args: &PullArgs) -> Result<Vec<Descriptor>> {
+pub(super) fn pull(common: &Common, args: &PullArgs) -> Result<Vec<Descriptor>> {
     let place = Repository::parse("--from", &args.from)?;
     let release = Release::load(&args.release.release)?;
     let references = references(&release, &args.names)?;
@@ -71,14 +71,14 @@ pub(super) fn references(release: &Release, names: &[String]) -> Result<Vec<Stri
     names.iter().map(one).collect()
 }
 
-pub fn mirror(common: &Common, args: &MirrorArgs) -> Result<()> {
+pub(super) fn mirror(common: &Common, args: &MirrorArgs) -> Result<()> {
     // A wrong place is found before anything is fetched.
     Repository::parse("--to", &args.to)?;
     let images = pull(common, &args.pull)?;
     send(&Store::existing(&common.store)?, &images, &args.to)
 }
 
-pub fn key(args: &KeyArgs) -> Result<()> {
+pub(super) fn key(args: &KeyArgs) -> Result<()> {
     let public = key::make(&args.file)?;
     say(&format!(
         "{} signs and stays secret; {} verifies and may be given to everybody.\n",
@@ -88,7 +88,7 @@ pub fn key(args: &KeyArgs) -> Result<()> {
     Ok(())
 }
 
-pub fn sign(common: &Common, args: &SignArgs) -> Result<()> {
+pub(super) fn sign(common: &Common, args: &SignArgs) -> Result<()> {
     let key = PrivateKey::read(&args.key)?;
     let store = Store::existing(&common.store)?;
     for image in import::choose(&store, &args.names)? {
@@ -98,7 +98,7 @@ pub fn sign(common: &Common, args: &SignArgs) -> Result<()> {
     Ok(())
 }
 
-pub fn verify(common: &Common, args: &VerifyArgs) -> Result<()> {
+pub(super) fn verify(common: &Common, args: &VerifyArgs) -> Result<()> {
     let key = PublicKey::read(&args.key)?;
     let store = Store::existing(&common.store)?;
     for image in import::choose(&store, &args.names)? {

@@ -15,7 +15,7 @@ use crate::sources::data::Data;
 use crate::sources::graph::Recipes;
 use crate::sources::release::ReleaseData;
 
-pub struct Workspace {
+pub(super) struct Workspace {
     pub data: Data,
     pub recipes: Recipes,
     pub release: ReleaseData,
@@ -26,7 +26,12 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    pub fn open(common: &Common, release: &str, inputs: &[String], progress: Progress) -> Result<Self> {
+    pub(super) fn open(
+        common: &Common,
+        release: &str,
+        inputs: &[String],
+        progress: Progress,
+    ) -> Result<Self> {
         let data = match &common.images_dir {
             Some(directory) => Data::read(directory)?,
             None => Data::embedded(),
@@ -42,7 +47,7 @@ impl Workspace {
         })
     }
 
-    pub fn plan(&self, names: &[String]) -> Result<Plan> {
+    pub(super) fn plan(&self, names: &[String]) -> Result<Plan> {
         let request = Request {
             recipes: &self.recipes,
             release: &self.release,
@@ -60,7 +65,7 @@ impl Workspace {
         Plan::make(&request)
     }
 
-    pub fn builder(&self, jobs: Option<u16>) -> Builder<'_> {
+    pub(super) fn builder(&self, jobs: Option<u16>) -> Builder<'_> {
         Builder {
             store: &self.store,
             host: &self.host,
@@ -75,7 +80,7 @@ impl Workspace {
     }
 
     /// The layers of a planned image, when all are built.
-    pub fn layers(&self, plan: &Plan, image: &Image) -> Result<Option<Vec<Record>>> {
+    pub(super) fn layers(&self, plan: &Plan, image: &Image) -> Result<Option<Vec<Record>>> {
         image
             .layers
             .iter()
@@ -84,7 +89,7 @@ impl Workspace {
     }
 
     /// Throws the unpacked trees away that no other layer needs.
-    pub fn tidy(&self, plan: &Plan) -> Result<()> {
+    pub(super) fn tidy(&self, plan: &Plan) -> Result<()> {
         let leaves = plan.layers.iter().filter(|layer| !layer.is_base);
         leaves
             .map(|layer| self.store.tree(&layer.key))
@@ -92,7 +97,7 @@ impl Workspace {
     }
 
     /// The directory of the release to write to.
-    pub fn release_directory(&self) -> Result<PathBuf> {
+    pub(super) fn release_directory(&self) -> Result<PathBuf> {
         let directory = self.data.directory().ok_or_else(|| {
             Error::Request("this writes beside the recipes: name their directory with --images-dir".into())
         })?;
@@ -100,7 +105,7 @@ impl Workspace {
     }
 
     /// The services that share packages: what has a configuration of oslo's kind.
-    pub fn services(&self) -> Vec<String> {
+    pub(super) fn services(&self) -> Vec<String> {
         let pythons = self.recipes.iter().filter_map(|recipe| recipe.python.as_ref());
         let names = pythons
             .flat_map(|python| &python.shared_by)

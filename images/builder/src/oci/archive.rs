@@ -19,7 +19,7 @@ const LARGEST_INDEX: u64 = 16 << 20;
 const BLOBS: &str = "blobs/sha256/";
 
 /// These manifests and what is about them: bills of materials, signatures.
-pub fn with_referrers(store: &Store, images: &[Descriptor]) -> Result<Vec<Descriptor>> {
+pub(crate) fn with_referrers(store: &Store, images: &[Descriptor]) -> Result<Vec<Descriptor>> {
     let about = store.index()?.manifests.into_iter().filter(|known| {
         known
             .subject()
@@ -29,7 +29,7 @@ pub fn with_referrers(store: &Store, images: &[Descriptor]) -> Result<Vec<Descri
 }
 
 /// Writes manifests with all that they consist of; blobs that several share are written once.
-pub fn write(store: &Store, manifests: &[Descriptor], out: impl Write) -> Result<()> {
+pub(crate) fn write(store: &Store, manifests: &[Descriptor], out: impl Write) -> Result<()> {
     let mut tar = Builder::new(out);
     let to = Path::new("the archive");
     let small = |tar: &mut Builder<_>, name: &str, content: &[u8]| {
@@ -76,7 +76,7 @@ fn header(size: u64) -> Header {
 /// Takes an archive into the store, and gives what has a name in it. Every blob is checked against its digest, and
 /// the index is written last: an archive that is cut short or altered leaves no image behind. With a key, only an
 /// archive in which that key signed every image is taken.
-pub fn read(store: &Store, file: &Path, key: Option<&PublicKey>) -> Result<Vec<Descriptor>> {
+pub(crate) fn read(store: &Store, file: &Path, key: Option<&PublicKey>) -> Result<Vec<Descriptor>> {
     let refuse = |what: String| Error::Request(format!("{}: {what}", file.display()));
     // Nothing is thrown away meanwhile.
     let _shared = store.share()?;

@@ -14,7 +14,7 @@ const CONFIG: &str = "application/vnd.cncf.helm.config.v1+json";
 const CONTENT: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
 /// Puts a chart into the store: the files below its directory, by their path there.
-pub fn put(store: &Store, registry: &str, files: &[(&str, &str)]) -> Result<Descriptor> {
+pub(crate) fn put(store: &Store, registry: &str, files: &[(&str, &str)]) -> Result<Descriptor> {
     let about = files.iter().find(|(path, _)| *path == "Chart.yaml");
     let (_, about) = about.ok_or_else(|| Error::Request("a chart has no Chart.yaml".into()))?;
     let about: Value = serde_saphyr::from_str(about)

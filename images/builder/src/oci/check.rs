@@ -16,7 +16,7 @@ use crate::output::{Show, columns};
 use crate::sources::recipe::Recipe;
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Checked {
+pub(crate) struct Checked {
     pub image: String,
     pub user: String,
     pub command: String,
@@ -27,9 +27,9 @@ pub struct Checked {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Checks(pub Vec<Checked>);
+pub(crate) struct Checks(pub Vec<Checked>);
 
-pub fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -> Result<Checked> {
+pub(crate) fn check(store: &Store, recipe: &Recipe, image: &Image, layers: &[Record]) -> Result<Checked> {
     let lower: Vec<PathBuf> = layers
         .iter()
         .map(|layer| store.unpacked(layer))

@@ -14,10 +14,10 @@ use crate::oci::store::{
 use crate::sources::recipe::Recipe;
 
 /// The release an image belongs to: in the index, and as a label of the services.
-pub const RELEASE: &str = "c5c3.io/release";
+pub(crate) const RELEASE: &str = "c5c3.io/release";
 
 /// Writes configuration and manifest; one descriptor for each reference.
-pub fn write(
+pub(crate) fn write(
     store: &Store,
     release: &Release,
     recipe: &Recipe,
@@ -78,7 +78,7 @@ fn bytes(value: &Value) -> Vec<u8> {
 }
 
 /// The architecture as OCI names it.
-pub fn architecture() -> &'static str {
+pub(crate) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

@@ -11,7 +11,7 @@ use crate::oci::archive;
 use crate::oci::store::{Descriptor, Store};
 
 /// The images that were named, or all; what is no image must be named.
-pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
+pub(crate) fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
     if names.is_empty() {
         let index = store.index()?;
         let images = index.named().filter(|image| image.artifact_type.is_none());
@@ -21,7 +21,7 @@ pub fn choose(store: &Store, names: &[String]) -> Result<Vec<Descriptor>> {
 }
 
 /// A containerd and the namespace in which its images are.
-pub struct Containerd<'a> {
+pub(crate) struct Containerd<'a> {
     pub socket: &'a Path,
     pub namespace: &'a str,
 }
@@ -65,7 +65,7 @@ impl Containerd<'_> {
     }
 
     /// Imports what is not there yet; tells which images that were.
-    pub fn import(&self, store: &Store, images: &[Descriptor]) -> Result<Vec<Descriptor>> {
+    pub(crate) fn import(&self, store: &Store, images: &[Descriptor]) -> Result<Vec<Descriptor>> {
         let present = self.present()?;
         let has =
             |image: &Descriptor| present.contains(&(image.reference().to_owned(), image.digest.clone()));

@@ -13,7 +13,7 @@ use crate::output::{Show, columns};
 
 /// One line of `list`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub(crate) struct Listed {
     pub reference: String,
     pub release: String,
     pub digest: String,
@@ -23,14 +23,14 @@ pub struct Listed {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct List {
+pub(crate) struct List {
     pub images: Vec<Listed>,
     /// Compressed bytes of all layers, each counted once.
     pub total: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Inspection {
+pub(crate) struct Inspection {
     pub reference: String,
     pub digest: String,
     pub release: String,
@@ -41,7 +41,7 @@ pub struct Inspection {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub(crate) struct Difference {
     pub from: String,
     pub to: String,
     pub size_from: u64,
@@ -52,13 +52,13 @@ pub struct Difference {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Change<T> {
+pub(crate) struct Change<T> {
     pub name: String,
     pub from: Option<T>,
     pub to: Option<T>,
 }
 
-pub fn list(store: &Store) -> Result<List> {
+pub(crate) fn list(store: &Store) -> Result<List> {
     let mut layers = BTreeMap::new();
     let mut images = Vec::new();
     for image in store.index()?.named() {
@@ -84,7 +84,7 @@ fn release(image: &Descriptor) -> String {
     image.annotations.get(RELEASE).cloned().unwrap_or_default()
 }
 
-pub fn inspect(store: &Store, reference: &str) -> Result<Inspection> {
+pub(crate) fn inspect(store: &Store, reference: &str) -> Result<Inspection> {
     let image = store.find(reference)?;
     let manifest: Manifest = store.read(&image.digest)?;
     let records = store.records()?;
@@ -113,7 +113,7 @@ pub fn inspect(store: &Store, reference: &str) -> Result<Inspection> {
 }
 
 /// What changes from one image to another. Pure.
-pub fn diff(from: &Inspection, to: &Inspection) -> Difference {
+pub(crate) fn diff(from: &Inspection, to: &Inspection) -> Difference {
     let sizes = |image: &Inspection| -> BTreeMap<String, (String, u64)> {
         image
             .layers

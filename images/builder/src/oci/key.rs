@@ -18,18 +18,18 @@ use crate::error::{Context, Error, Result};
 const PRIVATE: &str = "PRIVATE KEY";
 const PUBLIC: &str = "PUBLIC KEY";
 
-pub struct PrivateKey(EcdsaKeyPair);
+pub(crate) struct PrivateKey(EcdsaKeyPair);
 
 /// In X.509's form.
-pub struct PublicKey(Vec<u8>);
+pub(crate) struct PublicKey(Vec<u8>);
 
 /// Where the public half of a private key is written: `cosign.key` → `cosign.pub`.
-pub fn public_file(private: &Path) -> PathBuf {
+pub(crate) fn public_file(private: &Path) -> PathBuf {
     private.with_extension("pub")
 }
 
 /// Makes a key pair. Files that are there are never replaced: what they signed could not be verified any more.
-pub fn make(private: &Path) -> Result<PathBuf> {
+pub(crate) fn make(private: &Path) -> Result<PathBuf> {
     let public = public_file(private);
     if public == private {
         return Err(Error::Request(format!(
@@ -64,13 +64,13 @@ fn write(path: &Path, mode: u32, text: &str) -> Result<()> {
 }
 
 impl PrivateKey {
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let bytes = read(path, PRIVATE)?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &bytes);
         pair.map(Self).map_err(|_| unfit(path, PRIVATE))
     }
 
-    pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>> {
         let signature = self.0.sign(&SystemRandom::new(), message);
         let failed = |_| Error::Request("the key cannot sign".to_owned());
         signature
@@ -80,14 +80,14 @@ impl PrivateKey {
 }
 
 impl PublicKey {
-    pub fn read(path: &Path) -> Result<Self> {
+    pub(crate) fn read(path: &Path) -> Result<Self> {
         let bytes = read(path, PUBLIC)?;
         aws_lc_rs::signature::ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &bytes)
             .map_err(|_| unfit(path, PUBLIC))?;
         Ok(Self(bytes))
     }
 
-    pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
+    pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, &self.0)
             .verify(message, signature)
             .is_ok()

@@ -14,7 +14,7 @@ use crate::oci::unpack::remove_tree;
 use crate::output::{Show, columns};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Pruned {
+pub(crate) struct Pruned {
     pub images: Vec<String>,
     pub blobs: usize,
     pub layers: usize,
@@ -25,13 +25,13 @@ pub struct Pruned {
 }
 
 /// What to throw away beside what nothing refers to.
-pub struct Wish<'a> {
+pub(crate) struct Wish<'a> {
     pub images: &'a [String],
     pub caches: bool,
     pub dry_run: bool,
 }
 
-pub fn prune(store: &Store, wish: &Wish<'_>) -> Result<Pruned> {
+pub(crate) fn prune(store: &Store, wish: &Wish<'_>) -> Result<Pruned> {
     let _alone = store.alone()?;
     let mut pruned = Pruned {
         images: Vec::new(),

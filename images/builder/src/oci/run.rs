@@ -23,7 +23,7 @@ pub struct Call {
     pub environment: Vec<(String, String)>,
 }
 
-pub fn run(store: &Store, recipe: &Recipe, layers: &[Record], call: &Call) -> Result<ExitStatus> {
+pub(crate) fn run(store: &Store, recipe: &Recipe, layers: &[Record], call: &Call) -> Result<ExitStatus> {
     let lower: Vec<PathBuf> = layers
         .iter()
         .map(|layer| store.unpacked(layer))

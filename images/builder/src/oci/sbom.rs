@@ -10,10 +10,10 @@ use crate::oci::image::architecture;
 use crate::oci::store::{Descriptor, EMPTY, MANIFEST, Manifest, Record, Store};
 use crate::sources::pins::normalise;
 
-pub const BILL: &str = "application/vnd.cyclonedx+json";
+pub(crate) const BILL: &str = "application/vnd.cyclonedx+json";
 
 /// What a bill is about.
-pub struct Subject<'a> {
+pub(crate) struct Subject<'a> {
     /// The manifest, under its full reference.
     pub manifest: &'a Descriptor,
     pub name: &'a str,
@@ -30,7 +30,7 @@ pub struct Subject<'a> {
 }
 
 /// Writes the bill and the manifest that refers to its subject.
-pub fn write(store: &Store, subject: &Subject<'_>) -> Result<Descriptor> {
+pub(crate) fn write(store: &Store, subject: &Subject<'_>) -> Result<Descriptor> {
     let text = serde_json::to_vec_pretty(&bill(subject)).map_err(|e| Error::Damaged(e.to_string()))?;
     let manifest = Manifest {
         schema_version: 2,
@@ -48,7 +48,7 @@ pub fn write(store: &Store, subject: &Subject<'_>) -> Result<Descriptor> {
 }
 
 /// The bill of an image in the store, as it was written.
-pub fn read(store: &Store, reference: &str) -> Result<Value> {
+pub(crate) fn read(store: &Store, reference: &str) -> Result<Value> {
     let image = store.find(reference)?;
     of(store, &image)?.ok_or_else(|| {
         Error::Request(format!(
@@ -59,7 +59,7 @@ pub fn read(store: &Store, reference: &str) -> Result<Value> {
 }
 
 /// The same, where an image may have none.
-pub fn of(store: &Store, image: &Descriptor) -> Result<Option<Value>> {
+pub(crate) fn of(store: &Store, image: &Descriptor) -> Result<Option<Value>> {
     let index = store.index()?;
     let bill = index
         .manifests

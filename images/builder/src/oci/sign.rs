@@ -13,8 +13,8 @@ use crate::oci::sbom;
 use crate::oci::store::{CONFIG, Descriptor, MANIFEST, Manifest, Store};
 
 /// What a signature is in the index of a store or registry.
-pub const SIGNATURE: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
-pub const ATTESTATION: &str = "application/vnd.dev.cosign.artifact.att.v1+json";
+pub(crate) const SIGNATURE: &str = "application/vnd.dev.cosign.artifact.sig.v1+json";
+pub(crate) const ATTESTATION: &str = "application/vnd.dev.cosign.artifact.att.v1+json";
 const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 const ENVELOPE: &str = "application/vnd.dsse.envelope.v1+json";
 const STATEMENT: &str = "application/vnd.in-toto+json";
@@ -22,7 +22,7 @@ const SIGNED_BY: &str = "dev.cosignproject.cosign/signature";
 const CYCLONEDX: &str = "https://cyclonedx.org/bom";
 
 /// How the tag ends under which cosign looks for such a manifest.
-pub fn tag_ending(artifact_type: Option<&str>) -> Option<&'static str> {
+pub(crate) fn tag_ending(artifact_type: Option<&str>) -> Option<&'static str> {
     match artifact_type {
         Some(SIGNATURE) => Some("sig"),
         Some(ATTESTATION) => Some("att"),
@@ -31,7 +31,7 @@ pub fn tag_ending(artifact_type: Option<&str>) -> Option<&'static str> {
 }
 
 /// Signs an image, and attests its bill of materials when it has one. What was signed before is replaced.
-pub fn sign(store: &Store, image: &Descriptor, key: &PrivateKey) -> Result<()> {
+pub(crate) fn sign(store: &Store, image: &Descriptor, key: &PrivateKey) -> Result<()> {
     let name = image.reference().rsplit_once(':').map_or("", |(name, _)| name);
     let payload = payload(name, &image.digest).to_string();
     let signature = BASE64.encode(key.sign(payload.as_bytes())?);
@@ -60,7 +60,7 @@ pub fn sign(store: &Store, image: &Descriptor, key: &PrivateKey) -> Result<()> {
 }
 
 /// Checks an image in the store: its signature, and that its bill of materials is the attested one.
-pub fn verify(store: &Store, image: &Descriptor, key: &PublicKey) -> Result<()> {
+pub(crate) fn verify(store: &Store, image: &Descriptor, key: &PublicKey) -> Result<()> {
     let about: Vec<Descriptor> = store.index()?.manifests;
     let about: Vec<Descriptor> = about
         .into_iter()
@@ -84,7 +84,7 @@ pub fn verify(store: &Store, image: &Descriptor, key: &PublicKey) -> Result<()> 
 }
 
 /// Whether one of these manifests is a signature of `digest` by this key.
-pub fn is_signed(store: &Store, digest: &str, about: &[Descriptor], key: &PublicKey) -> Result<bool> {
+pub(crate) fn is_signed(store: &Store, digest: &str, about: &[Descriptor], key: &PublicKey) -> Result<bool> {
     for (layer, content) in layers(store, about, SIGNATURE)? {
         let signature = layer.annotations.get(SIGNED_BY).map_or("", String::as_str);
         let Ok(signature) = BASE64.decode(signature) else {

@@ -13,16 +13,18 @@ use crate::error::{Context, Error, Result};
 use crate::oci::layout::SUBJECT;
 use crate::oci::unpack::{remove_tree, unpack};
 
-pub use crate::oci::layout::{CONFIG, Descriptor, EMPTY, Index, LAYER, MANIFEST, Manifest, NAME, REF_NAME};
+pub(crate) use crate::oci::layout::{
+    CONFIG, Descriptor, EMPTY, Index, LAYER, MANIFEST, Manifest, NAME, REF_NAME,
+};
 
 #[derive(Debug, Clone)]
-pub struct Store {
+pub(crate) struct Store {
     root: PathBuf,
 }
 
 /// What a built layer is, in `layers/<key>.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     pub recipe: String,
     pub key: String,
     pub diff_id: String,
@@ -39,7 +41,7 @@ pub struct Record {
 }
 
 /// A directory for half-made things; others see by its lock that it is in use.
-pub struct Work {
+pub(crate) struct Work {
     pub path: PathBuf,
     _lock: File,
 }
@@ -53,7 +55,7 @@ impl Drop for Work {
 
 impl Store {
     /// Opens a store and makes it when it is not there.
-    pub fn open(root: &Path) -> Result<Self> {
+    pub(crate) fn open(root: &Path) -> Result<Self> {
         let text = root.to_string_lossy();
         if text.contains([':', ',', '\\', '"']) {
             return Err(Error::Request(format!(
@@ -88,7 +90,7 @@ impl Store {
     }
 
     /// A store that is there, to read from.
-    pub fn existing(root: &Path) -> Result<Self> {
+    pub(crate) fn existing(root: &Path) -> Result<Self> {
         if !root.join("index.json").exists() {
             return Err(Error::Request(format!(
                 "there are no images in {}: build some with `c5c3 image build`, or name another store with --store",
@@ -100,37 +102,37 @@ impl Store {
         })
     }
 
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    pub fn blob(&self, digest: &str) -> PathBuf {
+    pub(crate) fn blob(&self, digest: &str) -> PathBuf {
         self.root
             .join("blobs/sha256")
             .join(digest.strip_prefix("sha256:").unwrap_or(digest))
     }
 
-    pub fn tree(&self, key: &str) -> PathBuf {
+    pub(crate) fn tree(&self, key: &str) -> PathBuf {
         self.root.join("trees").join(key)
     }
 
-    pub fn log(&self, recipe: &str) -> PathBuf {
+    pub(crate) fn log(&self, recipe: &str) -> PathBuf {
         self.root.join("logs").join(format!("{recipe}.log"))
     }
 
     /// A directory below `cache/`, made when needed.
-    pub fn cache(&self, name: &str) -> Result<PathBuf> {
+    pub(crate) fn cache(&self, name: &str) -> Result<PathBuf> {
         let path = self.root.join("cache").join(name);
         fs::create_dir_all(&path).context("creating", &path)?;
         Ok(path)
     }
 
     /// Writes a small file in one piece.
-    pub fn replace(&self, name: &str, content: &[u8]) -> Result<()> {
+    pub(crate) fn replace(&self, name: &str, content: &[u8]) -> Result<()> {
         let path = self.path(name);
         let temporary =
             self.root
@@ -144,7 +146,7 @@ impl Store {
     }
 
     /// The record of a layer whose blob is there.
-    pub fn layer(&self, key: &str) -> Result<Option<Record>> {
+    pub(crate) fn layer(&self, key: &str) -> Result<Option<Record>> {
         let path = self.root.join("layers").join(format!("{key}.json"));
         let Some(record) = read_json::<Record>(&path)? else {
             return Ok(None);
@@ -153,7 +155,7 @@ impl Store {
         Ok(whole.then_some(record))
     }
 
-    pub fn records(&self) -> Result<Vec<Record>> {
+    pub(crate) fn records(&self) -> Result<Vec<Record>> {
         let directory = self.root.join("layers");
         let mut records = Vec::new();
         for entry in fs::read_dir(&directory).context("reading", &directory)? {
@@ -165,7 +167,7 @@ impl Store {
     }
 
     /// Takes a finished blob into the store and records the layer; from here on it is used.
-    pub fn commit(&self, record: &Record, blob: &Path) -> Result<()> {
+    pub(crate) fn commit(&self, record: &Record, blob: &Path) -> Result<()> {
         let place = self.blob(&record.digest);
         fs::rename(blob, &place).context("storing", &place)?;
         let json = serde_json::to_vec_pretty(record).map_err(|e| Error::Damaged(e.to_string()))?;
@@ -173,7 +175,7 @@ impl Store {
     }
 
     /// Puts a small blob into the store.
-    pub fn put(&self, media_type: &str, content: &[u8]) -> Result<Descriptor> {
+    pub(crate) fn put(&self, media_type: &str, content: &[u8]) -> Result<Descriptor> {
         let digest = hex::encode(Sha256::digest(content));
         let place = self.blob(&digest);
         if !fs::metadata(&place).is_ok_and(|blob| blob.len() == content.len() as u64) {
@@ -189,7 +191,7 @@ impl Store {
     }
 
     /// Puts a manifest into the store that is about another; the result belongs into the index.
-    pub fn refer(&self, manifest: &Manifest) -> Result<Descriptor> {
+    pub(crate) fn refer(&self, manifest: &Manifest) -> Result<Descriptor> {
         let text = serde_json::to_vec(manifest).map_err(|e| Error::Damaged(e.to_string()))?;
         let subject = manifest.subject.iter().map(|subject| subject.digest.clone());
         Ok(Descriptor {
@@ -200,24 +202,24 @@ impl Store {
     }
 
     /// A small blob.
-    pub fn content(&self, digest: &str) -> Result<Vec<u8>> {
+    pub(crate) fn content(&self, digest: &str) -> Result<Vec<u8>> {
         let path = self.blob(digest);
         fs::read(&path).context("reading", &path)
     }
 
     /// A small JSON blob.
-    pub fn read<T: DeserializeOwned>(&self, digest: &str) -> Result<T> {
+    pub(crate) fn read<T: DeserializeOwned>(&self, digest: &str) -> Result<T> {
         let path = self.blob(digest);
         read_json(&path)?.ok_or_else(|| Error::Damaged(format!("{} is missing", path.display())))
     }
 
-    pub fn index(&self) -> Result<Index> {
+    pub(crate) fn index(&self) -> Result<Index> {
         let path = self.path("index.json");
         read_json(&path)?.ok_or_else(|| Error::Damaged(format!("{} is missing", path.display())))
     }
 
     /// Changes the index; nobody else does meanwhile. An index that stays the same is not written.
-    pub fn update_index(&self, change: impl FnOnce(&mut Index)) -> Result<()> {
+    pub(crate) fn update_index(&self, change: impl FnOnce(&mut Index)) -> Result<()> {
         let _lock = self.lock("index")?;
         let before = self.index()?;
         let mut after = before.clone();
@@ -237,7 +239,7 @@ impl Store {
     }
 
     /// The image of a full reference, of `name:tag`, or of a name that has one tag only.
-    pub fn find(&self, reference: &str) -> Result<Descriptor> {
+    pub(crate) fn find(&self, reference: &str) -> Result<Descriptor> {
         let index = self.index()?;
         let matching = |test: &dyn Fn(&str) -> bool| -> Vec<Descriptor> {
             index
@@ -275,7 +277,7 @@ impl Store {
     }
 
     /// Waits for a lock of the store; it is free again when the result is dropped or the process ends.
-    pub fn lock(&self, name: &str) -> Result<File> {
+    pub(crate) fn lock(&self, name: &str) -> Result<File> {
         let path = self.root.join("locks").join(name);
         let file = File::create(&path).context("opening", &path)?;
         file.lock().context("locking", &path)?;
@@ -283,7 +285,7 @@ impl Store {
     }
 
     /// Held by everything that makes layers or images: nothing is thrown away meanwhile.
-    pub fn share(&self) -> Result<File> {
+    pub(crate) fn share(&self) -> Result<File> {
         let path = self.root.join("locks/store");
         let file = File::create(&path).context("opening", &path)?;
         file.lock_shared().context("locking", &path)?;
@@ -291,7 +293,7 @@ impl Store {
     }
 
     /// Held by what throws away.
-    pub fn alone(&self) -> Result<File> {
+    pub(crate) fn alone(&self) -> Result<File> {
         let path = self.root.join("locks/store");
         let file = File::create(&path).context("opening", &path)?;
         match file.try_lock() {
@@ -304,7 +306,7 @@ impl Store {
         }
     }
 
-    pub fn work(&self, name: &str) -> Result<Work> {
+    pub(crate) fn work(&self, name: &str) -> Result<Work> {
         let _guard = self.lock("work")?;
         let path = self
             .root
@@ -319,7 +321,7 @@ impl Store {
     }
 
     /// Removes what builds that were killed left behind; tells how much that was.
-    pub fn sweep(&self) -> Result<usize> {
+    pub(crate) fn sweep(&self) -> Result<usize> {
         let _guard = self.lock("work")?;
         let directory = self.root.join("work");
         let mut removed = 0;
@@ -347,7 +349,7 @@ impl Store {
     }
 
     /// The unpacked tree of a recorded layer; unpacked again when it was thrown away.
-    pub fn unpacked(&self, record: &Record) -> Result<PathBuf> {
+    pub(crate) fn unpacked(&self, record: &Record) -> Result<PathBuf> {
         let tree = self.tree(&record.key);
         let _lock = self.lock(&format!("tree-{}", record.key))?;
         if !tree.exists() {

@@ -14,7 +14,7 @@ use crate::error::{Context, Result};
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub(crate) struct Written {
     /// Of the tar, before compression.
     pub diff_id: String,
     pub tar_size: u64,
@@ -26,7 +26,7 @@ pub struct Written {
 const LEVEL: i32 = 3;
 
 /// Writes the tree below `root` as a zstd-compressed tar to `out`; every file gets the time `mtime`.
-pub fn write(root: &Path, mtime: u64, out: &Path) -> Result<Written> {
+pub(crate) fn write(root: &Path, mtime: u64, out: &Path) -> Result<Written> {
     let file = File::create(out).context("writing", out)?;
     let compressed = Hashed::new(io::BufWriter::with_capacity(1 << 20, file));
     let encoder = zstd::Encoder::new(compressed, LEVEL).context("compressing", out)?;
@@ -175,14 +175,14 @@ fn slashed(path: &Path) -> PathBuf {
 }
 
 /// Counts and hashes what passes.
-pub struct Hashed<W> {
+pub(crate) struct Hashed<W> {
     inner: W,
     hash: Sha256,
     size: u64,
 }
 
 /// The digest of a file.
-pub fn digest(path: &Path) -> Result<String> {
+pub(crate) fn digest(path: &Path) -> Result<String> {
     let mut file = File::open(path).context("reading", path)?;
     let mut hashed = Hashed::new(io::sink());
     io::copy(&mut file, &mut hashed).context("reading", path)?;
@@ -191,7 +191,7 @@ pub fn digest(path: &Path) -> Result<String> {
 }
 
 impl<W> Hashed<W> {
-    pub fn new(inner: W) -> Self {
+    pub(crate) fn new(inner: W) -> Self {
         Self {
             inner,
             hash: Sha256::new(),
@@ -199,7 +199,7 @@ impl<W> Hashed<W> {
         }
     }
 
-    pub fn finish(self) -> (W, String, u64) {
+    pub(crate) fn finish(self) -> (W, String, u64) {
         (
             self.inner,
             format!("sha256:{}", hex::encode(self.hash.finalize())),

@@ -10,14 +10,14 @@ use nix::sys::stat::{Mode, SFlag, makedev, mknod};
 use crate::error::{Context, Error, Result};
 
 /// Opens a compressed layer.
-pub fn open(blob: &Path) -> Result<tar::Archive<impl Read>> {
+pub(crate) fn open(blob: &Path) -> Result<tar::Archive<impl Read>> {
     let file = File::open(blob).context("reading", blob)?;
     let decoder = zstd::Decoder::new(BufReader::with_capacity(1 << 20, file)).context("reading", blob)?;
     Ok(tar::Archive::new(decoder))
 }
 
 /// Unpacks a layer below `root`, which is made.
-pub fn unpack(blob: &Path, root: &Path) -> Result<()> {
+pub(crate) fn unpack(blob: &Path, root: &Path) -> Result<()> {
     fs::create_dir_all(root).context("creating", root)?;
     let mut archive = open(blob)?;
     archive.set_preserve_permissions(true);
@@ -54,7 +54,7 @@ pub fn unpack(blob: &Path, root: &Path) -> Result<()> {
 }
 
 /// Removes a tree; a tree that is not there is fine.
-pub fn remove_tree(path: &Path) -> Result<()> {
+pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("removing", path, error)),
         _ => Ok(()),

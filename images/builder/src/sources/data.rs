@@ -11,14 +11,14 @@ static EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/files.rs"
 
 /// The text files below `images/`, by path.
 #[derive(Debug, Clone, Default)]
-pub struct Data {
+pub(crate) struct Data {
     files: BTreeMap<String, Cow<'static, str>>,
     directory: Option<PathBuf>,
 }
 
 impl Data {
     /// What the program was built with.
-    pub fn embedded() -> Self {
+    pub(crate) fn embedded() -> Self {
         let files = EMBEDDED
             .iter()
             .map(|(name, text)| ((*name).to_owned(), Cow::Borrowed(*text)))
@@ -30,7 +30,7 @@ impl Data {
     }
 
     /// What lies in a directory with `recipes/` and `releases/`.
-    pub fn read(directory: &Path) -> Result<Self> {
+    pub(crate) fn read(directory: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
         for folder in ["files", "overrides", "patches", "recipes", "releases"] {
             let path = directory.join(folder);
@@ -51,7 +51,7 @@ impl Data {
     }
 
     #[cfg(test)]
-    pub fn from_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn from_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let files = files
             .into_iter()
             .map(|(name, text)| (name.to_owned(), Cow::Owned(text.to_owned())))
@@ -62,12 +62,12 @@ impl Data {
         }
     }
 
-    pub fn get(&self, path: &str) -> Option<&str> {
+    pub(crate) fn get(&self, path: &str) -> Option<&str> {
         self.files.get(path).map(AsRef::as_ref)
     }
 
     /// Files directly or deeper below `folder/`, sorted, with their full path.
-    pub fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub(crate) fn below<'a>(&'a self, folder: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.files
             .range(format!("{folder}/")..)
             .take_while(move |(name, _)| {
@@ -78,12 +78,12 @@ impl Data {
     }
 
     /// The directory to write to, when the data did not come from the program itself.
-    pub fn directory(&self) -> Option<&Path> {
+    pub(crate) fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
     }
 
     /// The names of all releases, oldest first.
-    pub fn releases(&self) -> Vec<String> {
+    pub(crate) fn releases(&self) -> Vec<String> {
         self.below("releases")
             .filter_map(|(name, _)| name.strip_prefix("releases/")?.strip_suffix("/release.yaml"))
             .map(str::to_owned)

@@ -8,10 +8,10 @@ use crate::sources::recipe::Recipe;
 
 /// Every recipe by name; bases exist and there is no cycle.
 #[derive(Debug, Clone)]
-pub struct Recipes(BTreeMap<String, Recipe>);
+pub(crate) struct Recipes(BTreeMap<String, Recipe>);
 
 impl Recipes {
-    pub fn load(data: &Data) -> Result<Self> {
+    pub(crate) fn load(data: &Data) -> Result<Self> {
         let mut recipes = BTreeMap::new();
         for (file, text) in data.below("recipes") {
             if file.ends_with(".yaml") {
@@ -27,7 +27,7 @@ impl Recipes {
         Ok(recipes)
     }
 
-    pub fn get(&self, name: &str) -> Result<&Recipe> {
+    pub(crate) fn get(&self, name: &str) -> Result<&Recipe> {
         self.0.get(name).ok_or_else(|| {
             let meant = c5c3_catalogue::nearest(name, self.0.keys().map(String::as_str));
             let hint = meant
@@ -40,12 +40,12 @@ impl Recipes {
         })
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Recipe> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Recipe> {
         self.0.values()
     }
 
     /// Recipes that end in an image or a disk.
-    pub fn products(&self) -> impl Iterator<Item = &Recipe> {
+    pub(crate) fn products(&self) -> impl Iterator<Item = &Recipe> {
         self.iter().filter(|recipe| recipe.is_product())
     }
 
@@ -54,7 +54,7 @@ impl Recipes {
     }
 
     /// A recipe and all below it, lowest first.
-    pub fn chain(&self, name: &str) -> Result<Vec<&Recipe>> {
+    pub(crate) fn chain(&self, name: &str) -> Result<Vec<&Recipe>> {
         let mut chain = vec![self.get(name)?];
         while let Some(base) = chain.last().and_then(|recipe| recipe.base.as_ref()) {
             // Loading checked that bases exist and end.
@@ -65,7 +65,7 @@ impl Recipes {
     }
 
     /// The user that the image of a recipe runs as, as `uid:gid`.
-    pub fn owner(&self, recipe: &Recipe, user: &str) -> Option<(u32, u32)> {
+    pub(crate) fn owner(&self, recipe: &Recipe, user: &str) -> Option<(u32, u32)> {
         if let Some((uid, gid)) = user.split_once(':') {
             return Some((uid.parse().ok()?, gid.parse().ok()?));
         }
@@ -176,7 +176,7 @@ fn fill_in(recipe: &mut Recipe, file: &str, data: &Data) -> Result<()> {
 }
 
 /// Where a recipe makes the Python environment.
-pub fn environment(recipe: &Recipe) -> Option<&str> {
+pub(crate) fn environment(recipe: &Recipe) -> Option<&str> {
     recipe
         .python
         .as_ref()?

@@ -16,7 +16,7 @@ use crate::sources::recipe::Recipe;
 
 /// What has to be resolved: requirement lines of each service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Set → requirement lines.
     pub services: BTreeMap<String, Vec<String>>,
     /// The shared set and the sets that share it.
@@ -25,14 +25,14 @@ pub struct Wanted {
 
 /// The result: pins of everything, and names for each set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Locked {
+pub(crate) struct Locked {
     pub pins: String,
     pub sets: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Wanted {
     /// Services of the release with the packages that they ask for.
-    pub fn gather(builder: &Builder<'_>) -> Result<Self> {
+    pub(crate) fn gather(builder: &Builder<'_>) -> Result<Self> {
         let extra = |set: &str| builder.release.extra.python.get(set).cloned().unwrap_or_default();
         let mut wanted = Self {
             services: BTreeMap::new(),
@@ -87,7 +87,7 @@ impl Wanted {
 }
 
 /// Resolves in the layer that has Python and nothing else, so that the machine's Python does not matter.
-pub fn resolve(
+pub(crate) fn resolve(
     builder: &Builder<'_>,
     plan: &Plan,
     wanted: &Wanted,
@@ -174,7 +174,7 @@ fn compile(
 }
 
 /// Writes pins and sets into the directory of the release.
-pub fn save(directory: &Path, locked: &Locked) -> Result<()> {
+pub(crate) fn save(directory: &Path, locked: &Locked) -> Result<()> {
     let pins = format!(
         "# Made by `c5c3 image lock`: every Python package of the release with the digests of its files.\n{}",
         locked.pins
@@ -191,7 +191,7 @@ pub fn save(directory: &Path, locked: &Locked) -> Result<()> {
 }
 
 /// Records the Debian packages of the layers that are in the store.
-pub fn save_debian(directory: &Path, builder: &Builder<'_>, plan: &Plan) -> Result<usize> {
+pub(crate) fn save_debian(directory: &Path, builder: &Builder<'_>, plan: &Plan) -> Result<usize> {
     let mut text = String::from(
         "# Made by `c5c3 image lock --debian`: the Debian packages of each layer. A build takes these versions as\n\
          # long as the archive has them, and says so when it does not.\n",

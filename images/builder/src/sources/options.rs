@@ -61,7 +61,7 @@ struct Login {
 }
 
 /// Asks the layers of an image (lowest first) that has its Python environment at `environment`.
-pub fn ask(
+pub(crate) fn ask(
     store: &Store,
     service: &str,
     version: &str,

@@ -4,21 +4,21 @@ use crate::error::{Error, Result};
 
 /// One patch file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Patch {
+pub(crate) struct Patch {
     pub name: String,
     pub files: Vec<FilePatch>,
 }
 
 /// What a patch does to one file; `None` stands for `/dev/null`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilePatch {
+pub(crate) struct FilePatch {
     pub old: Option<String>,
     pub new: Option<String>,
     pub hunks: Vec<Hunk>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hunk {
+pub(crate) struct Hunk {
     header: String,
     /// First line of the old side, counted from 1; 0 for an empty old side.
     start: usize,
@@ -34,7 +34,7 @@ enum Line {
 
 impl Patch {
     /// Reads a patch as `diff -u` and `git format-patch` write it.
-    pub fn parse(name: &str, text: &str) -> Result<Self> {
+    pub(crate) fn parse(name: &str, text: &str) -> Result<Self> {
         let bad = |line: usize, reason: &str| Error::Patch {
             patch: name.to_owned(),
             reason: format!("line {line}: {reason}"),
@@ -174,13 +174,13 @@ impl Hunk {
 
 impl FilePatch {
     /// The path that the patch is about.
-    pub fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.new.as_deref().or(self.old.as_deref()).unwrap_or("/dev/null")
     }
 
     /// The new content of the file (`None`: deleted). A hunk may lie at another line than its header
     /// says, but its text must fit exactly: a patch that is nearly right is wrong.
-    pub fn apply(&self, patch: &str, original: Option<&str>) -> Result<Option<String>> {
+    pub(crate) fn apply(&self, patch: &str, original: Option<&str>) -> Result<Option<String>> {
         let failed = |hunk: usize, reason: String| Error::Hunk {
             patch: patch.to_owned(),
             hunk: hunk + 1,

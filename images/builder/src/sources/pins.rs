@@ -8,18 +8,18 @@ use crate::error::{Error, Result};
 
 /// A package at one version, with the digests of its files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Pin {
+pub(crate) struct Pin {
     pub version: String,
     pub hashes: Vec<String>,
 }
 
 /// Normalised name → pin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pins(pub BTreeMap<String, Pin>);
+pub(crate) struct Pins(pub BTreeMap<String, Pin>);
 
 /// A line of `overrides/<release>/constraints.txt`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Override {
+pub(crate) struct Override {
     pub line: u64,
     pub name: String,
     /// `None` deletes the pin.
@@ -27,7 +27,7 @@ pub struct Override {
 }
 
 /// The name that the package index knows: lower case, one dash between words.
-pub fn normalise(name: &str) -> String {
+pub(crate) fn normalise(name: &str) -> String {
     let mut normal = String::with_capacity(name.len());
     for c in name.chars() {
         match c {
@@ -93,7 +93,7 @@ fn pin(text: &str) -> Option<(String, Pin)> {
 
 impl Pins {
     /// Reads a requirements file in which every line is a pin.
-    pub fn parse(file: &str, text: &str) -> Result<Self> {
+    pub(crate) fn parse(file: &str, text: &str) -> Result<Self> {
         let mut pins = BTreeMap::new();
         for (line, content) in logical_lines(text) {
             let bad = |message: String| Error::Data {
@@ -115,7 +115,7 @@ impl Pins {
     }
 
     /// The pins with the overrides applied; an override that names no pinned package is an error.
-    pub fn overridden(&self, file: &str, overrides: &[Override]) -> Result<Self> {
+    pub(crate) fn overridden(&self, file: &str, overrides: &[Override]) -> Result<Self> {
         let mut pins = self.clone();
         for change in overrides {
             let Some(old) = pins.0.get(&change.name) else {
@@ -140,14 +140,14 @@ impl Pins {
     }
 
     /// Requirement lines for some of the packages. Names without a pin were deleted by an override.
-    pub fn lines(&self, names: &BTreeSet<String>) -> Vec<String> {
+    pub(crate) fn lines(&self, names: &BTreeSet<String>) -> Vec<String> {
         let chosen = self.0.iter().filter(|(name, _)| names.contains(*name));
         chosen.map(|(name, pin)| pin.line(name)).collect()
     }
 }
 
 impl Pin {
-    pub fn line(&self, name: &str) -> String {
+    pub(crate) fn line(&self, name: &str) -> String {
         let mut line = format!("{name}=={}", self.version);
         for hash in &self.hashes {
             line.push_str(" --hash=sha256:");
@@ -158,7 +158,7 @@ impl Pin {
 }
 
 /// Reads `pkg===version` and `-pkg` lines.
-pub fn parse_overrides(file: &str, text: &str) -> Result<Vec<Override>> {
+pub(crate) fn parse_overrides(file: &str, text: &str) -> Result<Vec<Override>> {
     let mut seen = BTreeSet::new();
     let mut overrides = Vec::new();
     for (line, content) in logical_lines(text) {
@@ -187,7 +187,7 @@ pub fn parse_overrides(file: &str, text: &str) -> Result<Vec<Override>> {
 }
 
 /// A copy of upper-constraints with the overrides applied, in the spelling that uv reads.
-pub fn constraints(text: &str, overrides: &[Override]) -> String {
+pub(crate) fn constraints(text: &str, overrides: &[Override]) -> String {
     let changed: BTreeSet<&str> = overrides.iter().map(|change| change.name.as_str()).collect();
     let kept = logical_lines(text).into_iter().filter_map(|(_, line)| {
         let name = line.split(['=', ';', ' ']).next().map(normalise)?;

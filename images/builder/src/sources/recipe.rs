@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// `recipes/<name>.yaml`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recipe {
+pub(crate) struct Recipe {
     #[serde(skip)]
     pub name: String,
     pub description: String,
@@ -43,7 +43,7 @@ pub struct Recipe {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bootstrap {
+pub(crate) struct Bootstrap {
     pub variant: Spanned<String>,
     /// The Debian suite of this layer and of all that lie on it; that of the release when not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ pub struct Bootstrap {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct User {
+pub(crate) struct User {
     pub name: String,
     pub id: u32,
     pub home: String,
@@ -60,7 +60,7 @@ pub struct User {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Debian {
+pub(crate) struct Debian {
     pub packages: Vec<Spanned<String>>,
     /// Packages of which only the files are wanted: what they depend on is left out, and none of their scripts runs.
     #[serde(default)]
@@ -75,7 +75,7 @@ pub struct Debian {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Python {
+pub(crate) struct Python {
     /// The set of pins in the release's `sets.yaml`.
     pub set: Spanned<String>,
     /// Make the virtual environment here; recipes above install into it.
@@ -94,7 +94,7 @@ pub struct Python {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct File {
+pub(crate) struct File {
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
@@ -111,7 +111,7 @@ pub struct File {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Directory {
+pub(crate) struct Directory {
     pub path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
@@ -120,7 +120,7 @@ pub struct Directory {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Image {
+pub(crate) struct Image {
     /// A user of this recipe or of one below, or `uid:gid`. Never root.
     pub user: Spanned<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -141,7 +141,7 @@ pub struct Image {
 /// A disk for virtual machines: made by a program of the layer, which is thrown away afterwards.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Disk {
+pub(crate) struct Disk {
     /// Writes the disk to the file that `DISK` names.
     pub command: Spanned<Vec<String>>,
     /// The architecture that it is for, as Rust names it; others pass it over.
@@ -150,7 +150,7 @@ pub struct Disk {
 
 /// File permissions, written in octal between quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mode(pub u32);
+pub(crate) struct Mode(pub u32);
 
 impl<'de> Deserialize<'de> for Mode {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -172,7 +172,7 @@ impl Serialize for Mode {
 
 impl Recipe {
     /// Reads one recipe and checks what can be checked without the others.
-    pub fn parse(file: &str, text: &str) -> Result<Self> {
+    pub(crate) fn parse(file: &str, text: &str) -> Result<Self> {
         let name = file
             .rsplit('/')
             .next()
@@ -185,7 +185,7 @@ impl Recipe {
     }
 
     /// Ends in something that is used by itself.
-    pub fn is_product(&self) -> bool {
+    pub(crate) fn is_product(&self) -> bool {
         self.image.is_some() || self.disk.is_some()
     }
 
@@ -338,7 +338,7 @@ fn is_module(name: &str) -> bool {
 }
 
 /// Also keeps anything out of a shell command that has a meaning there.
-pub fn is_debian_name(name: &str) -> bool {
+pub(crate) fn is_debian_name(name: &str) -> bool {
     name.len() > 1
         && name.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
         && name

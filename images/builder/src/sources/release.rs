@@ -12,7 +12,7 @@ use crate::sources::pins::{Override, Pins, normalise, parse_overrides};
 
 /// Everything below `releases/<name>`, with `overrides/<name>` and `patches/*/<name>`.
 #[derive(Debug, Clone)]
-pub struct ReleaseData {
+pub(crate) struct ReleaseData {
     pub release: Release,
     pub extra: ExtraPackages,
     /// Overrides are applied.
@@ -31,7 +31,7 @@ pub struct ReleaseData {
 /// `releases/<name>/extra-packages.yaml`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ExtraPackages {
+pub(crate) struct ExtraPackages {
     #[serde(default)]
     pub python: BTreeMap<String, Vec<String>>,
     #[serde(default)]
@@ -39,14 +39,14 @@ pub struct ExtraPackages {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PatchFile {
+pub(crate) struct PatchFile {
     /// Path below `patches/`.
     pub name: String,
     pub text: String,
 }
 
 impl ReleaseData {
-    pub fn load(data: &Data, name: &str) -> Result<Self> {
+    pub(crate) fn load(data: &Data, name: &str) -> Result<Self> {
         let path = |file: &str| format!("releases/{name}/{file}");
         let (Some(head), Some(refs)) = (
             data.get(&path("release.yaml")),
@@ -98,7 +98,7 @@ impl ReleaseData {
     }
 
     /// The packages of a Python layer, without those that lie in layers below.
-    pub fn requirements(&self, set: &str, below: &[&str]) -> Result<BTreeSet<String>> {
+    pub(crate) fn requirements(&self, set: &str, below: &[&str]) -> Result<BTreeSet<String>> {
         let known = |set: &str| {
             self.sets.get(set).ok_or_else(|| {
                 let name = &self.release.name;
@@ -117,7 +117,7 @@ impl ReleaseData {
     }
 
     /// Patches for some packages, in the order in which they are applied.
-    pub fn patches_for(&self, packages: &BTreeSet<String>) -> Vec<&PatchFile> {
+    pub(crate) fn patches_for(&self, packages: &BTreeSet<String>) -> Vec<&PatchFile> {
         packages
             .iter()
             .filter_map(|package| self.patches.get(package))
@@ -168,7 +168,7 @@ fn patches(data: &Data, release: &str) -> Result<BTreeMap<String, Vec<PatchFile>
 pub(crate) mod tests {
     use super::*;
 
-    pub const HEAD: &str = "{title: T, debian: bookworm, date: '2025-10-01T00:00:00Z', registry: ghcr.io/c5c3, uv: {version: '1', sha256: {x86_64: aa}}}";
+    pub(crate) const HEAD: &str = "{title: T, debian: bookworm, date: '2025-10-01T00:00:00Z', registry: ghcr.io/c5c3, uv: {version: '1', sha256: {x86_64: aa}}}";
     const DIFF: &str = "--- a/k/a.py\n+++ b/k/a.py\n@@ -1 +1 @@\n-a\n+b\n";
 
     #[test]

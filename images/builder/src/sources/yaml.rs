@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 
 /// Reads a YAML text; the error names the line.
-pub fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
+pub(crate) fn parse<T: DeserializeOwned>(file: &str, text: &str) -> Result<T> {
     serde_saphyr::from_str(text).map_err(|error| {
         let line = error.location().map_or(1, |location| location.line());
         // The first line is the message; what follows draws the place, which the line number tells.

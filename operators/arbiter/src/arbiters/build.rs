@@ -25,7 +25,7 @@ const UID: i64 = 167;
 /// On the Deployment: the name and the address with which the monitor joined. Both stay in Ceph's map.
 pub const JOINED_AS: &str = "ceph.c5c3.io/joined-as";
 /// Longest name: `-mon` is added, and a Service has 63 letters.
-pub const LONGEST: usize = 59;
+pub(super) const LONGEST: usize = 59;
 /// Its own word, by its own socket: in the quorum it leads or follows.
 const IN_QUORUM: &str =
     r#"ceph --admin-daemon /run/ceph/mon.asok mon_status | grep -Eq '"state": *"(leader|peon)"'"#;
@@ -41,15 +41,15 @@ const LOGGED: &[&str] = &[
     "--keyring=/etc/ceph-keyring/keyring",
 ];
 
-pub type Labels = BTreeMap<String, String>;
+pub(super) type Labels = BTreeMap<String, String>;
 
 /// The same for all four.
-pub fn name(arbiter: &RemoteArbiter) -> String {
+pub(super) fn name(arbiter: &RemoteArbiter) -> String {
     format!("{}-mon", arbiter.name_any())
 }
 
 /// What never changes: by these its pods are found.
-pub fn selector(arbiter: &RemoteArbiter) -> Labels {
+pub(super) fn selector(arbiter: &RemoteArbiter) -> Labels {
     BTreeMap::from([
         ("app.kubernetes.io/name".to_owned(), "ceph-mon".to_owned()),
         ("app.kubernetes.io/instance".to_owned(), arbiter.name_any()),
@@ -66,7 +66,7 @@ fn meta(arbiter: &RemoteArbiter, namespace: &str) -> ObjectMeta {
 }
 
 /// What all of it is made of.
-pub struct Material<'a> {
+pub(super) struct Material<'a> {
     pub arbiter: &'a RemoteArbiter,
     /// Over there.
     pub namespace: &'a str,
@@ -82,7 +82,7 @@ pub struct Material<'a> {
 
 /// It holds a key, so there is no Debug.
 impl Material<'_> {
-    pub fn secret(&self) -> Value {
+    pub(super) fn secret(&self) -> Value {
         let keyring = ByteString(self.keyring.as_bytes().to_vec());
         value(
             Kind::Secret,
@@ -95,7 +95,7 @@ impl Material<'_> {
         )
     }
 
-    pub fn config_map(&self) -> Value {
+    pub(super) fn config_map(&self) -> Value {
         let pairs = [("mon_host", self.mon_host), ("ceph.conf", self.config)];
         let data = pairs.map(|(key, text)| (key.to_owned(), text.to_owned()));
         value(
@@ -108,7 +108,7 @@ impl Material<'_> {
         )
     }
 
-    pub fn service(&self) -> Value {
+    pub(super) fn service(&self) -> Value {
         let port = |name: &str, number: u16| ServicePort {
             name: Some(name.to_owned()),
             port: number.into(),
@@ -137,7 +137,7 @@ impl Material<'_> {
         )
     }
 
-    pub fn deployment(&self, address: &Address) -> Value {
+    pub(super) fn deployment(&self, address: &Address) -> Value {
         let labels = selector(self.arbiter);
         let wishes = &self.arbiter.spec.deployment;
         let mut metadata = meta(self.arbiter, self.namespace);
@@ -302,7 +302,7 @@ fn value(kind: Kind, object: &impl serde::Serialize) -> Value {
 }
 
 /// The entry of the monitors in Rook's keyring. That of the administrator stays at home.
-pub fn mon_keyring(keyring: &str) -> Option<String> {
+pub(super) fn mon_keyring(keyring: &str) -> Option<String> {
     let mut lines = keyring.lines().skip_while(|line| line.trim() != "[mon.]");
     let header = lines.next()?;
     let own = lines.take_while(|line| !line.trim_start().starts_with('['));

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-pub const V2: u16 = 3300;
-pub const V1: u16 = 6789;
+pub(super) const V2: u16 = 3300;
+pub(super) const V1: u16 = 6789;
 
 /// `a=10.0.0.1:6789,b=…` as Rook writes it. What cannot be read is passed over.
-pub fn read(data: &str) -> BTreeMap<String, SocketAddr> {
+pub(super) fn read(data: &str) -> BTreeMap<String, SocketAddr> {
     let entries = data.split(',').filter_map(|entry| {
         let (id, address) = entry.trim().split_once('=')?;
         Some((id.to_owned(), address.parse().ok()?))
@@ -16,7 +16,7 @@ pub fn read(data: &str) -> BTreeMap<String, SocketAddr> {
 }
 
 /// What a monitor is told about the others: an order that stays, without itself.
-pub fn mon_host(mons: &BTreeMap<String, SocketAddr>, own: &str) -> String {
+pub(super) fn mon_host(mons: &BTreeMap<String, SocketAddr>, own: &str) -> String {
     let others = mons.iter().filter(|(id, _)| id.as_str() != own);
     let hosts: Vec<String> = others.map(|(_, address)| host(*address)).collect();
     hosts.join(",")
@@ -37,7 +37,7 @@ fn host(address: SocketAddr) -> String {
 
 /// Where other monitors reach this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub(super) struct Address {
     pub ip: IpAddr,
     pub v2: u16,
     pub v1: u16,
@@ -45,7 +45,7 @@ pub struct Address {
 
 impl Address {
     /// As an argument of `ceph-mon`.
-    pub fn argument(&self) -> String {
+    pub(super) fn argument(&self) -> String {
         match (self.v2, self.v1) {
             (V2, V1) => format!("--public-addr={}", self.ip),
             _ => format!("--public-addrv={self}"),

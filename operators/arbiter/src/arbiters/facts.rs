@@ -56,12 +56,16 @@ impl Live {
     }
 }
 
-pub fn ceph_namespace(arbiter: &RemoteArbiter) -> String {
+pub(super) fn ceph_namespace(arbiter: &RemoteArbiter) -> String {
     let named = arbiter.spec.ceph_cluster.namespace.clone();
     named.unwrap_or_else(|| arbiter.namespace().unwrap_or_default())
 }
 
-pub async fn observe(arbiter: &RemoteArbiter, reader: &Reader, remotes: &Remotes) -> Result<Facts, Error> {
+pub(super) async fn observe(
+    arbiter: &RemoteArbiter,
+    reader: &Reader,
+    remotes: &Remotes,
+) -> Result<Facts, Error> {
     let mut facts = at_home(arbiter, reader).await?;
     let deleting = arbiter.metadata.deletion_timestamp.is_some();
     let namespace = arbiter.namespace().unwrap_or_default();

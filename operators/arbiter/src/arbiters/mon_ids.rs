@@ -21,7 +21,7 @@ pub struct Change {
     list: Vec<String>,
 }
 
-pub fn listed(ceph: &CephCluster) -> &[String] {
+pub(super) fn listed(ceph: &CephCluster) -> &[String] {
     ceph.spec
         .mon
         .as_ref()
@@ -29,7 +29,7 @@ pub fn listed(ceph: &CephCluster) -> &[String] {
 }
 
 /// The name that bears the mark of this arbiter.
-pub fn held(ceph: &CephCluster, uid: &str) -> Option<String> {
+pub(super) fn held(ceph: &CephCluster, uid: &str) -> Option<String> {
     let mut marks = ceph.annotations().iter();
     marks.find_map(|(key, value)| {
         let id = key.strip_prefix(MARK)?;
@@ -39,7 +39,7 @@ pub fn held(ceph: &CephCluster, uid: &str) -> Option<String> {
 
 /// The first letter that is free, beginning after that of `last`: a name that was given back may still be
 /// in Ceph's own map. `known` are monitors of any kind.
-pub fn free(ceph: &CephCluster, prefix: &str, known: &[String], last: Option<&str>) -> Option<String> {
+pub(super) fn free(ceph: &CephCluster, prefix: &str, known: &[String], last: Option<&str>) -> Option<String> {
     let letters: Vec<String> = ('a'..='z').map(|letter| format!("{prefix}{letter}")).collect();
     let start = last.and_then(|last| letters.iter().position(|id| id == last));
     let start = start.map_or(0, |at| at + 1);
@@ -71,11 +71,11 @@ fn change(ceph: &CephCluster, comes: Option<(String, String)>, goes: Option<Stri
 }
 
 /// Takes a name, in place of another if there is one.
-pub fn reserve(ceph: &CephCluster, id: &str, mark: String, goes: Option<String>) -> Change {
+pub(super) fn reserve(ceph: &CephCluster, id: &str, mark: String, goes: Option<String>) -> Change {
     change(ceph, Some((id.to_owned(), mark)), goes)
 }
 
-pub fn release(ceph: &CephCluster, id: &str) -> Change {
+pub(super) fn release(ceph: &CephCluster, id: &str) -> Change {
     change(ceph, None, Some(id.to_owned()))
 }
 

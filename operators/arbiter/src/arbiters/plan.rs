@@ -28,7 +28,7 @@ pub const LETS_IN: &str = "ceph.c5c3.io/arbiters-from";
 pub const FAREWELL: Duration = Duration::from_secs(120);
 
 /// So long it takes until the readiness of a pod that was just made says something.
-pub const PROBED: Duration = Duration::from_secs(15);
+pub(super) const PROBED: Duration = Duration::from_secs(15);
 
 /// What is done outside of the kit.
 #[derive(Clone, PartialEq)]
@@ -98,7 +98,7 @@ impl Plan {
 }
 
 /// `leaving`: for how long it has been under deletion.
-pub fn plan(arbiter: &RemoteArbiter, facts: &Facts, leaving: Option<Duration>) -> Plan {
+pub(super) fn plan(arbiter: &RemoteArbiter, facts: &Facts, leaving: Option<Duration>) -> Plan {
     let Some(owner) = Owner::of(NAME, arbiter) else {
         return Plan::default();
     };
@@ -362,7 +362,7 @@ fn running(plan: &Plan, facts: &Facts, live: &Live, id: &str) -> Option<Waits> {
 }
 
 /// In its pod's readiness stands whether the monitor is in the quorum.
-pub fn is_ready(pod: &Pod) -> bool {
+pub(super) fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
 }

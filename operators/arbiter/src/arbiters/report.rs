@@ -15,7 +15,7 @@ use super::plan::{Plan, Waits};
 /// The other cluster is not watched: between looks while something is waited for.
 const SOON: Duration = Duration::from_secs(2);
 
-pub fn report(arbiter: &RemoteArbiter, plan: &Plan, deleting: bool) -> Report {
+pub(super) fn report(arbiter: &RemoteArbiter, plan: &Plan, deleting: bool) -> Report {
     let refused = plan.refused.as_ref().map(ToString::to_string);
     let waits = plan.waits.as_ref();
     let (state, message) = match (deleting, &refused, waits) {

@@ -10,7 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use super::Finding;
 
 /// The text under the key.
-pub fn text(secret: Option<&Secret>, name: &str, key: &str) -> Result<String, Finding> {
+pub(super) fn text(secret: Option<&Secret>, name: &str, key: &str) -> Result<String, Finding> {
     let Some(secret) = secret else {
         return Err(Finding::NoSecret(format!(
             "accesskeyRef: Secret {name} is missing: create it with a kubeconfig under {key}"
@@ -29,7 +29,7 @@ fn bad(why: &str) -> Finding {
     Finding::BadConfig(format!("the kubeconfig cannot be used: {why}"))
 }
 
-pub async fn config(text: &str, timeout: Duration) -> Result<Config, Finding> {
+pub(super) async fn config(text: &str, timeout: Duration) -> Result<Config, Finding> {
     // The reader's own words may hold a piece of the text, and that is secret.
     let kubeconfig: Kubeconfig =
         serde_saphyr::from_str(text).map_err(|_| bad("it is not YAML with clusters, users and contexts"))?;

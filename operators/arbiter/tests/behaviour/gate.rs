@@ -1,13 +1,13 @@
 //! A connection that can be cut.
 
 /// Forwards connections while it is open; shut, it cuts those that are there.
-pub struct Gate {
+pub(crate) struct Gate {
     pub address: std::net::SocketAddr,
     pub shut: tokio::sync::watch::Sender<bool>,
 }
 
 impl Gate {
-    pub async fn open(to: &str) -> Self {
+    pub(crate) async fn open(to: &str) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
             .await
             .expect("a port");

@@ -15,22 +15,23 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually};
 
-pub const CEPH: &str = "rook-ceph";
-pub const THERE: &str = "arbiters";
-pub const KEYRING: &str = "[mon.]\n\tkey = FIRST\n\tcaps mon = \"allow *\"\n[client.admin]\n\tkey = ADMIN\n";
+pub(crate) const CEPH: &str = "rook-ceph";
+pub(crate) const THERE: &str = "arbiters";
+pub(crate) const KEYRING: &str =
+    "[mon.]\n\tkey = FIRST\n\tcaps mon = \"allow *\"\n[client.admin]\n\tkey = ADMIN\n";
 
-pub struct World {
+pub(crate) struct World {
     pub home: TestCluster,
     pub away: TestCluster,
     _stopper: c5c3_kit::stop::Stopper,
 }
 
-pub fn params() -> PatchParams {
+pub(crate) fn params() -> PatchParams {
     PatchParams::apply("test").force()
 }
 
 impl World {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let home = TestCluster::start().await;
         for kind in c5c3_api::registry() {
             if kind.group == "ceph.c5c3.io" || kind.kind == "CephCluster" {
@@ -58,14 +59,14 @@ impl World {
         }
     }
 
-    pub fn home<K>(&self) -> Api<K>
+    pub(crate) fn home<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
         Api::namespaced(self.home.client(), CEPH)
     }
 
-    pub fn away<K>(&self) -> Api<K>
+    pub(crate) fn away<K>(&self) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
@@ -73,7 +74,7 @@ impl World {
     }
 
     /// The other cluster's kubeconfig, as another user or with another address.
-    pub fn kubeconfig(&self, user: Option<&str>, server: Option<&str>) -> String {
+    pub(crate) fn kubeconfig(&self, user: Option<&str>, server: Option<&str>) -> String {
         let text = std::fs::read_to_string(self.away.kubeconfig()).expect("a kubeconfig");
         let mut config: Value = serde_saphyr::from_str(&text).expect("YAML");
         if let Some(user) = user {
@@ -87,26 +88,26 @@ impl World {
         config.to_string()
     }
 
-    pub async fn access_key(&self, kubeconfig: &str) {
+    pub(crate) async fn access_key(&self, kubeconfig: &str) {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"},
             "stringData": {"kubeconfig.yaml": kubeconfig}});
         put(&self.home::<Secret>(), "key", &secret).await;
     }
 
-    pub async fn keyring(&self, keyring: &str) {
+    pub(crate) async fn keyring(&self, keyring: &str) {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "rook-ceph-mons-keyring"},
             "stringData": {"keyring": keyring}});
         put(&self.home::<Secret>(), "rook-ceph-mons-keyring", &secret).await;
     }
 
-    pub async fn endpoints(&self, data: &str) {
+    pub(crate) async fn endpoints(&self, data: &str) {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rook-ceph-mon-endpoints"},
             "data": {"data": data, "outOfQuorum": ""}});
         put(&self.home::<ConfigMap>(), "rook-ceph-mon-endpoints", &map).await;
     }
 
     /// All that Rook brings.
-    pub async fn ceph(&self) {
+    pub(crate) async fn ceph(&self) {
         let ceph = json!({"apiVersion": "ceph.rook.io/v1", "kind": "CephCluster", "metadata": {"name": "ceph"},
             "spec": {"mon": {"count": 3}}});
         let api = self.home::<CephCluster>();
@@ -120,25 +121,25 @@ impl World {
         self.endpoints("a=10.0.0.1:6789,b=10.0.0.2:6789").await;
     }
 
-    pub async fn remote_cluster(&self) {
+    pub(crate) async fn remote_cluster(&self) {
         let cluster = json!({"apiVersion": "ceph.c5c3.io/v1alpha1", "kind": "RemoteCluster",
             "metadata": {"name": "site"},
             "spec": {"namespace": THERE, "accesskeyRef": {"name": "key"}, "checkInterval": "5s", "timeout": "2s"}});
         put(&self.home::<RemoteCluster>(), "site", &cluster).await;
     }
 
-    pub async fn arbiter(&self, name: &str) {
+    pub(crate) async fn arbiter(&self, name: &str) {
         self.arbiter_with(name, "ext-").await;
     }
 
-    pub async fn arbiter_with(&self, name: &str, prefix: &str) {
+    pub(crate) async fn arbiter_with(&self, name: &str, prefix: &str) {
         let arbiter = json!({"apiVersion": "ceph.c5c3.io/v1alpha1", "kind": "RemoteArbiter", "metadata": {"name": name},
             "spec": {"remoteCluster": {"name": "site"}, "cephCluster": {"name": "ceph"}, "checkInterval": "5s",
                 "monIdPrefix": prefix}});
         put(&self.home::<RemoteArbiter>(), name, &arbiter).await;
     }
 
-    pub async fn ready<K>(&self, name: &str, status: &str, said: &str) -> Value
+    pub(crate) async fn ready<K>(&self, name: &str, status: &str, said: &str) -> Value
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug,
         K: DeserializeOwned + Serialize,
@@ -163,11 +164,11 @@ impl World {
     }
 
     /// Plays the kubelet: a pod of the Deployment, in the quorum or not.
-    pub async fn pod(&self, ready: bool) {
+    pub(crate) async fn pod(&self, ready: bool) {
         self.pod_of("third", ready).await;
     }
 
-    pub async fn pod_of(&self, arbiter: &str, ready: bool) {
+    pub(crate) async fn pod_of(&self, arbiter: &str, ready: bool) {
         let (deployment, name) = (format!("{arbiter}-mon"), format!("{arbiter}-mon-x"));
         let deployments = self.away::<Deployment>();
         let live = eventually("the Deployment", async || {
@@ -198,14 +199,14 @@ impl World {
     }
 
     /// What was written by the operator, in both clusters.
-    pub async fn writes(&self) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
+    pub(crate) async fn writes(&self) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
         let mut away = self.away.writes().await;
         away.retain(|resource, _| !resource.starts_with("selfsubject"));
         (self.home.writes().await, away)
     }
 }
 
-pub async fn put<K>(api: &Api<K>, name: &str, object: &Value)
+pub(crate) async fn put<K>(api: &Api<K>, name: &str, object: &Value)
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned,
 {
@@ -214,12 +215,12 @@ where
         .unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
-pub fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions.iter().find(|condition| condition["type"] == name)
 }
 
-pub fn text(secret: &Secret, key: &str) -> String {
+pub(crate) fn text(secret: &Secret, key: &str) -> String {
     let data = secret.data.as_ref().and_then(|data| data.get(key));
     String::from_utf8(data.map(|bytes| bytes.0.clone()).unwrap_or_default()).expect("text")
 }

@@ -97,7 +97,7 @@ fn made() -> Vec<Box<dyn Made>> {
 }
 
 /// The kinds that a plan makes.
-pub fn kinds() -> Vec<Kind> {
+pub(crate) fn kinds() -> Vec<Kind> {
     let plain = [Kind::of::<Secret>(), Kind::of::<NetworkPolicy>()];
     plain
         .into_iter()
@@ -105,7 +105,7 @@ pub fn kinds() -> Vec<Kind> {
         .collect()
 }
 
-pub async fn observe(
+pub(crate) async fn observe(
     object: &ControlPlane,
     reader: &Reader,
     releases: &[Release],

@@ -20,36 +20,36 @@ use super::schedule::{Credential, Current, replaced_on_request};
 use crate::clouds_yaml::Cloud;
 
 /// Annotation of the consumers' Secret: the ApplicationCredential that it holds.
-pub const CREDENTIAL: &str = "c5c3.io/credential";
+pub(crate) const CREDENTIAL: &str = "c5c3.io/credential";
 /// Annotation: since when.
-pub const SWITCHED: &str = "c5c3.io/switched-at";
+pub(crate) const SWITCHED: &str = "c5c3.io/switched-at";
 /// Annotation of a CredentialRotation: a new value asks for a rotation now. The credential that was
 /// made for it has the same one.
-pub const ROTATE_NOW: &str = "c5c3.io/rotate-now";
+pub(crate) const ROTATE_NOW: &str = "c5c3.io/rotate-now";
 /// The key under which K-ORC reads the secret of a credential.
-pub const VALUE: &str = "value";
-pub const ID_KEY: &str = "application_credential_id";
-pub const SECRET_KEY: &str = "application_credential_secret";
+pub(crate) const VALUE: &str = "value";
+pub(crate) const ID_KEY: &str = "application_credential_id";
+pub(crate) const SECRET_KEY: &str = "application_credential_secret";
 /// The label of a service's pods that has the name of its rotation.
 const INSTANCE: &str = "app.kubernetes.io/instance";
 const SECRET_BYTES: usize = 24;
 
-pub fn credential_name(rotation: &str, number: u64) -> String {
+pub(crate) fn credential_name(rotation: &str, number: u64) -> String {
     format!("{rotation}-{number}")
 }
 
 /// The inverse.
-pub fn number(rotation: &str, credential: &str) -> Option<u64> {
+pub(crate) fn number(rotation: &str, credential: &str) -> Option<u64> {
     credential.strip_prefix(rotation)?.strip_prefix('-')?.parse().ok()
 }
 
 /// The Secret from which K-ORC takes the secret of one credential.
-pub fn own_secret(rotation: &str, number: u64) -> String {
+pub(crate) fn own_secret(rotation: &str, number: u64) -> String {
     format!("{rotation}-app-credential-{number}")
 }
 
 /// The Secret that consumers read.
-pub fn stable_secret(rotation: &str) -> String {
+pub(crate) fn stable_secret(rotation: &str) -> String {
     format!("{rotation}-app-credential")
 }
 
@@ -95,7 +95,7 @@ pub struct Facts {
     pub random: [u8; SECRET_BYTES],
 }
 
-pub async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Facts, Error> {
+pub(crate) async fn observe(object: &CredentialRotation, reader: &Reader) -> Result<Facts, Error> {
     if let Some(ceph) = ceph::target(object) {
         let ceph = Some(ceph::observe(object, ceph, reader).await?);
         return Ok(Facts {
@@ -192,7 +192,7 @@ fn behind(pods: &[Pod], since: Timestamp) -> Vec<String> {
 }
 
 /// The value of a key, if it has one.
-pub fn value(secret: &Secret, key: &str) -> Option<Hidden> {
+pub(crate) fn value(secret: &Secret, key: &str) -> Option<Hidden> {
     let bytes = secret.data.as_ref()?.get(key)?;
     let text = String::from_utf8(bytes.0.clone()).ok()?;
     (!text.is_empty()).then_some(Hidden(text))
@@ -204,7 +204,7 @@ fn chosen(rotation: &str, secrets: &[Secret]) -> BTreeMap<u64, Hidden> {
     secrets.iter().filter_map(one).collect()
 }
 
-pub fn current(rotation: &str, secret: &Secret) -> Option<Current> {
+pub(crate) fn current(rotation: &str, secret: &Secret) -> Option<Current> {
     let annotations = secret.annotations();
     Some(Current {
         number: number(rotation, annotations.get(CREDENTIAL)?)?,
@@ -255,7 +255,7 @@ fn stored(number: u64, credential: &ApplicationCredential, secret_known: bool, c
 }
 
 /// As it stands in a Secret.
-pub fn encoded(text: &str) -> ByteString {
+pub(crate) fn encoded(text: &str) -> ByteString {
     ByteString(text.as_bytes().to_vec())
 }
 

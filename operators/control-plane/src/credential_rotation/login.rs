@@ -19,13 +19,13 @@ const DEFAULT_ROLE: &str = "service";
 const NOT_MADE: &str = "K-ORC has not created it yet";
 
 /// The Secret with the login.
-pub fn login_secret(rotation: &str) -> String {
+pub(crate) fn login_secret(rotation: &str) -> String {
     format!("{rotation}-login")
 }
 
 /// What a login is made from, as it was read.
 #[derive(Clone, Default)]
-pub struct Sources {
+pub(crate) struct Sources {
     /// With the login of the user's own object.
     pub clouds: Option<Secret>,
     pub password: Option<Secret>,
@@ -49,7 +49,7 @@ pub enum Lack {
     Waits(String),
 }
 
-pub async fn read(user: &User, namespace: &str, reader: &Reader) -> Result<Sources, ReadError> {
+pub(crate) async fn read(user: &User, namespace: &str, reader: &Reader) -> Result<Sources, ReadError> {
     let clouds = &user.spec.cloud_credentials_ref.secret_name;
     let (password, project) = (password_ref(user), project_ref(user));
     let read_password = async {
@@ -86,7 +86,7 @@ pub async fn read(user: &User, namespace: &str, reader: &Reader) -> Result<Sourc
 }
 
 /// Of all that is read, what the User names and not the rotation.
-pub fn references(user: &User) -> Vec<Reference> {
+pub(crate) fn references(user: &User) -> Vec<Reference> {
     let namespace = user.namespace();
     let namespace = namespace.as_deref();
     let secret = |name: &str| Kind::of::<Secret>().named(namespace, name);
@@ -99,7 +99,7 @@ pub fn references(user: &User) -> Vec<Reference> {
 }
 
 /// Where the user's Keystone is.
-pub fn cloud(user: &User, sources: &Sources) -> Result<Cloud, String> {
+pub(crate) fn cloud(user: &User, sources: &Sources) -> Result<Cloud, String> {
     let (text, name) = clouds(user, sources)?;
     clouds_yaml::find(&text.0, name).map_err(|problem| in_secret(user, &problem))
 }
@@ -128,7 +128,7 @@ fn in_secret(user: &User, problem: &clouds_yaml::Unreadable) -> String {
 }
 
 /// Pure: the login, or what is missing of it.
-pub fn login(user: &User, sources: &Sources) -> Result<Login, Lack> {
+pub(crate) fn login(user: &User, sources: &Sources) -> Result<Login, Lack> {
     let wanted = password_ref(user).ok_or(Lack::NoPassword)?;
     let project = project_ref(user).ok_or(Lack::NoProject)?;
     let (text, name) = clouds(user, sources).map_err(Lack::Waits)?;
@@ -185,7 +185,7 @@ fn said(status: Option<&Status>) -> &str {
 }
 
 /// Pure: the first role that the user has not got yet.
-pub fn missing_role(user: &User, assignments: &[RoleAssignment]) -> Option<String> {
+pub(crate) fn missing_role(user: &User, assignments: &[RoleAssignment]) -> Option<String> {
     let asked = asked_roles(user)?;
     // Where K-ORC has no RoleAssignment, the ControlPlane assigned them.
     let mark = user.annotations().get(crate::plan::COMPLETED).map(String::as_str);
@@ -264,7 +264,7 @@ impl<'a> Grant<'a> {
 }
 
 /// The roles of a credential.
-pub fn roles(user: &User) -> Vec<&str> {
+pub(crate) fn roles(user: &User) -> Vec<&str> {
     asked_roles(user).unwrap_or_else(|| vec![DEFAULT_ROLE])
 }
 
@@ -294,7 +294,7 @@ fn project_ref(user: &User) -> Option<&str> {
 }
 
 /// The keys of the Secret.
-pub fn data(login: &Login) -> Value {
+pub(crate) fn data(login: &Login) -> Value {
     let mut data = json!({clouds_yaml::KEY: encoded(&login.clouds.0)});
     if let (Some(fields), Some(ca)) = (data.as_object_mut(), &login.ca) {
         fields.insert(CA.to_owned(), json!(encoded(&ca.0)));

@@ -10,7 +10,7 @@ use super::schedule::{self, Verdict};
 use super::{CredentialRotations, held_back, whole_second};
 
 /// Met while consumers have a credential and nothing is wrong with the one that replaces it.
-pub fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> States {
+pub(crate) fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> States {
     let Observed { object, facts, .. } = observed;
     let states = States::default();
     let making = making(observed, verdict);
@@ -141,7 +141,12 @@ fn retiring(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Opti
 const NAMED: usize = 4;
 
 /// How older ones go. `moved`: consumers were told about the new one, and `behind` is who still uses these.
-pub fn leaving(old: &[String], moved: bool, behind: &[String], at: Option<Timestamp>) -> Option<String> {
+pub(crate) fn leaving(
+    old: &[String],
+    moved: bool,
+    behind: &[String],
+    at: Option<Timestamp>,
+) -> Option<String> {
     if old.is_empty() {
         return None;
     }

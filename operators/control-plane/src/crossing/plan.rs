@@ -20,12 +20,12 @@ const EXPOSE: (&str, &str) = ("c5c3.io/expose", "none");
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 /// The cluster of the hypervisors, where it is another one.
-pub fn place(plane: &ControlPlane) -> Option<&str> {
+pub(crate) fn place(plane: &ControlPlane) -> Option<&str> {
     hypervisors(&plane.spec).map(|cluster| cluster.name.as_str())
 }
 
 /// Names of the Services that hypervisors call. What somebody else runs is not in a cluster of ours.
-pub fn called(plane: &ControlPlane) -> Vec<String> {
+pub(crate) fn called(plane: &ControlPlane) -> Vec<String> {
     let spec = &plane.spec;
     if place(plane).is_none() {
         return Vec::new();
@@ -45,12 +45,12 @@ pub fn called(plane: &ControlPlane) -> Vec<String> {
 }
 
 /// The Service that gives another one an address outside of its cluster.
-pub fn balancer(name: &str) -> String {
+pub(crate) fn balancer(name: &str) -> String {
     format!("{name}-hypervisors")
 }
 
 /// The balancers here, and over there the names of those that have an address.
-pub fn wanted(plane: &ControlPlane, facts: &Facts) -> Vec<Wanted> {
+pub(crate) fn wanted(plane: &ControlPlane, facts: &Facts) -> Vec<Wanted> {
     let Some(cluster) = place(plane) else {
         return Vec::new();
     };
@@ -170,7 +170,7 @@ fn addresses(facts: &Facts, name: &str) -> Vec<IpAddr> {
         .collect()
 }
 
-pub fn state(plane: &ControlPlane, facts: &Facts) -> State {
+pub(crate) fn state(plane: &ControlPlane, facts: &Facts) -> State {
     let told = |truth: Truth, reason: &str, message: String| State::new(truth, reason, message);
     let Some(cluster) = place(plane) else {
         let text = "hypervisors are nodes of this cluster".to_owned();

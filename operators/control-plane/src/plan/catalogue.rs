@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use super::{infrastructure, projection, release, secrets};
 
 /// What the fields of a service follow from.
-pub struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     pub spec: &'a ControlPlaneSpec,
     pub namespace: &'a str,
     /// The release of what comes with the service's image; none while that stays.
@@ -28,16 +28,16 @@ pub struct Ground<'a> {
 
 /// Fields of a service's spec, as a cloud decides them.
 #[derive(Default)]
-pub struct Fields(pub Map<String, Value>);
+pub(crate) struct Fields(pub Map<String, Value>);
 
 impl Fields {
     /// Our types have string keys alone: none of them fails to become JSON.
-    pub fn put(&mut self, name: &str, value: impl Serialize) {
+    pub(crate) fn put(&mut self, name: &str, value: impl Serialize) {
         let value = serde_json::to_value(value).unwrap_or_default();
         self.0.insert(name.to_owned(), value);
     }
 
-    pub fn put_some(&mut self, name: &str, value: Option<impl Serialize>) {
+    pub(crate) fn put_some(&mut self, name: &str, value: Option<impl Serialize>) {
         if let Some(value) = value {
             self.put(name, value);
         }
@@ -50,7 +50,7 @@ impl Fields {
 }
 
 /// The fields of a service that only it has.
-pub fn own_fields(service: &Service, ground: &Ground<'_>) -> Fields {
+pub(crate) fn own_fields(service: &Service, ground: &Ground<'_>) -> Fields {
     match service.name {
         "keystone" => keystone_fields(ground),
         "glance" => glance_fields(ground),
@@ -67,7 +67,7 @@ pub fn own_fields(service: &Service, ground: &Ground<'_>) -> Fields {
 }
 
 /// How many pods of a service speak with the database.
-pub fn pods(service: &Service, spec: &ControlPlaneSpec) -> i32 {
+pub(crate) fn pods(service: &Service, spec: &ControlPlaneSpec) -> i32 {
     match service.name {
         "glance" => glance_replicas(spec),
         "nova" => nova_pods(spec),

@@ -24,11 +24,11 @@ use super::rollout::{Rollout, same_image};
 use super::{Draft, Object, Start, State, Step, policies, projection, release, secrets, whole};
 
 /// Names of the objects; there is one cloud in a namespace.
-pub const DATABASE: &str = "mariadb";
-pub const CACHE: &str = "memcached";
+pub(crate) const DATABASE: &str = "mariadb";
+pub(crate) const CACHE: &str = "memcached";
 pub const MESSAGING: &str = "rabbitmq";
-pub const VALKEY: &str = "valkey";
-pub const OVN: &str = "ovn";
+pub(crate) const VALKEY: &str = "valkey";
+pub(crate) const OVN: &str = "ovn";
 
 const REPLICAS: i32 = 3;
 

@@ -8,12 +8,12 @@ use super::{Draft, State, reference};
 
 const OURS: &str = "the definitions of CobaltCore (deploy/crds)";
 
-pub fn is_missing(draft: &Draft<'_>, object: &Value) -> bool {
+pub(crate) fn is_missing(draft: &Draft<'_>, object: &Value) -> bool {
     draft.seen.missing.contains(&reference(object).kind)
 }
 
 /// Failed when one of the objects cannot be there.
-pub fn state(draft: &Draft<'_>, objects: &[Value]) -> Option<State> {
+pub(crate) fn state(draft: &Draft<'_>, objects: &[Value]) -> Option<State> {
     let object = objects.iter().find(|object| is_missing(draft, object))?;
     let kind = reference(object).kind;
     let (kind, group) = kind.split_once('.').unwrap_or((&kind, ""));

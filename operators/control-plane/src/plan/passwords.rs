@@ -11,19 +11,19 @@ use sha2::{Digest, Sha256};
 use super::secrets::service_user;
 
 /// The Secret with the key of the names.
-pub const NAMES: &str = "service-user-names";
-pub const KEY: &str = "key";
-pub const PASSWORD: &str = "password";
+pub(crate) const NAMES: &str = "service-user-names";
+pub(crate) const KEY: &str = "key";
+pub(crate) const PASSWORD: &str = "password";
 
 /// A copy of a service user's password.
-pub struct Copy {
+pub(crate) struct Copy {
     pub service: &'static str,
     pub name: String,
     pub password: Vec<u8>,
 }
 
 /// The copies of all passwords that are known; none while the key is not.
-pub fn copies(known: &BTreeMap<String, BTreeMap<String, Vec<u8>>>) -> Vec<Copy> {
+pub(crate) fn copies(known: &BTreeMap<String, BTreeMap<String, Vec<u8>>>) -> Vec<Copy> {
     let value = |secret: &str, key: &str| known.get(secret)?.get(key).filter(|value| !value.is_empty());
     let Some(key) = value(NAMES, KEY) else {
         return Vec::new();

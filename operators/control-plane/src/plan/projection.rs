@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use c5c3_api::common::{PolicyOverrides, parse_duration, parse_quantity};
 
 /// Global rules are the base, a service's own win by name; its ConfigMap wins over the global one.
-pub fn policy(global: Option<&PolicyOverrides>, own: Option<&PolicyOverrides>) -> Option<PolicyOverrides> {
+pub(crate) fn policy(
+    global: Option<&PolicyOverrides>,
+    own: Option<&PolicyOverrides>,
+) -> Option<PolicyOverrides> {
     let mut rules = BTreeMap::new();
     let mut config_map_ref = None;
     for part in [global, own].into_iter().flatten() {
@@ -19,7 +22,7 @@ pub fn policy(global: Option<&PolicyOverrides>, own: Option<&PolicyOverrides>) -
 }
 
 /// The cron schedule of a rotation interval: one that divides a day, a day, or a week.
-pub fn cron(interval: &str) -> Option<String> {
+pub(crate) fn cron(interval: &str) -> Option<String> {
     let seconds = parse_duration(interval).ok()?.as_secs();
     let hours = seconds.checked_div(3600).filter(|_| seconds % 3600 == 0)?;
     match hours {
@@ -32,7 +35,7 @@ pub fn cron(interval: &str) -> Option<String> {
 }
 
 /// Megabytes of a quantity such as `1Gi`, at least one.
-pub fn megabytes(quantity: &str) -> Option<i32> {
+pub(crate) fn megabytes(quantity: &str) -> Option<i32> {
     let megabytes = (parse_quantity(quantity)? / 1024.0_f64.powi(2)).round();
     // Below 2^31, so the cast is exact; a Memcached of more does not exist.
     (megabytes.is_finite() && megabytes < 2e9).then_some((megabytes as i32).max(1))

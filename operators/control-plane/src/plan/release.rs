@@ -44,12 +44,12 @@ impl Refusal {
     }
 }
 
-pub fn is_newer(release: &str, than: &str) -> bool {
+pub(crate) fn is_newer(release: &str, than: &str) -> bool {
     way(release, than) == Some(Move::Back)
 }
 
 /// Only the next release, or SLURP to SLURP.
-pub fn step(from: &str, to: &str) -> Result<(), Refusal> {
+pub(crate) fn step(from: &str, to: &str) -> Result<(), Refusal> {
     let (from, to) = (from.to_owned(), to.to_owned());
     match way(&from, &to) {
         None | Some(Move::Same | Move::Next) => Ok(()),
@@ -63,7 +63,7 @@ pub fn step(from: &str, to: &str) -> Result<(), Refusal> {
 }
 
 /// The release in which a service has this version; a tag may carry `-p<patches>`.
-pub fn of_version<'a>(releases: &'a [Release], service: &str, version: &str) -> Option<&'a Release> {
+pub(crate) fn of_version<'a>(releases: &'a [Release], service: &str, version: &str) -> Option<&'a Release> {
     releases.iter().find(|release| release.has(service, version))
 }
 
@@ -71,7 +71,7 @@ pub fn of_version<'a>(releases: &'a [Release], service: &str, version: &str) -> 
 const PROGRAM: &str = "c5c3";
 
 /// `spec.image` of a service.
-pub fn image(release: &Release, service: &str) -> Result<Image, Refusal> {
+pub(crate) fn image(release: &Release, service: &str) -> Result<Image, Refusal> {
     let own = (service == PROGRAM).then_some(env!("CARGO_PKG_VERSION"));
     let tag = own.or_else(|| release.versions.get(service).map(String::as_str));
     let tag = tag.ok_or_else(|| Refusal::NoImage {

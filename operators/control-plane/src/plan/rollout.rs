@@ -30,7 +30,7 @@ pub(super) struct Rollout {
 }
 
 impl Rollout {
-    pub fn of(object: &ControlPlane, seen: &Seen) -> Self {
+    pub(crate) fn of(object: &ControlPlane, seen: &Seen) -> Self {
         let wanted = &object.spec.open_stack_release;
         let status = object.status.as_ref();
         let same = status.and_then(|status| status.installed_release.as_ref()) == Some(wanted);
@@ -103,7 +103,7 @@ impl Rollout {
     }
 
     /// The release of a version: as the catalogue knows it, or as it was told when that still did.
-    pub fn release_of(&self, seen: &Seen, service: &Service, version: &str) -> Option<String> {
+    pub(crate) fn release_of(&self, seen: &Seen, service: &Service, version: &str) -> Option<String> {
         let known = release::of_version(&seen.releases, service.name, version);
         known.map(|release| release.name.clone()).or_else(|| {
             let told = self.told.get(service.name)?;
@@ -114,7 +114,7 @@ impl Rollout {
     }
 
     /// The release that is rolled out; none while it is refused.
-    pub fn release(&self) -> Option<&Release> {
+    pub(crate) fn release(&self) -> Option<&Release> {
         self.to.as_ref().filter(|_| self.refusal.is_none())
     }
 
@@ -147,7 +147,7 @@ impl Rollout {
     }
 
     /// The first step of every plan.
-    pub fn step(&self, draft: &Draft<'_>) -> Step {
+    pub(crate) fn step(&self, draft: &Draft<'_>) -> Step {
         let wanted = &draft.spec.open_stack_release;
         let state = match &self.refusal {
             Some(refusal) => State::failed(refusal.reason(), refusal.to_string()),
@@ -173,7 +173,7 @@ impl Rollout {
     }
 
     /// The image of the release that updatePolicy keeps from a service, as its tag.
-    pub fn held(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
+    pub(crate) fn held(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
         let child = self.child(draft, service);
         let stays = self.target(draft.spec, service, child)?;
         let newest = value_of(&release::image(self.release()?, service.image()).ok()?);
@@ -182,7 +182,7 @@ impl Rollout {
     }
 
     /// The release for what comes with the image of a service; none while that stays as it is.
-    pub fn companions(
+    pub(crate) fn companions(
         &self,
         draft: &Draft<'_>,
         service: &Service,
@@ -193,7 +193,12 @@ impl Rollout {
     }
 
     /// `None` when it is not known: the release was refused and there is nothing to stay with.
-    pub fn image(&self, draft: &Draft<'_>, service: &Service, existing: Option<&Child>) -> Option<Value> {
+    pub(crate) fn image(
+        &self,
+        draft: &Draft<'_>,
+        service: &Service,
+        existing: Option<&Child>,
+    ) -> Option<Value> {
         let stays = existing.and_then(|child| child.image.clone());
         if self.refusal.is_some() {
             return stays;
@@ -217,7 +222,7 @@ impl Rollout {
     }
 
     /// What an update has still to do for a service that is healthy as it is.
-    pub fn pending(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
+    pub(crate) fn pending(&self, draft: &Draft<'_>, service: &Service) -> Option<String> {
         if !self.updates(draft) || self.runs_new(draft, service) {
             return None;
         }
@@ -288,7 +293,7 @@ impl Rollout {
     }
 
     /// The phase of an update, and the release that runs completely.
-    pub fn progress(&self, object: &ControlPlane, draft: &Draft<'_>) -> (UpdatePhase, Option<String>) {
+    pub(crate) fn progress(&self, object: &ControlPlane, draft: &Draft<'_>) -> (UpdatePhase, Option<String>) {
         let status = object.status.as_ref();
         let before = status.and_then(|status| status.installed_release.clone());
         if let Some(refusal) = &self.refusal {

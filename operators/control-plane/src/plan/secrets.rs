@@ -19,36 +19,36 @@ use super::{Draft, Object, State, Step, passwords, services, whole};
 
 pub const PASSWORD_BYTES: usize = 24;
 
-pub const ADMIN: &str = "keystone-admin-credentials";
+pub(crate) const ADMIN: &str = "keystone-admin-credentials";
 /// What metadata agents prove themselves with to Nova.
-pub const METADATA: &str = "nova-metadata-secret";
+pub(crate) const METADATA: &str = "nova-metadata-secret";
 /// What hypervisors copy disks with.
-pub const MIGRATION: &str = "nova-migration-secret";
+pub(crate) const MIGRATION: &str = "nova-migration-secret";
 /// The password of the database's root: of no use without the volumes, and they are of none without it.
-pub const ROOT: &str = "mariadb-root";
+pub(crate) const ROOT: &str = "mariadb-root";
 /// RabbitMQ's topology operator reads Secrets with this label only.
 const TOPOLOGY: &str = "rabbitmq.com/topology-operator";
 const CLOUDS: &str = "k-orc-clouds-yaml";
 const APP_CREDENTIAL_KEYS: [&str; 2] = ["application_credential_id", "application_credential_secret"];
 
-pub fn database(service: &str) -> String {
+pub(crate) fn database(service: &str) -> String {
     format!("{service}-db-credentials")
 }
 
-pub fn messaging(service: &str) -> String {
+pub(crate) fn messaging(service: &str) -> String {
     format!("{service}-rabbitmq-credentials")
 }
 
 /// The account of a cell's message bus.
-pub fn cell_messaging(cell: &str) -> String {
+pub(crate) fn cell_messaging(cell: &str) -> String {
     messaging(&format!("nova-{cell}"))
 }
 
-pub fn service_user(service: &str) -> String {
+pub(crate) fn service_user(service: &str) -> String {
     format!("{service}-service-user")
 }
 
-pub fn app_credential(service: &str) -> String {
+pub(crate) fn app_credential(service: &str) -> String {
     format!("{service}-app-credential")
 }
 
@@ -170,7 +170,7 @@ fn needs(spec: &ControlPlaneSpec) -> Vec<Need> {
 }
 
 /// The Secret with which K-ORC logs in.
-pub fn clouds(spec: &ControlPlaneSpec) -> CloudCredentialsRef {
+pub(crate) fn clouds(spec: &ControlPlaneSpec) -> CloudCredentialsRef {
     spec.korc
         .cloud_credentials_ref
         .clone()
@@ -287,7 +287,7 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, Write), State> {
         let value = match fill {
             Fill::Fixed(text) => (*text).to_owned(),
             Fill::Text(text) => text.clone(),
-            Fill::Random => hex::encode(&random),
+            Fill::Random => hex::encode(random),
         };
         data.entry((*key).to_owned())
             .and_modify(|kept| {

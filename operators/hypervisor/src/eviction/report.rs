@@ -19,7 +19,7 @@ const EMPTY: SignedDuration = SignedDuration::from_secs(10);
 /// While migrations run; after all is done; while only a person can help.
 const BUSY: Duration = Duration::from_secs(5);
 const DONE: Duration = Duration::from_secs(300);
-pub const HELPLESS: Duration = Duration::from_secs(60);
+pub(crate) const HELPLESS: Duration = Duration::from_secs(60);
 
 /// The servers of a host that is being emptied, counted.
 struct Tally<'a> {
@@ -74,7 +74,13 @@ impl<'a> Tally<'a> {
     }
 }
 
-pub fn report(view: &View, host: &HostView, closed: bool, instances: Vec<InstanceEviction>, step: &mut Step) {
+pub(crate) fn report(
+    view: &View,
+    host: &HostView,
+    closed: bool,
+    instances: Vec<InstanceEviction>,
+    step: &mut Step,
+) {
     let tally = Tally::of(view, host, &instances);
     let status = &mut step.status;
     status.moved = Some(tally.moved);

@@ -33,7 +33,7 @@ impl Complaint {
 }
 
 /// All complaints, in the order in which the parts need each other. Nothing is said of a part without an agent.
-pub fn complaints(own: &[Condition], switch: Option<&OvsNode>, pods: &[Pod]) -> Vec<Complaint> {
+pub(crate) fn complaints(own: &[Condition], switch: Option<&OvsNode>, pods: &[Pod]) -> Vec<Complaint> {
     let mut all = Vec::new();
     all.extend(untrue(own, LIBVIRT_CONNECTION, "libvirt does not answer"));
     if let Some(status) = switch.and_then(|switch| switch.status.as_ref()) {

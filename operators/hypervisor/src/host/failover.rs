@@ -26,7 +26,7 @@ const TRIES: usize = 3;
 
 /// What the witnesses say together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Well,
     /// One witness misses the host.
     Doubtful(String),
@@ -41,11 +41,11 @@ pub enum Verdict {
 }
 
 /// Does high availability look after the host? A person who works on it is in charge.
-pub fn applies(spec: &HypervisorSpec) -> bool {
+pub(crate) fn applies(spec: &HypervisorSpec) -> bool {
     spec.high_availability && matches!(spec.maintenance, Maintenance::None | Maintenance::Ha)
 }
 
-pub fn judge(view: &View, service: &Service) -> Verdict {
+pub(crate) fn judge(view: &View, service: &Service) -> Verdict {
     let node_silent = match view.node {
         NodeView::There { ready, .. } => !ready,
         // Whoever removed the Node knows why.
@@ -82,7 +82,7 @@ pub fn judge(view: &View, service: &Service) -> Verdict {
 }
 
 /// `true`: the host failed, and this is all that is done about it.
-pub fn handle(view: &View, service: &Service, step: &mut Step) -> bool {
+pub(crate) fn handle(view: &View, service: &Service, step: &mut Step) -> bool {
     if !applies(&view.spec) {
         step.status.failover = None;
         return false;

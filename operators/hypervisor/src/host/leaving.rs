@@ -9,7 +9,7 @@ use super::transition::{WAITING, close, eviction_reason};
 use super::view::{Action, Step, View};
 use crate::names;
 
-pub fn leave(view: &View, step: &mut Step) {
+pub(crate) fn leave(view: &View, step: &mut Step) {
     let why = names::maintenance("termination", view.spec.maintenance_reason.as_deref());
     let mut states =
         std::mem::take(&mut step.states).met(TERMINATING, reason::TERMINATING, "the host leaves");

@@ -29,7 +29,7 @@ pub struct Ground {
     pub now: Timestamp,
 }
 
-pub fn node(node: Option<&Node>) -> NodeView {
+pub(crate) fn node(node: Option<&Node>) -> NodeView {
     let Some(node) = node else {
         return NodeView::Missing;
     };
@@ -45,7 +45,7 @@ pub fn node(node: Option<&Node>) -> NodeView {
 }
 
 /// How it is known that the Node has no power.
-pub fn fence(node: &Node) -> Option<String> {
+pub(crate) fn fence(node: &Node) -> Option<String> {
     let taints = node.spec.as_ref()?.taints.as_ref()?;
     let of_power = |key: &str| [names::OUT_OF_SERVICE, names::SHUTDOWN].contains(&key);
     let found = taints.iter().find(|taint| of_power(&taint.key))?;
@@ -56,7 +56,7 @@ fn unplugged(power: Option<&PowerView>) -> Option<String> {
     (power == Some(&PowerView::Off)).then(|| "its management controller says Off".to_owned())
 }
 
-pub fn address(node: &Node) -> Option<String> {
+pub(crate) fn address(node: &Node) -> Option<String> {
     let addresses = node.status.as_ref()?.addresses.as_ref()?;
     let internal = addresses.iter().find(|address| address.type_ == "InternalIP");
     internal.map(|found| found.address.clone())
@@ -77,7 +77,7 @@ pub fn eviction(eviction: &Eviction) -> Option<EvictionView> {
 }
 
 /// Of a host of which nobody outside Kubernetes has said anything.
-pub fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
+pub(crate) fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
     View {
         name: object.name_any(),
         uid: object.uid().unwrap_or_default(),

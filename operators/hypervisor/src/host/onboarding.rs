@@ -22,7 +22,7 @@ fn enter(onboarding: &mut OnboardingStatus, phase: OnboardingPhase, view: &View,
     onboarding.message = Some(message.to_owned()).filter(|text| !text.is_empty());
 }
 
-pub fn serve(view: &View, service: &Service, step: &mut Step) {
+pub(crate) fn serve(view: &View, service: &Service, step: &mut Step) {
     let mut onboarding = step.status.onboarding.take().unwrap_or_default();
     let membership = match onboarding.phase {
         OnboardingPhase::Initial | OnboardingPhase::Aborted => Membership::AsItIs,
@@ -67,7 +67,7 @@ fn name(phase: OnboardingPhase) -> &'static str {
     }
 }
 
-pub fn report(states: States, onboarding: &OnboardingStatus) -> States {
+pub(crate) fn report(states: States, onboarding: &OnboardingStatus) -> States {
     let message = onboarding.message.clone().unwrap_or_default();
     match onboarding.phase {
         OnboardingPhase::Succeeded => states.met(ONBOARDING, reason::SUCCEEDED, message),
@@ -76,7 +76,7 @@ pub fn report(states: States, onboarding: &OnboardingStatus) -> States {
 }
 
 /// A host that Nova does not know, for the reason that is given.
-pub fn unregistered(view: &View, why: &str, step: &mut Step) {
+pub(crate) fn unregistered(view: &View, why: &str, step: &mut Step) {
     let mut onboarding = step.status.onboarding.take().unwrap_or_default();
     step.again = WAITING;
     match onboarding.phase {

@@ -51,7 +51,7 @@ fn is_open(state: ReactionState) -> bool {
 }
 
 /// Servers of which Nova has to be asked.
-pub fn concerned(view: &View) -> Vec<String> {
+pub(crate) fn concerned(view: &View) -> Vec<String> {
     if !applies(view) {
         return Vec::new();
     }
@@ -81,7 +81,7 @@ struct Case<'a> {
 /// What is reported about a server, and done for it.
 type Answer = (Reaction, Option<Action>, Option<SignedDuration>);
 
-pub fn react(view: &View, service: &Service, step: &mut Step) {
+pub(crate) fn react(view: &View, service: &Service, step: &mut Step) {
     if !applies(view) {
         return;
     }

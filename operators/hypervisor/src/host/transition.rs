@@ -20,7 +20,7 @@ use crate::nova::Found;
 /// After a call: what came of it is looked at soon.
 const SOON: Duration = Duration::from_secs(2);
 /// While something outside is waited for.
-pub const WAITING: Duration = Duration::from_secs(10);
+pub(crate) const WAITING: Duration = Duration::from_secs(10);
 /// A host that is not in service, whatever the reason.
 const UNWELL: Duration = Duration::from_secs(60);
 /// A host in service: drift in Nova and Placement is found within this.
@@ -150,7 +150,7 @@ fn unknown(view: &View, step: &mut Step, why: &str) {
 }
 
 /// How the reason in Nova and that of the Eviction read.
-pub fn words(maintenance: Maintenance) -> &'static str {
+pub(crate) fn words(maintenance: Maintenance) -> &'static str {
     match maintenance {
         Maintenance::None => "none",
         Maintenance::Manual => "manual",
@@ -161,7 +161,7 @@ pub fn words(maintenance: Maintenance) -> &'static str {
 }
 
 /// Disables the service, and again when somebody enabled it. `true`: it is disabled.
-pub fn close(service: &Service, why: &str, step: &mut Step) -> bool {
+pub(crate) fn close(service: &Service, why: &str, step: &mut Step) -> bool {
     let ours = names::is_ours(service.disabled_reason.as_deref());
     if !service.enabled() && ours {
         return true;
@@ -234,7 +234,7 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
 }
 
 /// A reason is never empty.
-pub fn eviction_reason(reason: &str) -> String {
+pub(crate) fn eviction_reason(reason: &str) -> String {
     if reason.is_empty() {
         reason::WAITING
     } else {

@@ -12,7 +12,7 @@ use crate::names;
 use crate::nova::Group;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Membership {
+pub(crate) enum Membership {
     /// Not our turn yet.
     AsItIs,
     /// In the aggregate of tests alone, where there is one.
@@ -22,7 +22,7 @@ pub enum Membership {
 }
 
 /// `true`: all is as it should be.
-pub fn keep(view: &View, service: &Service, step: &mut Step, membership: Membership) -> bool {
+pub(crate) fn keep(view: &View, service: &Service, step: &mut Step, membership: Membership) -> bool {
     let groups = aggregates(view, service, step, membership);
     if membership == Membership::Wanted {
         let (traits, ratios) = (traits(view, step), overcommit(view, step));

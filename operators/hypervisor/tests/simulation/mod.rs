@@ -29,7 +29,7 @@ enum Who {
     Eviction(String),
 }
 
-pub struct Simulation {
+pub(crate) struct Simulation {
     pub fleet: SimulatedFleet,
     pub hosts: BTreeMap<String, Hypervisor>,
     pub evictions: BTreeMap<String, Eviction>,
@@ -45,7 +45,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    pub fn new(fleet: SimulatedFleet) -> Self {
+    pub(crate) fn new(fleet: SimulatedFleet) -> Self {
         Simulation {
             nova: Nova::new(Arc::new(fleet.clone())),
             fleet,
@@ -79,7 +79,7 @@ impl Simulation {
         self.due.insert((at, who));
     }
 
-    pub fn join(&mut self, name: &str, spec: HypervisorSpec) {
+    pub(crate) fn join(&mut self, name: &str, spec: HypervisorSpec) {
         self.made += 1;
         let mut object = Hypervisor::new(name, spec);
         object.metadata.uid = Some(format!("u{}", self.made));
@@ -88,21 +88,21 @@ impl Simulation {
     }
 
     /// Somebody edits the object.
-    pub fn edit(&mut self, name: &str, change: impl FnOnce(&mut Hypervisor)) {
+    pub(crate) fn edit(&mut self, name: &str, change: impl FnOnce(&mut Hypervisor)) {
         if let Some(object) = self.hosts.get_mut(name) {
             change(object);
             self.push(Who::Host(name.to_owned()), Duration::ZERO);
         }
     }
 
-    pub fn maintain(&mut self, name: &str, kind: Maintenance) {
+    pub(crate) fn maintain(&mut self, name: &str, kind: Maintenance) {
         self.edit(name, |object| {
             object.spec.maintenance = kind;
             object.spec.maintenance_reason = Some("test".to_owned());
         });
     }
 
-    pub fn retry(&mut self, name: &str, value: &str) {
+    pub(crate) fn retry(&mut self, name: &str, value: &str) {
         self.edit(name, |object| {
             object
                 .annotations_mut()
@@ -110,19 +110,19 @@ impl Simulation {
         });
     }
 
-    pub fn delete(&mut self, name: &str) {
+    pub(crate) fn delete(&mut self, name: &str) {
         let now = Time(self.now());
         self.edit(name, |object| object.metadata.deletion_timestamp = Some(now));
     }
 
     /// An eviction of its own, without maintenance.
-    pub fn evict(&mut self, name: &str, spec: EvictionSpec) {
+    pub(crate) fn evict(&mut self, name: &str, spec: EvictionSpec) {
         self.evictions.insert(name.to_owned(), Eviction::new(name, spec));
         self.push(Who::Eviction(name.to_owned()), Duration::ZERO);
     }
 
     /// Somebody deletes an eviction.
-    pub fn cancel(&mut self, name: &str) {
+    pub(crate) fn cancel(&mut self, name: &str) {
         let now = Time(self.now());
         if let Some(eviction) = self.evictions.get_mut(name) {
             eviction.metadata.deletion_timestamp.get_or_insert(now);
@@ -131,17 +131,17 @@ impl Simulation {
     }
 
     /// Something about the host changed that a watch tells.
-    pub fn wake(&mut self, name: &str) {
+    pub(crate) fn wake(&mut self, name: &str) {
         self.push(Who::Host(name.to_owned()), Duration::ZERO);
     }
 
-    pub fn phase(&self, name: &str) -> Option<OnboardingPhase> {
+    pub(crate) fn phase(&self, name: &str) -> Option<OnboardingPhase> {
         let status = self.hosts.get(name)?.status.as_ref()?;
         status.onboarding.as_ref().map(|one| one.phase)
     }
 
     /// Passes until that much time has gone by, or until the test is content.
-    pub async fn run(&mut self, time: Duration, mut content: impl FnMut(&Self) -> bool) -> bool {
+    pub(crate) async fn run(&mut self, time: Duration, mut content: impl FnMut(&Self) -> bool) -> bool {
         let until = self.fleet.clock() + time;
         loop {
             if content(self) {

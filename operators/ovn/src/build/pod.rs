@@ -41,12 +41,12 @@ impl Tls {
     }
 }
 
-pub fn script(text: &str) -> Vec<String> {
+pub(super) fn script(text: &str) -> Vec<String> {
     ["sh", "-ec", text].map(str::to_owned).into()
 }
 
 /// A directory of the node, under its own name in the pod.
-pub fn of_node(name: &str, path: &str) -> (Volume, VolumeMount) {
+pub(super) fn of_node(name: &str, path: &str) -> (Volume, VolumeMount) {
     let volume = Volume {
         name: name.to_owned(),
         host_path: Some(HostPathVolumeSource {
@@ -58,7 +58,7 @@ pub fn of_node(name: &str, path: &str) -> (Volume, VolumeMount) {
     (volume, mount(name, path))
 }
 
-pub fn asks(command: Vec<String>, period: i32, failures: i32) -> Probe {
+pub(super) fn asks(command: Vec<String>, period: i32, failures: i32) -> Probe {
     Probe {
         exec: Some(ExecAction {
             command: Some(command),
@@ -71,7 +71,7 @@ pub fn asks(command: Vec<String>, period: i32, failures: i32) -> Probe {
 }
 
 /// Not root, no capabilities, nothing writable but what is mounted.
-pub fn plain(container: Container) -> Container {
+pub(super) fn plain(container: Container) -> Container {
     Container {
         security_context: Some(SecurityContext {
             read_only_root_filesystem: Some(true),
@@ -82,7 +82,7 @@ pub fn plain(container: Container) -> Container {
 }
 
 /// With all rights on its node: it makes links and bridges there.
-pub fn privileged(container: Container) -> Container {
+pub(super) fn privileged(container: Container) -> Container {
     Container {
         security_context: Some(SecurityContext {
             privileged: Some(true),
@@ -96,7 +96,7 @@ pub fn privileged(container: Container) -> Container {
 }
 
 /// The pod of a server in the control plane.
-pub fn server(names: &Names, component: &str, container: Container, volumes: Vec<Volume>) -> PodSpec {
+pub(super) fn server(names: &Names, component: &str, container: Container, volumes: Vec<Volume>) -> PodSpec {
     PodSpec {
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),

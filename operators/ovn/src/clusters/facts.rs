@@ -49,7 +49,7 @@ pub struct Facts {
     pub view: View,
 }
 
-pub async fn observe(
+pub(super) async fn observe(
     cluster: &OvnCluster,
     reader: &Reader,
     place: ClusterName,

@@ -22,7 +22,7 @@ use crate::view::ASK;
 /// What the Secret of the certificates must hold.
 const KEYS: [&str; 3] = ["tls.crt", "tls.key", "ca.crt"];
 
-pub fn decide(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Result<Decision<Action>, Error> {
+pub(super) fn decide(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Result<Decision<Action>, Error> {
     let place = super::place(cluster);
     let names = Names::of(cluster);
     names.check(cluster)?;
@@ -132,7 +132,7 @@ fn in_databases(
 
 /// The chassis that carry routers: those with a way out. Of two, each takes itself for cut off when it
 /// hears no other and gives its routers up, so one of them is enough.
-pub fn gateways(fit: &BTreeMap<String, Chassis>) -> Vec<&str> {
+pub(super) fn gateways(fit: &BTreeMap<String, Chassis>) -> Vec<&str> {
     let able = fit
         .iter()
         .filter(|(_, chassis)| !chassis.spec.bridge_mappings.is_empty());
@@ -144,7 +144,7 @@ pub fn gateways(fit: &BTreeMap<String, Chassis>) -> Vec<&str> {
 }
 
 /// Every selected Node as a chassis, and those that cannot be one.
-pub fn hypervisors(facts: &Facts) -> (BTreeMap<String, Chassis>, Vec<Unfit>) {
+pub(super) fn hypervisors(facts: &Facts) -> (BTreeMap<String, Chassis>, Vec<Unfit>) {
     let mut fit = BTreeMap::new();
     let mut unfit = Vec::new();
     for node in &facts.nodes {
@@ -241,7 +241,7 @@ fn members(cluster: &OvnCluster, facts: &Facts, side: Side, tls: &Tls) -> Statef
 }
 
 /// Where clients find the database, when all of its addresses are known.
-pub fn endpoint(cluster: &OvnCluster, facts: &Facts, side: Side) -> Option<String> {
+pub(super) fn endpoint(cluster: &OvnCluster, facts: &Facts, side: Side) -> Option<String> {
     let mut found = Vec::new();
     for (name, port) in database::addressed(cluster, side) {
         found.push((address(facts.services.get(&name)?)?, port));

@@ -27,7 +27,7 @@ const AWAY: Duration = Duration::from_secs(15);
 const CERTIFICATES: Duration = Duration::from_secs(6 * 3600);
 const DEGRADED: &str = "Degraded";
 
-pub fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Report {
+pub(super) fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Report {
     let names = Names::of(cluster);
     let [northbound, southbound] = Side::BOTH.map(|side| endpoint(cluster, facts, side));
     let addressed = northbound.is_some() && southbound.is_some();

@@ -19,7 +19,7 @@ fn time(row: &Row, column: &str) -> Option<Timestamp> {
     Timestamp::from_millisecond(at).ok()
 }
 
-pub fn chassis(tables: &Tables) -> BTreeMap<String, Registered> {
+pub(super) fn chassis(tables: &Tables) -> BTreeMap<String, Registered> {
     let rows = |table: &str| tables.get(table).into_iter().flat_map(|rows| rows.values());
     let mut answers: BTreeMap<&str, Option<Timestamp>> = BTreeMap::new();
     for row in rows("Chassis_Private") {
@@ -37,12 +37,12 @@ pub fn chassis(tables: &Tables) -> BTreeMap<String, Registered> {
 }
 
 /// When northd was last done with what all chassis are to answer.
-pub fn asked(tables: &Tables) -> Option<Timestamp> {
+pub(super) fn asked(tables: &Tables) -> Option<Timestamp> {
     let mut rows = tables.get("NB_Global").into_iter().flat_map(|rows| rows.values());
     rows.find_map(|row| time(row, "nb_cfg_timestamp"))
 }
 
-pub fn role(tables: &Tables, side: Side) -> RaftRole {
+pub(super) fn role(tables: &Tables, side: Side) -> RaftRole {
     let mut rows = tables.get("Database").into_iter().flat_map(|rows| rows.values());
     let Some(row) = rows.find(|row| text(row, "name") == Some(side.schema())) else {
         return RaftRole::Unknown;

@@ -6,7 +6,7 @@ use crate::shape::Service;
 
 /// The servers of a cache, as they appear in configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Servers {
+pub(super) struct Servers {
     /// host:port, with commas between.
     pub list: String,
     /// A name leads to one server alone, so all clients find a value at the same one.
@@ -15,7 +15,7 @@ pub struct Servers {
 
 /// A Memcached has one headless Service: its status tells no address and its pods have no lasting
 /// names, so several servers share the one name.
-pub fn cache_servers(service: &Service, facts: &Facts) -> Result<Option<Servers>, Error> {
+pub(super) fn cache_servers(service: &Service, facts: &Facts) -> Result<Option<Servers>, Error> {
     let Some(cache) = &service.cache else {
         return Ok(None);
     };

@@ -20,7 +20,7 @@ fn larger(wanted: String, there: String) -> String {
 }
 
 /// Whether several pods can use the claim: as it is, or as it will be made.
-pub fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
+pub(super) fn is_shared(name: &str, sharing: Sharing, facts: &Facts) -> bool {
     let live = facts.claims.get(name).and_then(|claim| claim.spec.as_ref());
     let modes = live.and_then(|spec| spec.access_modes.as_ref());
     modes.map_or(sharing != Sharing::None, |modes| {

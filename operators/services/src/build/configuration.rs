@@ -263,7 +263,7 @@ fn certificates(authority: &CaRef, facts: &Facts) -> Result<String, Error> {
 }
 
 /// Every option of some settings: the release's, the spec's, what was seen, extraConfig over them.
-pub fn options(service: &Service, settings: &Settings, facts: &Facts) -> Result<Ini, Error> {
+pub(crate) fn options(service: &Service, settings: &Settings, facts: &Facts) -> Result<Ini, Error> {
     let mut ini = settings.options.clone();
     if !settings.file.is_empty() {
         kinds::shared(&mut ini, &service.common);
@@ -361,7 +361,7 @@ fn secret(names: &Names, what: &str, values: &Values, facts: &Facts) -> Secret {
 }
 
 /// A Secret whose name changes with its content.
-pub fn immutable<'a>(
+pub(super) fn immutable<'a>(
     names: &Names,
     name: &str,
     values: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -69,7 +69,7 @@ fn topology(names: &Names, bus: &str, messaging: &Messaging) -> Vec<Wanted> {
 }
 
 /// Brokers of others are all named. A managed cluster tells its Service, which leads to one that is up.
-pub fn transport_url(
+pub(super) fn transport_url(
     names: &Names,
     bus: &str,
     messaging: &Messaging,

@@ -21,7 +21,7 @@ mod workload;
 pub use certificates::certificates;
 pub use claims::claims;
 #[cfg(test)]
-pub use configuration::options;
+pub(crate) use configuration::options;
 pub use configuration::{Configuration, Configured, address_option, configuration, naming_key};
 pub use database::{Account, database_objects, database_ready};
 pub use hanging::{hanging, next_hanging};

@@ -18,7 +18,7 @@ use crate::names::Names;
 use crate::shape::{CephLogin, OPENSTACK_UID, Rights, Service, Variable, Volume, VolumeSource};
 
 /// One container in a pod: nothing is writable but /tmp and what is mounted.
-pub struct Container<'a> {
+pub(super) struct Container<'a> {
     pub name: &'a str,
     pub image: String,
     pub command: Vec<String>,
@@ -60,14 +60,14 @@ fn resources(given: Option<&ResourceRequirements>, scaled: bool) -> ResourceRequ
     resources
 }
 
-pub fn variable(name: &str, value: &Variable) -> EnvVar {
+pub(super) fn variable(name: &str, value: &Variable) -> EnvVar {
     match value {
         Variable::Text(value) => env(name, value),
         Variable::Field(path) => env_field(name, path),
     }
 }
 
-pub fn spec(service: &Service, configured: Option<&Configured>, shape: Container<'_>) -> PodSpec {
+pub(super) fn spec(service: &Service, configured: Option<&Configured>, shape: Container<'_>) -> PodSpec {
     let (volumes, mounts) = mounted(service, configured, &shape);
     let fixed = service.environment.iter();
     let fixed = fixed.map(|(name, value)| env(name, value));

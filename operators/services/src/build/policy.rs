@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::facts::Facts;
 
 /// One rule a line, as JSON strings, which YAML reads too.
-pub fn policy(overrides: &PolicyOverrides, facts: &Facts) -> Result<String, Error> {
+pub(super) fn policy(overrides: &PolicyOverrides, facts: &Facts) -> Result<String, Error> {
     let mut rules: BTreeMap<String, String> = BTreeMap::new();
     if let Some(reference) = &overrides.config_map_ref {
         let name = &reference.name;

@@ -14,15 +14,15 @@ use crate::shape::{Service, Settings, VolumeSource};
 const AUTHTOKEN: &str = "keystone_authtoken";
 
 /// Variable → value.
-pub type Values = BTreeMap<String, String>;
+pub(super) type Values = BTreeMap<String, String>;
 
 /// The variable of an option as oslo.config reads it: `OS_<GROUP>__<OPTION>`.
-pub fn variable(group: &str, option: &str) -> String {
+pub(super) fn variable(group: &str, option: &str) -> String {
     format!("OS_{}__{}", group.to_uppercase(), option.to_uppercase())
 }
 
 /// Connections of the databases that some settings name.
-pub fn connections(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
+pub(super) fn connections(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
     let mut values = Values::new();
     for (group, name) in &settings.databases {
         values.insert(variable(group, "connection"), connection(service, name, facts)?);
@@ -64,7 +64,7 @@ fn connection(service: &Service, name: &str, facts: &Facts) -> Result<String, Er
 }
 
 /// What the processes of some settings need beside the databases.
-pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
+pub(super) fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
     let mut values = Values::new();
     for login in &settings.logins {
         for option in ["application_credential_id", "application_credential_secret"] {
@@ -106,7 +106,11 @@ pub fn credentials(service: &Service, settings: &Settings, facts: &Facts) -> Res
 }
 
 /// Files of Secrets that processes in other clusters read: those Secrets are here alone.
-pub fn files_elsewhere(service: &Service, settings: &Settings, facts: &Facts) -> Result<Values, Error> {
+pub(super) fn files_elsewhere(
+    service: &Service,
+    settings: &Settings,
+    facts: &Facts,
+) -> Result<Values, Error> {
     let processes = service.processes.iter();
     let away = processes.filter(|process| process.settings == settings.name && process.cluster.is_some());
     let mut values = Values::new();
@@ -122,7 +126,7 @@ pub fn files_elsewhere(service: &Service, settings: &Settings, facts: &Facts) ->
 }
 
 /// Its key among the files of all volumes.
-pub fn file_elsewhere(volume: &str, key: &str) -> String {
+pub(super) fn file_elsewhere(volume: &str, key: &str) -> String {
     format!("{volume}.{key}")
 }
 
@@ -134,7 +138,7 @@ fn cache_key(facts: &Facts) -> String {
 }
 
 /// One value of a Secret that the spec names.
-pub fn value(facts: &Facts, secret: &str, key: &str) -> Result<String, Error> {
+pub(super) fn value(facts: &Facts, secret: &str, key: &str) -> Result<String, Error> {
     let data: &SecretData = facts
         .secrets
         .get(secret)
@@ -153,7 +157,7 @@ pub fn value(facts: &Facts, secret: &str, key: &str) -> Result<String, Error> {
 }
 
 /// Percent-encodes what a URL's user part cannot hold.
-pub fn percent(text: &str) -> String {
+pub(super) fn percent(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()
         .map(|byte| {

@@ -5,7 +5,7 @@ use c5c3_api::common::{LogFormat, LogLevel, Logging};
 use crate::shape::{Process, Runs};
 
 /// The application that stands before that of a service: its file beside the configuration, and the text.
-pub fn front(process: &Process) -> Option<(String, String)> {
+pub(super) fn front(process: &Process) -> Option<(String, String)> {
     let Runs::Wsgi { module, .. } = &process.runs else {
         return None;
     };
@@ -14,7 +14,7 @@ pub fn front(process: &Process) -> Option<(String, String)> {
 }
 
 /// The file of a process, in `directory`; none for a program of its own.
-pub fn uwsgi(process: &Process, directory: &str, logging: Option<&Logging>) -> Option<String> {
+pub(super) fn uwsgi(process: &Process, directory: &str, logging: Option<&Logging>) -> Option<String> {
     let Runs::Wsgi {
         port,
         processes,

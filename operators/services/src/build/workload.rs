@@ -103,7 +103,7 @@ pub fn workload(
     }
 }
 
-pub fn matching(labels: BTreeMap<String, String>) -> LabelSelector {
+pub(super) fn matching(labels: BTreeMap<String, String>) -> LabelSelector {
     LabelSelector {
         match_labels: Some(labels),
         ..LabelSelector::default()

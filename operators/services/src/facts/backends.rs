@@ -8,7 +8,7 @@ use crate::build::Account;
 use crate::shape::Service;
 
 /// What the operators of RabbitMQ call ready.
-pub const BROKERS_READY: &str = "AllReplicasReady";
+pub(crate) const BROKERS_READY: &str = "AllReplicasReady";
 
 macro_rules! note {
     ($facts:ident, $reader:ident, $namespace:expr, $name:expr, $label:literal, $kind:ty, $status:expr) => {
@@ -20,7 +20,7 @@ macro_rules! note {
     };
 }
 
-pub async fn read(service: &Service, reader: &Reader, facts: &mut Facts) -> Result<(), ReadError> {
+pub(super) async fn read(service: &Service, reader: &Reader, facts: &mut Facts) -> Result<(), ReadError> {
     let names = &service.names;
     let namespace = names.namespace.as_str();
     for named in &service.databases {

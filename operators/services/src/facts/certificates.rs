@@ -38,7 +38,7 @@ fn certified(service: &Service) -> impl Iterator<Item = (&Process, &Volume, &'st
     })
 }
 
-pub async fn tend(service: &Service, reader: &Reader, facts: &mut Facts) -> Result<(), Error> {
+pub(super) async fn tend(service: &Service, reader: &Reader, facts: &mut Facts) -> Result<(), Error> {
     let names = &service.names;
     let title = format!(
         "authority of {} {}/{}",

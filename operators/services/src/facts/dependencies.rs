@@ -24,7 +24,7 @@ macro_rules! with_backends {
 macro_rules! kinds {
     ($($kind:ty),*) => {
         /// Every kind that `dependsOn` can name.
-        pub fn kinds() -> Vec<Kind> {
+        pub(crate) fn kinds() -> Vec<Kind> {
             vec![$(Kind::of::<$kind>()),*]
         }
 
@@ -47,12 +47,12 @@ macro_rules! kinds {
 
 c5c3_api::each_service!(with_backends);
 
-pub fn reference(dependency: &Dependency, namespace: Option<&str>) -> Option<Reference> {
+pub(crate) fn reference(dependency: &Dependency, namespace: Option<&str>) -> Option<Reference> {
     Some(kind(&dependency.kind)?.named(namespace, &dependency.name))
 }
 
 /// The first dependency that is not met.
-pub async fn unmet(
+pub(crate) async fn unmet(
     reader: &Reader,
     namespace: &str,
     dependencies: &[Dependency],

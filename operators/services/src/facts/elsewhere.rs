@@ -11,7 +11,7 @@ use super::Facts;
 /// So long may it take to answer: less than a pass has in all.
 const ANSWER: Duration = Duration::from_secs(10);
 
-pub async fn look(
+pub(super) async fn look(
     reader: &Reader,
     cluster: &str,
     namespace: &str,
@@ -25,7 +25,11 @@ pub async fn look(
 }
 
 /// What is read there, or why it cannot be.
-pub async fn ask<T, R>(reader: &Reader, cluster: &str, read: impl FnOnce(Reader) -> R) -> Result<T, String>
+pub(super) async fn ask<T, R>(
+    reader: &Reader,
+    cluster: &str,
+    read: impl FnOnce(Reader) -> R,
+) -> Result<T, String>
 where
     R: Future<Output = Result<T, ReadError>>,
 {

@@ -2,13 +2,13 @@
 
 mod backends;
 mod certificates;
-pub mod dependencies;
+pub(crate) mod dependencies;
 mod elsewhere;
 mod live;
 
-pub use backends::BROKERS_READY;
-pub use certificates::NodeCertificates;
-pub use live::Live;
+pub(crate) use backends::BROKERS_READY;
+pub(crate) use certificates::NodeCertificates;
+pub(crate) use live::Live;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +50,7 @@ impl Trouble {
 }
 
 /// The data of a Secret.
-pub type SecretData = BTreeMap<String, Vec<u8>>;
+pub(crate) type SecretData = BTreeMap<String, Vec<u8>>;
 
 /// A key set of ours as it is stored.
 #[derive(Default, Clone)]
@@ -100,7 +100,7 @@ pub struct Facts {
 }
 
 /// Secrets that the spec names.
-pub fn secret_names(service: &Service) -> BTreeSet<String> {
+pub(crate) fn secret_names(service: &Service) -> BTreeSet<String> {
     let databases = service
         .databases
         .iter()
@@ -132,7 +132,7 @@ pub fn secret_names(service: &Service) -> BTreeSet<String> {
         .collect()
 }
 
-pub async fn observe(service: &Service, on_nodes: bool, reader: &Reader) -> Result<Facts, Error> {
+pub(crate) async fn observe(service: &Service, on_nodes: bool, reader: &Reader) -> Result<Facts, Error> {
     let names = &service.names;
     let namespace = names.namespace.as_str();
     let mut facts = Facts {
@@ -213,7 +213,7 @@ fn named<K: ResourceExt>(objects: Vec<K>) -> BTreeMap<String, K> {
 }
 
 /// The condition is True, or why not.
-pub fn readiness(status: Option<ConditionsStatus>, condition: &str) -> Result<(), String> {
+pub(crate) fn readiness(status: Option<ConditionsStatus>, condition: &str) -> Result<(), String> {
     let conditions = status.map(|status| status.conditions).unwrap_or_default();
     match conditions.into_iter().find(|found| found.type_ == condition) {
         Some(ready) if ready.status == "True" => Ok(()),

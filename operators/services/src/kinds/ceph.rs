@@ -9,10 +9,10 @@ use crate::facts::Facts;
 use crate::shape::{CephLogin, CephOption, CephValue, Volume, VolumeSource};
 
 /// Configuration and keyring of a process; librados looks here.
-pub const DIRECTORY: &str = "/etc/ceph";
-pub const CONFIGURATION: &str = "/etc/ceph/ceph.conf";
+pub(crate) const DIRECTORY: &str = "/etc/ceph";
+pub(crate) const CONFIGURATION: &str = "/etc/ceph/ceph.conf";
 /// The key of a Secret with the keys of its users.
-pub const KEYRING: &str = "keyring";
+pub(crate) const KEYRING: &str = "keyring";
 
 /// Before a label with the name of a user that a pod was started with: who rotates keys goes by it.
 const USER_LABEL: &str = c5c3_api::ceph::USER_LABEL;
@@ -20,7 +20,7 @@ const USER_LABEL: &str = c5c3_api::ceph::USER_LABEL;
 const LABEL_LENGTH: usize = 63;
 
 /// Rook names the user after its CephClient.
-pub fn login(secret: &LocalRef, client: Option<&ObjectRef>, service: &'static str) -> CephLogin {
+pub(crate) fn login(secret: &LocalRef, client: Option<&ObjectRef>, service: &'static str) -> CephLogin {
     CephLogin {
         secret: secret.name.clone(),
         named: client.map(|client| client.name.clone()),
@@ -28,19 +28,19 @@ pub fn login(secret: &LocalRef, client: Option<&ObjectRef>, service: &'static st
     }
 }
 
-pub fn of_rbd(rbd: &Rbd, service: &'static str) -> CephLogin {
+pub(crate) fn of_rbd(rbd: &Rbd, service: &'static str) -> CephLogin {
     login(&rbd.ceph_secret_ref, rbd.ceph_client_ref.as_ref(), service)
 }
 
 /// Users that a keyring names, in its order.
-pub fn users(keyring: &str) -> Vec<&str> {
+pub(crate) fn users(keyring: &str) -> Vec<&str> {
     let lines = keyring.lines().map(str::trim);
     let names = lines.filter_map(|line| line.strip_prefix("[client.")?.strip_suffix(']'));
     names.filter(|name| !name.is_empty()).collect()
 }
 
 /// All users of the keyring of a Secret.
-pub fn all_users<'a>(facts: &'a Facts, login: &'a CephLogin) -> Vec<&'a str> {
+pub(crate) fn all_users<'a>(facts: &'a Facts, login: &'a CephLogin) -> Vec<&'a str> {
     let keyring = facts
         .secrets
         .get(&login.secret)
@@ -51,7 +51,7 @@ pub fn all_users<'a>(facts: &'a Facts, login: &'a CephLogin) -> Vec<&'a str> {
 
 /// As whom the keyring of a Secret is used: as the user that the spec names, where the keyring has it, else as the
 /// first of the keyring. So a keyring may have the key of the user before, too.
-pub fn user<'a>(facts: &'a Facts, login: &'a CephLogin) -> &'a str {
+pub(crate) fn user<'a>(facts: &'a Facts, login: &'a CephLogin) -> &'a str {
     let known = all_users(facts, login);
     let named = login.named.as_deref();
     let named = named.filter(|named| known.is_empty() || known.contains(named));
@@ -59,7 +59,7 @@ pub fn user<'a>(facts: &'a Facts, login: &'a CephLogin) -> &'a str {
 }
 
 /// Everybody that a process may be told to be: first the one that it is.
-pub fn who(facts: Option<&Facts>, login: &CephLogin) -> Vec<String> {
+pub(crate) fn who(facts: Option<&Facts>, login: &CephLogin) -> Vec<String> {
     let Some(facts) = facts else {
         return vec![login.service.to_owned()];
     };
@@ -69,7 +69,7 @@ pub fn who(facts: Option<&Facts>, login: &CephLogin) -> Vec<String> {
 }
 
 /// The label of pods that were started with this user's key, where a label can hold the name.
-pub fn label(user: &str) -> Option<String> {
+pub(crate) fn label(user: &str) -> Option<String> {
     let (_, prefix) = USER_LABEL.split_once('/')?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let fits = prefix.len() + user.len() <= LABEL_LENGTH
@@ -79,7 +79,7 @@ pub fn label(user: &str) -> Option<String> {
 }
 
 /// The way to Ceph for a process that opens block devices itself.
-pub fn keyring(name: String, rbd: &Rbd, service: &'static str) -> Volume {
+pub(crate) fn keyring(name: String, rbd: &Rbd, service: &'static str) -> Volume {
     Volume {
         name,
         path: DIRECTORY.to_owned(),
@@ -95,7 +95,7 @@ pub fn keyring(name: String, rbd: &Rbd, service: &'static str) -> Volume {
 }
 
 /// The same for a process that opens devices of others too, as whom these say.
-pub fn keyrings(name: String, rbd: &Rbd, service: &'static str, others: Vec<CephLogin>) -> Volume {
+pub(crate) fn keyrings(name: String, rbd: &Rbd, service: &'static str, others: Vec<CephLogin>) -> Volume {
     let mut volume = keyring(name, rbd, service);
     if let VolumeSource::Keyring { also, .. } = &mut volume.source {
         *also = others;
@@ -104,7 +104,7 @@ pub fn keyrings(name: String, rbd: &Rbd, service: &'static str, others: Vec<Ceph
 }
 
 /// The option of a group that names the user.
-pub fn user_option(group: &str, option: &'static str, rbd: &Rbd, service: &'static str) -> CephOption {
+pub(crate) fn user_option(group: &str, option: &'static str, rbd: &Rbd, service: &'static str) -> CephOption {
     CephOption {
         group: group.to_owned(),
         option,
@@ -114,14 +114,14 @@ pub fn user_option(group: &str, option: &'static str, rbd: &Rbd, service: &'stat
 }
 
 /// The option of a group that says under which name libvirt knows the key.
-pub fn uuid_option(group: &str, rbd: &Rbd, service: &'static str) -> CephOption {
+pub(crate) fn uuid_option(group: &str, rbd: &Rbd, service: &'static str) -> CephOption {
     CephOption {
         value: CephValue::SecretUuid,
         ..user_option(group, "rbd_secret_uuid", rbd, service)
     }
 }
 
-pub fn value(option: &CephOption, facts: &Facts) -> String {
+pub(crate) fn value(option: &CephOption, facts: &Facts) -> String {
     let user = user(facts, &option.login);
     match option.value {
         CephValue::User => user.to_owned(),
@@ -130,14 +130,14 @@ pub fn value(option: &CephOption, facts: &Facts) -> String {
 }
 
 /// The name of a volume with the keys of a Secret.
-pub fn volume_name(secret: &LocalRef) -> String {
+pub(crate) fn volume_name(secret: &LocalRef) -> String {
     format!("key-{}", hexadecimal(&format!("ceph:{}", secret.name)))
 }
 
 /// The name under which libvirt on every hypervisor knows the key of a user: a UUID that follows from the names of
 /// Secret and user, so that Cinder and Nova need not tell each other, and the key of the user before stays where
 /// guests look for it. `libvirtd.sh` computes the same.
-pub fn secret_uuid(secret: &str, user: &str) -> String {
+pub(crate) fn secret_uuid(secret: &str, user: &str) -> String {
     let hex = hexadecimal(&format!("ceph:{secret}:{user}"));
     let parts = [&hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..]];
     let [first, second, third, fourth, last] = parts;

@@ -12,7 +12,7 @@ use crate::shape::{Login, Port, Process, Runs, Service, Settings, Subject};
 
 /// The account with which it reads and writes its kinds. It is made where rights are given (the chart, `c5c3 up`):
 /// an operator that could bind it could give rights away.
-pub const ACCOUNT: &str = "c5c3-cortex";
+pub(crate) const ACCOUNT: &str = "c5c3-cortex";
 /// The pipelines that Nova's and Cinder's questions lead to.
 const NOVA: [&str; 2] = ["kvm-general-purpose-load-balancing", "kvm-hana-bin-packing"];
 const CINDER: [&str; 1] = ["cinder"];

@@ -1,15 +1,15 @@
 //! The services, one file each: how a spec becomes a shape.
 
-pub mod ceph;
-pub mod cinder;
-pub mod cortex;
-pub mod glance;
-pub mod keystone;
-pub mod neutron;
-pub mod nova;
-pub mod placement;
+pub(crate) mod ceph;
+pub(crate) mod cinder;
+pub(crate) mod cortex;
+pub(crate) mod glance;
+pub(crate) mod keystone;
+pub(crate) mod neutron;
+pub(crate) mod nova;
+pub(crate) mod placement;
 mod shares;
-pub mod tempest;
+pub(crate) mod tempest;
 
 use c5c3_api::common::{Database, KeystoneAuth, LogFormat, LogLevel, Messaging, ServiceCommon};
 

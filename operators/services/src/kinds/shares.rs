@@ -10,24 +10,24 @@ use crate::shape::{Volume, VolumeSource};
 
 /// Shares are mounted below. No volume is mounted at it or above it: Nova takes a directory for mounted
 /// only when it is on another device than the one around it.
-pub const BASE: &str = "/var/lib/volumes";
+pub(super) const BASE: &str = "/var/lib/volumes";
 
 /// What stands for the server in the name of a share. Volumes keep that name: it never changes.
-pub const HOST: &str = "claim";
+pub(super) const HOST: &str = "claim";
 
-pub fn path(claim: &str) -> String {
+pub(super) fn path(claim: &str) -> String {
     format!("/{claim}")
 }
 
 /// Where both drivers look for the share.
-pub fn mounted_at(claim: &str) -> String {
+pub(super) fn mounted_at(claim: &str) -> String {
     let share = format!("{HOST}:{}", path(claim));
     let hash = hex::encode(Md5::digest(share.as_bytes()));
     format!("{BASE}/{hash}")
 }
 
 /// The claims of Cinder, on a hypervisor.
-pub fn lent(claims: &[c5c3_api::common::LocalRef]) -> impl Iterator<Item = Volume> {
+pub(super) fn lent(claims: &[c5c3_api::common::LocalRef]) -> impl Iterator<Item = Volume> {
     claims.iter().enumerate().map(|(index, claim)| Volume {
         name: format!("volumes-{index}"),
         path: mounted_at(&claim.name),

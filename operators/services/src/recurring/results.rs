@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::shape::Service;
 
 /// What is known of the runs.
-pub struct Seen<'a> {
+pub(super) struct Seen<'a> {
     /// The status as it is.
     pub before: &'a Value,
     /// When the newest run began.
@@ -22,7 +22,12 @@ pub struct Seen<'a> {
 }
 
 /// What nothing new is known of stays: pods of runs go before their results do.
-pub fn status(service: &Service, facts: &Facts, configuration: &Configuration, seen: &Seen<'_>) -> Value {
+pub(super) fn status(
+    service: &Service,
+    facts: &Facts,
+    configuration: &Configuration,
+    seen: &Seen<'_>,
+) -> Value {
     let mut status = Map::new();
     let mut put = |field: &str, value: Option<Value>| {
         let value = value.or_else(|| seen.before.get(field).cloned());
@@ -68,7 +73,7 @@ fn results(said: &str) -> Option<Value> {
 }
 
 /// The same in a sentence, for the condition.
-pub fn words(said: &str) -> Option<String> {
+pub(super) fn words(said: &str) -> Option<String> {
     let results = results(said)?;
     let first = &results["failures"][0];
     let example = first["test"].as_str().map(|test| {

@@ -25,7 +25,7 @@ const CLOUD: &str = "openstack";
 
 /// What the last read of a source gave.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Synced {
+pub(crate) struct Synced {
     at: Timestamp,
     objects: i64,
     generation: Option<i64>,
@@ -54,7 +54,7 @@ fn interval(object: &Datasource) -> Duration {
 const SECRETS: [&str; 2] = ["cortex-clouds-yaml", "cortex-prometheus"];
 
 #[derive(Clone, Debug)]
-pub struct Datasources(pub Shared);
+pub(crate) struct Datasources(pub Shared);
 
 fn text(secret: &Secret, key: &str) -> Option<String> {
     let bytes = secret.data.as_ref()?.get(key)?;
@@ -199,10 +199,10 @@ impl Controller for Datasources {
 }
 
 #[derive(Clone, Debug)]
-pub struct Knowledges(pub Shared);
+pub(crate) struct Knowledges(pub Shared);
 
 /// What the dependencies hold, and who the servers are.
-pub struct Known {
+pub(crate) struct Known {
     series: Vec<prometheus::Series>,
     missing: Vec<String>,
     servers: BTreeMap<String, crate::fleet::Server>,
@@ -210,7 +210,7 @@ pub struct Known {
 
 /// Features of an extractor, as the world takes them and as the status shows them.
 #[derive(Clone, Debug)]
-pub struct Learnt {
+pub(crate) struct Learnt {
     features: Features,
     raw: Value,
     count: i64,

@@ -17,23 +17,23 @@ const AGAIN: Duration = Duration::from_secs(60);
 
 /// The client is for instructions that are worth nothing any more.
 #[derive(Clone)]
-pub struct Deschedulings(pub Shared, pub kube::Client);
+pub(crate) struct Deschedulings(pub Shared, pub kube::Client);
 
 #[derive(Debug)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// `None`: nobody can be asked. `Some(None)`: it is gone.
     server: Option<Option<Guest>>,
     migrate: bool,
 }
 
 #[derive(Clone, Debug)]
-pub enum Action {
+pub(crate) enum Action {
     Migrate(String),
     Forget(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub(crate) enum Plan {
     /// Expired, or the server is gone.
     Forget,
     Migrate,

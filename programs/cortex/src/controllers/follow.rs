@@ -49,7 +49,7 @@ fn whole<K>(
     })
 }
 
-pub async fn all(client: Client, shared: Shared, stop: Stop) {
+pub(crate) async fn all(client: Client, shared: Shared, stop: Stop) {
     let world = || &shared.scheduler.world;
     let work = async {
         tokio::join!(

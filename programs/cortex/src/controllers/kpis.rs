@@ -19,7 +19,7 @@ const SERVERS: &str = "kvm_host_servers";
 const KNOWN: [&str; 2] = [HOSTS, SERVERS];
 
 #[derive(Clone, Debug)]
-pub struct Kpis;
+pub(crate) struct Kpis;
 
 impl Controller for Kpis {
     type Kind = Kpi;
@@ -61,7 +61,7 @@ impl Controller for Kpis {
 struct Figures(Shared);
 
 /// From now on figures that a KPI asks for are in the metrics.
-pub fn publish(shared: &Shared, metrics: &Metrics) {
+pub(crate) fn publish(shared: &Shared, metrics: &Metrics) {
     let figures = Box::new(Figures(shared.clone()));
     metrics.extend(|registry| registry.register_collector(figures));
 }

@@ -20,10 +20,10 @@ use crate::sources::kubernetes;
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
-pub struct Pipelines(pub Shared);
+pub(crate) struct Pipelines(pub Shared);
 
 #[derive(Debug, Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     features: Features,
     /// Servers for which there is an instruction.
     instructed: BTreeSet<String>,
@@ -32,7 +32,7 @@ pub struct Facts {
 }
 
 #[derive(Debug, Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     unknown: Vec<String>,
     broken: Vec<String>,
     /// With it no question can be answered.

@@ -19,10 +19,10 @@ use crate::sources::kubernetes;
 const AGAIN: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
-pub struct Reservations(pub Shared);
+pub(crate) struct Reservations(pub Shared);
 
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     phase: ReservationPhase,
     host: Option<String>,
     why: String,
@@ -165,7 +165,7 @@ fn plan(object: &Reservation, fleet: &Fleet, now: Timestamp) -> Plan {
 
 /// The room is kept at once, before the next pass looks for some.
 #[derive(Clone, Debug)]
-pub struct Keep {
+pub(crate) struct Keep {
     name: String,
     reservation: fleet::Reservation,
 }

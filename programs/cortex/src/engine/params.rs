@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub type Params = BTreeMap<String, Value>;
+pub(crate) type Params = BTreeMap<String, Value>;
 
 /// What is wrong with a parameter, and the way out.
-pub type Wrong = String;
+pub(crate) type Wrong = String;
 
-pub fn yes(params: &Params, key: &str) -> Result<bool, Wrong> {
+pub(crate) fn yes(params: &Params, key: &str) -> Result<bool, Wrong> {
     match params.get(key) {
         None => Ok(false),
         Some(value) => value
@@ -18,7 +18,7 @@ pub fn yes(params: &Params, key: &str) -> Result<bool, Wrong> {
     }
 }
 
-pub fn number(params: &Params, key: &str, usual: f64) -> Result<f64, Wrong> {
+pub(crate) fn number(params: &Params, key: &str, usual: f64) -> Result<f64, Wrong> {
     match params.get(key) {
         None => Ok(usual),
         Some(value) => value
@@ -27,7 +27,7 @@ pub fn number(params: &Params, key: &str, usual: f64) -> Result<f64, Wrong> {
     }
 }
 
-pub fn texts(params: &Params, key: &str) -> Result<Vec<String>, Wrong> {
+pub(crate) fn texts(params: &Params, key: &str) -> Result<Vec<String>, Wrong> {
     let Some(value) = params.get(key) else {
         return Ok(Vec::new());
     };
@@ -44,7 +44,7 @@ pub struct Weights {
     pub memory: f64,
 }
 
-pub fn weights(params: &Params) -> Result<Weights, Wrong> {
+pub(crate) fn weights(params: &Params) -> Result<Weights, Wrong> {
     const KEY: &str = "resourceWeights";
     let Some(value) = params.get(KEY) else {
         return Ok(Weights {

@@ -10,7 +10,7 @@ use crate::fleet::{Amount, Draft, Fleet, Host, HypervisorType, Server};
 use crate::request::{Flavor, Request, Spec};
 
 /// A host with 16 CPUs and 64 GiB, that may take servers.
-pub fn host() -> Host {
+pub(crate) fn host() -> Host {
     Host {
         hypervisor_type: HypervisorType::Kvm,
         arch: Some("x86_64".into()),
@@ -19,7 +19,7 @@ pub fn host() -> Host {
     }
 }
 
-pub fn world(hosts: &[(&str, Host)]) -> Draft {
+pub(crate) fn world(hosts: &[(&str, Host)]) -> Draft {
     Draft {
         hosts: hosts
             .iter()
@@ -29,7 +29,7 @@ pub fn world(hosts: &[(&str, Host)]) -> Draft {
     }
 }
 
-pub fn server(host: &str, project: &str, cpu: i64, memory: i64) -> Server {
+pub(crate) fn server(host: &str, project: &str, cpu: i64, memory: i64) -> Server {
     Server {
         host: host.to_owned(),
         project: project.to_owned(),
@@ -39,7 +39,7 @@ pub fn server(host: &str, project: &str, cpu: i64, memory: i64) -> Server {
 }
 
 /// A server with one CPU and 1 GiB.
-pub fn spec() -> Spec {
+pub(crate) fn spec() -> Spec {
     Spec {
         project: "p".into(),
         instance: "new".into(),
@@ -53,7 +53,7 @@ pub fn spec() -> Spec {
     }
 }
 
-pub fn with_specs(pairs: &[(&str, &str)]) -> Spec {
+pub(crate) fn with_specs(pairs: &[(&str, &str)]) -> Spec {
     let mut spec = spec();
     let pairs = pairs
         .iter()
@@ -63,7 +63,7 @@ pub fn with_specs(pairs: &[(&str, &str)]) -> Spec {
 }
 
 /// A question about these hosts, with falling weights.
-pub fn question<'a>(hosts: &[&'a str], spec: &Spec) -> Request<'a> {
+pub(crate) fn question<'a>(hosts: &[&'a str], spec: &Spec) -> Request<'a> {
     Request {
         hosts: hosts.iter().map(|host| (Cow::Borrowed(*host), 0.0)).collect(),
         spec: spec.clone(),
@@ -71,21 +71,21 @@ pub fn question<'a>(hosts: &[&'a str], spec: &Spec) -> Request<'a> {
     }
 }
 
-pub fn step(name: &str, params: serde_json::Value) -> StepDraft {
+pub(crate) fn step(name: &str, params: serde_json::Value) -> StepDraft {
     StepDraft {
         params: serde_json::from_value::<BTreeMap<_, _>>(params).expect("an object"),
         ..StepDraft::named(name)
     }
 }
 
-pub fn only_filter(step: StepDraft) -> PipelineDraft {
+pub(crate) fn only_filter(step: StepDraft) -> PipelineDraft {
     PipelineDraft {
         filters: vec![step],
         ..PipelineDraft::default()
     }
 }
 
-pub fn only_weigher(step: StepDraft) -> PipelineDraft {
+pub(crate) fn only_weigher(step: StepDraft) -> PipelineDraft {
     PipelineDraft {
         weighers: vec![step],
         ..PipelineDraft::default()
@@ -93,7 +93,11 @@ pub fn only_weigher(step: StepDraft) -> PipelineDraft {
 }
 
 /// The hosts that are left, best first, and the explanation.
-pub fn decide(pipeline: &PipelineDraft, draft: Draft, request: &Request<'_>) -> (Vec<String>, Explanation) {
+pub(crate) fn decide(
+    pipeline: &PipelineDraft,
+    draft: Draft,
+    request: &Request<'_>,
+) -> (Vec<String>, Explanation) {
     let compiled = compile(pipeline);
     assert!(
         compiled.is_usable() && compiled.broken_weighers.is_empty(),
@@ -110,7 +114,7 @@ pub fn decide(pipeline: &PipelineDraft, draft: Draft, request: &Request<'_>) -> 
 }
 
 /// Runs one filter over all hosts of a world.
-pub fn filtered(name: &str, params: Value, draft: &Draft, spec: &Spec) -> (Vec<String>, String) {
+pub(crate) fn filtered(name: &str, params: Value, draft: &Draft, spec: &Spec) -> (Vec<String>, String) {
     let hosts: Vec<&str> = draft.hosts.keys().map(String::as_str).collect();
     let pipeline = only_filter(step(name, params));
     let (left, explanation) = decide(&pipeline, draft.clone(), &question(&hosts, spec));
@@ -118,10 +122,10 @@ pub fn filtered(name: &str, params: Value, draft: &Draft, spec: &Spec) -> (Vec<S
     (left, reasons.join("; "))
 }
 
-pub fn left(name: &str, draft: &Draft, spec: &Spec) -> Vec<String> {
+pub(crate) fn left(name: &str, draft: &Draft, spec: &Spec) -> Vec<String> {
     filtered(name, json!({}), draft, spec).0
 }
 
-pub fn set(names: &[&str]) -> BTreeSet<String> {
+pub(crate) fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }

@@ -20,7 +20,7 @@ const SUFFIXES: [(&str, f64); 12] = [
     ("E", 1e18),
 ];
 
-pub fn number(quantity: &Quantity) -> Option<f64> {
+pub(crate) fn number(quantity: &Quantity) -> Option<f64> {
     let text = quantity.0.trim();
     if let Ok(number) = text.parse::<f64>() {
         return Some(number).filter(|number| number.is_finite());
@@ -31,7 +31,7 @@ pub fn number(quantity: &Quantity) -> Option<f64> {
 }
 
 /// `cpu` and `memory`; `None` when neither is there.
-pub fn amount(resources: &BTreeMap<String, Quantity>) -> Option<Amount> {
+pub(crate) fn amount(resources: &BTreeMap<String, Quantity>) -> Option<Amount> {
     let of = |name: &str| resources.get(name).and_then(number);
     let (cpu, memory) = (of("cpu"), of("memory"));
     if cpu.is_none() && memory.is_none() {

@@ -9,7 +9,7 @@ use super::disk::Disk;
 
 /// More than this is worth an event.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Thresholds {
+pub(crate) struct Thresholds {
     /// Grown defects of a SCSI disk that are acceptable
     #[arg(
         long = "grown-defects-threshold",
@@ -41,7 +41,7 @@ pub struct Thresholds {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Event {
+pub(crate) struct Event {
     pub node_name: String,
     pub instance_id: String,
     pub device: String,
@@ -56,12 +56,12 @@ pub struct Event {
 
 impl Event {
     /// What has to be different for the event to be told again: counters alone tick on.
-    pub fn verdict(&self) -> (&'static str, &'static str, &str) {
+    pub(crate) fn verdict(&self) -> (&'static str, &'static str, &str) {
         (self.event_type, self.severity, &self.message)
     }
 }
 
-pub fn event(disk: &Disk, limits: &Thresholds, node: &str, instance: &str) -> Event {
+pub(crate) fn event(disk: &Disk, limits: &Thresholds, node: &str, instance: &str) -> Event {
     let mut details: BTreeMap<String, String> = disk
         .attributes
         .iter()

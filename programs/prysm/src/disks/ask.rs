@@ -20,7 +20,7 @@ const UNREAD: i32 = 0b111;
 
 /// The programs and where they look.
 #[derive(Clone, Debug, Args)]
-pub struct Tools {
+pub(crate) struct Tools {
     /// Disks, by their devices, or * for all that smartctl finds
     #[arg(long, value_delimiter = ',', default_value = "*", env = "DISKS")]
     disks: Vec<String>,
@@ -37,14 +37,14 @@ pub struct Tools {
 
 /// What a look brings: disks, and why others are missing.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub disks: Vec<Disk>,
     pub failed: Vec<String>,
 }
 
 impl Tools {
     /// Looks at each disk, one after the other: they share their bus.
-    pub async fn look(&self) -> Result<Asked, Error> {
+    pub(crate) async fn look(&self) -> Result<Asked, Error> {
         let osds = Osds {
             base: self.ceph_osd_base_path.clone(),
             sys: "/sys".into(),

@@ -8,7 +8,7 @@ use super::smart::{Attribute, Controller, ErrorLog, Health, Report};
 const MOST_ATTRIBUTES: usize = 128;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Disk {
+pub(crate) struct Disk {
     pub device: String,
     /// Empty where no OSD uses it.
     pub osd: String,
@@ -29,7 +29,7 @@ pub struct Disk {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct About {
+pub(crate) struct About {
     pub vendor: String,
     pub vendor_id: String,
     pub subsystem_vendor_id: String,
@@ -45,7 +45,7 @@ pub struct About {
 }
 
 impl Disk {
-    pub fn read(report: &Report, osd: &str) -> Self {
+    pub(crate) fn read(report: &Report, osd: &str) -> Self {
         let mut disk = Disk {
             device: report.device.name.clone(),
             osd: osd.to_owned(),
@@ -73,7 +73,7 @@ impl Disk {
     }
 
     /// What nvme-cli knows beyond smartctl.
-    pub fn add(&mut self, controller: Option<&Controller>, log: Option<&ErrorLog>) {
+    pub(crate) fn add(&mut self, controller: Option<&Controller>, log: Option<&ErrorLog>) {
         if let Some(controller) = controller {
             self.about.vendor_id = hex(controller.vid);
             self.about.subsystem_vendor_id = hex(controller.ssvid);

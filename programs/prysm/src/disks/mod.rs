@@ -7,6 +7,6 @@ mod osds;
 mod page;
 mod smart;
 
-pub use alerts::{Event, Thresholds, event};
-pub use ask::{Asked, Tools};
-pub use page::render;
+pub(crate) use alerts::{Event, Thresholds, event};
+pub(crate) use ask::{Asked, Tools};
+pub(crate) use page::render;

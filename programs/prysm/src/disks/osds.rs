@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const DEEPEST: usize = 8;
 
 #[derive(Debug)]
-pub struct Osds {
+pub(super) struct Osds {
     /// `/var/lib/rook/rook-ceph`.
     pub base: PathBuf,
     /// `/sys`.
@@ -18,7 +18,7 @@ pub struct Osds {
 
 impl Osds {
     /// Names of disks (`sda`, `nvme0n1`) with their OSDs.
-    pub fn read(&self) -> HashMap<String, String> {
+    pub(super) fn read(&self) -> HashMap<String, String> {
         let mut found = HashMap::new();
         // Without the directory this is no node of Rook's, and disks have no OSDs.
         for directory in fs::read_dir(&self.base).into_iter().flatten().flatten() {
@@ -63,7 +63,7 @@ impl Osds {
 }
 
 /// The OSD of `/dev/sda`, or of any namespace of the controller `/dev/nvme0`.
-pub fn of_device<'a>(osds: &'a HashMap<String, String>, device: &str) -> &'a str {
+pub(super) fn of_device<'a>(osds: &'a HashMap<String, String>, device: &str) -> &'a str {
     let real = fs::canonicalize(device).unwrap_or_else(|_| device.into());
     let name = real
         .file_name()

@@ -51,7 +51,7 @@ const FIGURES: &[Figure] = &[
 ];
 
 /// `failed` are disks that could not be looked at.
-pub fn render(disks: &[Disk], failed: usize, node: &str, instance: &str) -> String {
+pub(crate) fn render(disks: &[Disk], failed: usize, node: &str, instance: &str) -> String {
     let mut page = Page::default();
     let name = "prysm_disks_unreadable";
     page.family(name, Type::Gauge, "Disks that could not be looked at.");

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Report {
+pub(crate) struct Report {
     pub smartctl: Program,
     pub device: Device,
     pub model_family: String,
@@ -33,68 +33,68 @@ pub struct Report {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Program {
+pub(crate) struct Program {
     pub exit_status: i32,
     pub messages: Vec<Message>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Message {
+pub(crate) struct Message {
     pub string: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Device {
+pub(crate) struct Device {
     pub name: String,
     pub protocol: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Capacity {
+pub(crate) struct Capacity {
     pub bytes: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Named {
+pub(crate) struct Named {
     pub name: String,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Status {
+pub(crate) struct Status {
     pub passed: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Temperature {
+pub(crate) struct Temperature {
     pub current: i64,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct PowerOn {
+pub(crate) struct PowerOn {
     pub hours: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Endurance {
+pub(crate) struct Endurance {
     pub current_percent: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Attributes {
+pub(crate) struct Attributes {
     pub table: Vec<Attribute>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Attribute {
+pub(crate) struct Attribute {
     pub id: u64,
     pub name: String,
     /// From 100 or 200 down as things get worse.
@@ -104,13 +104,13 @@ pub struct Attribute {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Raw {
+pub(crate) struct Raw {
     pub value: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct PciVendor {
+pub(crate) struct PciVendor {
     pub id: u64,
     pub subsystem_id: u64,
 }
@@ -118,7 +118,7 @@ pub struct PciVendor {
 /// NVMe's log page 2.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Health {
+pub(crate) struct Health {
     pub critical_warning: u64,
     pub temperature: i64,
     pub available_spare: u64,
@@ -138,7 +138,7 @@ pub struct Health {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ErrorCounters {
+pub(crate) struct ErrorCounters {
     pub read: Option<ErrorCounter>,
     pub write: Option<ErrorCounter>,
     pub verify: Option<ErrorCounter>,
@@ -146,7 +146,7 @@ pub struct ErrorCounters {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ErrorCounter {
+pub(crate) struct ErrorCounter {
     pub total_errors_corrected: u64,
     pub total_uncorrected_errors: u64,
 }
@@ -154,20 +154,20 @@ pub struct ErrorCounter {
 /// `smartctl --scan --json`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Scan {
+pub(super) struct Scan {
     pub devices: Vec<Device>,
 }
 
 /// `nvme error-log -o json`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ErrorLog {
+pub(crate) struct ErrorLog {
     pub errors: Vec<LoggedError>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct LoggedError {
+pub(crate) struct LoggedError {
     /// Zero in places that were never written.
     pub error_count: u64,
 }
@@ -175,7 +175,7 @@ pub struct LoggedError {
 /// `nvme id-ctrl -o json`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Controller {
+pub(crate) struct Controller {
     pub vid: u64,
     pub ssvid: u64,
     pub tnvmcap: u64,

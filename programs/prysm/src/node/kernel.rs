@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::exposition::{Page, Type};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kernel {
+pub(crate) struct Kernel {
     pub context_switches: u64,
     pub entropy_bits: u64,
     /// TCP connections that are established.
@@ -13,7 +13,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    pub fn read(proc: &Proc) -> Result<Self, Error> {
+    pub(crate) fn read(proc: &Proc) -> Result<Self, Error> {
         let tables = ["net/tcp", "net/tcp6"].map(|file| established(&proc.read_if_there(file)));
         Ok(Kernel {
             context_switches: context_switches(&proc.read("stat")?),
@@ -26,7 +26,7 @@ impl Kernel {
         })
     }
 
-    pub fn render(&self, node: &str, instance: &str) -> String {
+    pub(crate) fn render(&self, node: &str, instance: &str) -> String {
         let mut page = Page::default();
         let labels = [("node", node), ("instance", instance)];
         for (name, kind, help, value) in [

@@ -8,13 +8,13 @@ const SECTOR: u64 = 512;
 
 /// Ticks since the node started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ticks {
+pub(crate) struct Ticks {
     pub busy: u64,
     pub all: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Usage {
+pub(crate) struct Usage {
     pub ticks: Ticks,
     pub memory_percent: f64,
     pub disk_bytes: u64,
@@ -22,7 +22,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    pub fn read(proc: &Proc) -> Result<Self, Error> {
+    pub(crate) fn read(proc: &Proc) -> Result<Self, Error> {
         Ok(Usage {
             ticks: ticks(&proc.read("stat")?),
             memory_percent: memory(&proc.read("meminfo")?),
@@ -32,7 +32,7 @@ impl Usage {
     }
 
     /// The processors' share of time since `before`.
-    pub fn render(&self, before: Ticks, node: &str, instance: &str) -> String {
+    pub(crate) fn render(&self, before: Ticks, node: &str, instance: &str) -> String {
         let mut page = Page::default();
         let labels = [("node", node), ("instance", instance)];
         let all = self.ticks.all.saturating_sub(before.all);

@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use super::entry::Entry;
 
 /// Longest entry. What is longer is no entry: memory stays bounded whatever is fed.
-pub const LONGEST: usize = 1 << 20;
+pub(super) const LONGEST: usize = 1 << 20;
 
 /// Keeps the unfinished end of what was fed.
 #[derive(Default)]

@@ -30,8 +30,8 @@ pub struct Entry<'a> {
 }
 
 /// A tenant that nobody named.
-pub const NO_TENANT: &str = "none";
-pub const ANONYMOUS: &str = "anonymous";
+pub(super) const NO_TENANT: &str = "none";
+pub(super) const ANONYMOUS: &str = "anonymous";
 
 impl Entry<'_> {
     /// RadosGW writes `tenant$user`, and the user alone where there is no tenant.

@@ -29,7 +29,7 @@ const PAGE: &str = "1000";
 
 /// How RadosGW is reached.
 #[derive(Clone, Debug, Args)]
-pub struct Keys {
+pub(crate) struct Keys {
     /// RadosGW, http://HOST:PORT; a path other than /admin can follow
     #[arg(long, env = "ADMIN_URL", value_name = "URL")]
     pub admin_url: String,
@@ -62,7 +62,7 @@ impl Keys {
 
 type Web = Client<HttpsConnector<HttpConnector>, Empty<Bytes>>;
 
-pub struct Admin {
+pub(crate) struct Admin {
     keys: Keys,
     web: Web,
     /// Scheme and authority, and the path of the API.
@@ -72,7 +72,7 @@ pub struct Admin {
 }
 
 impl Admin {
-    pub fn new(keys: Keys) -> Result<Self, Error> {
+    pub(crate) fn new(keys: Keys) -> Result<Self, Error> {
         let wrong = || Error::AdminUrl(keys.admin_url.clone());
         let uri: Uri = keys.admin_url.parse().map_err(|_| wrong())?;
         let scheme = uri
@@ -104,7 +104,7 @@ impl Admin {
     }
 
     /// All users with what they store, and all their buckets.
-    pub async fn site(&self) -> Result<Site, Error> {
+    pub(crate) async fn site(&self) -> Result<Site, Error> {
         let key = self.keys.read()?;
         let names = self.names(&key).await?;
         let mut all: Vec<_> = stream::iter(names)

@@ -5,6 +5,6 @@ mod sign;
 mod usage;
 mod view;
 
-pub use admin::{Admin, Keys};
-pub use usage::{Target, render};
-pub use view::{Site, User};
+pub(crate) use admin::{Admin, Keys};
+pub(crate) use usage::{Target, render};
+pub(crate) use view::{Site, User};

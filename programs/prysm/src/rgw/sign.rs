@@ -14,7 +14,7 @@ const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b785
 
 /// One key of S3.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key {
+pub(super) struct Key {
     pub access: String,
     pub secret: String,
 }
@@ -27,14 +27,14 @@ impl std::fmt::Debug for Key {
 
 /// What is signed, and where it goes.
 #[derive(Debug)]
-pub struct Signed {
+pub(super) struct Signed {
     /// Path and query as they stand in the request.
     pub target: String,
     pub headers: [(&'static str, String); 3],
 }
 
 /// A GET of `path` with these parameters.
-pub fn get(key: &Key, host: &str, path: &str, query: &[(&str, &str)], now: Timestamp) -> Signed {
+pub(super) fn get(key: &Key, host: &str, path: &str, query: &[(&str, &str)], now: Timestamp) -> Signed {
     let stamp = now.strftime("%Y%m%dT%H%M%SZ").to_string();
     let day = now.strftime("%Y%m%d").to_string();
     let path: Vec<String> = path.split('/').map(encoded).collect();

@@ -6,7 +6,7 @@ use crate::exposition::{Page, Type};
 
 /// Labels that every figure has.
 #[derive(Clone, Debug, Default)]
-pub struct Target {
+pub(crate) struct Target {
     pub cluster: String,
     pub node: String,
     pub instance: String,
@@ -89,7 +89,7 @@ const OF_BUCKETS: &[OfBucket] = &[
 
 /// `site` is what the last look found, `None` if it failed; `errors` are looks that failed so far.
 /// Of more than `most` users or buckets those that store most are shown.
-pub fn render(site: Option<&Site>, target: &Target, errors: u64, most: usize) -> String {
+pub(crate) fn render(site: Option<&Site>, target: &Target, errors: u64, most: usize) -> String {
     let mut page = Page::default();
     let up = "prysm_target_up";
     page.family(up, Type::Gauge, "1 if RadosGW answered the last look.");

@@ -4,14 +4,14 @@ use serde::{Deserialize, Deserializer};
 
 /// All that one look brings.
 #[derive(Debug, Default, PartialEq)]
-pub struct Site {
+pub(crate) struct Site {
     pub users: Vec<User>,
     pub buckets: Vec<Bucket>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
-pub struct User {
+pub(crate) struct User {
     pub tenant: String,
     pub user_id: String,
     pub display_name: String,
@@ -23,7 +23,7 @@ pub struct User {
 
 impl User {
     /// As RadosGW writes it: `tenant$user`.
-    pub fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         owner(&self.tenant, &self.user_id)
     }
 }
@@ -39,14 +39,14 @@ fn owner(tenant: &str, user: &str) -> String {
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
-pub struct Stats {
+pub(crate) struct Stats {
     pub size: u64,
     pub size_actual: u64,
     pub num_objects: u64,
 }
 
 impl Stats {
-    pub fn sum(all: impl Iterator<Item = Stats>) -> Self {
+    pub(crate) fn sum(all: impl Iterator<Item = Stats>) -> Self {
         all.fold(Stats::default(), |sum, one| Stats {
             size: sum.size.saturating_add(one.size),
             size_actual: sum.size_actual.saturating_add(one.size_actual),
@@ -58,18 +58,18 @@ impl Stats {
 /// Below zero is without a limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
-pub struct Quota {
+pub(crate) struct Quota {
     pub enabled: bool,
     pub max_size: i64,
     pub max_objects: i64,
 }
 
 impl Quota {
-    pub fn size(self) -> Option<u64> {
+    pub(crate) fn size(self) -> Option<u64> {
         self.limit(self.max_size)
     }
 
-    pub fn objects(self) -> Option<u64> {
+    pub(crate) fn objects(self) -> Option<u64> {
         self.limit(self.max_objects)
     }
 
@@ -82,7 +82,7 @@ impl Quota {
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     pub bucket: String,
     pub tenant: String,
     #[serde(deserialize_with = "text_of_owner")]
@@ -94,7 +94,7 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    pub fn owner(&self) -> String {
+    pub(crate) fn owner(&self) -> String {
         owner(&self.tenant, &self.owner)
     }
 }
@@ -102,7 +102,7 @@ impl Bucket {
 /// An empty bucket has none.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
-pub struct Usage {
+pub(crate) struct Usage {
     #[serde(rename = "rgw.main")]
     pub main: Stats,
 }
@@ -123,7 +123,7 @@ fn text_of_owner<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
 /// A page of names.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Names {
+pub(super) struct Names {
     pub keys: Vec<String>,
     pub truncated: bool,
     pub marker: String,

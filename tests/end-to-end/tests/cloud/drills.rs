@@ -33,7 +33,7 @@ fn field(cloud: &Cloud, what: &str, path: &str) -> anyhow::Result<String> {
 }
 
 /// On request, under load: nobody is turned away.
-pub fn a_credential_rotates(cloud: &Cloud) -> anyhow::Result<()> {
+pub(crate) fn a_credential_rotates(cloud: &Cloud) -> anyhow::Result<()> {
     let current = "{.status.currentCredentialRef.name}";
     let before = field(cloud, "credentialrotation/glance", current)?;
     let stream = Stream::start(cloud, NAMESPACE, "rotation", Duration::from_secs(900), &CHECKERS)?;
@@ -62,7 +62,7 @@ pub fn a_credential_rotates(cloud: &Cloud) -> anyhow::Result<()> {
 }
 
 /// A new value in the Secret of a database's password is a new account; the old one goes.
-pub fn a_password_changes(cloud: &Cloud) -> anyhow::Result<()> {
+pub(crate) fn a_password_changes(cloud: &Cloud) -> anyhow::Result<()> {
     let accounts = || {
         let words = ["-n", NAMESPACE, "get", "users.k8s.mariadb.com", "-o", "name"];
         cloud.kubectl(&words, "")
@@ -90,7 +90,7 @@ pub fn a_password_changes(cloud: &Cloud) -> anyhow::Result<()> {
 }
 
 /// kill -9 of operators, API server and kubelet while a change is under way: it converges.
-pub fn programs_die(cloud: &Cloud) -> anyhow::Result<()> {
+pub(crate) fn programs_die(cloud: &Cloud) -> anyhow::Result<()> {
     hand_over(cloud)?;
     let patch = r#"{"spec": {"services": {"keystone": {"replicas": 2}}}}"#;
     cloud.kubectl(

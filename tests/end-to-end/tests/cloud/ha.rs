@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::objects::identities;
 
-pub const NAMESPACE: &str = "openstack";
+pub(crate) const NAMESPACE: &str = "openstack";
 /// Longer than any failover takes here: a dead pod leaves its Services within seconds.
 const FAILOVER: f64 = 30.0;
 /// Services that check each token with credentials of their own.
-pub const CHECKERS: [&str; 2] = [
+pub(crate) const CHECKERS: [&str; 2] = [
     "http://glance.openstack.svc:9292/v2/images",
     "http://placement.openstack.svc:8778/resource_providers",
 ];

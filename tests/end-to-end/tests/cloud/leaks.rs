@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Shorter ones may turn up by chance.
 const SHORTEST: usize = 8;
 
-pub fn nothing_secret_is_open(cloud: &Cloud) -> anyhow::Result<()> {
+pub(crate) fn nothing_secret_is_open(cloud: &Cloud) -> anyhow::Result<()> {
     let get = |what: &str, format: &str| cloud.kubectl(&["-n", "openstack", "get", what, "-o", format], "");
     let secrets: Value = serde_json::from_str(&get("secrets", "json")?)?;
     let kinds = "configmaps,pods,jobs,deployments,statefulsets,events,controlplanes,keystones,glances,placements,\

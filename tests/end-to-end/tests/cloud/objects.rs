@@ -9,12 +9,12 @@ use serde_json::Value;
 const OTHERS: [&str; 3] = ["leases.coordination.k8s.io", "events", "events.events.k8s.io"];
 
 /// Every object of a namespace: `kind/name` → resourceVersion.
-pub fn versions(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+pub(crate) fn versions(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
     named(cloud, namespace, "resourceVersion")
 }
 
 /// What outlives its pods: `kind/name` → uid.
-pub fn identities(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
+pub(crate) fn identities(cloud: &Cloud, namespace: &str) -> anyhow::Result<BTreeMap<String, String>> {
     let mut all = named(cloud, namespace, "uid")?;
     let passing = ["/Pod/", "/PodMetrics/", "/EndpointSlice/"];
     all.retain(|name, _| !passing.iter().any(|kind| name.contains(kind)));

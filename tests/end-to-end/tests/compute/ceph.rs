@@ -11,13 +11,13 @@ use super::NAMESPACE;
 use super::world::World;
 
 /// What `rbd` of a hypervisor prints, with Nova's own key.
-pub fn rbd(world: &World<'_>, words: &[&str]) -> anyhow::Result<String> {
+pub(crate) fn rbd(world: &World<'_>, words: &[&str]) -> anyhow::Result<String> {
     let pods = world.pods("nova-compute-cell1")?;
     let pod = pods.first().context("a nova-compute")?;
     world.exec(pod, &[&["rbd", "--id", "nova"], words].concat())
 }
 
-pub fn a_server_starts_from_its_image_without_a_copy(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn a_server_starts_from_its_image_without_a_copy(world: &World<'_>) -> anyhow::Result<()> {
     let snapshot = format!("images/{}@snap", world.draft.image);
     let children = rbd(world, &["children", &snapshot])?;
     let disk = format!("vms/{}_disk", world.named("demo")?.server.id);
@@ -26,7 +26,7 @@ pub fn a_server_starts_from_its_image_without_a_copy(world: &World<'_>) -> anyho
 }
 
 /// What is there could be shared or copied when a guest moves.
-pub fn no_disk_is_on_a_hypervisor(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn no_disk_is_on_a_hypervisor(world: &World<'_>) -> anyhow::Result<()> {
     for pod in world.pods("nova-libvirt")? {
         let find = ["find", "/var/lib/nova/instances", "-name", "disk*"];
         let found = world.exec(&pod, &find)?;
@@ -36,7 +36,7 @@ pub fn no_disk_is_on_a_hypervisor(world: &World<'_>) -> anyhow::Result<()> {
 }
 
 /// Of the control plane only those have a key that open images and volumes themselves.
-pub fn keys_are_where_disks_are_opened(cloud: &Cloud) -> anyhow::Result<()> {
+pub(crate) fn keys_are_where_disks_are_opened(cloud: &Cloud) -> anyhow::Result<()> {
     let pods = cloud.kubectl(&["-n", NAMESPACE, "get", "pods", "-o", "json"], "")?;
     let pods: Value = serde_json::from_str(&pods)?;
     let mut holders = BTreeSet::new();

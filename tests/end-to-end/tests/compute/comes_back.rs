@@ -11,7 +11,7 @@ use crate::{PATIENCE, inside, openstack};
 /// What is in the volume; all that is written fits in.
 const CHECKSUM: &str = "dd if=/dev/vdb bs=1M count=4 | sha256sum";
 
-pub fn a_server_and_its_volume_come_back_after_down(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn a_server_and_its_volume_come_back_after_down(world: &World<'_>) -> anyhow::Result<()> {
     let cloud = world.cloud;
     openstack(cloud, "volume create --size 1 kept")?;
     let is = |wanted: &str| {

@@ -9,7 +9,7 @@ use end_to_end::cloud::Cloud;
 use http::Uri;
 
 /// The address that a person is given leads to the guest's own screen.
-pub fn a_screen_is_shown(cloud: &Cloud) -> anyhow::Result<()> {
+pub(crate) fn a_screen_is_shown(cloud: &Cloud) -> anyhow::Result<()> {
     let url = cloud.c5c3_here("console", &["--vnc", "demo"])?;
     let uri: Uri = url.trim().parse()?;
     let (host, port) = (uri.host().context("a host")?, uri.port_u16().context("a port")?);

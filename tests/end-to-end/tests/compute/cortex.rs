@@ -13,7 +13,7 @@ use crate::world::World;
 /// Its pod, and a scheduler that restarts.
 const COMES: Duration = Duration::from_secs(240);
 
-pub fn it_places_servers_and_is_not_missed(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn it_places_servers_and_is_not_missed(world: &World<'_>) -> anyhow::Result<()> {
     let cloud = world.cloud;
     let rights = cloud.c5c3(&["rbac", "--operator", "cortex", "--namespace", NAMESPACE])?;
     cloud.kubectl(&["apply", "--server-side", "-f", "-"], &rights)?;

@@ -31,13 +31,13 @@ const ALL_CONDUCTORS: Victim = ("nova-conductor", "nova-conductor");
 const COMPUTE: Victim = ("nova-compute-cell1", "nova-compute");
 
 /// All of them one after the other while a few servers are made, and nova-compute alone.
-pub fn short(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn short(world: &World<'_>) -> anyhow::Result<()> {
     drill("all", world, &VICTIMS, 3)?;
     drill("nova-compute", world, &[COMPUTE], 1)
 }
 
 /// Each by itself, several times.
-pub fn long(world: &World<'_>, rounds: usize) -> anyhow::Result<()> {
+pub(crate) fn long(world: &World<'_>, rounds: usize) -> anyhow::Result<()> {
     for round in 1..=rounds {
         for victim in VICTIMS.into_iter().chain([COMPUTE, ALL_CONDUCTORS]) {
             drill(&format!("{} {round}", victim.1), world, &[victim], 4)?;

@@ -39,7 +39,7 @@ fn drained(world: &World<'_>, host: &str) -> anyhow::Result<()> {
 }
 
 /// Afterwards the server is not where the routers are.
-pub fn an_emptied_host_gives_its_server_away(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn an_emptied_host_gives_its_server_away(world: &World<'_>) -> anyhow::Result<()> {
     all_in_service(world)?;
     if world.named("demo")?.host.as_deref() != Some(ROUTER) {
         drained(world, OTHER)?;
@@ -76,7 +76,7 @@ fn its_way_was_told(world: &World<'_>) -> anyhow::Result<()> {
 }
 
 /// What the agents of the hypervisors say of them.
-pub fn agents_tell_of_their_hosts(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn agents_tell_of_their_hosts(world: &World<'_>) -> anyhow::Result<()> {
     until("the agents tell of libvirt and of the switches", PATIENCE, || {
         let status: Value = serde_json::from_str(&world.cloud.c5c3_here("status", &["-o", "json"])?)?;
         let nodes = status["nodes"].as_array().context("nodes")?;
@@ -110,7 +110,7 @@ fn reaction(world: &World<'_>, host: &str, server: &str) -> anyhow::Result<Value
     Ok(found.map(Value::take).unwrap_or_default())
 }
 
-pub fn a_server_whose_process_dies_runs_again(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn a_server_whose_process_dies_runs_again(world: &World<'_>) -> anyhow::Result<()> {
     all_in_service(world)?;
     let boot = "cat /proc/sys/kernel/random/boot_id";
     let before = inside(world.cloud, boot)?;
@@ -166,7 +166,7 @@ pub fn a_server_whose_process_dies_runs_again(world: &World<'_>) -> anyhow::Resu
     Ok(())
 }
 
-pub fn a_server_of_a_host_without_power_starts_elsewhere(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn a_server_of_a_host_without_power_starts_elsewhere(world: &World<'_>) -> anyhow::Result<()> {
     let boot = "cat /proc/sys/kernel/random/boot_id";
     let before = inside(world.cloud, boot)?;
     let id = world.named("demo")?.server.id;

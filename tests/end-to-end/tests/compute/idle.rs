@@ -86,7 +86,7 @@ fn silent(world: &World<'_>, stretch: Duration) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn nothing_is_written_while_nothing_is_asked_for(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn nothing_is_written_while_nothing_is_asked_for(world: &World<'_>) -> anyhow::Result<()> {
     // What was done before settles first.
     until_ok("writing ends", Duration::from_secs(300), || {
         silent(world, Duration::from_secs(20))

@@ -13,18 +13,18 @@ const PACE: Duration = Duration::from_millis(200);
 
 /// A ping that runs in a guest until it is asked what it saw. It writes to a file: a pipe that nobody reads is full
 /// after minutes, and would hold it up.
-pub struct Ping {
+pub(crate) struct Ping {
     child: Child,
     said: File,
 }
 
 impl Ping {
-    pub fn start(cloud: &Cloud, from: &str, to: &str) -> anyhow::Result<Self> {
+    pub(crate) fn start(cloud: &Cloud, from: &str, to: &str) -> anyhow::Result<Self> {
         Self::for_at_most(cloud, from, to, Duration::from_secs(300))
     }
 
     /// It ends by itself when nobody asks.
-    pub fn for_at_most(cloud: &Cloud, from: &str, to: &str, most: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn for_at_most(cloud: &Cloud, from: &str, to: &str, most: Duration) -> anyhow::Result<Self> {
         let (pace, most) = (PACE.as_secs_f32().to_string(), most.as_secs().to_string());
         let words = [from, "--", "ping", "-i", &pace, "-w", &most, to];
         let mut command = cloud.command("ssh", &words);
@@ -35,7 +35,7 @@ impl Ping {
 
     /// Ends it: how many answers came, and the longest time without one. One that ended by itself would say
     /// nothing of what came later.
-    pub fn stop(mut self) -> anyhow::Result<(usize, Duration)> {
+    pub(crate) fn stop(mut self) -> anyhow::Result<(usize, Duration)> {
         let ended = self.child.try_wait()?;
         ensure!(ended.is_none(), "the ping ended before it was asked: {ended:?}");
         self.child.kill()?;

@@ -15,13 +15,13 @@ use super::{PATIENCE, inside};
 const MOST: Duration = Duration::from_secs(1);
 
 /// The second server: its id, its address and its host.
-pub struct Second {
+pub(crate) struct Second {
     pub id: String,
     pub address: String,
     host: String,
 }
 
-pub fn two_servers_on_two_hosts_reach_each_other(world: &World<'_>) -> anyhow::Result<Second> {
+pub(crate) fn two_servers_on_two_hosts_reach_each_other(world: &World<'_>) -> anyhow::Result<Second> {
     let first = world.named("demo")?.host.context("the first one's host")?;
     let hosts = world.hosts()?;
     let other = hosts.into_iter().find(|host| *host != first);
@@ -46,7 +46,7 @@ pub fn two_servers_on_two_hosts_reach_each_other(world: &World<'_>) -> anyhow::R
     })
 }
 
-pub fn a_security_group_blocks_what_it_does_not_let_in(
+pub(crate) fn a_security_group_blocks_what_it_does_not_let_in(
     world: &World<'_>,
     second: &Second,
 ) -> anyhow::Result<()> {
@@ -79,7 +79,7 @@ pub fn a_security_group_blocks_what_it_does_not_let_in(
     Ok(())
 }
 
-pub fn a_guest_moves_while_it_is_pinged(world: &World<'_>, second: &Second) -> anyhow::Result<()> {
+pub(crate) fn a_guest_moves_while_it_is_pinged(world: &World<'_>, second: &Second) -> anyhow::Result<()> {
     let hosts = world.hosts()?;
     let target = hosts.into_iter().find(|host| *host != second.host);
     let target = target.context("another hypervisor")?;
@@ -102,7 +102,7 @@ pub fn a_guest_moves_while_it_is_pinged(world: &World<'_>, second: &Second) -> a
 }
 
 /// Its disk goes to the other hypervisor, and its memory grows.
-pub fn it_is_migrated_and_resized(world: &World<'_>, second: &Second) -> anyhow::Result<()> {
+pub(crate) fn it_is_migrated_and_resized(world: &World<'_>, second: &Second) -> anyhow::Result<()> {
     let session = &world.session;
     let here = world.server(&second.id)?.host.context("its host")?;
     let hosts = world.hosts()?;
@@ -136,7 +136,10 @@ pub fn it_is_migrated_and_resized(world: &World<'_>, second: &Second) -> anyhow:
 }
 
 /// The image of it, of which its disk is a clone then.
-pub fn it_is_kept_as_an_image_and_made_anew(world: &World<'_>, second: &Second) -> anyhow::Result<String> {
+pub(crate) fn it_is_kept_as_an_image_and_made_anew(
+    world: &World<'_>,
+    second: &Second,
+) -> anyhow::Result<String> {
     let session = &world.session;
     let name = "two-kept";
     world.run(session.act(&second.id, &Action::Snapshot { name: name.into() }))?;
@@ -160,7 +163,7 @@ pub fn it_is_kept_as_an_image_and_made_anew(world: &World<'_>, second: &Second) 
     Ok(image)
 }
 
-pub fn deleted_it_is_gone(world: &World<'_>, second: &Second, image: &str) -> anyhow::Result<()> {
+pub(crate) fn deleted_it_is_gone(world: &World<'_>, second: &Second, image: &str) -> anyhow::Result<()> {
     let used = world.run(world.session.delete_image(image));
     ensure!(used.is_err(), "the image went while a disk is a clone of it");
     world.run(world.session.delete_server(&second.id))?;

@@ -25,7 +25,7 @@ fn address_of(world: &World<'_>, node: &str) -> anyhow::Result<String> {
 
 /// From one hypervisor to the other: with its own certificate it is let in; without one, with that of a guest
 /// or without TLS it is not.
-pub fn only_libvirtd_commands_libvirtd(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn only_libvirtd_commands_libvirtd(world: &World<'_>) -> anyhow::Result<()> {
     let one = libvirt(world, |_| true)?;
     let other = libvirt(world, |pod| pod.node != one.node)?;
     let address = address_of(world, &other.node)?;
@@ -65,7 +65,7 @@ pub fn only_libvirtd_commands_libvirtd(world: &World<'_>) -> anyhow::Result<()> 
 }
 
 /// Certificates are replaced below running guests, and libvirtd shows the new one at once.
-pub fn a_new_certificate_is_taken_without_a_restart(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn a_new_certificate_is_taken_without_a_restart(world: &World<'_>) -> anyhow::Result<()> {
     let boot = "cat /proc/sys/kernel/random/boot_id";
     let running = inside(world.cloud, boot)?;
     let pod = libvirt(world, |_| true)?;
@@ -105,7 +105,7 @@ pub fn a_new_certificate_is_taken_without_a_restart(world: &World<'_>) -> anyhow
 }
 
 /// The authority stays in the control plane.
-pub fn the_authority_is_not_on_hypervisors(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn the_authority_is_not_on_hypervisors(world: &World<'_>) -> anyhow::Result<()> {
     let name = "nova-libvirt-tls-authority";
     world
         .cloud

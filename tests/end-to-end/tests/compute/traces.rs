@@ -10,7 +10,7 @@ use super::ceph;
 use super::world::World;
 
 /// Everything that there is because of a server.
-pub fn traces(world: &World<'_>) -> anyhow::Result<BTreeSet<String>> {
+pub(crate) fn traces(world: &World<'_>) -> anyhow::Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     for server in world.run(world.session.all_servers())? {
         found.insert(format!("Nova: server {}", server.server.id));
@@ -61,7 +61,11 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Waits until nothing is there that was not there before.
-pub fn nothing_leaks(world: &World<'_>, before: &BTreeSet<String>, patience: Duration) -> anyhow::Result<()> {
+pub(crate) fn nothing_leaks(
+    world: &World<'_>,
+    before: &BTreeSet<String>,
+    patience: Duration,
+) -> anyhow::Result<()> {
     until("nothing is left behind", patience, || {
         let now = traces(world)?;
         let more: Vec<&String> = now.difference(before).collect();

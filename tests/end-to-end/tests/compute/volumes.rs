@@ -11,7 +11,7 @@ use super::{NAMESPACE, PATIENCE, inside, inside_of, openstack};
 const CHECKSUM: &str = "dd if=/dev/vdb bs=1M count=4 | sha256sum";
 
 /// Where volumes are.
-pub struct Backend {
+pub(crate) struct Backend {
     /// Its name, and that of the volume type.
     name: &'static str,
     /// It can grow while it is attached.
@@ -20,13 +20,13 @@ pub struct Backend {
     listed_by: &'static [&'static str],
 }
 
-pub const FILES: Backend = Backend {
+pub(crate) const FILES: Backend = Backend {
     name: "files",
     online: false,
     listed_by: &["find", "/var/lib/volumes", "-type", "f"],
 };
 
-pub const CEPH: Backend = Backend {
+pub(crate) const CEPH: Backend = Backend {
     name: "ceph",
     online: true,
     listed_by: &["rbd", "--id", "cinder", "ls", "volumes"],
@@ -35,7 +35,7 @@ pub const CEPH: Backend = Backend {
 /// Of 2 GiB.
 const SECTORS: &str = "4194304";
 
-pub fn a_volume_keeps_its_data_from_one_server_to_the_next(
+pub(crate) fn a_volume_keeps_its_data_from_one_server_to_the_next(
     cloud: &Cloud,
     backend: &Backend,
 ) -> anyhow::Result<()> {

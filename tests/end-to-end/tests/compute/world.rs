@@ -18,7 +18,7 @@ use super::{NAMESPACE, PATIENCE};
 /// What a guest says when it can be used, and from time to time later.
 const READY: [&str; 2] = ["c5c3-guest: ready", "c5c3-guest: alive"];
 
-pub struct World<'a> {
+pub(crate) struct World<'a> {
     pub cloud: &'a Cloud,
     pub session: Session,
     /// What every server here is made of; only the name differs.
@@ -28,7 +28,7 @@ pub struct World<'a> {
 
 impl<'a> World<'a> {
     /// Of a cloud in which the demo has run.
-    pub fn of(cloud: &'a Cloud, offset: u16) -> anyhow::Result<Self> {
+    pub(crate) fn of(cloud: &'a Cloud, offset: u16) -> anyhow::Result<Self> {
         let secret = ["get", "secret", "keystone-admin-credentials", "-o", "json"];
         let secret = cloud.kubectl(&[&["-n", NAMESPACE], &secret[..]].concat(), "")?;
         let secret: Value = serde_json::from_str(&secret)?;
@@ -63,11 +63,14 @@ impl<'a> World<'a> {
         })
     }
 
-    pub fn run<T>(&self, call: impl Future<Output = openstack_client::Result<T>>) -> anyhow::Result<T> {
+    pub(crate) fn run<T>(
+        &self,
+        call: impl Future<Output = openstack_client::Result<T>>,
+    ) -> anyhow::Result<T> {
         Ok(self.runtime.block_on(call)?)
     }
 
-    pub fn draft(&self, name: &str) -> ServerDraft {
+    pub(crate) fn draft(&self, name: &str) -> ServerDraft {
         ServerDraft {
             name: name.to_owned(),
             ..self.draft.clone()
@@ -75,25 +78,25 @@ impl<'a> World<'a> {
     }
 
     /// The server of that name.
-    pub fn named(&self, name: &str) -> anyhow::Result<PlacedServer> {
+    pub(crate) fn named(&self, name: &str) -> anyhow::Result<PlacedServer> {
         let mut all = self.run(self.session.servers(name))?;
         ensure!(all.len() == 1, "{name}: {all:?}");
         self.server(&all.remove(0).id)
     }
 
-    pub fn server(&self, id: &str) -> anyhow::Result<PlacedServer> {
+    pub(crate) fn server(&self, id: &str) -> anyhow::Result<PlacedServer> {
         let found = self.run(self.session.placed_server(id))?;
         found.with_context(|| format!("server {id} is gone"))
     }
 
     /// Names of the hosts that run guests.
-    pub fn hosts(&self) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn hosts(&self) -> anyhow::Result<Vec<String>> {
         let all = self.run(self.session.hypervisors())?;
         Ok(all.into_iter().map(|host| host.name).collect())
     }
 
     /// Waits until it runs and nothing is being done to it.
-    pub fn settled(&self, id: &str, status: &str) -> anyhow::Result<PlacedServer> {
+    pub(crate) fn settled(&self, id: &str, status: &str) -> anyhow::Result<PlacedServer> {
         until(&format!("server {id} is {status}"), PATIENCE, || {
             let seen = self.server(id)?;
             ensure!(
@@ -109,7 +112,7 @@ impl<'a> World<'a> {
     }
 
     /// Waits until the guest has booted and can be reached.
-    pub fn booted(&self, id: &str) -> anyhow::Result<()> {
+    pub(crate) fn booted(&self, id: &str) -> anyhow::Result<()> {
         until(&format!("the guest of {id} is ready"), PATIENCE, || {
             let said = self.run(self.session.console(id)).unwrap_or_default();
             Ok(if READY.iter().any(|word| said.contains(word)) {
@@ -120,7 +123,7 @@ impl<'a> World<'a> {
         })
     }
 
-    pub fn gone(&self, id: &str, patience: Duration) -> anyhow::Result<()> {
+    pub(crate) fn gone(&self, id: &str, patience: Duration) -> anyhow::Result<()> {
         until(&format!("server {id} is gone"), patience, || {
             Ok(match self.run(self.session.placed_server(id))? {
                 None => Ok(()),
@@ -130,7 +133,7 @@ impl<'a> World<'a> {
     }
 
     /// Pods of a set, in whichever cluster it is.
-    pub fn pods(&self, set: &str) -> anyhow::Result<Vec<Pod>> {
+    pub(crate) fn pods(&self, set: &str) -> anyhow::Result<Vec<Pod>> {
         let prefix = format!("{set}-");
         let mut found = Vec::new();
         for context in CONTEXTS {
@@ -151,7 +154,7 @@ impl<'a> World<'a> {
     }
 
     /// What a command in a pod prints.
-    pub fn exec(&self, pod: &Pod, command: &[&str]) -> anyhow::Result<String> {
+    pub(crate) fn exec(&self, pod: &Pod, command: &[&str]) -> anyhow::Result<String> {
         let words = [&pod.place()[..], &["exec", &pod.name, "--"], command].concat();
         self.cloud.kubectl(&words, "")
     }
@@ -160,7 +163,7 @@ impl<'a> World<'a> {
 /// The clusters of the small profile.
 const CONTEXTS: [&str; 2] = ["control-plane", "hypervisor"];
 
-pub struct Pod {
+pub(crate) struct Pod {
     context: &'static str,
     pub name: String,
     pub node: String,
@@ -168,7 +171,7 @@ pub struct Pod {
 
 impl Pod {
     /// kubectl's words for its cluster and namespace.
-    pub fn place(&self) -> [&'static str; 4] {
+    pub(crate) fn place(&self) -> [&'static str; 4] {
         ["--context", self.context, "-n", NAMESPACE]
     }
 }

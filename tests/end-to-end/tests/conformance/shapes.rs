@@ -83,7 +83,7 @@ async fn served(client: &kube::Client, list: &str) -> anyhow::Result<()> {
     anyhow::bail!("{list} is not served")
 }
 
-pub async fn are_allowed(client: &kube::Client) -> anyhow::Result<()> {
+pub(crate) async fn are_allowed(client: &kube::Client) -> anyhow::Result<()> {
     let directory = std::env::var_os("C5C3_FOREIGN_CRDS").context("scripts/fetch-foreign-crds makes one")?;
     let definitions = definitions(&PathBuf::from(directory))?;
     let mut objects =

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{APPLY, JSON, MERGE, RBAC};
 
 /// `(what is tried, method, path, media type, body, the codes that refuse it)`
-pub type Attempt = (
+pub(crate) type Attempt = (
     &'static str,
     &'static str,
     String,
@@ -14,7 +14,7 @@ pub type Attempt = (
     &'static [u16],
 );
 
-pub fn beyond_the_namespace() -> Vec<Attempt> {
+pub(crate) fn beyond_the_namespace() -> Vec<Attempt> {
     let own = "/api/v1/namespaces/tenant";
     let role = json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
     let binding = json!({"metadata": {"name": "up"},
@@ -192,7 +192,7 @@ pub fn beyond_the_namespace() -> Vec<Attempt> {
     ]
 }
 
-pub fn through_volumes_and_pods() -> Vec<Attempt> {
+pub(crate) fn through_volumes_and_pods() -> Vec<Attempt> {
     let own = "/api/v1/namespaces/tenant";
     let pods = || format!("{own}/pods");
     let claim = format!("{own}/persistentvolumeclaims/c");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::world::{PASSWORD, World};
 
-pub fn replicas_restart_nothing(world: &World) -> anyhow::Result<()> {
+pub(crate) fn replicas_restart_nothing(world: &World) -> anyhow::Result<()> {
     let before = world.pods()?;
     world.change(&json!({"replicas": 4}))?;
     world.until_ready()?;
@@ -24,7 +24,7 @@ pub fn replicas_restart_nothing(world: &World) -> anyhow::Result<()> {
     world.until_ready()
 }
 
-pub fn options_and_policies_restart_the_pods(world: &World) -> anyhow::Result<()> {
+pub(crate) fn options_and_policies_restart_the_pods(world: &World) -> anyhow::Result<()> {
     let before = (world.pods()?, jobs(world)?);
     ensure!(regions(world)?.starts_with("HTTP/1.1 200"));
     world.change(&json!({
@@ -47,7 +47,7 @@ fn regions(world: &World) -> anyhow::Result<String> {
     ask(&format!("{}/regions", world.url), &[&own], None)
 }
 
-pub fn a_database_password_restarts_the_pods(world: &World) -> anyhow::Result<()> {
+pub(crate) fn a_database_password_restarts_the_pods(world: &World) -> anyhow::Result<()> {
     let before = (world.pods()?, jobs(world)?);
     world.patch(
         "secret/keystone-database",

@@ -36,7 +36,7 @@ fn everywhere(world: &World, directory: &str, number: u32) -> anyhow::Result<()>
     Ok(())
 }
 
-pub fn tokens_outlive_a_rotation(world: &World, stream: &Stream<'_>) -> anyhow::Result<()> {
+pub(crate) fn tokens_outlive_a_rotation(world: &World, stream: &Stream<'_>) -> anyhow::Result<()> {
     let before = world.pods()?;
     let old = token(&world.url, PASSWORD)?.ok().context("a token")?;
     // The staged key has been in every pod since its start; it is what becomes primary.
@@ -55,7 +55,7 @@ pub fn tokens_outlive_a_rotation(world: &World, stream: &Stream<'_>) -> anyhow::
     Ok(())
 }
 
-pub fn stored_credentials_outlive_every_rotation(world: &World) -> anyhow::Result<()> {
+pub(crate) fn stored_credentials_outlive_every_rotation(world: &World) -> anyhow::Result<()> {
     let admin = token(&world.url, PASSWORD)?.ok().context("a token")?;
     let own = format!("X-Auth-Token: {admin}");
     let user = world_user(world, &own)?;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::world::{NAMESPACE, World};
 
-pub fn a_running_service_does_not_notice_them(world: &World) -> anyhow::Result<()> {
+pub(crate) fn a_running_service_does_not_notice_them(world: &World) -> anyhow::Result<()> {
     let before = world.pods()?;
     let cases = [
         (
@@ -53,7 +53,7 @@ pub fn a_running_service_does_not_notice_them(world: &World) -> anyhow::Result<(
     Ok(())
 }
 
-pub fn new_services_say_what_is_wrong(world: &World) -> anyhow::Result<()> {
+pub(crate) fn new_services_say_what_is_wrong(world: &World) -> anyhow::Result<()> {
     let before = world.pods()?;
     let both = keystone("both", &json!({"host": "db", "clusterRef": {"name": "mariadb"}}));
     let refused = world.apply(&both).expect_err("refused").to_string();

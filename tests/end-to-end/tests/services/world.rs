@@ -10,18 +10,18 @@ use end_to_end::patience::until;
 use end_to_end::process;
 use serde_json::{Value, json};
 
-pub const NAMESPACE: &str = "openstack";
-pub const PASSWORD: &str = "try-me-admin";
+pub(crate) const NAMESPACE: &str = "openstack";
+pub(crate) const PASSWORD: &str = "try-me-admin";
 const PATIENCE: Duration = Duration::from_secs(180);
 
-pub struct World {
+pub(crate) struct World {
     pub cloud: Cloud,
     pub url: String,
 }
 
 impl World {
     /// The quickstart, on a port of its own and with so many replicas.
-    pub fn start(replicas: u32) -> anyhow::Result<Self> {
+    pub(crate) fn start(replicas: u32) -> anyhow::Result<Self> {
         let cloud = Cloud::up(&["keystone", "mariadb", "memcached", "openstackclient"])?;
         let port = process::free_port()?;
         let quickstart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/quickstart/identity.yaml");
@@ -39,33 +39,33 @@ impl World {
         Ok(world)
     }
 
-    pub fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.cloud.kubectl(&[&["-n", NAMESPACE], arguments].concat(), "")
     }
 
-    pub fn apply(&self, object: &Value) -> anyhow::Result<()> {
+    pub(crate) fn apply(&self, object: &Value) -> anyhow::Result<()> {
         self.cloud
             .kubectl(&["apply", "-f", "-"], &object.to_string())
             .map(drop)
     }
 
-    pub fn get(&self, what: &str) -> anyhow::Result<Value> {
+    pub(crate) fn get(&self, what: &str) -> anyhow::Result<Value> {
         let text = self.kubectl(&["get", what, "-o", "json"])?;
         Ok(serde_json::from_str(&text)?)
     }
 
     /// Merges this into the spec of the Keystone.
-    pub fn change(&self, spec: &Value) -> anyhow::Result<()> {
+    pub(crate) fn change(&self, spec: &Value) -> anyhow::Result<()> {
         self.patch("keystone/keystone", &json!({"spec": spec}))
     }
 
-    pub fn patch(&self, what: &str, patch: &Value) -> anyhow::Result<()> {
+    pub(crate) fn patch(&self, what: &str, patch: &Value) -> anyhow::Result<()> {
         self.kubectl(&["patch", what, "--type=merge", "-p", &patch.to_string()])
             .map(drop)
     }
 
     /// Waits until the look has an answer.
-    pub fn until<T>(
+    pub(crate) fn until<T>(
         &self,
         what: &str,
         mut look: impl FnMut() -> anyhow::Result<Option<T>>,
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// This generation is Ready.
-    pub fn until_ready(&self) -> anyhow::Result<()> {
+    pub(crate) fn until_ready(&self) -> anyhow::Result<()> {
         self.until("Keystone is Ready", || {
             let object = self.get("keystone/keystone")?;
             let current = object["status"]["observedGeneration"] == object["metadata"]["generation"];
@@ -89,7 +89,7 @@ impl World {
     }
 
     /// What a condition says, as soon as the message has this part.
-    pub fn until_said(&self, name: &str, part: &str, words: &str) -> anyhow::Result<String> {
+    pub(crate) fn until_said(&self, name: &str, part: &str, words: &str) -> anyhow::Result<String> {
         self.until(&format!("{part} of {name} says {words:?}"), || {
             let object = self.get(&format!("keystone/{name}"))?;
             let message = condition(&object, part).and_then(|found| found["message"].as_str());
@@ -98,7 +98,7 @@ impl World {
     }
 
     /// Names of the API's pods that are not on their way out.
-    pub fn pods(&self) -> anyhow::Result<BTreeSet<String>> {
+    pub(crate) fn pods(&self) -> anyhow::Result<BTreeSet<String>> {
         let labels = "app.kubernetes.io/instance=keystone,app.kubernetes.io/component=api";
         let list: Value = serde_json::from_str(&self.kubectl(&["get", "pods", "-l", labels, "-o", "json"])?)?;
         let pods = list["items"].as_array().context("pods")?;
@@ -111,7 +111,7 @@ impl World {
     }
 }
 
-pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let all = object["status"]["conditions"].as_array()?;
     all.iter().find(|condition| condition["type"] == kind)
 }

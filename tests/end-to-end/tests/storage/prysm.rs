@@ -19,13 +19,13 @@ use crate::subscriber::Nats;
 use crate::world::{NAMESPACE, Storage, until};
 
 /// One producer on this machine; it ends with the test.
-pub struct Prysm {
+pub(crate) struct Prysm {
     child: Child,
     pub port: u16,
 }
 
 impl Prysm {
-    pub fn start(arguments: &[&str]) -> anyhow::Result<Self> {
+    pub(crate) fn start(arguments: &[&str]) -> anyhow::Result<Self> {
         let port = free_port()?;
         let child = Command::new(tools::c5c3()?)
             .arg("prysm")
@@ -165,7 +165,7 @@ fn gateway(storage: &Storage) -> anyhow::Result<(u32, PathBuf)> {
     Ok((pid, PathBuf::from(format!("/proc/{pid}/root"))))
 }
 
-pub fn watches_the_gateway(storage: &Storage) -> anyhow::Result<()> {
+pub(crate) fn watches_the_gateway(storage: &Storage) -> anyhow::Result<()> {
     let (_, root) = gateway(storage)?;
     let nats = Nats::start()?;
     let state = tempfile::tempdir()?;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::world::{NAMESPACE, Storage};
 
 /// The gateway writes its operations to a file and to a socket; the label asks for Prysm beside it.
-pub const OBJECTS: &str = r#"
+pub(crate) const OBJECTS: &str = r#"
 apiVersion: ceph.rook.io/v1
 kind: CephObjectStore
 metadata: {name: objects, namespace: rook-ceph}
@@ -80,7 +80,7 @@ print(json.dumps({'requests': requests, 'sent': sent, 'received': received}))
 
 /// What the load generator counted.
 #[derive(Debug, Default, Deserialize)]
-pub struct Counted {
+pub(crate) struct Counted {
     /// By method and status, `GET 200`.
     pub requests: BTreeMap<String, u64>,
     /// Bytes of successful reads, and of writes, by bucket.
@@ -89,7 +89,7 @@ pub struct Counted {
 }
 
 impl Counted {
-    pub fn add(&mut self, other: Counted) {
+    pub(crate) fn add(&mut self, other: Counted) {
         for (mine, theirs) in [
             (&mut self.requests, other.requests),
             (&mut self.sent, other.sent),
@@ -101,12 +101,12 @@ impl Counted {
         }
     }
 
-    pub fn all(&self) -> u64 {
+    pub(crate) fn all(&self) -> u64 {
         self.requests.values().sum()
     }
 }
 
-pub fn ready(storage: &Storage) -> anyhow::Result<()> {
+pub(crate) fn ready(storage: &Storage) -> anyhow::Result<()> {
     storage.wait("cephobjectstore/objects", 180)?;
     for user in ["glance", "prysm"] {
         storage.wait(&format!("cephobjectstoreuser/{user}"), 60)?;
@@ -115,7 +115,7 @@ pub fn ready(storage: &Storage) -> anyhow::Result<()> {
 }
 
 /// Runs a plan beside the gateway: its pod has Python. Keys come by standard input.
-pub fn load(storage: &Storage, plan: serde_json::Value) -> anyhow::Result<Counted> {
+pub(crate) fn load(storage: &Storage, plan: serde_json::Value) -> anyhow::Result<Counted> {
     let name = "rook-ceph-object-user-objects-glance";
     let secret = storage.kubectl(&["get", "secret", name, "-o", "json"])?;
     let secret: serde_json::Value = serde_json::from_str(&secret)?;

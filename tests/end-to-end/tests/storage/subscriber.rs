@@ -11,14 +11,14 @@ use serde_json::Value;
 
 type Messages = Arc<Mutex<Vec<(String, Value)>>>;
 
-pub struct Nats {
+pub(crate) struct Nats {
     server: Child,
     pub port: u16,
     messages: Messages,
 }
 
 impl Nats {
-    pub fn start() -> anyhow::Result<Self> {
+    pub(crate) fn start() -> anyhow::Result<Self> {
         let port = free_port()?;
         let server = Command::new("nats-server")
             .args(["-a", "127.0.0.1", "-p", &port.to_string()])
@@ -35,7 +35,7 @@ impl Nats {
         Ok(nats)
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
@@ -83,7 +83,7 @@ impl Nats {
     }
 
     /// What was published so far on this subject.
-    pub fn heard(&self, subject: &str) -> Vec<Value> {
+    pub(crate) fn heard(&self, subject: &str) -> Vec<Value> {
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let ours = messages.iter().filter(|(place, _)| place == subject);
         ours.map(|(_, value)| value.clone()).collect()

@@ -12,13 +12,13 @@ use crate::world::{Storage, until};
 const IMAGE: &str = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
 
 /// The webhook on the machine's loopback, where the API server of the test is too.
-pub struct Webhook {
+pub(crate) struct Webhook {
     _prysm: Prysm,
     _files: tempfile::TempDir,
 }
 
 impl Webhook {
-    pub fn start(storage: &Storage) -> anyhow::Result<Self> {
+    pub(crate) fn start(storage: &Storage) -> anyhow::Result<Self> {
         let files = tempfile::tempdir()?;
         let (certificate, key) = (files.path().join("tls.crt"), files.path().join("tls.key"));
         let made = Command::new("openssl")
@@ -83,7 +83,7 @@ impl Webhook {
     }
 
     /// Without its configuration nobody asks for it any more.
-    pub fn end(self, storage: &Storage) -> anyhow::Result<()> {
+    pub(crate) fn end(self, storage: &Storage) -> anyhow::Result<()> {
         let configuration = "mutatingwebhookconfiguration/prysm-sidecar";
         storage.0.kubectl(&["delete", configuration], "").map(drop)
     }

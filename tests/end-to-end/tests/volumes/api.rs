@@ -10,14 +10,14 @@ use serde_json::Value;
 /// A volume that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-pub struct Api {
+pub(crate) struct Api {
     token: String,
     root: String,
 }
 
 impl Api {
     /// As the admin. `port` is that of the service on this machine.
-    pub fn of(cloud: &Cloud, port: u16) -> anyhow::Result<Self> {
+    pub(crate) fn of(cloud: &Cloud, port: u16) -> anyhow::Result<Self> {
         let words = ["token", "issue", "-f", "value", "-c", "id"];
         Ok(Api {
             token: cloud.c5c3_here("openstack", &words)?.trim().to_owned(),
@@ -26,7 +26,12 @@ impl Api {
     }
 
     /// The status and the body of an answer.
-    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<(u16, String)> {
+    pub(crate) fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<(u16, String)> {
         let url = format!("{}{path}", self.root);
         let mut command = Command::new("curl");
         command.args([
@@ -56,7 +61,7 @@ impl Api {
     }
 
     /// Sends a file.
-    pub fn upload(&self, path: &str, file: &str) -> anyhow::Result<()> {
+    pub(crate) fn upload(&self, path: &str, file: &str) -> anyhow::Result<()> {
         self.transfer(
             path,
             &[
@@ -71,7 +76,7 @@ impl Api {
     }
 
     /// Keeps an answer in a file.
-    pub fn download(&self, path: &str, file: &str) -> anyhow::Result<()> {
+    pub(crate) fn download(&self, path: &str, file: &str) -> anyhow::Result<()> {
         self.transfer(path, &["-o", file])
     }
 
@@ -87,7 +92,7 @@ impl Api {
     }
 
     /// What must be answered well.
-    pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    pub(crate) fn call(&self, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
         let (status, text) = self.ask(method, path, body)?;
         ensure!((200..300).contains(&status), "{method} {path}: {status} {text}");
         if text.trim().is_empty() {
@@ -97,7 +102,7 @@ impl Api {
     }
 
     /// Makes something at `/v3/<plural>` and waits until it is there.
-    pub fn make(&self, plural: &str, one: &str, spec: &Value) -> anyhow::Result<String> {
+    pub(crate) fn make(&self, plural: &str, one: &str, spec: &Value) -> anyhow::Result<String> {
         let body = serde_json::json!({one: spec});
         let made = self.call("POST", &format!("/v3/{plural}"), Some(&body))?;
         let id = made[one]["id"]
@@ -108,11 +113,11 @@ impl Api {
         Ok(id)
     }
 
-    pub fn show(&self, plural: &str, one: &str, id: &str) -> anyhow::Result<Value> {
+    pub(crate) fn show(&self, plural: &str, one: &str, id: &str) -> anyhow::Result<Value> {
         Ok(self.call("GET", &format!("/v3/{plural}/{id}"), None)?[one].take())
     }
 
-    pub fn becomes(&self, plural: &str, one: &str, id: &str, wanted: &str) -> anyhow::Result<Value> {
+    pub(crate) fn becomes(&self, plural: &str, one: &str, id: &str, wanted: &str) -> anyhow::Result<Value> {
         let start = Instant::now();
         loop {
             let seen = self.show(plural, one, id)?;
@@ -126,7 +131,7 @@ impl Api {
         }
     }
 
-    pub fn remove(&self, plural: &str, one: &str, id: &str) -> anyhow::Result<()> {
+    pub(crate) fn remove(&self, plural: &str, one: &str, id: &str) -> anyhow::Result<()> {
         self.call("DELETE", &format!("/v3/{plural}/{id}"), None)?;
         let start = Instant::now();
         loop {

@@ -10,7 +10,7 @@ use crate::api::Api;
 use crate::data::{beside, sum, user, volume};
 
 /// Retyped, a volume is in the pool of the other type with all that was in it, and no longer in its own.
-pub fn a_volume_moves_to_another_pool(
+pub(crate) fn a_volume_moves_to_another_pool(
     cloud: &Cloud,
     cinder: &Api,
     (image, bytes): (&str, &str),
@@ -50,7 +50,7 @@ pub fn a_volume_moves_to_another_pool(
 }
 
 /// A backup, one of what changed since, and both restored.
-pub fn a_volume_is_backed_up(
+pub(crate) fn a_volume_is_backed_up(
     cloud: &Cloud,
     cinder: &Api,
     (image, bytes): (&str, &str),

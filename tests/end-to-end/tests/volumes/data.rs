@@ -14,7 +14,7 @@ use crate::api::Api;
 const BYTES: u64 = 24 * 1024 * 1024;
 
 /// An image of random bytes; its id, and its checksum as Glance told it (SHA-512).
-pub fn image(glance: &Api, name: &str) -> anyhow::Result<(String, String)> {
+pub(crate) fn image(glance: &Api, name: &str) -> anyhow::Result<(String, String)> {
     let mut file = tempfile::NamedTempFile::new()?;
     let mut random = std::fs::File::open("/dev/urandom")?.take(BYTES);
     std::io::copy(&mut random, &mut file)?;
@@ -42,7 +42,7 @@ fn file_sum(path: &str) -> anyhow::Result<String> {
 }
 
 /// A volume with the bytes of an image.
-pub fn volume(cinder: &Api, image: &str, kind: &str) -> anyhow::Result<String> {
+pub(crate) fn volume(cinder: &Api, image: &str, kind: &str) -> anyhow::Result<String> {
     cinder.make(
         "volumes",
         "volume",
@@ -51,7 +51,7 @@ pub fn volume(cinder: &Api, image: &str, kind: &str) -> anyhow::Result<String> {
 }
 
 /// As whom a backend's process works.
-pub fn user(cloud: &Cloud) -> anyhow::Result<String> {
+pub(crate) fn user(cloud: &Cloud) -> anyhow::Result<String> {
     let told = field(
         cloud,
         "cinder/cinder",
@@ -68,7 +68,7 @@ pub fn user(cloud: &Cloud) -> anyhow::Result<String> {
 }
 
 /// What a script prints beside a process of Cinder.
-pub fn beside(cloud: &Cloud, deployment: &str, script: &str) -> anyhow::Result<String> {
+pub(crate) fn beside(cloud: &Cloud, deployment: &str, script: &str) -> anyhow::Result<String> {
     let place = format!("deployment/{deployment}");
     let exec = [
         "-n", NAMESPACE, "exec", &place, "--", "timeout", "120", "bash", "-ec", script,
@@ -77,7 +77,7 @@ pub fn beside(cloud: &Cloud, deployment: &str, script: &str) -> anyhow::Result<S
 }
 
 /// The first bytes of a device, which are those of the image.
-pub fn sum(cloud: &Cloud, pool: &str, volume: &str) -> anyhow::Result<String> {
+pub(crate) fn sum(cloud: &Cloud, pool: &str, volume: &str) -> anyhow::Result<String> {
     let user = user(cloud)?;
     let script = format!(
         "rbd --id {user} export --no-progress {pool}/volume-{volume} - | head -c {BYTES} | sha512sum"

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::api::Api;
 use crate::with_archive;
 
-pub fn keys_change_while_volumes_are_made(cloud: &Cloud, cinder: &Api) -> anyhow::Result<()> {
+pub(crate) fn keys_change_while_volumes_are_made(cloud: &Cloud, cinder: &Api) -> anyhow::Result<()> {
     let stop = AtomicBool::new(false);
     let made = AtomicU32::new(0);
     let failed = std::thread::scope(|scope| -> anyhow::Result<Vec<anyhow::Error>> {

@@ -38,7 +38,7 @@ spec:
 "#;
 
 /// A second Glance: where one keeps its images is decided once.
-pub fn images_are_kept_in_s3(cloud: &Cloud) -> anyhow::Result<()> {
+pub(crate) fn images_are_kept_in_s3(cloud: &Cloud) -> anyhow::Result<()> {
     let there = |words: &[&str], input: &str| cloud.kubectl(&[CEPH, &["-n", STORAGE], words].concat(), input);
     there(&["apply", "-f", "-"], OBJECTS)?;
     let ready = "--for=jsonpath={.status.phase}=Ready";

@@ -107,16 +107,16 @@ pub(crate) fn in_progress(status: &str) -> bool {
 }
 
 impl World {
-    pub fn service_mut(&mut self, host: &str) -> Option<&mut Service> {
+    pub(crate) fn service_mut(&mut self, host: &str) -> Option<&mut Service> {
         self.services.get_mut(host)
     }
 
-    pub fn service_by_id(&mut self, id: &str) -> Option<&mut Service> {
+    pub(crate) fn service_by_id(&mut self, id: &str) -> Option<&mut Service> {
         let host = self.host_of.get(id)?;
         self.services.get_mut(host)
     }
 
-    pub fn add_host(&mut self, name: &str, vcpus: i64, ram_mb: i64) {
+    pub(crate) fn add_host(&mut self, name: &str, vcpus: i64, ram_mb: i64) {
         let (service, provider) = (id(), id());
         self.host_of.insert(service.clone(), name.to_owned());
         self.provider_of.insert(service.clone(), provider.clone());
@@ -152,7 +152,7 @@ impl World {
         );
     }
 
-    pub fn add_aggregate(&mut self, name: &str) {
+    pub(crate) fn add_aggregate(&mut self, name: &str) {
         let number = i64::try_from(self.aggregates.len()).unwrap_or(0) + 1;
         self.aggregates.push(Aggregate {
             id: number,
@@ -162,12 +162,12 @@ impl World {
         });
     }
 
-    pub fn provider_of(&self, host: &str) -> Option<&str> {
+    pub(crate) fn provider_of(&self, host: &str) -> Option<&str> {
         let service = self.services.get(host)?;
         self.provider_of.get(&service.id).map(String::as_str)
     }
 
-    pub fn add_server(&mut self, host: &str, name: &str, status: &str, ram_mb: i64) -> String {
+    pub(crate) fn add_server(&mut self, host: &str, name: &str, status: &str, ram_mb: i64) -> String {
         let server = id();
         let guest = Guest {
             id: server.clone(),
@@ -189,7 +189,7 @@ impl World {
         server
     }
 
-    pub fn remove_server(&mut self, server: &str) {
+    pub(crate) fn remove_server(&mut self, server: &str) {
         self.allocations.remove(server);
         let Some(guest) = self.guests.remove(server) else {
             return;
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    pub fn remove_service(&mut self, host: &str) {
+    pub(crate) fn remove_service(&mut self, host: &str) {
         if let Some(gone) = self.services.remove(host) {
             self.host_of.remove(&gone.id);
             if let Some(provider) = self.provider_of.remove(&gone.id) {
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    pub fn is_test(&self, server: &str) -> bool {
+    pub(crate) fn is_test(&self, server: &str) -> bool {
         let named = self
             .guests
             .get(server)
@@ -219,7 +219,7 @@ impl World {
         named.is_some_and(|all| all.contains(server))
     }
 
-    pub fn knows(&self, host: &str) -> bool {
+    pub(crate) fn knows(&self, host: &str) -> bool {
         self.services.contains_key(host)
             || self.hypervisors.values().any(|one| one.hostname == host)
             || self
@@ -228,11 +228,11 @@ impl World {
                 .any(|one| one.hosts.iter().any(|member| member == host))
     }
 
-    pub fn boot(&mut self, server: String) {
+    pub(crate) fn boot(&mut self, server: String) {
         self.at(self.boot_time, Due::Booted(server));
     }
 
-    pub fn confirm(&mut self, server: String) {
+    pub(crate) fn confirm(&mut self, server: String) {
         self.at(Duration::from_secs(1), Due::Confirmed(server));
     }
 
@@ -262,7 +262,7 @@ impl World {
     }
 
     /// Hosts that would take so much, the first few.
-    pub fn candidates(&self, wanted: &BTreeMap<String, i64>, most: usize) -> Vec<(String, String)> {
+    pub(crate) fn candidates(&self, wanted: &BTreeMap<String, i64>, most: usize) -> Vec<(String, String)> {
         let open = self.services.values().filter(|one| one.enabled() && one.up());
         let of = |service: &Service| {
             let provider = self.provider_of(&service.host)?;
@@ -272,7 +272,7 @@ impl World {
         open.filter_map(of).take(most).collect()
     }
 
-    pub fn start_move(&mut self, server: &str, live: bool) -> Result<(), (u16, String)> {
+    pub(crate) fn start_move(&mut self, server: &str, live: bool) -> Result<(), (u16, String)> {
         let missing = || (404, format!("no server {server}"));
         let guest = self.guests.get(server).ok_or_else(missing)?;
         if guest.task.is_some() {
@@ -298,7 +298,7 @@ impl World {
         Ok(())
     }
 
-    pub fn begin_move(&mut self, server: &str, source: &str, kind: &str, status: &str, task: &str) {
+    pub(crate) fn begin_move(&mut self, server: &str, source: &str, kind: &str, status: &str, task: &str) {
         let number = i64::try_from(self.moves.len()).unwrap_or(0) + 1;
         self.moves.insert(
             number,
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    pub fn abort(&mut self, number: i64) {
+    pub(crate) fn abort(&mut self, number: i64) {
         if let Some(one) = self.moves.get_mut(&number)
             && in_progress(&one.status)
         {
@@ -392,7 +392,7 @@ impl World {
         }
     }
 
-    pub fn advance(&mut self, time: Duration) {
+    pub(crate) fn advance(&mut self, time: Duration) {
         let until = self.clock + time;
         while let Some(entry) = self.due.first_entry()
             && entry.key().0 <= until
@@ -427,7 +427,7 @@ impl World {
         self.clock = until;
     }
 
-    pub fn next_fault(&mut self) -> Option<Fault> {
+    pub(crate) fn next_fault(&mut self) -> Option<Fault> {
         if let Some(fault) = self.faults.pop_front() {
             return Some(fault);
         }

@@ -18,7 +18,7 @@ const STRUCT_BASE: u64 = 40;
 
 /// A cost or a size: the least and the most it can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Range {
+pub(super) struct Range {
     pub min: u64,
     pub max: u64,
 }
@@ -65,7 +65,7 @@ impl Range {
 }
 
 /// The cost of a checked expression on data of `root`.
-pub fn estimate(checked: &Checked, root: &Arc<Decl>) -> Range {
+pub(super) fn estimate(checked: &Checked, root: &Arc<Decl>) -> Range {
     let mut coster = Coster {
         checked,
         root,

@@ -11,7 +11,7 @@ use crate::go_text;
 pub(super) struct ElementKind(&'static str);
 
 impl ElementKind {
-    pub fn is_map(self) -> bool {
+    pub(super) fn is_map(self) -> bool {
         self.0 == MAP
     }
 }

@@ -19,7 +19,7 @@ impl PatchMeta {
 }
 
 impl<'s> Meta<'s> {
-    pub fn root(ty: &'s ObjectType) -> Self {
+    pub(super) fn root(ty: &'s ObjectType) -> Self {
         Self {
             schema: &ty.schema,
             ty: ty.root,
@@ -35,7 +35,7 @@ impl<'s> Meta<'s> {
     }
 
     /// The type of a field and how to patch it.
-    pub fn field(self, name: &str) -> Result<(Self, &'s PatchMeta), PatchError> {
+    pub(super) fn field(self, name: &str) -> Result<(Self, &'s PatchMeta), PatchError> {
         let ty = self.ty();
         if self.kind() != "struct" {
             return Err(internal(format!(
@@ -65,7 +65,7 @@ impl<'s> Meta<'s> {
     }
 
     /// The type of the items of a list and how to patch it.
-    pub fn list_field(self, name: &str) -> Result<(Self, &'s PatchMeta), PatchError> {
+    pub(super) fn list_field(self, name: &str) -> Result<(Self, &'s PatchMeta), PatchError> {
         let (field, patch) = self.field(name)?;
         let Some(list) = &field.ty().list else {
             return Err(internal(format!(
@@ -81,7 +81,7 @@ impl<'s> Meta<'s> {
     }
 
     /// The kind of the type in Go.
-    pub fn kind(self) -> &'static str {
+    pub(super) fn kind(self) -> &'static str {
         let ty = self.ty();
         let fields = ty.map.as_ref().is_some_and(|map| !map.fields.is_empty());
         if ty.name.is_some() || fields {

@@ -19,7 +19,7 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Forgets what lies in or below these fields.
-    pub fn without(mut self, fields: Option<&FieldSet>) -> Self {
+    pub(crate) fn without(mut self, fields: Option<&FieldSet>) -> Self {
         if let Some(fields) = fields {
             self.removed.subtract_trees(fields);
             self.modified.subtract_trees(fields);

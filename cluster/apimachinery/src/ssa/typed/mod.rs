@@ -25,14 +25,14 @@ use crate::openapi::{Scalar, Schema, Type, TypeId};
 
 /// What is wrong with a value, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TypeProblem {
+pub(super) struct TypeProblem {
     pub path: String,
     pub message: String,
 }
 
 /// All that is wrong with a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TypeProblems(pub Vec<TypeProblem>);
+pub(super) struct TypeProblems(pub Vec<TypeProblem>);
 
 impl TypeProblems {
     pub(crate) fn push(&mut self, message: impl Into<String>) {

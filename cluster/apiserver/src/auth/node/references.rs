@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct References<'a> {
+pub(super) struct References<'a> {
     pub secrets: BTreeSet<&'a str>,
     pub config_maps: BTreeSet<&'a str>,
     pub claims: BTreeSet<String>,
@@ -16,7 +16,7 @@ fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-pub fn references(pod: &Value) -> References<'_> {
+pub(super) fn references(pod: &Value) -> References<'_> {
     let spec = &pod["spec"];
     let mut found = References {
         account: spec["serviceAccountName"].as_str().unwrap_or_default(),

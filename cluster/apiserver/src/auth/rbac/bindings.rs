@@ -18,7 +18,7 @@ pub(super) struct Role {
 }
 
 impl Role {
-    pub fn read(object: &Value) -> Self {
+    pub(super) fn read(object: &Value) -> Self {
         let selectors = object["aggregationRule"]["clusterRoleSelectors"].as_array();
         Self {
             rules: rules(&object["rules"]),
@@ -60,7 +60,7 @@ pub(super) struct Subject {
 }
 
 impl Binding {
-    pub fn read(object: &Value) -> Self {
+    pub(super) fn read(object: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let subjects = object["subjects"].as_array().into_iter().flatten();
         Self {
@@ -75,7 +75,7 @@ impl Binding {
     }
 
     /// The subject that is this identity.
-    pub fn applies_to(&self, identity: &Identity) -> Option<&Subject> {
+    pub(super) fn applies_to(&self, identity: &Identity) -> Option<&Subject> {
         self.subjects.iter().find(|subject| match subject.kind.as_str() {
             "User" => subject.name == identity.user,
             "Group" => identity.groups.contains(&subject.name),
@@ -92,7 +92,7 @@ impl Binding {
     }
 
     /// The reason that a review gives.
-    pub fn reason(&self, subject: &Subject) -> String {
+    pub(super) fn reason(&self, subject: &Subject) -> String {
         let (kind, name) = if self.namespace.is_empty() {
             ("ClusterRoleBinding", self.name.clone())
         } else {

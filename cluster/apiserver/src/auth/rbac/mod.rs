@@ -7,8 +7,9 @@ mod snapshot;
 
 pub use defaults::bootstrap;
 pub use rule::Rule;
+pub use snapshot::Snapshot;
+pub(super) use snapshot::Snapshots;
 pub(super) use snapshot::is_master;
-pub use snapshot::{Snapshot, Snapshots};
 
 #[cfg(test)]
 pub(super) use defaults::all as default_objects;

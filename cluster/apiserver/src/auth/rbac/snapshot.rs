@@ -173,7 +173,7 @@ const RESOURCES: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "r
 
 /// The snapshots of all clusters, each rebuilt when one of its role objects has changed.
 #[derive(Default)]
-pub struct Snapshots(Mutex<BTreeMap<Arc<str>, Current>>);
+pub(crate) struct Snapshots(Mutex<BTreeMap<Arc<str>, Current>>);
 
 struct Current {
     snapshot: Arc<Snapshot>,
@@ -181,7 +181,7 @@ struct Current {
 }
 
 impl Snapshots {
-    pub fn of(&self, cluster: &Cluster) -> Arc<Snapshot> {
+    pub(crate) fn of(&self, cluster: &Cluster) -> Arc<Snapshot> {
         let mut clusters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let current = clusters.entry(cluster.name.clone()).or_insert_with(|| Current {
             snapshot: Arc::new(read(cluster)),

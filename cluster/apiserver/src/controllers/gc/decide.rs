@@ -18,7 +18,7 @@ pub(super) enum Propagation {
 }
 
 impl Propagation {
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Background => "Background",
             Self::Foreground => "Foreground",

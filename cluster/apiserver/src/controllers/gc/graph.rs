@@ -35,7 +35,7 @@ pub(super) struct Node {
 
 impl Node {
     /// Whether it keeps its owner with this uid from going.
-    pub fn blocks(&self, owner: &str) -> bool {
+    pub(super) fn blocks(&self, owner: &str) -> bool {
         self.owners
             .iter()
             .any(|o| o.uid == owner && o.block_owner_deletion)
@@ -91,21 +91,21 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    pub fn get(&self, id: &Id) -> Option<&Node> {
+    pub(super) fn get(&self, id: &Id) -> Option<&Node> {
         self.nodes.get(id)
     }
 
-    pub fn all(&self) -> Vec<Id> {
+    pub(super) fn all(&self) -> Vec<Id> {
         self.nodes.keys().cloned().collect()
     }
 
-    pub fn dependents(&self, uid: &str) -> Vec<(&Id, &Node)> {
+    pub(super) fn dependents(&self, uid: &str) -> Vec<(&Id, &Node)> {
         let ids = self.dependents.get(uid).into_iter().flatten();
         ids.filter_map(|id| Some((id, self.nodes.get(id)?))).collect()
     }
 
     /// Takes note of an object; returns those to decide about.
-    pub fn put(&mut self, collection: &Collection, stored: &Stored) -> Vec<Id> {
+    pub(super) fn put(&mut self, collection: &Collection, stored: &Stored) -> Vec<Id> {
         let id = Id {
             collection: collection.clone(),
             key: stored.key.clone(),
@@ -139,7 +139,7 @@ impl Graph {
     }
 
     /// Forgets an object that is gone; returns those to decide about.
-    pub fn remove(&mut self, collection: &Collection, stored: &Stored) -> Vec<Id> {
+    pub(super) fn remove(&mut self, collection: &Collection, stored: &Stored) -> Vec<Id> {
         let id = Id {
             collection: collection.clone(),
             key: stored.key.clone(),
@@ -149,7 +149,7 @@ impl Graph {
     }
 
     /// Forgets a collection; returns those to decide about.
-    pub fn forget(&mut self, collection: &Collection) -> Vec<Id> {
+    pub(super) fn forget(&mut self, collection: &Collection) -> Vec<Id> {
         let ids: Vec<Id> = self
             .nodes
             .keys()

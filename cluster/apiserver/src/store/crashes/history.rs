@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 /// What a key holds: a value that was written once only.
-pub type Value = Option<u64>;
+pub(crate) type Value = Option<u64>;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Swap {
+pub(crate) struct Swap {
     pub expected: Value,
     pub new: Value,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Outcome {
+pub(crate) enum Outcome {
     Done,
     Exists,
     NotFound,
@@ -40,7 +40,7 @@ impl Outcome {
 
 /// Everything that may be true of a key.
 #[derive(Clone, Debug)]
-pub struct Key {
+pub(crate) struct Key {
     /// States, each with the open swaps that led to it.
     possible: BTreeSet<(Value, u64)>,
     open: Vec<Swap>,
@@ -57,7 +57,7 @@ impl Default for Key {
 
 impl Key {
     /// Swaps that ran side by side, with what each was told.
-    pub fn swaps(&mut self, batch: &[(Swap, Outcome)]) -> Result<(), String> {
+    pub(crate) fn swaps(&mut self, batch: &[(Swap, Outcome)]) -> Result<(), String> {
         let unknown = batch.iter().filter(|(_, outcome)| *outcome == Outcome::Unknown);
         self.open.extend(unknown.map(|(swap, _)| *swap));
         let told: Vec<_> = batch
@@ -114,7 +114,7 @@ impl Key {
         states
     }
 
-    pub fn read(&mut self, seen: Value) -> Result<(), String> {
+    pub(crate) fn read(&mut self, seen: Value) -> Result<(), String> {
         let states = self.with_open(self.possible.clone());
         let before = self.possible.clone();
         self.possible = states.into_iter().filter(|(state, _)| *state == seen).collect();
@@ -128,7 +128,7 @@ impl Key {
     }
 
     /// After a start nothing is under way: what it read is what is.
-    pub fn restarted(&mut self, seen: Value) -> Result<(), String> {
+    pub(crate) fn restarted(&mut self, seen: Value) -> Result<(), String> {
         self.read(seen)?;
         *self = Self {
             possible: BTreeSet::from([(seen, 0)]),

@@ -13,11 +13,11 @@ use super::super::disk::{DiskError, Medium, explain, guard};
 const SECTOR: usize = 512;
 
 /// Repeatable dice.
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
     /// Below `bound`.
-    pub fn roll(&mut self, bound: usize) -> usize {
+    pub(crate) fn roll(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -82,30 +82,30 @@ impl Inner {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Platter(Arc<Mutex<Inner>>);
+pub(crate) struct Platter(Arc<Mutex<Inner>>);
 
 impl Platter {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap()
     }
 
-    pub fn lying() -> Self {
+    pub(crate) fn lying() -> Self {
         let platter = Self::default();
         platter.inner().lies = true;
         platter
     }
 
-    pub fn power_for(&self, operations: Option<usize>) {
+    pub(crate) fn power_for(&self, operations: Option<usize>) {
         self.inner().power = operations;
     }
 
-    pub fn fail_sync_after(&self, syncs: Option<usize>) {
+    pub(crate) fn fail_sync_after(&self, syncs: Option<usize>) {
         self.inner().failing_sync = syncs;
     }
 
     /// What was written since the last sync stays by sectors, as the dice say; the last write may
     /// also break off in the middle of one.
-    pub fn crash(&self, dice: &mut Dice) {
+    pub(crate) fn crash(&self, dice: &mut Dice) {
         let mut inner = self.inner();
         inner.aside = None;
         let Some(store) = inner.store.take() else {

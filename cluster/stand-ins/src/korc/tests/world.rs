@@ -17,9 +17,9 @@ use crate::korc::observe::value;
 use crate::korc::resource::Resource;
 
 /// Short here: drift is seen at once, and silence is tested against many checks.
-pub const LOOK: Duration = Duration::from_millis(300);
+pub(crate) const LOOK: Duration = Duration::from_millis(300);
 
-pub struct World {
+pub(crate) struct World {
     pub cluster: TestCluster,
     pub namespace: String,
     pub simulator: Simulator,
@@ -27,11 +27,11 @@ pub struct World {
 }
 
 impl World {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::looking(LOOK).await
     }
 
-    pub async fn looking(look: Duration) -> Self {
+    pub(crate) async fn looking(look: Duration) -> Self {
         let cluster = TestCluster::start().await;
         for kind in c5c3_api::registry() {
             let definition = kind.crd();
@@ -62,21 +62,21 @@ impl World {
         world
     }
 
-    pub fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         self.cluster.client()
     }
 
-    pub fn api<R: Resource>(&self) -> Api<R> {
+    pub(crate) fn api<R: Resource>(&self) -> Api<R> {
         Api::namespaced(self.client(), &self.namespace)
     }
 
-    pub fn admin(&self) -> std::sync::Arc<dyn Identity> {
+    pub(crate) fn admin(&self) -> std::sync::Arc<dyn Identity> {
         self.simulator
             .connect(Simulator::admin("admin"))
             .expect("a session")
     }
 
-    pub async fn secret(&self, name: &str, key: &str, text: &str) {
+    pub(crate) async fn secret(&self, name: &str, key: &str, text: &str) {
         let api: Api<Secret> = Api::namespaced(self.client(), &self.namespace);
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {key: text}});
         let params = PatchParams::apply("test").force();
@@ -85,12 +85,12 @@ impl World {
             .expect("a Secret");
     }
 
-    pub async fn read(&self, name: &str) -> Option<Secret> {
+    pub(crate) async fn read(&self, name: &str) -> Option<Secret> {
         let api: Api<Secret> = Api::namespaced(self.client(), &self.namespace);
         api.get_opt(name).await.expect("an answer")
     }
 
-    pub async fn clouds(&self, password: &str) {
+    pub(crate) async fn clouds(&self, password: &str) {
         let text = format!(
             "clouds: {{admin: {{auth: {{auth_url: 'http://simulator:5000', username: admin, password: {password}, \
              project_name: admin, user_domain_name: Default, project_domain_name: Default}}, region_name: RegionOne}}}}"
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// The login of Glance's user itself.
-    pub async fn login(&self, password: &str) {
+    pub(crate) async fn login(&self, password: &str) {
         let user = self.available::<User>("glance").await;
         let project = self.available::<Project>("service").await;
         let text = format!(
@@ -109,7 +109,7 @@ impl World {
         self.secret("glance-login", "clouds.yaml", &text).await;
     }
 
-    pub async fn apply<R: Resource>(&self, name: &str, fields: Value) {
+    pub(crate) async fn apply<R: Resource>(&self, name: &str, fields: Value) {
         // Only the user itself can make its credentials.
         let mut spec = if R::OWN_LOGIN {
             json!({"cloudCredentialsRef": {"cloudName": "openstack", "secretName": "glance-login"}})
@@ -128,16 +128,16 @@ impl World {
             .expect("accepted");
     }
 
-    pub async fn managed<R: Resource>(&self, name: &str, resource: Value) {
+    pub(crate) async fn managed<R: Resource>(&self, name: &str, resource: Value) {
         self.apply::<R>(name, json!({"resource": resource})).await;
     }
 
-    pub async fn imported<R: Resource>(&self, name: &str, filter: Value) {
+    pub(crate) async fn imported<R: Resource>(&self, name: &str, filter: Value) {
         let fields = json!({"managementPolicy": "unmanaged", "import": {"filter": filter}});
         self.apply::<R>(name, fields).await;
     }
 
-    pub async fn available<R: Resource>(&self, name: &str) -> String {
+    pub(crate) async fn available<R: Resource>(&self, name: &str) -> String {
         let what = format!("{} {name} is available", R::kind(&()));
         eventually(&what, async || {
             let live = self.api::<R>().get(name).await.ok()?;
@@ -150,7 +150,7 @@ impl World {
     }
 
     /// For what has no id.
-    pub async fn assigned(&self, name: &str) {
+    pub(crate) async fn assigned(&self, name: &str) {
         eventually(&format!("RoleAssignment {name} is available"), async || {
             let live = self.api::<RoleAssignment>().get(name).await.ok()?;
             is_true(live.head().conditions, "Available").then_some(())
@@ -159,7 +159,7 @@ impl World {
     }
 
     /// Waits until the object says this.
-    pub async fn says<R: Resource>(&self, name: &str, reason: &str, text: &str) {
+    pub(crate) async fn says<R: Resource>(&self, name: &str, reason: &str, text: &str) {
         let what = format!("{} {name} says {text:?}", R::kind(&()));
         eventually(&what, async || {
             let live = self.api::<R>().get(name).await.ok()?;
@@ -171,7 +171,7 @@ impl World {
         .await;
     }
 
-    pub async fn gone<R: Resource>(&self, name: &str) {
+    pub(crate) async fn gone<R: Resource>(&self, name: &str) {
         let api = self.api::<R>();
         api.delete(name, &DeleteParams::default())
             .await
@@ -183,21 +183,21 @@ impl World {
     }
 
     /// A service user with a credential, as planner and rotation make them.
-    pub async fn glance(&self) {
+    pub(crate) async fn glance(&self) {
         self.glance_user().await;
         self.assigned("glance-service").await;
         self.login("one").await;
         self.credential().await;
     }
 
-    pub async fn credential(&self) {
+    pub(crate) async fn credential(&self) {
         let credential = json!({"userRef": "glance", "roleRefs": ["service"], "secretRef": "glance-1",
             "expiresAt": "2099-01-01T00:00:00Z"});
         self.managed::<ApplicationCredential>("glance-1", credential)
             .await;
     }
 
-    pub async fn glance_user(&self) {
+    pub(crate) async fn glance_user(&self) {
         self.imported::<Domain>("default", json!({"name": "Default"}))
             .await;
         self.imported::<Role>("service", json!({"name": "service"})).await;
@@ -212,7 +212,7 @@ impl World {
     }
 
     /// Logs in with what the Secret holds.
-    pub async fn logs_in(&self, name: &str) -> bool {
+    pub(crate) async fn logs_in(&self, name: &str) -> bool {
         let Some(secret) = self.read(name).await else {
             return false;
         };

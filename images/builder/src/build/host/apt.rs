@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// One archive: `deb [signed-by=…] uri suite components`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AptSource {
+pub(crate) struct AptSource {
     pub uri: String,
     pub suite: String,
     pub components: Vec<String>,
@@ -16,7 +16,7 @@ pub struct AptSource {
 
 impl AptSource {
     /// The line of a `sources.list`; `keyring` is where the key ring is for the reader.
-    pub fn line(&self, keyring: Option<&str>) -> String {
+    pub(crate) fn line(&self, keyring: Option<&str>) -> String {
         let mut options = Vec::new();
         if let Some(keyring) = keyring {
             options.push(format!("signed-by={keyring}"));
@@ -39,7 +39,7 @@ impl AptSource {
 }
 
 /// Reads `sources.list` and `sources.list.d`.
-pub fn gather() -> Vec<AptSource> {
+pub(super) fn gather() -> Vec<AptSource> {
     let mut paths: Vec<PathBuf> = fs::read_dir("/etc/apt/sources.list.d")
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
         .unwrap_or_default();
@@ -60,7 +60,7 @@ pub fn gather() -> Vec<AptSource> {
 }
 
 /// One line for each source.
-pub fn parse_list(text: &str) -> Vec<AptSource> {
+pub(super) fn parse_list(text: &str) -> Vec<AptSource> {
     text.lines().filter_map(parse_line).collect()
 }
 
@@ -90,7 +90,7 @@ fn parse_line(line: &str) -> Option<AptSource> {
 }
 
 /// Stanzas of `Field: value`.
-pub fn parse_deb822(text: &str) -> Vec<AptSource> {
+pub(super) fn parse_deb822(text: &str) -> Vec<AptSource> {
     let mut sources = Vec::new();
     let uncommented: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
     for stanza in uncommented.split(|line| line.trim().is_empty()) {
@@ -126,7 +126,7 @@ pub fn parse_deb822(text: &str) -> Vec<AptSource> {
 }
 
 /// The sources for a suite, its updates, security fixes and (when asked for) backports.
-pub fn for_suite(
+pub(super) fn for_suite(
     machine: &[AptSource],
     mirror: Option<&str>,
     suite: &str,
@@ -185,7 +185,7 @@ pub fn for_suite(
 }
 
 /// The settings about fetching in the output of `apt-config dump`.
-pub fn acquire_options(dump: &str) -> Vec<(String, String)> {
+pub(super) fn acquire_options(dump: &str) -> Vec<(String, String)> {
     dump.lines()
         .filter_map(|line| {
             let (name, value) = line.strip_suffix(';')?.split_once(' ')?;

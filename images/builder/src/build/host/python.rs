@@ -5,7 +5,7 @@ use std::{env, fs};
 
 /// Where Python packages come from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PipSettings {
+pub(crate) struct PipSettings {
     pub index_url: Option<String>,
     pub extra_index_urls: Vec<String>,
     pub find_links: Vec<String>,
@@ -14,13 +14,13 @@ pub struct PipSettings {
 }
 
 /// Where the build sees directories of `find-links`.
-pub fn find_links_directory(index: usize) -> String {
+pub(crate) fn find_links_directory(index: usize) -> String {
     format!("/run/c5c3/wheels-{index}")
 }
 
 impl PipSettings {
     /// Files first, environment last: what comes later wins.
-    pub fn gather(home: &Path) -> Self {
+    pub(crate) fn gather(home: &Path) -> Self {
         let mut settings = Self::default();
         let named = env::var_os("PIP_CONFIG_FILE").map(PathBuf::from);
         let files = [
@@ -84,7 +84,7 @@ impl PipSettings {
     }
 
     /// Directories of `find-links` that exist.
-    pub fn directories(&self) -> Vec<PathBuf> {
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
         let path = |link: &String| PathBuf::from(link.strip_prefix("file://").unwrap_or(link));
         self.find_links
             .iter()
@@ -94,7 +94,7 @@ impl PipSettings {
     }
 
     /// The same settings in uv's words, as seen from inside the build.
-    pub fn uv_variables(&self) -> Vec<(String, String)> {
+    pub(crate) fn uv_variables(&self) -> Vec<(String, String)> {
         let mut variables = Vec::new();
         if let Some(url) = &self.index_url {
             variables.push(("UV_DEFAULT_INDEX".to_owned(), url.clone()));
@@ -119,7 +119,7 @@ impl PipSettings {
     }
 
     /// The index that knows uv itself.
-    pub fn index(&self) -> &str {
+    pub(crate) fn index(&self) -> &str {
         self.index_url.as_deref().unwrap_or("https://pypi.org/simple")
     }
 }

@@ -18,7 +18,7 @@ use crate::oci::store::Store;
 const FRESH: Duration = Duration::from_secs(3600);
 
 /// What both steps need to know.
-pub struct Debian<'a> {
+pub(crate) struct Debian<'a> {
     pub host: &'a Host,
     pub store: &'a Store,
     pub inputs: &'a DebianInputs,
@@ -42,7 +42,7 @@ impl Debian<'_> {
     }
 
     /// Makes the root of a suite.
-    pub fn bootstrap(&self, inside: &Inside<'_>, variant: &str) -> Result<()> {
+    pub(crate) fn bootstrap(&self, inside: &Inside<'_>, variant: &str) -> Result<()> {
         let list = self.work.join("sources.list");
         let lines: Vec<String> = self
             .sources()
@@ -118,7 +118,7 @@ impl Debian<'_> {
     }
 
     /// Installs packages into the sandbox's tree.
-    pub fn install(&self, inside: &Inside<'_>) -> Result<()> {
+    pub(crate) fn install(&self, inside: &Inside<'_>) -> Result<()> {
         self.configure(inside)?;
         let mut variables = self.variables.clone();
         variables.insert("APT_CONFIG".into(), format!("{INSIDE}/apt.conf"));
@@ -245,7 +245,7 @@ fn pinned(locked: &BTreeMap<String, String>) -> String {
 }
 
 /// Package → version in a dpkg status file.
-pub fn installed(status: &str) -> BTreeMap<String, String> {
+pub(crate) fn installed(status: &str) -> BTreeMap<String, String> {
     let mut packages = BTreeMap::new();
     for stanza in status.split("\n\n") {
         let field = |name: &str| {
@@ -264,7 +264,7 @@ pub fn installed(status: &str) -> BTreeMap<String, String> {
 }
 
 /// Whether a Debian version belongs to an upstream series: `1:10.11.14-0+deb12u2` is a `10.11`.
-pub fn belongs(version: &str, series: &str) -> bool {
+pub(crate) fn belongs(version: &str, series: &str) -> bool {
     let upstream = version.split_once(':').map_or(version, |(_, rest)| rest);
     let Some(rest) = upstream.strip_prefix(series) else {
         return false;
@@ -275,7 +275,7 @@ pub fn belongs(version: &str, series: &str) -> bool {
 }
 
 /// Says when what was installed is not what was locked or what the release names.
-pub fn compare(inputs: &DebianInputs, found: &BTreeMap<String, String>) -> Result<Vec<String>> {
+pub(crate) fn compare(inputs: &DebianInputs, found: &BTreeMap<String, String>) -> Result<Vec<String>> {
     if let Some((package, series)) = &inputs.main {
         let version = found.get(package).map_or("nothing", String::as_str);
         if !belongs(version, series) {

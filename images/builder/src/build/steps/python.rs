@@ -17,7 +17,7 @@ use crate::sources::patch::{FilePatch, Patch};
 use crate::sources::pins::normalise;
 use crate::sources::release::PatchFile;
 
-pub struct Python<'a> {
+pub(crate) struct Python<'a> {
     pub host: &'a Host,
     pub store: &'a Store,
     pub inputs: &'a PythonInputs,
@@ -28,7 +28,7 @@ pub struct Python<'a> {
 }
 
 impl Python<'_> {
-    pub fn install(&self, inside: &Inside<'_>) -> Result<()> {
+    pub(crate) fn install(&self, inside: &Inside<'_>) -> Result<()> {
         let mut variables = uv::provide(inside, self.store, self.host, self.uv, self.variables)?;
         variables.insert("UV_LINK_MODE".into(), "copy".into());
         variables.insert("PYTHONHASHSEED".into(), "0".into());
@@ -133,7 +133,7 @@ fn site_packages(environment: &Path) -> Result<PathBuf> {
 
 /// Applies one file's change below `root`. Upstream patches also touch tests, documentation and
 /// release notes, which no package installs: those are passed over (`false`).
-pub fn apply(root: &Path, patch: &str, change: &FilePatch) -> Result<bool> {
+pub(crate) fn apply(root: &Path, patch: &str, change: &FilePatch) -> Result<bool> {
     let inside = Path::new(change.path());
     if inside
         .components()
@@ -194,7 +194,7 @@ fn remove_tests(directory: &Path) -> Result<()> {
 }
 
 /// Makes all bytecode below `root` independent of the run that made it.
-pub fn normalise_bytecode(root: &Path) -> Result<()> {
+pub(crate) fn normalise_bytecode(root: &Path) -> Result<()> {
     let mut compiled = Vec::new();
     tree::walk(root, &mut |path, metadata| {
         if metadata.is_file() && path.as_os_str().as_bytes().ends_with(b".pyc") {
@@ -214,7 +214,7 @@ pub fn normalise_bytecode(root: &Path) -> Result<()> {
 }
 
 /// Package → version by the `*.dist-info` directories below an environment.
-pub fn installed(environment: &Path) -> BTreeMap<String, String> {
+pub(crate) fn installed(environment: &Path) -> BTreeMap<String, String> {
     let Ok(packages) = site_packages(environment) else {
         return BTreeMap::new();
     };

@@ -10,7 +10,7 @@ use crate::error::{Context, Error, Result};
 use crate::sources::recipe::User;
 
 /// Visits everything below a directory, without following links. A missing directory is empty.
-pub fn walk(directory: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<()>) -> Result<()> {
+pub(crate) fn walk(directory: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<()>) -> Result<()> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         other => other.context("reading", directory)?,
@@ -27,7 +27,7 @@ pub fn walk(directory: &Path, visit: &mut dyn FnMut(&Path, &Metadata) -> Result<
 }
 
 /// Adds users with fixed ids; `day` is the date in the shadow file, in days since 1970.
-pub fn add_users(root: &Path, users: &[User], day: i64) -> Result<()> {
+pub(crate) fn add_users(root: &Path, users: &[User], day: i64) -> Result<()> {
     let etc = root.join("etc");
     fs::create_dir_all(&etc).context("creating", &etc)?;
     for user in users {
@@ -65,7 +65,7 @@ pub fn add_users(root: &Path, users: &[User], day: i64) -> Result<()> {
     Ok(())
 }
 
-pub fn add_files(root: &Path, files: &[FileInput]) -> Result<()> {
+pub(crate) fn add_files(root: &Path, files: &[FileInput]) -> Result<()> {
     for file in files {
         let path = root.join(file.path.trim_start_matches('/'));
         if let Some(parent) = path.parent() {
@@ -80,7 +80,7 @@ pub fn add_files(root: &Path, files: &[FileInput]) -> Result<()> {
     Ok(())
 }
 
-pub fn add_directories(root: &Path, directories: &[DirectoryInput]) -> Result<()> {
+pub(crate) fn add_directories(root: &Path, directories: &[DirectoryInput]) -> Result<()> {
     for directory in directories {
         let path = root.join(directory.path.trim_start_matches('/'));
         fs::create_dir_all(&path).context("creating", &path)?;
@@ -95,7 +95,7 @@ fn settle(path: &Path, mode: u32, (uid, gid): (u32, u32)) -> Result<()> {
 }
 
 /// Removes paths in which `*` stands for any part of one name.
-pub fn remove(root: &Path, patterns: &[String]) -> Result<()> {
+pub(crate) fn remove(root: &Path, patterns: &[String]) -> Result<()> {
     for pattern in patterns {
         for path in matching(root, pattern) {
             let metadata = fs::symlink_metadata(&path).context("reading", &path)?;
@@ -156,7 +156,7 @@ const RUBBISH: &[&str] = &[
 ];
 
 /// Cleans a layer after packages were installed. `upper` is the layer alone: what lies below is clean.
-pub fn clean(upper: &Path) -> Result<()> {
+pub(crate) fn clean(upper: &Path) -> Result<()> {
     remove(
         upper,
         &RUBBISH.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>(),

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::build::sandbox::missing;
 use crate::error::{Context, Error, Result};
 
-pub struct Registry<'a> {
+pub(super) struct Registry<'a> {
     host: &'a str,
     repository: &'a str,
     ca: Option<&'a Path>,
@@ -25,7 +25,7 @@ pub struct Registry<'a> {
     authorization: RefCell<Option<String>>,
 }
 
-pub struct Request {
+pub(super) struct Request {
     method: &'static str,
     /// Below the repository, or a whole address.
     path: String,
@@ -46,29 +46,29 @@ impl Request {
         }
     }
 
-    pub fn head(path: &str) -> Self {
+    pub(super) fn head(path: &str) -> Self {
         Self::new("HEAD", path)
     }
 
-    pub fn post(path: &str) -> Self {
+    pub(super) fn post(path: &str) -> Self {
         Self::new("POST", path)
     }
 
-    pub fn get(path: &str, accept: &str) -> Self {
+    pub(super) fn get(path: &str, accept: &str) -> Self {
         Self {
             header: Some(format!("Accept: {accept}")),
             ..Self::new("GET", path)
         }
     }
 
-    pub fn download(path: &str, into: &Path) -> Self {
+    pub(super) fn download(path: &str, into: &Path) -> Self {
         Self {
             into: Some(into.to_owned()),
             ..Self::new("GET", path)
         }
     }
 
-    pub fn put(path: &str, media_type: &str, file: &Path) -> Self {
+    pub(super) fn put(path: &str, media_type: &str, file: &Path) -> Self {
         Self {
             header: Some(format!("Content-Type: {media_type}")),
             file: Some(file.to_owned()),
@@ -78,7 +78,7 @@ impl Request {
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub(super) struct Answer {
     pub status: u16,
     headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -86,7 +86,7 @@ pub struct Answer {
 
 impl Answer {
     /// By its name in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
@@ -114,7 +114,7 @@ impl Answer {
 }
 
 impl<'a> Registry<'a> {
-    pub fn new(host: &'a str, repository: &'a str, ca: Option<&'a Path>, work: &'a Path) -> Self {
+    pub(super) fn new(host: &'a str, repository: &'a str, ca: Option<&'a Path>, work: &'a Path) -> Self {
         Self {
             host,
             repository,
@@ -126,18 +126,18 @@ impl<'a> Registry<'a> {
     }
 
     /// Something that the registry should not have answered.
-    pub fn odd(&self, what: &str) -> Error {
+    pub(super) fn odd(&self, what: &str) -> Error {
         Error::Request(format!("registry {}, {}: {what}", self.host, self.repository))
     }
 
-    pub fn note(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
+    pub(super) fn note(&self, name: &str, content: &[u8]) -> Result<PathBuf> {
         let path = self.work.join(name);
         fs::write(&path, content).context("writing", &path)?;
         Ok(path)
     }
 
     /// An answer with one of these codes; others are errors.
-    pub fn expect(&self, request: &Request, codes: &[u16]) -> Result<Answer> {
+    pub(super) fn expect(&self, request: &Request, codes: &[u16]) -> Result<Answer> {
         let answer = self.send(request)?;
         if codes.contains(&answer.status) {
             return Ok(answer);
@@ -153,7 +153,7 @@ impl<'a> Registry<'a> {
     }
 
     /// Asks, and asks again with what the registry wants to see when it refuses.
-    pub fn send(&self, request: &Request) -> Result<Answer> {
+    pub(super) fn send(&self, request: &Request) -> Result<Answer> {
         let url = self.url(&request.path);
         let own = self.is_own(&url);
         let authorization = self.authorization.borrow().clone().filter(|_| own);

@@ -15,14 +15,14 @@ const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// `REGISTRY/PATH`: where images are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repository {
+pub(crate) struct Repository {
     host: String,
     path: String,
 }
 
 impl Repository {
     /// Reads what `--to` or `--from` was given.
-    pub fn parse(option: &str, text: &str) -> Result<Self> {
+    pub(crate) fn parse(option: &str, text: &str) -> Result<Self> {
         let (host, path) = text.split_once('/').unwrap_or((text, ""));
         let plain = |part: &str, more: &str| {
             !part.is_empty()

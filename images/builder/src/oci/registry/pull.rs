@@ -19,7 +19,7 @@ use crate::oci::store::{Descriptor, MANIFEST, Manifest, NAME, REF_NAME, Store, W
 use crate::oci::tarball::digest;
 
 /// An image to fetch.
-pub struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     /// The name that it gets here.
     pub reference: &'a str,
     pub release: &'a str,
@@ -28,7 +28,12 @@ pub struct Wanted<'a> {
 }
 
 /// Fetches one image and what is about it.
-pub fn pull(store: &Store, wanted: &Wanted<'_>, from: &Repository, ca: Option<&Path>) -> Result<Descriptor> {
+pub(crate) fn pull(
+    store: &Store,
+    wanted: &Wanted<'_>,
+    from: &Repository,
+    ca: Option<&Path>,
+) -> Result<Descriptor> {
     let (repository, tag) = from.of(wanted.reference)?;
     let work = store.work("pull")?;
     let source = Source {

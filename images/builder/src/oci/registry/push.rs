@@ -12,7 +12,7 @@ use crate::oci::sign;
 use crate::oci::store::{Descriptor, EMPTY, MANIFEST, Manifest, Store};
 
 /// Sends one image and what is about it; gives its reference there.
-pub fn push(store: &Store, image: &Descriptor, to: &Repository, ca: Option<&Path>) -> Result<String> {
+pub(crate) fn push(store: &Store, image: &Descriptor, to: &Repository, ca: Option<&Path>) -> Result<String> {
     let (repository, tag) = to.of(image.reference())?;
     let work = store.work("push")?;
     let registry = Registry::new(&to.host, &repository, ca, &work.path);

@@ -17,7 +17,7 @@ use super::super::facts::{Hidden, current, value};
 use super::holders::{Sighting, holders};
 use super::{ByHand, Facts, made, place, stable_secret, user_name};
 
-pub async fn observe(
+pub(crate) async fn observe(
     object: &CredentialRotation,
     ceph: &CephClientRotation,
     reader: &Reader,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What was seen in one cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Sighting {
+pub(crate) struct Sighting {
     /// Workloads and pods that were started as an older user.
     pub workers: Vec<String>,
     /// Nodes on which keys of these users are handed on to guests.
@@ -14,7 +14,7 @@ pub struct Sighting {
 }
 
 /// A guest keeps the user with whom it was started, and outlives the pods of its node.
-pub fn holders(old: &[String], place: &Sighting) -> Vec<String> {
+pub(crate) fn holders(old: &[String], place: &Sighting) -> Vec<String> {
     let mut all: Vec<String> = place.workers.clone();
     let uses = |users: &Vec<String>| users.iter().any(|user| old.contains(user));
     for (host, users) in &place.told {

@@ -19,7 +19,7 @@ use super::facts::{CREDENTIAL, ROTATE_NOW, SWITCHED, credential_name, encoded};
 use super::schedule::{CONSUMERS_LOOK, Credential, Current, Seen, Terms, Verdict, decide};
 use super::{Abandon, CredentialRotations, Hidden, asked, request, rotate_now, whole_second};
 
-pub use facts::observe;
+pub(crate) use facts::observe;
 
 /// A user of Ceph that was made here.
 #[derive(Clone)]
@@ -50,12 +50,12 @@ pub struct Facts {
 }
 
 /// Of those who are rotated in Ceph.
-pub fn target(object: &CredentialRotation) -> Option<&CephClientRotation> {
+pub(crate) fn target(object: &CredentialRotation) -> Option<&CephClientRotation> {
     object.spec.ceph_client.as_ref()
 }
 
 /// The Secret beside the users that has the keyring.
-pub fn stable_secret(object: &CredentialRotation) -> String {
+pub(crate) fn stable_secret(object: &CredentialRotation) -> String {
     format!("ceph-client-{}", object.spec.target_service_user)
 }
 
@@ -99,7 +99,7 @@ fn staying<'f>(facts: &'f Facts, verdict: &Verdict) -> Vec<&'f Made> {
     all
 }
 
-pub fn decision(
+pub(crate) fn decision(
     observed: &Observed<CredentialRotations>,
     ceph: &CephClientRotation,
     facts: &Facts,
@@ -171,7 +171,7 @@ fn keyring(
     Some(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}))
 }
 
-pub fn report(observed: &Observed<CredentialRotations>, facts: &Facts) -> Report {
+pub(crate) fn report(observed: &Observed<CredentialRotations>, facts: &Facts) -> Report {
     let object = &observed.object;
     if observed.deleting() {
         return Report::default().left(facts.owned.iter().map(ToString::to_string));
@@ -202,7 +202,7 @@ pub fn report(observed: &Observed<CredentialRotations>, facts: &Facts) -> Report
 }
 
 /// What was asked for and is not made yet.
-pub fn is_honoured(object: &CredentialRotation, facts: &Facts, asked: &String) -> bool {
+pub(crate) fn is_honoured(object: &CredentialRotation, facts: &Facts, asked: &String) -> bool {
     rotate_now(object) == Some(asked)
         || facts
             .users
@@ -211,7 +211,7 @@ pub fn is_honoured(object: &CredentialRotation, facts: &Facts, asked: &String) -
 }
 
 /// Kinds that are made where Ceph is.
-pub fn owns(cluster: ClusterName) -> [Kind; 2] {
+pub(crate) fn owns(cluster: ClusterName) -> [Kind; 2] {
     let clients = Kind::of::<CephClient>().everywhere();
     [clients, Kind::of::<Secret>()].map(|kind| kind.in_cluster(cluster.clone()))
 }

@@ -9,7 +9,7 @@ use super::super::schedule::Verdict;
 use super::{Facts, user_name};
 
 /// Met while consumers have a key and nothing is wrong with the one that replaces it.
-pub fn states(observed: &Observed<CredentialRotations>, facts: &Facts, verdict: &Verdict) -> States {
+pub(crate) fn states(observed: &Observed<CredentialRotations>, facts: &Facts, verdict: &Verdict) -> States {
     let states = States::default();
     let name = |number: u64| user_name(&observed.object, number);
     let making = making(facts, verdict, &name);

@@ -16,7 +16,7 @@ use test_harness::{TestCluster, eventually};
 
 use crate::operate;
 
-pub struct World {
+pub(crate) struct World {
     pub cluster: TestCluster,
     pub namespace: String,
     pub secrets: Api<Secret>,
@@ -26,7 +26,7 @@ pub struct World {
 }
 
 impl World {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let cluster = TestCluster::start().await;
         cluster.install(definition()).await;
         let namespace = cluster.namespace("aggregate").await;
@@ -42,7 +42,7 @@ impl World {
     }
 
     /// Makes a Secret, or gives it exactly this content.
-    pub async fn secret(&self, name: &str, data: &[(&str, &str)]) {
+    pub(crate) async fn secret(&self, name: &str, data: &[(&str, &str)]) {
         let wanted = Secret {
             metadata: named(name),
             data: Some(bytes(data)),
@@ -64,7 +64,7 @@ impl World {
         };
     }
 
-    pub async fn delete_secret(&self, name: &str) {
+    pub(crate) async fn delete_secret(&self, name: &str) {
         self.secrets
             .delete(name, &DeleteParams::default())
             .await
@@ -72,7 +72,7 @@ impl World {
     }
 
     /// `sources`: a name, or a name and the keys to take.
-    pub async fn aggregate(&self, name: &str, sources: &[(&str, &[&str])], target: &str) {
+    pub(crate) async fn aggregate(&self, name: &str, sources: &[(&str, &[&str])], target: &str) {
         let wanted = SecretAggregate::new(name, spec(sources, target));
         let params = PatchParams::apply("test").force();
         self.aggregates
@@ -81,7 +81,7 @@ impl World {
             .expect("accepted");
     }
 
-    pub async fn content(&self, name: &str) -> Option<BTreeMap<String, String>> {
+    pub(crate) async fn content(&self, name: &str) -> Option<BTreeMap<String, String>> {
         let secret = self.secrets.get_opt(name).await.expect("readable")?;
         let data = secret.data.unwrap_or_default();
         Some(
@@ -91,7 +91,7 @@ impl World {
         )
     }
 
-    pub async fn until_content(&self, name: &str, data: &[(&str, &str)]) {
+    pub(crate) async fn until_content(&self, name: &str, data: &[(&str, &str)]) {
         let wanted: BTreeMap<String, String> = data
             .iter()
             .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
@@ -103,7 +103,7 @@ impl World {
     }
 
     /// Waits until the condition has this status and reason, at the newest generation.
-    pub async fn until(&self, name: &str, condition: &str, status: &str, reason: &str) -> Condition {
+    pub(crate) async fn until(&self, name: &str, condition: &str, status: &str, reason: &str) -> Condition {
         eventually(&format!("{name} has {condition}={status} {reason}"), async || {
             let object = self.aggregates.get(name).await.expect("readable");
             let found = object
@@ -117,7 +117,7 @@ impl World {
         .await
     }
 
-    pub async fn events(&self, about: &str) -> Vec<Event> {
+    pub(crate) async fn events(&self, about: &str) -> Vec<Event> {
         let api: Api<Event> = Api::namespaced(self.cluster.client(), &self.namespace);
         let list = api.list(&ListParams::default()).await.expect("readable");
         let mut events: Vec<Event> = list
@@ -137,7 +137,7 @@ fn definition() -> &'static CustomResourceDefinition {
     found.expect("the API has the kind").crd()
 }
 
-pub fn spec(sources: &[(&str, &[&str])], target: &str) -> SecretAggregateSpec {
+pub(crate) fn spec(sources: &[(&str, &[&str])], target: &str) -> SecretAggregateSpec {
     SecretAggregateSpec {
         sources: sources
             .iter()
@@ -150,14 +150,14 @@ pub fn spec(sources: &[(&str, &[&str])], target: &str) -> SecretAggregateSpec {
     }
 }
 
-pub fn named(name: &str) -> ObjectMeta {
+pub(crate) fn named(name: &str) -> ObjectMeta {
     ObjectMeta {
         name: Some(name.to_owned()),
         ..ObjectMeta::default()
     }
 }
 
-pub fn bytes(data: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
+pub(crate) fn bytes(data: &[(&str, &str)]) -> BTreeMap<String, ByteString> {
     data.iter()
         .map(|(k, v)| ((*k).to_owned(), ByteString(v.as_bytes().to_vec())))
         .collect()

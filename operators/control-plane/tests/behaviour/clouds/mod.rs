@@ -3,4 +3,4 @@
 mod coming_up;
 mod going;
 mod updates;
-pub mod world;
+pub(crate) mod world;

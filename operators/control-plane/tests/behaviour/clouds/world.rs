@@ -19,7 +19,7 @@ use test_harness::{TestCluster, eventually};
 
 use crate::operate;
 
-pub struct World {
+pub(crate) struct World {
     pub cluster: TestCluster,
     pub namespace: String,
     pub clouds: Api<ControlPlane>,
@@ -32,7 +32,7 @@ pub struct World {
 
 /// No OpenStack runs here: the test says how it answers.
 #[derive(Debug)]
-pub struct Answers(pub Mutex<Result<(), String>>);
+pub(crate) struct Answers(pub Mutex<Result<(), String>>);
 
 impl Verify for Answers {
     fn verify<'a>(
@@ -87,12 +87,12 @@ const CATALOGUE: &[&str] = &[
 ];
 
 impl World {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::start_without("").await
     }
 
     /// On a cluster that does not have this kind.
-    pub async fn start_without(missing: &str) -> Self {
+    pub(crate) async fn start_without(missing: &str) -> Self {
         let cluster = TestCluster::start().await;
         for kind in c5c3_api::registry()
             .iter()
@@ -120,7 +120,7 @@ impl World {
     }
 
     /// A small cloud with these changes.
-    pub async fn apply(&self, name: &str, changes: &Value) {
+    pub(crate) async fn apply(&self, name: &str, changes: &Value) {
         let mut object = json!({
             "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane", "metadata": {"name": name},
             "spec": {
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// What the controllers of this world wrote so far, by kind.
-    pub fn writes(&self) -> Vec<String> {
+    pub(crate) fn writes(&self) -> Vec<String> {
         let text = self.metrics.render();
         let lines = text
             .lines()
@@ -149,23 +149,23 @@ impl World {
         lines.map(str::to_owned).collect()
     }
 
-    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+    pub(crate) fn api(&self, kind: &str) -> Api<DynamicObject> {
         Api::namespaced_with(self.cluster.client(), &self.namespace, &resource(kind))
     }
 
-    pub async fn get(&self, kind: &str, name: &str) -> Option<Value> {
+    pub(crate) async fn get(&self, kind: &str, name: &str) -> Option<Value> {
         let found = self.api(kind).get_opt(name).await.expect("readable")?;
         Some(serde_json::to_value(found).expect("JSON"))
     }
 
-    pub async fn until_there(&self, kind: &str, name: &str) -> Value {
+    pub(crate) async fn until_there(&self, kind: &str, name: &str) -> Value {
         eventually(&format!("{kind} {name} is there"), async || {
             self.get(kind, name).await
         })
         .await
     }
 
-    pub async fn until_gone(&self, kind: &str, name: &str) {
+    pub(crate) async fn until_gone(&self, kind: &str, name: &str) {
         eventually(&format!("{kind} {name} is gone"), async || {
             self.get(kind, name).await.is_none().then_some(())
         })
@@ -173,12 +173,12 @@ impl World {
     }
 
     /// The status that the operator of the kind would write when all is healthy.
-    pub async fn ready(&self, kind: &str, name: &str) {
+    pub(crate) async fn ready(&self, kind: &str, name: &str) {
         let live = self.until_there(kind, name).await;
         self.say(kind, name, well(kind, &live)).await;
     }
 
-    pub async fn fail(&self, kind: &str, name: &str, reason: &str, message: &str) {
+    pub(crate) async fn fail(&self, kind: &str, name: &str, reason: &str, message: &str) {
         let live = self.until_there(kind, name).await;
         let generation = live["metadata"]["generation"].clone();
         let ready = condition("Ready", "False", reason, message, &generation);
@@ -190,7 +190,7 @@ impl World {
         .await;
     }
 
-    pub async fn say(&self, kind: &str, name: &str, status: Value) {
+    pub(crate) async fn say(&self, kind: &str, name: &str, status: Value) {
         let patch = json!({"status": status});
         let params = PatchParams::default();
         self.api(kind)
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// K-ORC made the credential, with the secret that it was given.
-    pub async fn credential_made(&self, name: &str) {
+    pub(crate) async fn credential_made(&self, name: &str) {
         let live = self.until_there("ApplicationCredential", name).await;
         let secret = live["spec"]["resource"]["secretRef"].as_str().expect("named");
         let secret = self
@@ -214,7 +214,7 @@ impl World {
         self.say("ApplicationCredential", name, status).await;
     }
 
-    pub async fn korc_ready(&self) {
+    pub(crate) async fn korc_ready(&self) {
         for kind in CATALOGUE {
             let all = eventually(&format!("a {kind}"), async || {
                 let list = self
@@ -233,14 +233,14 @@ impl World {
     }
 
     /// Everything becomes ready, in the order in which it would.
-    pub async fn bring_up(&self) {
+    pub(crate) async fn bring_up(&self) {
         self.ready("MariaDB", "mariadb").await;
         self.ready("Memcached", "memcached").await;
         self.bring_up_services().await;
     }
 
     /// The same with infrastructure that is up already.
-    pub async fn bring_up_services(&self) {
+    pub(crate) async fn bring_up_services(&self) {
         self.ready("Keystone", "keystone").await;
         self.until_there("User", "placement").await;
         self.until_there("CredentialRotation", "placement").await;
@@ -255,17 +255,23 @@ impl World {
         self.until("Ready", "True", "Ready").await;
     }
 
-    pub async fn status(&self) -> ControlPlaneStatus {
+    pub(crate) async fn status(&self) -> ControlPlaneStatus {
         let cloud = self.clouds.get("cloud").await.expect("there");
         cloud.status.unwrap_or_default()
     }
 
     /// Waits until the condition of the cloud has this status and reason, at the newest generation.
-    pub async fn until(&self, condition: &str, status: &str, reason: &str) -> Condition {
+    pub(crate) async fn until(&self, condition: &str, status: &str, reason: &str) -> Condition {
         self.until_of("cloud", condition, status, reason).await
     }
 
-    pub async fn until_of(&self, name: &str, condition: &str, status: &str, reason: &str) -> Condition {
+    pub(crate) async fn until_of(
+        &self,
+        name: &str,
+        condition: &str,
+        status: &str,
+        reason: &str,
+    ) -> Condition {
         eventually(&format!("{name} has {condition}={status} {reason}"), async || {
             let object = self.clouds.get(name).await.expect("readable");
             let found = object
@@ -279,14 +285,14 @@ impl World {
         .await
     }
 
-    pub async fn delete(&self, name: &str) {
+    pub(crate) async fn delete(&self, name: &str) {
         self.clouds
             .delete(name, &DeleteParams::default())
             .await
             .expect("deleted");
     }
 
-    pub async fn finalizers(&self, kind: &str, name: &str, finalizers: &[&str]) {
+    pub(crate) async fn finalizers(&self, kind: &str, name: &str, finalizers: &[&str]) {
         let patch = json!({"metadata": {"finalizers": finalizers}});
         let params = PatchParams::default();
         self.api(kind)
@@ -296,7 +302,7 @@ impl World {
     }
 }
 
-pub fn resource(kind: &str) -> ApiResource {
+pub(crate) fn resource(kind: &str) -> ApiResource {
     let core = |kind: &str, plural: &str| ApiResource {
         group: String::new(),
         version: "v1".into(),

@@ -13,15 +13,15 @@ use openstack_client::{Guest, Inventory, Service, TestBed};
 use crate::host::view::{EvictionView, NodeView, PlacementView, View};
 use crate::nova::{Found, Group, Host};
 
-pub fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).expect("a time")
 }
 
-pub fn ago(seconds: i64) -> Option<Time> {
+pub(crate) fn ago(seconds: i64) -> Option<Time> {
     Some(Time(now() - SignedDuration::from_secs(seconds)))
 }
 
-pub fn service(status: &str, reason: Option<&str>) -> Service {
+pub(crate) fn service(status: &str, reason: Option<&str>) -> Service {
     Service {
         id: "s1".into(),
         host: "node1".into(),
@@ -32,7 +32,7 @@ pub fn service(status: &str, reason: Option<&str>) -> Service {
     }
 }
 
-pub fn group(id: i64, name: &str) -> Group {
+pub(crate) fn group(id: i64, name: &str) -> Group {
     Group {
         id,
         uuid: format!("u{id}"),
@@ -40,7 +40,7 @@ pub fn group(id: i64, name: &str) -> Group {
     }
 }
 
-pub fn guest(id: &str, name: &str, status: &str) -> Guest {
+pub(crate) fn guest(id: &str, name: &str, status: &str) -> Guest {
     Guest {
         id: id.into(),
         name: name.into(),
@@ -52,7 +52,7 @@ pub fn guest(id: &str, name: &str, status: &str) -> Guest {
 }
 
 /// A host whose phase is this, with everything in order.
-pub fn world(phase: OnboardingPhase) -> View {
+pub(crate) fn world(phase: OnboardingPhase) -> View {
     View {
         name: "node1".into(),
         uid: "0123-4567-89ab-cdef".into(),
@@ -114,23 +114,23 @@ pub fn world(phase: OnboardingPhase) -> View {
     }
 }
 
-pub fn fresh() -> View {
+pub(crate) fn fresh() -> View {
     let mut view = world(OnboardingPhase::Initial);
     view.before = HypervisorStatus::default();
     view.nova.member_of.clear();
     view
 }
 
-pub fn with(mut view: View, change: impl FnOnce(&mut View)) -> View {
+pub(crate) fn with(mut view: View, change: impl FnOnce(&mut View)) -> View {
     change(&mut view);
     view
 }
 
-pub fn set(view: &mut View, service: Service) {
+pub(crate) fn set(view: &mut View, service: Service) {
     view.nova.service = Found::One(service);
 }
 
-pub fn evicted() -> Option<EvictionView> {
+pub(crate) fn evicted() -> Option<EvictionView> {
     Some(EvictionView {
         succeeded: true,
         reason: "Succeeded".into(),
@@ -138,7 +138,7 @@ pub fn evicted() -> Option<EvictionView> {
     })
 }
 
-pub fn maintained(kind: Maintenance) -> View {
+pub(crate) fn maintained(kind: Maintenance) -> View {
     with(world(OnboardingPhase::Succeeded), |view| {
         view.spec.maintenance = kind;
         view.spec.maintenance_reason = Some("DIMM".into());
@@ -149,7 +149,7 @@ pub fn maintained(kind: Maintenance) -> View {
     })
 }
 
-pub fn agent(view: &mut View, status: &str) {
+pub(crate) fn agent(view: &mut View, status: &str) {
     view.before.conditions.push(Condition {
         type_: "LibVirtConnection".into(),
         status: status.into(),

@@ -28,7 +28,7 @@ fn unknown(mut view: View) -> View {
     view
 }
 
-pub fn worlds() -> Vec<(&'static str, View)> {
+pub(crate) fn worlds() -> Vec<(&'static str, View)> {
     use OnboardingPhase::{Aborted, Initial, Succeeded, Testing};
     let down = || Service {
         state: "down".into(),

@@ -56,7 +56,7 @@ fn evacuation(id: i64, server: &str, status: &str) -> Move {
     }
 }
 
-pub fn worlds() -> Vec<(&'static str, View)> {
+pub(crate) fn worlds() -> Vec<(&'static str, View)> {
     [doubtful(), failed()].into_iter().flatten().collect()
 }
 

@@ -74,7 +74,7 @@ fn busy(status: &str) -> Guest {
     }
 }
 
-pub fn worlds() -> Vec<(&'static str, View)> {
+pub(crate) fn worlds() -> Vec<(&'static str, View)> {
     [crashed_ones(), restarted(), moved()]
         .into_iter()
         .flatten()

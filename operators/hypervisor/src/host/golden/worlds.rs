@@ -10,7 +10,7 @@ use crate::host::view::{EvictionView, NodeView, PlacementView, View};
 use crate::names;
 use crate::nova::{Found, Host};
 
-pub fn worlds() -> Vec<(&'static str, View)> {
+pub(crate) fn worlds() -> Vec<(&'static str, View)> {
     [
         new(),
         testing(),

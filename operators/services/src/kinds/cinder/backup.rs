@@ -12,7 +12,7 @@ const USER: &str = "cinder-backup";
 /// A backup that is under way may take as long before its process ends.
 const GRACE: u32 = 600;
 
-pub fn settings(backup: &CinderBackup) -> Settings {
+pub(super) fn settings(backup: &CinderBackup) -> Settings {
     let mut settings = Settings::new("cinder.conf").with(&[
         (
             "DEFAULT",
@@ -43,7 +43,7 @@ pub fn settings(backup: &CinderBackup) -> Settings {
 }
 
 /// It reads volumes as the user of their backend, and writes backups as its own.
-pub fn process(cinder: &Cinder, well: Worker) -> Option<Process> {
+pub(super) fn process(cinder: &Cinder, well: Worker) -> Option<Process> {
     let backup = cinder.spec.backup.as_ref()?;
     let command = ["cinder-backup", "--config-file", "/etc/cinder/cinder.conf"];
     let mut others: Vec<CephLogin> = Vec::new();

@@ -9,7 +9,7 @@ use crate::shape::NamedBus;
 const FIRST: &str = "cell1";
 
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub(super) struct Cell {
     pub name: String,
     pub database: Database,
     /// The other cluster that its hypervisors are in.
@@ -21,7 +21,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    pub fn all(nova: &Nova) -> Vec<Self> {
+    pub(super) fn all(nova: &Nova) -> Vec<Self> {
         let first = NovaCell {
             name: FIRST.to_owned(),
             ..NovaCell::default()
@@ -55,25 +55,25 @@ impl Cell {
     }
 
     /// The name by which settings refer to its database, which is a group of options too.
-    pub fn database_name(&self) -> String {
+    pub(super) fn database_name(&self) -> String {
         format!("{}_database", self.bus_group())
     }
 
     /// The group of options that tells the steps of its bus.
-    pub fn bus_group(&self) -> String {
+    pub(super) fn bus_group(&self) -> String {
         format!("{}_cell", self.name.replace('-', "_"))
     }
 
     /// The bus that it uses.
-    pub fn bus<'a>(&'a self, nova: &'a Nova) -> &'a Messaging {
+    pub(super) fn bus<'a>(&'a self, nova: &'a Nova) -> &'a Messaging {
         self.bus.as_ref().unwrap_or(&nova.spec.messaging)
     }
 
-    pub fn bus_name(&self) -> String {
+    pub(super) fn bus_name(&self) -> String {
         self.bus.as_ref().map(|_| self.name.clone()).unwrap_or_default()
     }
 
-    pub fn own_bus(&self) -> Option<NamedBus> {
+    pub(super) fn own_bus(&self) -> Option<NamedBus> {
         let bus = self.bus.as_ref()?;
         Some(super::super::bus(&self.name, bus))
     }

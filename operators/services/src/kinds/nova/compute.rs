@@ -20,7 +20,7 @@ const CELL: &str = "nova.openstack.c5c3.io/cell";
 
 const LIBVIRT: &str = "libvirt";
 
-pub fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
+pub(super) fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
     if nova.spec.compute.libvirt_image.is_some() {
         to.settings.push(Settings {
             name: LIBVIRT.to_owned(),
@@ -120,7 +120,7 @@ fn hypervisors() -> BTreeMap<String, String> {
     BTreeMap::from([(HYPERVISOR.to_owned(), String::new())])
 }
 
-pub fn on_all_hypervisors() -> Workload {
+pub(super) fn on_all_hypervisors() -> Workload {
     Workload::DaemonSet {
         nodes: hypervisors(),
         unless: None,
@@ -182,7 +182,7 @@ fn libvirt(nova: &Nova, name: &str) -> Process {
 }
 
 /// Whether guests open disks in Ceph.
-pub fn is_in_ceph(nova: &Nova) -> bool {
+pub(super) fn is_in_ceph(nova: &Nova) -> bool {
     let compute = &nova.spec.compute;
     // The libvirtd of an operating system is given its keys by whoever brings it.
     let given = compute.libvirt_image.is_some() && !compute.volume_users.is_empty();

@@ -11,7 +11,7 @@ const PAGES: &str = "/usr/share/novnc";
 const PAGE: &str = "vnc_lite.html";
 
 /// The proxy of a cell; none where its consoles have no address.
-pub fn proxy(nova: &Nova, cell: &Cell) -> Option<(Process, Settings)> {
+pub(super) fn proxy(nova: &Nova, cell: &Cell) -> Option<(Process, Settings)> {
     cell.console_endpoint.as_ref()?;
     let name = name(cell);
     let runs = Runs::Program {
@@ -32,7 +32,7 @@ pub fn proxy(nova: &Nova, cell: &Cell) -> Option<(Process, Settings)> {
     Some((process, settings(cell, name)))
 }
 
-pub fn name(cell: &Cell) -> String {
+pub(super) fn name(cell: &Cell) -> String {
     format!("novncproxy-{}", cell.name)
 }
 
@@ -53,7 +53,7 @@ fn settings(cell: &Cell, name: String) -> Settings {
 }
 
 /// What the hypervisors of the cell are told.
-pub fn on_hypervisors(cell: &Cell, settings: &mut Settings) {
+pub(super) fn on_hypervisors(cell: &Cell, settings: &mut Settings) {
     let Some(url) = &cell.console_endpoint else {
         return;
     };
@@ -65,7 +65,7 @@ pub fn on_hypervisors(cell: &Cell, settings: &mut Settings) {
 }
 
 /// Guests show their screens on the node's own address, where the proxy finds them.
-pub fn addresses(cell: &Cell) -> Vec<(String, Variable)> {
+pub(super) fn addresses(cell: &Cell) -> Vec<(String, Variable)> {
     let variables = ["OS_VNC__SERVER_LISTEN", "OS_VNC__SERVER_PROXYCLIENT_ADDRESS"];
     let shown = cell.console_endpoint.iter().flat_map(|_| variables);
     shown

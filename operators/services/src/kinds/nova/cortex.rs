@@ -13,7 +13,7 @@ const WEIGHERS: &str = "nova.scheduler.weights.all_weighers,nova_cortex.CortexWe
 /// The pipeline for flavours that name no hypervisor.
 const PIPELINE: &str = "kvm-general-purpose-load-balancing";
 
-pub fn add(nova: &Nova, service: &mut Service) {
+pub(super) fn add(nova: &Nova, service: &mut Service) {
     let external = nova.spec.scheduler.external_scheduler.as_ref();
     let endpoint = external.filter(|external| external.enabled);
     // Admission wants an endpoint of one that is enabled.

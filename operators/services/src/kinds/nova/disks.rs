@@ -7,7 +7,7 @@ use c5c3_api::openstack::Nova;
 
 use crate::shape::{Process, Rights, Runs, SecretOption, Settings, Variable, Volume, Worker};
 
-pub const NAME: &str = "disks";
+pub(super) const NAME: &str = "disks";
 /// A port of its own: the nodes have a server for people.
 const PORT: &str = "8022";
 const SCRIPT: &str = "/etc/nova/disks.py";
@@ -27,7 +27,7 @@ fn file() -> (String, String) {
 }
 
 /// The server; none where hypervisors share no secret.
-pub fn server(nova: &Nova) -> Option<(Process, Settings)> {
+pub(super) fn server(nova: &Nova) -> Option<(Process, Settings)> {
     let settings = Settings {
         name: NAME.to_owned(),
         files: vec![file()],
@@ -64,14 +64,14 @@ pub fn server(nova: &Nova) -> Option<(Process, Settings)> {
 }
 
 /// What nova-compute needs to log in to the others, and the command that then becomes nova-compute.
-pub fn client(nova: &Nova, settings: &mut Settings) {
+pub(super) fn client(nova: &Nova, settings: &mut Settings) {
     if let Some(secret) = secret(nova) {
         settings.files.push(file());
         settings.secret_options.push(secret);
     }
 }
 
-pub fn command(nova: &Nova) -> String {
+pub(super) fn command(nova: &Nova) -> String {
     match secret(nova) {
         Some(_) => format!("python3 {SCRIPT} nova-compute"),
         None => "nova-compute".to_owned(),

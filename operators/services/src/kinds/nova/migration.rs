@@ -14,7 +14,7 @@ const VOLUME: &str = "libvirt-tls";
 const PATH: &str = "/etc/libvirt-tls";
 
 /// What libvirtd.sh is told.
-pub fn environment(nova: &Nova) -> Vec<(String, Variable)> {
+pub(super) fn environment(nova: &Nova) -> Vec<(String, Variable)> {
     let listens = match nova.spec.compute.live_migration {
         LiveMigration::Off => "off",
         LiveMigration::Plaintext => "plaintext",
@@ -27,7 +27,7 @@ pub fn environment(nova: &Nova) -> Vec<(String, Variable)> {
 }
 
 /// The certificates, which libvirtd's pod alone has.
-pub fn certificates(nova: &Nova) -> Option<Volume> {
+pub(super) fn certificates(nova: &Nova) -> Option<Volume> {
     (nova.spec.compute.live_migration == LiveMigration::Tls).then(|| Volume {
         name: VOLUME.to_owned(),
         path: PATH.to_owned(),
@@ -36,7 +36,7 @@ pub fn certificates(nova: &Nova) -> Option<Volume> {
     })
 }
 
-pub fn on_hypervisors(nova: &Nova, settings: Settings) -> Settings {
+pub(super) fn on_hypervisors(nova: &Nova, settings: Settings) -> Settings {
     match nova.spec.compute.live_migration {
         LiveMigration::Tls => settings.with(&[
             ("libvirt", "live_migration_scheme", "tls"),

@@ -5,7 +5,7 @@ use crate::fleet::names::{NONE, QuickMap};
 use crate::fleet::{Amount, Kept, ReservationKind};
 use crate::request::{Intent, Request};
 
-pub struct Rules<'a> {
+pub(crate) struct Rules<'a> {
     /// Reserved room stays closed, even to those it is kept for.
     pub lock: bool,
     pub ignored: &'a [ReservationKind],
@@ -14,7 +14,12 @@ pub struct Rules<'a> {
 
 impl<'a> Rules<'a> {
     /// Those of the pipeline and those of the question.
-    pub fn of(request: &Request<'_>, lock: bool, ignored: &'a [ReservationKind], assume_empty: bool) -> Self {
+    pub(crate) fn of(
+        request: &Request<'_>,
+        lock: bool,
+        ignored: &'a [ReservationKind],
+        assume_empty: bool,
+    ) -> Self {
         Rules {
             lock: lock || request.options.lock_reservations,
             ignored,
@@ -69,7 +74,11 @@ fn open(context: Context<'_>, rules: &Rules<'_>) -> QuickMap<u32, Amount> {
     opened
 }
 
-pub fn enough(context: Context<'_>, hosts: &mut Survivors<'_>, rules: &Rules<'_>) -> Result<bool, Skipped> {
+pub(crate) fn enough(
+    context: Context<'_>,
+    hosts: &mut Survivors<'_>,
+    rules: &Rules<'_>,
+) -> Result<bool, Skipped> {
     context.needs_fleet()?;
     let needed = needed(context)?;
     let Context { fleet, request } = context;
@@ -101,7 +110,7 @@ pub fn enough(context: Context<'_>, hosts: &mut Survivors<'_>, rules: &Rules<'_>
     Ok(true)
 }
 
-pub fn reason(context: Context<'_>, host: u32, rules: &Rules<'_>) -> String {
+pub(crate) fn reason(context: Context<'_>, host: u32, rules: &Rules<'_>) -> String {
     let Context { fleet, request } = context;
     let at = host as usize;
     if !fleet.known_capacity[at] {

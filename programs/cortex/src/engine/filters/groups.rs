@@ -10,7 +10,7 @@ fn group<'a>(context: Context<'a>, policy: &str) -> Option<&'a Group> {
     group.filter(|_| !spec.intent.is_ours())
 }
 
-pub fn affinity(context: Context<'_>, hosts: &mut Survivors<'_>) -> bool {
+pub(crate) fn affinity(context: Context<'_>, hosts: &mut Survivors<'_>) -> bool {
     match group(context, "affinity") {
         Some(group) if !group.hosts.is_empty() => {
             let own = Named::of(context, &group.hosts);
@@ -21,7 +21,7 @@ pub fn affinity(context: Context<'_>, hosts: &mut Survivors<'_>) -> bool {
     }
 }
 
-pub fn anti_affinity(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn anti_affinity(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let Some(group) = group(context, "anti-affinity").filter(|group| !group.members.is_empty()) else {
         return Ok(false);
     };
@@ -40,7 +40,7 @@ pub fn anti_affinity(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<
     Ok(true)
 }
 
-pub fn anti_affinity_reason(context: Context<'_>, host: u32) -> String {
+pub(crate) fn anti_affinity_reason(context: Context<'_>, host: u32) -> String {
     let Some(group) = group(context, "anti-affinity") else {
         return "has servers of the group".to_owned();
     };
@@ -52,7 +52,7 @@ pub fn anti_affinity_reason(context: Context<'_>, host: u32) -> String {
     )
 }
 
-pub fn destination(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn destination(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let spec = &context.request.spec;
     let Some(wanted) = spec.destination.as_ref().filter(|_| !spec.intent.is_ours()) else {
         return Ok(false);

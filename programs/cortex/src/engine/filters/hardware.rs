@@ -5,7 +5,7 @@ use crate::fleet::Fleet;
 use crate::fleet::names::NONE;
 use crate::request::Intent;
 
-pub const ACCELERATORS: &str = "COMPUTE_ACCELERATORS";
+pub(crate) const ACCELERATORS: &str = "COMPUTE_ACCELERATORS";
 const CAPABILITIES: &str = "capabilities:";
 const TRAIT: &str = "trait:";
 /// Comparisons that flavours can write and that are not understood here: the filter stays out.
@@ -30,7 +30,7 @@ fn has_capability(fleet: &Fleet, host: u32, key: &str, value: &str) -> bool {
     }
 }
 
-pub fn capabilities(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn capabilities(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let wanted = wanted(context, CAPABILITIES);
     if wanted.clone().next().is_none() {
         return Ok(false);
@@ -56,7 +56,7 @@ pub fn capabilities(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<b
     Ok(true)
 }
 
-pub fn capabilities_reason(context: Context<'_>, host: u32) -> String {
+pub(crate) fn capabilities_reason(context: Context<'_>, host: u32) -> String {
     let lacks = wanted(context, CAPABILITIES)
         .filter(|(key, value)| !has_capability(context.fleet, host, key, value))
         .map(|(key, value)| format!("{key}={value}"));
@@ -67,7 +67,7 @@ fn traits_of<'a>(context: Context<'a>, state: &'a str) -> impl Iterator<Item = &
     wanted(context, TRAIT).filter_map(move |(name, value)| (value == state).then_some(name))
 }
 
-pub fn traits(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn traits(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let fleet = context.fleet;
     let (mut required, mut forbidden) = (traits_of(context, "required"), traits_of(context, "forbidden"));
     if required.next().is_none() && forbidden.next().is_none() {
@@ -82,7 +82,7 @@ pub fn traits(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, S
     Ok(true)
 }
 
-pub fn traits_reason(context: Context<'_>, host: u32) -> String {
+pub(crate) fn traits_reason(context: Context<'_>, host: u32) -> String {
     let has = |name: &&str| context.fleet.traits.has(host, name);
     let lacks: Vec<&str> = traits_of(context, "required").filter(|name| !has(name)).collect();
     let hinders: Vec<&str> = traits_of(context, "forbidden").filter(has).collect();
@@ -96,7 +96,7 @@ pub fn traits_reason(context: Context<'_>, host: u32) -> String {
     parts.join(" and ")
 }
 
-pub fn accelerators(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn accelerators(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let specs = &context.request.spec.flavor.extra_specs;
     if !specs.contains_key("accel:device_profile") {
         return Ok(false);
@@ -118,7 +118,7 @@ fn source(context: Context<'_>) -> Option<u32> {
     (host != NONE).then_some(host)
 }
 
-pub fn live_migratable(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn live_migratable(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let Some(source) = source(context) else {
         return Ok(false);
     };
@@ -136,7 +136,7 @@ pub fn live_migratable(context: Context<'_>, hosts: &mut Survivors<'_>) -> Resul
     Ok(true)
 }
 
-pub fn live_migratable_reason(context: Context<'_>, host: u32) -> String {
+pub(crate) fn live_migratable_reason(context: Context<'_>, host: u32) -> String {
     let fleet = context.fleet;
     let Some(source) = source(context) else {
         return "cannot take the running server".to_owned();

@@ -2,9 +2,9 @@
 
 use super::{Context, Skipped, Survivors, any_project};
 
-pub const EXCLUSIVE: &str = "CUSTOM_EXTERNAL_CUSTOMER_EXCLUSIVE";
+pub(crate) const EXCLUSIVE: &str = "CUSTOM_EXTERNAL_CUSTOMER_EXCLUSIVE";
 
-pub fn external_customer(
+pub(crate) fn external_customer(
     context: Context<'_>,
     hosts: &mut Survivors<'_>,
     prefixes: &[String],
@@ -25,7 +25,7 @@ pub fn external_customer(
     Ok(true)
 }
 
-pub fn allowed(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn allowed(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let spec = &context.request.spec;
     if spec.project.is_empty() || any_project(spec.intent) {
         return Ok(false);
@@ -40,7 +40,7 @@ pub fn allowed(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, 
     Ok(true)
 }
 
-pub fn aggregates(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
+pub(crate) fn aggregates(context: Context<'_>, hosts: &mut Survivors<'_>) -> Result<bool, Skipped> {
     let spec = &context.request.spec;
     if any_project(spec.intent) {
         return Ok(false);

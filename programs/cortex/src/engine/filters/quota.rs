@@ -55,7 +55,11 @@ fn shortage(context: Context<'_>) -> Option<String> {
 }
 
 /// Without `enforce` it only says what it would do.
-pub fn enforce(context: Context<'_>, hosts: &mut Survivors<'_>, enforce: bool) -> Result<bool, Skipped> {
+pub(crate) fn enforce(
+    context: Context<'_>,
+    hosts: &mut Survivors<'_>,
+    enforce: bool,
+) -> Result<bool, Skipped> {
     let Some(short) = shortage(context) else {
         return Ok(false);
     };
