@@ -47,7 +47,10 @@ pub fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyhow::Resu
     // Where it is moved, it works with the new one.
     run(cloud, "server migrate --live-migration --wait demo")?;
     ensure!(world.named("demo")?.host != Some(host), "it was not moved");
-    ceph_users::told(cloud, "client.cinder, which was created by hand, is no longer used")?;
+    ceph_users::told(
+        cloud,
+        "client.cinder, which was created by hand, is no longer used",
+    )?;
     ceph_users::remove(cloud, "cinder")?;
     ceph_users::refused(cloud, "cinder", &by_hand)?;
     writer.goes_on()?;

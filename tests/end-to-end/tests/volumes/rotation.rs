@@ -54,7 +54,10 @@ fn rotate(cloud: &Cloud, made: &AtomicU32) -> anyhow::Result<()> {
         "client.cinder gave way to client.cinder-1 after {:.1} s",
         start.elapsed().as_secs_f32()
     );
-    ceph_users::told(cloud, "client.cinder, which was created by hand, is no longer used")?;
+    ceph_users::told(
+        cloud,
+        "client.cinder, which was created by hand, is no longer used",
+    )?;
     ceph_users::remove(cloud, "cinder")?;
     ceph_users::refused(cloud, "cinder", &by_hand)?;
     more(made, 2)?;
