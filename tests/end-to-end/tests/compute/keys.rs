@@ -22,7 +22,7 @@ const WRITES: &str = "i=0; while dd if=/dev/urandom of=/dev/vdb bs=64k count=1 s
      i=$((i + 1)); read now rest < /proc/uptime; echo $now; sleep 1; done; echo failed";
 const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
 
-pub fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyhow::Result<()> {
     let cloud = world.cloud;
     openstack(cloud, "volume create --size 1 kept")?;
     available(cloud)?;

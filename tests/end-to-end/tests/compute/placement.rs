@@ -87,7 +87,7 @@ const ROWS: &[Row] = &[
 ];
 
 /// Of a cloud whose Nova asks Cortex.
-pub fn servers_land_where_cortex_says(world: &World<'_>) -> anyhow::Result<()> {
+pub(crate) fn servers_land_where_cortex_says(world: &World<'_>) -> anyhow::Result<()> {
     let bench = Bench::new(world)?;
     let outcome = ROWS.iter().try_for_each(|row| bench.run(row));
     bench.clean()?;

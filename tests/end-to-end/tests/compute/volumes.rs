@@ -85,7 +85,7 @@ fn backends_are_up(cloud: &Cloud, backend: &Backend) -> anyhow::Result<()> {
     })
 }
 
-pub fn becomes(cloud: &Cloud, what: &str, name: &str, wanted: &str) -> anyhow::Result<()> {
+pub(crate) fn becomes(cloud: &Cloud, what: &str, name: &str, wanted: &str) -> anyhow::Result<()> {
     let said = format!("{what} {name} is {wanted}");
     until(&said, PATIENCE, || {
         let status = openstack(cloud, &format!("{what} show {name}"))?["status"].clone();
