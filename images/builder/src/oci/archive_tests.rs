@@ -36,7 +36,7 @@ fn an_archive_carries_images_and_what_is_about_them() {
     let file = directory.path().join("all.tar");
     fs::write(&file, bytes(&here, std::slice::from_ref(&sent))).unwrap();
     for _ in 0..2 {
-        assert_eq!(read(&there, &file, None).unwrap(), [sent.clone()]);
+        assert_eq!(read(&there, &file, None).unwrap(), std::slice::from_ref(&sent));
         assert_eq!(there.index().unwrap(), here.index().unwrap());
     }
     let manifest: Manifest = there.read(&sent.digest).unwrap();
