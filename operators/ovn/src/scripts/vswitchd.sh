@@ -21,6 +21,19 @@ addresses() {
   done
 }
 addresses &
+# A guest's tap that libvirt sets up while the switch opens it can end up down: both read its flags, add theirs and
+# write them back. Nobody wants the tap of a guest down.
+taps() {
+  while sleep 1; do
+    for flags in /sys/class/net/tap*/flags; do
+      { read -r value < "$flags"; } 2> /dev/null || continue
+      [ $((value & 1)) -eq 0 ] || continue
+      tap=${flags%/flags}
+      ip link set "${tap##*/}" up 2> /dev/null || true
+    done
+  done
+}
+[ -z "$system" ] || taps &
 # Flows that the last pod saved are there before the first packet; ovn-controller corrects them.
 if [ -s /run/openvswitch/flows.sh ]; then
   switch set open_vswitch . other_config:flow-restore-wait=true
