@@ -1,7 +1,8 @@
 # Bare `make` lists the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-C5C3 := target/release/c5c3
+C5C3 := target/local/c5c3
+RELEASE := target/release/c5c3
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/c5c3
 export C5C3_TOOLS ?= $(CACHE)/tools
 export C5C3_KUBERNETES ?= $(CACHE)/kubernetes-v1.37.1
@@ -17,13 +18,14 @@ WITH_KUBERNETES := $(if $(wildcard $(C5C3_KUBERNETES)/kube-apiserver),scripts/wi
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: run-packages build ## Bring the system up on this machine (root), and say how to use it.
+up: run-packages build-packages ## Bring the system up on this machine (root), and say how to use it.
+	cargo build --profile local --locked -p c5c3
 	$(C5C3) up
 
 down: ## Stop it again; state stays (c5c3 down --purge removes that too).
 	$(C5C3) down
 
-build: build-packages ## Build the release binary.
+build: build-packages ## Build the optimised program, for production (target/release/c5c3).
 	cargo build --release --locked -p c5c3
 
 quick: build-packages ## Unit and in-process tests: no root, nothing installed but what building needs.
@@ -53,7 +55,7 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	$(WITH_KUBERNETES) cargo bench --locked -p apiserver --bench load
 	cargo bench --locked -p c5c3-image-builder
 	cargo build --locked --release -p c5c3
-	BENCH_PROGRAM=$(CURDIR)/$(C5C3) cargo bench --locked -p machine --bench pods
+	BENCH_PROGRAM=$(CURDIR)/$(RELEASE) cargo bench --locked -p machine --bench pods
 	cargo bench --locked -p end-to-end --bench cloud
 
 docs: build-packages tools ## Generate CRDs, roles, charts and the API reference from the types anew.
