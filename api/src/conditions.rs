@@ -127,6 +127,7 @@ pub mod reason {
     pub const INVALID: &str = "Invalid";
     pub const CONFLICT: &str = "Conflict";
     pub const UNREACHABLE: &str = "Unreachable";
+    pub const CERTIFICATES_NOT_ACCEPTED: &str = "CertificatesNotAccepted";
     pub const KIND_MISSING: &str = "KindMissing";
     pub const DEPENDENCY_NOT_READY: &str = "DependencyNotReady";
     pub const SECRET_MISSING: &str = "SecretMissing";

@@ -179,6 +179,9 @@ pub struct OvnTls {
     pub enabled: bool,
     /// Secret with tls.crt, tls.key and ca.crt; the operator makes its own when left out.
     pub cert_secret_ref: Option<LocalRef>,
+    /// The same for hypervisors; that of certSecretRef when left out.
+    #[serde(default)]
+    pub hypervisor_secret_ref: Option<LocalRef>,
 }
 
 /// What was seen of OVN.
@@ -194,6 +197,9 @@ pub struct OvnClusterStatus {
     pub observed_generation: Option<i64>,
     /// Addresses of the databases.
     pub endpoints: Option<OvnEndpoints>,
+    /// With TLS: Secrets of this namespace with which clients log in.
+    #[serde(default)]
+    pub client_secrets: Option<OvnClientSecrets>,
     /// Hypervisors in the southbound database.
     pub chassis_count: Option<i32>,
     /// Running ovn-controllers.
@@ -217,6 +223,16 @@ pub struct OvnEndpoints {
     pub northbound: Option<String>,
     /// The southbound database.
     pub southbound: Option<String>,
+}
+
+/// Secrets with tls.crt, tls.key and ca.crt.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OvnClientSecrets {
+    /// For both databases.
+    pub control_plane: LocalRef,
+    /// For what runs on hypervisors: made by the operator, the northbound database does not accept it.
+    pub hypervisors: LocalRef,
 }
 
 /// A member of a raft cluster.

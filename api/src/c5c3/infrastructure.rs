@@ -1,4 +1,5 @@
 use crate::common::{LocalRef, ResourceRequirements, is_default};
+use crate::ovn::OvnTls;
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -192,6 +193,10 @@ pub const OVN_SIZE: &str = "10Gi";
         "infrastructure.ovn: northbound and southbound go together; set both or neither",
     ),
     (
+        "!has(self.northbound) || !has(self.tls) || self.tls.enabled && has(self.tls.certSecretRef)",
+        "infrastructure.ovn.tls: with databases that are not ours set enabled and certSecretRef, or leave tls out",
+    ),
+    (
         "has(self.northbound) == has(oldSelf.northbound)",
         "infrastructure.ovn: cannot switch between managed and external databases, networks would be left behind; create a new ControlPlane",
     ),
@@ -231,6 +236,9 @@ pub struct OvnInfrastructure {
         length(max = 1024)
     )]
     pub southbound: Option<String>,
+    /// TLS between OVN's parts and Neutron; databases that are not ours need certSecretRef for it.
+    #[serde(default)]
+    pub tls: Option<OvnTls>,
 }
 
 /// Valkey, or servers of somebody else.

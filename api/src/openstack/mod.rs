@@ -17,7 +17,7 @@ pub use glance::{
     GLANCE_FILE_SIZE, Glance, GlanceBackend, GlanceFile, GlanceS3, GlanceSpec, GlanceStatus, GlanceStorage,
 };
 pub use keystone::{Bootstrap, Federation, Keystone, KeystoneSpec, KeystoneStatus, RotatedKeys};
-pub use neutron::{Ml2, Neutron, NeutronMetadata, NeutronOvn, NeutronSpec, NeutronStatus};
+pub use neutron::{Ml2, Neutron, NeutronMetadata, NeutronOvn, NeutronOvnTls, NeutronSpec, NeutronStatus};
 pub use nova::{
     CellStatus, ExternalScheduler, LiveMigration, Nova, NovaCell, NovaCompute, NovaDatabase, NovaMetadata,
     NovaScheduler, NovaSpec, NovaStatus, ServiceAuth, VirtType,

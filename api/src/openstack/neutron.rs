@@ -107,6 +107,21 @@ pub struct NeutronOvn {
         length(max = 1024)
     )]
     pub sb_connection: Option<String>,
+    /// Certificates for ssl: addresses; those of the OVNCluster when left out.
+    #[serde(default)]
+    pub tls: Option<NeutronOvnTls>,
+}
+
+/// With what Neutron logs in to OVN.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NeutronOvnTls {
+    /// Secret with tls.crt, tls.key and ca.crt.
+    pub cert_secret_ref: LocalRef,
+    /// The same for the agents on the hypervisors; that of certSecretRef when left out.
+    #[serde(default)]
+    pub hypervisor_secret_ref: Option<LocalRef>,
 }
 
 /// Kinds of networks.

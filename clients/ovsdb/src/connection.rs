@@ -1,5 +1,6 @@
 //! One stream to one server.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -157,7 +158,12 @@ async fn connect(remote: &Remote, way: &Way) -> Result<Box<dyn Stream>, Error> {
                 .as_ref()
                 .ok_or_else(|| Error::Tls(format!("{remote} needs certificates")))?;
             let stream = way.dial.dial(host, *port).await.map_err(unreachable)?;
-            certificates.0.wrap(host, stream).await.map_err(unreachable)
+            let wrapped = certificates.0.wrap(host, stream).await;
+            wrapped.map_err(|source| match source.kind() {
+                // What TLS itself does not accept.
+                ErrorKind::InvalidData => Error::Tls(format!("{remote}: {source}")),
+                _ => unreachable(source),
+            })
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct State {
     pub tables: Arc<Tables>,
     /// Why there is no connection.
     pub trouble: Option<String>,
+    /// The trouble is that certificates are not accepted.
+    pub untrusted: bool,
     /// Connections that were tried without success since the last one that worked.
     pub failures: u32,
 }
@@ -108,6 +110,7 @@ async fn run(follow: Follow, way: Way, state: watch::Sender<State>, mut orders: 
             state.remote = None;
             state.failures = failures;
             state.trouble = Some(told);
+            state.untrusted = matches!(error, Error::Tls(_));
         });
         // The next remote may lead: a pause comes after every one was tried.
         let all = u32::try_from(follow.remotes.len()).unwrap_or(u32::MAX).max(1);
@@ -176,6 +179,7 @@ fn publish(state: &watch::Sender<State>, remote: &Remote, replica: &Replica) {
         state.remote = Some(remote.clone());
         state.tables = Arc::new(replica.tables.clone());
         state.trouble = None;
+        state.untrusted = false;
         state.failures = 0;
     });
 }

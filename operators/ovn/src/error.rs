@@ -21,10 +21,24 @@ pub enum Error {
         .side.field()
     )]
     CannotShrink { side: Side, wished: i32, there: i32 },
-    #[error("tls.certSecretRef: Secret {0} is missing: create it with tls.crt, tls.key and ca.crt")]
-    SecretMissing(String),
-    #[error("tls.certSecretRef: Secret {secret} has no value under {key}: add it")]
-    KeyMissing { secret: String, key: &'static str },
+    #[error("tls.{field}: Secret {secret} is missing: create it with tls.crt, tls.key and ca.crt")]
+    SecretMissing { field: &'static str, secret: String },
+    #[error("tls.{field}: Secret {secret} has no value under {key}: add it")]
+    KeyMissing {
+        field: &'static str,
+        secret: String,
+        key: &'static str,
+    },
+    #[error(
+        "tls.hypervisorSecretRef: {0} goes with certificates of yours: set tls.certSecretRef as well, or leave both out"
+    )]
+    HypervisorsAlone(String),
+    #[error(
+        "tls.enabled: cannot change while the {} database has several members, which then no longer reach each other: \
+         set it back to {}, or make a new OVNCluster",
+        .side.field(), .enabled
+    )]
+    CannotSwitch { side: Side, enabled: bool },
     #[error("cannot make a certificate: {0}")]
     Uncertified(#[from] c5c3_authority::Error),
     #[error("cannot take chassis {chassis} out of the southbound database: {source}")]
@@ -52,7 +66,9 @@ impl Error {
 impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
         match self {
-            Error::ServiceTaken { side, .. } | Error::CannotShrink { side, .. } => Some(Self::of_side(*side)),
+            Error::ServiceTaken { side, .. }
+            | Error::CannotShrink { side, .. }
+            | Error::CannotSwitch { side, .. } => Some(Self::of_side(*side)),
             Error::ChassisStays { .. } | Error::NotAsked(_) => Some(CONTROLLERS_READY),
             _ => None,
         }

@@ -154,9 +154,25 @@ impl Names {
         }
     }
 
+    /// The Secret with the certificates of hypervisors.
+    pub fn hypervisors(&self, cluster: &OvnCluster) -> String {
+        match &cluster.spec.tls.hypervisor_secret_ref {
+            Some(secret) => secret.name.clone(),
+            None => match &cluster.spec.tls.cert_secret_ref {
+                Some(secret) => secret.name.clone(),
+                None => self.suffixed("hypervisors"),
+            },
+        }
+    }
+
     /// The Secret with the authority behind our own certificates.
     pub fn authority(&self) -> String {
         self.suffixed("authority")
+    }
+
+    /// The Secret with the authority behind our own certificates of hypervisors.
+    pub fn hypervisor_authority(&self) -> String {
+        self.suffixed("hypervisors-authority")
     }
 
     pub fn suffixed(&self, suffix: &str) -> String {

@@ -206,13 +206,6 @@ fn wrong_input_of_neutron_is_named_and_nothing_is_decided() {
                 "ovn.enabled: false is not supported yet: set it to true",
             ),
             (
-                json!({"spec": {"ovn": {"clusterRef": null, "nbConnection": "ssl:192.0.2.1:6641",
-                    "sbConnection": "ssl:192.0.2.1:6642"}}}),
-                NOTHING,
-                "NotSupported",
-                "ovn.nbConnection: ssl: is not supported yet: use tcp:",
-            ),
-            (
                 json!({}),
                 |facts| facts.ovn = None,
                 "OvnMissing",
@@ -228,6 +221,89 @@ fn wrong_input_of_neutron_is_named_and_nothing_is_decided() {
                 },
                 "OvnUnknown",
                 "OVNCluster ovn reports no addresses yet (status.endpoints)",
+            ),
+        ],
+    );
+}
+
+/// Given addresses, with or without certificates.
+fn ovn_at(protocol: &str, tls: Value) -> Value {
+    let address = |port: u16| format!("{protocol}:192.0.2.1:{port}");
+    json!({"spec": {"ovn": {"clusterRef": null, "nbConnection": address(6641), "sbConnection": address(6642),
+        "tls": tls}}})
+}
+
+#[test]
+fn wrong_certificates_for_ovn_are_named_and_nothing_is_decided() {
+    let mine = || json!({"certSecretRef": {"name": "mine"}});
+    refused(
+        neutron(),
+        &[
+            (
+                ovn_at("ssl", Value::Null),
+                NOTHING,
+                "OvnUncertified",
+                "ovn.nbConnection: ssl:192.0.2.1:6641 is an ssl: address, which takes certificates: name a Secret with \
+                 tls.crt, tls.key and ca.crt in ovn.tls.certSecretRef",
+            ),
+            (
+                ovn_at("tcp", mine()),
+                NOTHING,
+                "OvnInPlaintext",
+                "ovn.tls: certificates go with ssl: addresses, and ovn.nbConnection and ovn.sbConnection use tcp: turn \
+                 TLS on there, or leave ovn.tls out",
+            ),
+            (
+                json!({"spec": {"ovn": {"tls": mine()}}}),
+                NOTHING,
+                "OvnInPlaintext",
+                "ovn.tls: certificates go with ssl: addresses, and OVNCluster ovn uses tcp: turn TLS on there",
+            ),
+            (
+                ovn_at("ssl", mine()),
+                NOTHING,
+                "OvnSecretMissing",
+                "Secret mine for OVN is missing: create it with tls.crt, tls.key and ca.crt",
+            ),
+            (
+                json!({}),
+                |facts| {
+                    *facts = crate::neutron_tls_tests::secured();
+                    facts.ovn_secrets.clear();
+                },
+                "OvnSecretMissing",
+                "Secret ovn-certificates for OVN is missing",
+            ),
+            (
+                json!({}),
+                |facts| {
+                    *facts = crate::neutron_tls_tests::secured();
+                    let status = facts.ovn.as_mut().and_then(|ovn| ovn.status.as_mut());
+                    status.expect("a status").client_secrets = None;
+                },
+                "OvnWithoutSecrets",
+                "OVNCluster ovn uses TLS and does not tell yet which Secret clients log in with (status.clientSecrets)",
+            ),
+            (
+                json!({}),
+                |facts| {
+                    *facts = crate::neutron_tls_tests::secured();
+                    let certificates = facts.ovn_secrets.get_mut("ovn-hypervisors");
+                    certificates.expect("there").remove("tls.key");
+                },
+                "OvnKeyMissing",
+                "Secret ovn-hypervisors for OVN has no value under tls.key: add it",
+            ),
+            (
+                json!({}),
+                |facts| {
+                    *facts = crate::neutron_tls_tests::secured();
+                    let certificates = facts.ovn_secrets.get_mut("ovn-certificates").expect("there");
+                    let key = certificates["tls.key"].clone();
+                    certificates.insert("ca.crt".to_owned(), key);
+                },
+                "OvnNotPem",
+                "Secret ovn-certificates for OVN has no certificate under ca.crt: it must be PEM",
             ),
         ],
     );

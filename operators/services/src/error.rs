@@ -41,8 +41,30 @@ pub enum Error {
     OvnMissing(String),
     #[error("OVNCluster {0} reports no addresses yet (status.endpoints)")]
     OvnUnknown(String),
-    #[error("OVNCluster {0} uses TLS, which is not supported with Neutron yet: set its tls.enabled to false")]
-    OvnTls(String),
+    #[error(
+        "OVNCluster {0} uses TLS and does not tell yet which Secret clients log in with (status.clientSecrets): \
+         wait for its operator, or name one in ovn.tls.certSecretRef"
+    )]
+    OvnWithoutSecrets(String),
+    #[error(
+        "ovn.{field}: {value} is an ssl: address, which takes certificates: name a Secret with tls.crt, tls.key and ca.crt in \
+         ovn.tls.certSecretRef"
+    )]
+    OvnUncertified { field: &'static str, value: String },
+    #[error(
+        "ovn.tls: certificates go with ssl: addresses, and {0} tcp: turn TLS on there, or leave ovn.tls out"
+    )]
+    OvnInPlaintext(String),
+    #[error("Secret {secret} for OVN is missing: create it with tls.crt, tls.key and ca.crt")]
+    OvnSecretMissing { secret: String },
+    #[error("Secret {secret} for OVN has no value under {key}: add it")]
+    OvnKeyMissing { secret: String, key: &'static str },
+    #[error("Secret {secret} for OVN has no {what} under {key}: it must be PEM")]
+    OvnNotPem {
+        secret: String,
+        key: &'static str,
+        what: &'static str,
+    },
     #[error(
         "{what} {name:?} makes the name {made}, which is longer than {longest} characters: use a shorter one"
     )]
@@ -127,7 +149,14 @@ impl Fault for Error {
             }
             Error::Uncertified(_) => Some(service::CELLS_READY),
             Error::BrokerMissing(_) | Error::BrokerUnknown(_) => Some(MESSAGING_READY),
-            Error::OvnMissing(_) | Error::OvnUnknown(_) | Error::OvnTls(_) => Some(service::OVN_CONNECTED),
+            Error::OvnMissing(_)
+            | Error::OvnUnknown(_)
+            | Error::OvnWithoutSecrets(_)
+            | Error::OvnUncertified { .. }
+            | Error::OvnInPlaintext(_)
+            | Error::OvnSecretMissing { .. }
+            | Error::OvnKeyMissing { .. }
+            | Error::OvnNotPem { .. } => Some(service::OVN_CONNECTED),
             Error::InvalidConfig(_)
             | Error::NotSupported { .. }
             | Error::UnknownDriver { .. }
@@ -167,9 +196,12 @@ impl Fault for Error {
             }
             Error::CacheMissing(name) => (Kind::of::<Memcached>(), name),
             Error::BrokerMissing(name) | Error::BrokerUnknown(name) => (Kind::of::<RabbitmqCluster>(), name),
-            Error::OvnMissing(name) | Error::OvnUnknown(name) | Error::OvnTls(name) => {
+            Error::OvnMissing(name) | Error::OvnUnknown(name) | Error::OvnWithoutSecrets(name) => {
                 (Kind::of::<OvnCluster>(), name)
             }
+            Error::OvnSecretMissing { secret }
+            | Error::OvnKeyMissing { secret, .. }
+            | Error::OvnNotPem { secret, .. } => (Kind::of::<Secret>(), secret),
             Error::ClaimOfOne { claim, .. } => (Kind::of::<PersistentVolumeClaim>(), claim),
             _ => return None,
         };

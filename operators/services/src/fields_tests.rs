@@ -162,7 +162,14 @@ fn every_field_of_a_nova_acts_or_is_refused() {
 fn every_field_of_a_neutron_acts_or_is_refused() {
     let base = neutron();
     let others = json!({"ovn": {"enabled": true, "nbConnection": "tcp:a:1", "sbConnection": "tcp:a:2"}});
-    let all = vec![base.clone(), with(&base, rich()), with(&base, others)];
+    let secured = json!({"ovn": {"enabled": true, "nbConnection": "ssl:a:1", "sbConnection": "ssl:a:2",
+        "tls": {"certSecretRef": {"name": "ovn"}}}});
+    let all = vec![
+        base.clone(),
+        with(&base, rich()),
+        with(&base, others),
+        with(&base, secured),
+    ];
     // Whatever its name, the agents are elsewhere: `elsewhere_tests` show where.
     assert_eq!(ignored::<Neutron>("Neutron", all), ["metadata.computeRef.name"]);
 }

@@ -48,6 +48,7 @@ fn earlier(plan: &Plan, configured: &Configured, facts: &Facts, place: &ClusterN
             configured.credentials_name(),
         ),
         (Kind::of::<Secret>(), "files-", configured.files_name()),
+        (Kind::of::<Secret>(), "ovn-tls-", configured.ovn_name()),
     ] {
         let kind = kind.in_cluster(place.clone());
         let prefix = prefix(names, &configured.name, what);

@@ -44,6 +44,8 @@ mod jobs_tests;
 #[cfg(test)]
 mod lifecycle_tests;
 #[cfg(test)]
+mod neutron_tls_tests;
+#[cfg(test)]
 mod nova_cortex_tests;
 #[cfg(test)]
 mod nova_guests_tests;

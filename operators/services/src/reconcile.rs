@@ -176,13 +176,21 @@ impl<S: Subject> Controller for Services<S> {
         all.extend(service.ceph_clients().into_iter().map(|client| {
             Kind::of::<CephClient>().named(client.namespace.as_deref().or(namespace), &client.name)
         }));
-        all.extend(
-            service
-                .ovn
-                .iter()
-                .map(|ovn| Kind::of::<OvnCluster>().named(ovn.namespace.as_deref().or(namespace), &ovn.name)),
-        );
+        if let Some(ovn) = &service.ovn {
+            let cluster = ovn.cluster().into_iter();
+            all.extend(cluster.map(|cluster| {
+                Kind::of::<OvnCluster>().named(cluster.namespace.as_deref().or(namespace), &cluster.name)
+            }));
+            all.extend(
+                ovn.secrets()
+                    .map(|name| Kind::of::<Secret>().named(namespace, name)),
+            );
+        }
         all
+    }
+
+    fn found(facts: &Facts) -> Vec<Reference> {
+        facts::ovn::found(facts)
     }
 
     async fn observe(&self, object: &S, reader: &Reader) -> Result<Facts, Error> {

@@ -77,6 +77,9 @@ fn every_option_is_known_to_every_release() {
     known_in_all_releases(&nova(json!({})));
     known_in_all_releases(&crate::nova_guests_tests::with_consoles());
     known_in_all_releases(&neutron());
+    known_in_all_releases(&crate::neutron_tls_tests::given(
+        json!({"certSecretRef": {"name": "ovn"}}),
+    ));
     known_in_all_releases(&cinder());
     known_in_all_releases(&crate::ceph_tests::with_backup());
     for (_, storage) in stores() {

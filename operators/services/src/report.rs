@@ -6,7 +6,7 @@ use c5c3_kit::conditions::Truth;
 use c5c3_kit::{Applied, Controller, Fault, Kind, States};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
@@ -16,6 +16,9 @@ use crate::facts::{Facts, Live, Trouble};
 use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
+use crate::storage;
+
+const OVN: &str = service::OVN_CONNECTED;
 
 pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
@@ -41,6 +44,7 @@ pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applie
     for (part, text) in &service.not_required {
         states = states.not_required(part, text.clone());
     }
+    states = certified(states, plan, facts);
     // Several may share a condition: the first that is not well speaks.
     let said = |states: &States, part| states.get(part).is_some_and(|said| said.truth != Truth::True);
     for extra in service.volumes() {
@@ -119,6 +123,31 @@ fn ovn(states: States, cluster: &OvnCluster) -> States {
             states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
         }
     }
+}
+
+/// With TLS: whether OVN's databases accept the certificates of each process, as its pods try them before their
+/// programs start.
+fn certified(states: States, plan: &Plan, facts: &Facts) -> States {
+    let service = &plan.service;
+    let Some(secrets) = build::ovn(service, facts).ok().and_then(|ovn| ovn.secrets) else {
+        return states;
+    };
+    for process in &service.processes {
+        let Some(caller) = build::ovn_caller(process) else {
+            continue;
+        };
+        let (_, refused) = storage::checks(facts, process, build::OVN_CHECK);
+        if let Some(words) = refused {
+            let words = plan.configuration.hidden.hide(&words);
+            let name = secrets.of(caller);
+            let text = format!("{}: {words}; mend Secret {name}", process.name);
+            let secret = Kind::of::<Secret>().named(None, name);
+            let part = OVN;
+            let states = states.unmet(part, reason::CERTIFICATES_NOT_ACCEPTED, text);
+            return states.because_of(part, Some(secret));
+        }
+    }
+    states
 }
 
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.
@@ -324,6 +353,7 @@ fn volume(
         }
         VolumeSource::Lent { .. }
         | VolumeSource::NodeCertificates { .. }
+        | VolumeSource::OvnCertificates(_)
         | VolumeSource::Scratch
         | VolumeSource::Host { .. } => states,
     }

@@ -56,11 +56,8 @@ fn opened(
     process: &Process,
     (pool, user): (&str, &str),
 ) -> States {
-    let staying = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none() && is_of(pod, process);
-    let tries = facts.pods.iter().filter(staying).filter_map(of_check);
-    let (passed, failed): (Vec<_>, Vec<_>) = tries.partition(|check| check.ready);
-    let refused = failed.iter().find_map(|check| build::last_words(check));
-    if let Some((_, words)) = refused {
+    let (passed, refused) = checks(facts, process, build::CEPH_CHECK);
+    if let Some(words) = refused {
         let words = plan.configuration.hidden.hide(&words);
         return states.unmet(
             CEPH_CONNECTED,
@@ -68,7 +65,7 @@ fn opened(
             format!("{}: {words}", process.name),
         );
     }
-    if passed.is_empty() {
+    if passed == 0 {
         let text = format!("{} has not opened pool {pool} as client.{user} yet", process.name);
         return states.unmet(CEPH_CONNECTED, reason::PROGRESSING, text);
     }
@@ -76,8 +73,17 @@ fn opened(
     states.met(CEPH_CONNECTED, reason::READY, text)
 }
 
-/// How the try of a pod went.
-fn of_check(pod: &Pod) -> Option<&ContainerStatus> {
+/// How the tries of a process's pods went: so many passed, and the words of one that did not.
+pub(crate) fn checks(facts: &Facts, process: &Process, name: &str) -> (usize, Option<String>) {
+    let staying = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none() && is_of(pod, process);
+    let pods = facts.pods.iter().filter(staying);
+    let tries = pods.filter_map(|pod| of_check(pod, name));
+    let (passed, failed): (Vec<_>, Vec<_>) = tries.partition(|check| check.ready);
+    let refused = failed.iter().find_map(|check| build::last_words(check));
+    (passed.len(), refused.map(|(_, words)| words))
+}
+
+fn of_check<'p>(pod: &'p Pod, name: &str) -> Option<&'p ContainerStatus> {
     let mut first = pod.status.as_ref()?.init_container_statuses.iter().flatten();
-    first.find(|container| container.name == build::CEPH_CHECK)
+    first.find(|container| container.name == name)
 }

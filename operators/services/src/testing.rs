@@ -265,10 +265,20 @@ pub(crate) fn take_check<S: Subject>(
     process: &str,
     refused: Option<&str>,
 ) {
+    take_check_of(observed, "ceph", process, refused);
+}
+
+/// The same of another container that tries something before the program starts.
+pub(crate) fn take_check_of<S: Subject>(
+    observed: &mut Observed<Services<S>>,
+    name: &str,
+    process: &str,
+    refused: Option<&str>,
+) {
     let ended = json!({"exitCode": i32::from(refused.is_some()), "message": refused});
     let pod = json!({
         "metadata": {"name": format!("{process}-x"), "labels": {"app.kubernetes.io/component": process}},
-        "status": {"initContainerStatuses": [{"name": "ceph", "image": "", "imageID": "", "restartCount": 0,
+        "status": {"initContainerStatuses": [{"name": name, "image": "", "imageID": "", "restartCount": 0,
             "ready": refused.is_none(), "state": {"terminated": ended}}]},
     });
     let pods = &mut observed.facts.pods;

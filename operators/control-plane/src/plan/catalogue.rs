@@ -7,7 +7,7 @@ use c5c3_api::common::{ExtraConfig, LocalRef, ObjectRef, SecretKeyRef};
 use c5c3_api::cortex::{CortexPipelines, PipelineToggle};
 use c5c3_api::openstack::{
     Bootstrap, CephUser, ExternalScheduler, GlanceBackend, GlanceStorage, LiveMigration, NeutronMetadata,
-    NeutronOvn, NovaCell, NovaCompute, NovaMetadata, NovaScheduler, Process,
+    NeutronOvn, NeutronOvnTls, NovaCell, NovaCompute, NovaMetadata, NovaScheduler, Process,
 };
 use c5c3_api::services::{self, SERVICES, Service};
 use c5c3_catalogue::Release;
@@ -253,9 +253,18 @@ fn volume_users(spec: &ControlPlaneSpec) -> Vec<CephUser> {
 
 fn neutron_fields(ground: &Ground<'_>) -> Fields {
     let spec = ground.spec;
-    let given = &spec.infrastructure.ovn;
-    let given = given.northbound.clone().zip(given.southbound.clone());
+    let wanted = &spec.infrastructure.ovn;
+    let given = wanted.northbound.clone().zip(wanted.southbound.clone());
     let (northbound, southbound) = given.unzip();
+    // An OVNCluster tells what its clients log in with.
+    let tls = wanted.tls.as_ref();
+    let tls = tls.filter(|tls| northbound.is_some() && tls.enabled);
+    let tls = tls.and_then(|tls| {
+        Some(NeutronOvnTls {
+            cert_secret_ref: tls.cert_secret_ref.clone()?,
+            hypervisor_secret_ref: tls.hypervisor_secret_ref.clone(),
+        })
+    });
     let ovn = NeutronOvn {
         enabled: true,
         cluster_ref: northbound.is_none().then(|| ObjectRef {
@@ -264,6 +273,7 @@ fn neutron_fields(ground: &Ground<'_>) -> Fields {
         }),
         nb_connection: northbound,
         sb_connection: southbound,
+        tls,
     };
     let metadata = NeutronMetadata {
         host: format!("nova-metadata.{}.svc", ground.namespace),

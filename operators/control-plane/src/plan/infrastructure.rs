@@ -187,7 +187,7 @@ fn ovn(draft: &Draft<'_>, rollout: &Rollout) -> Option<Value> {
             controller: nodes.clone(),
             ovs: nodes,
             neutron_integration: Default::default(),
-            tls: Default::default(),
+            tls: wanted.tls.clone().unwrap_or_default(),
             compute_ref: catalogue::hypervisors(draft.spec).cloned(),
         },
         status: None,

@@ -20,6 +20,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::pod::{self, Tls, asks, plain, script};
 use crate::names::{Names, Side};
 
+/// The variable that says how members talk.
+pub const PROTOCOL: &str = "PROTOCOL";
 const START: &str = include_str!("../scripts/database.sh");
 const READY: &str = include_str!("../scripts/member-ready.sh");
 /// A follower that hears nothing for so long asks for votes, in milliseconds. A busy machine may keep
@@ -222,7 +224,7 @@ fn server(cluster: &OvnCluster, side: Side, tls: &Tls) -> Container {
             env("REPLICAS", spec.replicas.to_string()),
             env("PORT", side.port().to_string()),
             env("RAFT_PORT", side.raft_port().to_string()),
-            env("PROTOCOL", tls.protocol),
+            env(PROTOCOL, tls.protocol),
             env("ELECTION_TIMER", ELECTION_TIMER),
             env("INACTIVITY_PROBE", INACTIVITY_PROBE),
             env("OVN_RUNDIR", "/run/ovn"),

@@ -2,8 +2,8 @@
 
 use c5c3_kit::pod::{mount, mount_read_only, run_as, unprivileged};
 use k8s_openapi::api::core::v1::{
-    Container, ExecAction, HostPathVolumeSource, PodSecurityContext, PodSpec, Probe, SecretVolumeSource,
-    SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+    Container, ExecAction, HostPathVolumeSource, KeyToPath, PodSecurityContext, PodSpec, Probe,
+    SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
 };
 
 use crate::names::{Names, UID};
@@ -20,16 +20,28 @@ pub struct Tls {
     pub protocol: &'static str,
     /// The Secret with the certificates.
     pub secret: Option<String>,
+    /// Its key with the authorities that are trusted, where that is not `ca.crt`.
+    pub trusts: Option<&'static str>,
 }
 
 impl Tls {
     pub fn volume(&self) -> Option<Volume> {
         let name = self.secret.clone()?;
+        let items = self.trusts.map(|trusts| {
+            let files = [("tls.crt", "tls.crt"), ("tls.key", "tls.key"), (trusts, "ca.crt")];
+            let item = |(key, path): (&str, &str)| KeyToPath {
+                key: key.to_owned(),
+                path: path.to_owned(),
+                ..KeyToPath::default()
+            };
+            files.map(item).into()
+        });
         Some(Volume {
             name: "tls".to_owned(),
             secret: Some(SecretVolumeSource {
                 secret_name: Some(name),
                 default_mode: Some(0o440),
+                items,
                 ..SecretVolumeSource::default()
             }),
             ..Volume::default()

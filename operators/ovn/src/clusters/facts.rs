@@ -35,8 +35,10 @@ pub struct Facts {
     pub formed: Vec<Side>,
     /// The Secret that the spec names, if it is there, or our own.
     pub certificates: Option<Data>,
-    /// The authority behind our own.
-    pub authority: Option<Data>,
+    /// The same of hypervisors.
+    pub hypervisors: Option<Data>,
+    /// The authorities behind our own: of the control plane, and of hypervisors.
+    pub authorities: Option<[Data; 2]>,
     /// OVNChassis of ours.
     pub chassis: Vec<String>,
     /// Where the hypervisors are.
@@ -87,19 +89,21 @@ pub(super) async fn observe(
             Ok(found.map(|secret| secret.data.unwrap_or_default()))
         };
         let (name, foreign) = names.certificates(cluster);
+        let hypervisors = names.hypervisors(cluster);
         facts.certificates = stored(&name).await?;
+        facts.hypervisors = stored(&hypervisors).await?;
         if !foreign {
             let kept = Kept {
                 authority: stored(&names.authority()).await?.unwrap_or_default(),
                 certificates: facts.certificates.take().unwrap_or_default(),
+                hypervisor_authority: stored(&names.hypervisor_authority()).await?.unwrap_or_default(),
+                hypervisors: facts.hypervisors.take().unwrap_or_default(),
             };
             let subject = format!("{namespace}/{}", names.name);
-            let Kept {
-                authority,
-                certificates,
-            } = authority::tend(&subject, kept, Timestamp::now())?;
-            facts.authority = Some(authority);
-            facts.certificates = Some(certificates);
+            let kept = authority::tend(&subject, kept, Timestamp::now())?;
+            facts.authorities = Some([kept.authority, kept.hypervisor_authority]);
+            facts.certificates = Some(kept.certificates);
+            facts.hypervisors = Some(kept.hypervisors);
         }
     }
     let own = Kind::of::<OvnChassis>();
@@ -174,6 +178,13 @@ impl Facts {
             members,
             certificates: self.certificates.clone().filter(|_| tls),
         }
+    }
+
+    /// Where the Secret has authorities for the southbound database alone.
+    pub fn trusts_of_southbound(&self) -> Option<&'static str> {
+        let key = authority::SOUTHBOUND_TRUSTED;
+        let value = self.certificates.as_ref()?.get(key)?;
+        (!value.0.is_empty()).then_some(key)
     }
 
     /// A pod of ovn-controller is on that node.

@@ -93,11 +93,12 @@ impl Controller for OvnClusters {
     }
 
     fn references(object: &OvnCluster) -> Vec<Reference> {
-        let secret = object.spec.tls.cert_secret_ref.as_ref();
+        let tls = &object.spec.tls;
+        let secrets = [&tls.cert_secret_ref, &tls.hypervisor_secret_ref];
         let named = |secret: &c5c3_api::common::LocalRef| {
             Kind::of::<Secret>().named(object.namespace().as_deref(), &secret.name)
         };
-        secret.map(named).into_iter().collect()
+        secrets.into_iter().flatten().map(named).collect()
     }
 
     /// A change of a Node's marks; that one comes or goes is told by the DaemonSets.

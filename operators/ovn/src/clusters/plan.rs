@@ -28,8 +28,13 @@ pub(super) fn decide(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Res
     names.check(cluster)?;
     let tls = tls(cluster, facts)?;
     let mut wanted = own_certificates(cluster, facts);
+    let southbound_tls = Tls {
+        trusts: facts.trusts_of_southbound().filter(|_| tls.secret.is_some()),
+        ..tls.clone()
+    };
     for side in Side::BOTH {
         shrinks(cluster, facts, side)?;
+        switches(cluster, facts, side)?;
         let formed = facts.formed.contains(&side) || facts.ready_members(&names, side) > 0;
         wanted.push(Wanted::of(&database::state(cluster, side, formed)));
         let reach = match side {
@@ -38,7 +43,11 @@ pub(super) fn decide(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Res
         };
         wanted.extend(database::services(cluster, side, reach).iter().map(Wanted::of));
         wanted.extend(database::budget(cluster, side).iter().map(Wanted::of));
-        wanted.push(Wanted::of(&members(cluster, facts, side, &tls)));
+        let tls = match side {
+            Side::Northbound => &tls,
+            Side::Southbound => &southbound_tls,
+        };
+        wanted.push(Wanted::of(&members(cluster, facts, side, tls)));
     }
     let (Some(northbound), Some(southbound)) = (
         endpoint(cluster, facts, Side::Northbound),
@@ -74,17 +83,22 @@ pub(super) fn decide(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Res
             (node.clone(), chassis::settings(chassis, &southbound, gateway))
         })
         .collect();
-    let mut remote = tls.clone();
+    let mut remote = Tls {
+        secret: tls.secret.as_ref().map(|_| names.hypervisors(cluster)),
+        ..tls.clone()
+    };
     let mut there = vec![Wanted::of(&agents::settings(cluster, by_node))];
     if let Some(data) = facts
-        .certificates
-        .clone()
+        .hypervisors
+        .as_ref()
         .filter(|_| tls.secret.is_some() && place != HOME)
     {
         remote.secret = Some(names.suffixed(NODE_TLS));
+        let used = data.iter().filter(|(key, _)| KEYS.contains(&key.as_str()));
+        let used: Data = used.map(|(key, value)| (key.clone(), value.clone())).collect();
         there.push(Wanted::of(&Secret {
             metadata: names.meta(names.suffixed(NODE_TLS), "chassis"),
-            data: Some(data),
+            data: Some(used),
             ..Secret::default()
         }));
     }
@@ -158,34 +172,43 @@ pub(super) fn hypervisors(facts: &Facts) -> (BTreeMap<String, Chassis>, Vec<Unfi
     (fit, unfit)
 }
 
+/// With TLS on, both Secrets have what programs need, or it is said what is missing.
 fn tls(cluster: &OvnCluster, facts: &Facts) -> Result<Tls, Error> {
     let spec = &cluster.spec.tls;
     if !spec.enabled {
         return Ok(Tls {
             protocol: protocol(cluster),
-            secret: None,
+            ..Tls::default()
         });
     }
-    let (name, _) = Names::of(cluster).certificates(cluster);
-    let data = facts
-        .certificates
-        .as_ref()
-        .ok_or_else(|| Error::SecretMissing(name.clone()))?;
-    for key in KEYS {
-        if data.get(key).is_none_or(|value| value.0.is_empty()) {
-            return Err(Error::KeyMissing {
-                secret: name.clone(),
-                key,
-            });
-        }
+    if let (Some(alone), None) = (&spec.hypervisor_secret_ref, &spec.cert_secret_ref) {
+        return Err(Error::HypervisorsAlone(alone.name.clone()));
     }
+    let names = Names::of(cluster);
+    let (name, _) = names.certificates(cluster);
+    whole("certSecretRef", &name, facts.certificates.as_ref())?;
+    let hypervisors = names.hypervisors(cluster);
+    whole("hypervisorSecretRef", &hypervisors, facts.hypervisors.as_ref())?;
     Ok(Tls {
         protocol: protocol(cluster),
         secret: Some(name),
+        trusts: None,
     })
 }
 
-/// The authority first: certificates without it could not be renewed.
+fn whole(field: &'static str, secret: &str, data: Option<&Data>) -> Result<(), Error> {
+    let secret = secret.to_owned();
+    let Some(data) = data else {
+        return Err(Error::SecretMissing { field, secret });
+    };
+    let lacks = |key: &&str| data.get(*key).is_none_or(|value| value.0.is_empty());
+    match KEYS.into_iter().find(lacks) {
+        Some(key) => Err(Error::KeyMissing { field, secret, key }),
+        None => Ok(()),
+    }
+}
+
+/// The authorities first: certificates without them could not be renewed.
 fn own_certificates(cluster: &OvnCluster, facts: &Facts) -> Vec<Wanted> {
     let names = Names::of(cluster);
     let secret = |name: String, data: &Data| {
@@ -195,10 +218,12 @@ fn own_certificates(cluster: &OvnCluster, facts: &Facts) -> Vec<Wanted> {
             ..Secret::default()
         })
     };
-    match (&facts.authority, &facts.certificates) {
-        (Some(authority), Some(certificates)) => vec![
-            secret(names.authority(), authority),
+    match (&facts.authorities, &facts.certificates, &facts.hypervisors) {
+        (Some([own, of_hypervisors]), Some(certificates), Some(hypervisors)) => vec![
+            secret(names.authority(), own),
+            secret(names.hypervisor_authority(), of_hypervisors),
             secret(names.certificates(cluster).0, certificates),
+            secret(names.hypervisors(cluster), hypervisors),
         ],
         _ => Vec::new(),
     }
@@ -217,6 +242,25 @@ fn shrinks(cluster: &OvnCluster, facts: &Facts, side: Side) -> Result<(), Error>
     } else {
         Ok(())
     }
+}
+
+/// How members talk to each other is in the file of each. One alone writes its file anew.
+fn switches(cluster: &OvnCluster, facts: &Facts, side: Side) -> Result<(), Error> {
+    let Some(set) = facts.sets.get(&Names::of(cluster).set(side)) else {
+        return Ok(());
+    };
+    let containers = set.spec.template.spec.iter().flat_map(|pod| &pod.containers);
+    let mut variables = containers.flat_map(|container| container.env.iter().flatten());
+    let spoken = variables.find(|variable| variable.name == database::PROTOCOL);
+    let Some(spoken) = spoken.and_then(|variable| variable.value.as_deref()) else {
+        return Ok(());
+    };
+    let several = side.spec(cluster).replicas.max(set.spec.replicas.unwrap_or(1)) > 1;
+    if several && spoken != protocol(cluster) {
+        let enabled = !cluster.spec.tls.enabled;
+        return Err(Error::CannotSwitch { side, enabled });
+    }
+    Ok(())
 }
 
 /// What a StatefulSet says of its volumes cannot change later.

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use c5c3_api::common::LocalRef;
 use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
 use c5c3_api::conditions::reason;
-use c5c3_api::ovn::{OvnCluster, OvnClusterStatus, OvnEndpoints, RaftMember, RaftRole};
+use c5c3_api::ovn::{OvnClientSecrets, OvnCluster, OvnClusterStatus, OvnEndpoints, RaftMember, RaftRole};
 use c5c3_kit::conditions::{State, Truth};
 use c5c3_kit::{Report, States};
 use jiff::Timestamp;
@@ -47,6 +48,7 @@ pub(super) fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Rep
             northbound,
             southbound,
         }),
+        client_secrets: client_secrets(cluster, facts, &names),
         chassis_count: known.map(|all| count(all.len())).or(before.chassis_count),
         active_controllers: known
             .map(|all| count(all.values().filter(|one| one.lives(now)).count()))
@@ -65,12 +67,21 @@ pub(super) fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Rep
         report.again_in(AWAY)
     } else if awaits_answers {
         report.again_in(LOOK)
-    } else if facts.authority.is_some() {
+    } else if facts.authorities.is_some() {
         // A certificate comes to its end without news too.
         report.again_in(CERTIFICATES)
     } else {
         report
     }
+}
+
+/// Once they are there.
+fn client_secrets(cluster: &OvnCluster, facts: &Facts, names: &Names) -> Option<OvnClientSecrets> {
+    let there = facts.certificates.is_some() && facts.hypervisors.is_some();
+    (cluster.spec.tls.enabled && there).then(|| OvnClientSecrets {
+        control_plane: LocalRef::new(names.certificates(cluster).0),
+        hypervisors: LocalRef::new(names.hypervisors(cluster)),
+    })
 }
 
 fn roles(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> Vec<RaftMember> {
@@ -87,8 +98,22 @@ fn state(truth: Truth, reason: &str, message: String) -> State {
     State::new(truth, reason, message)
 }
 
+/// Certificates that we ourselves are not let in with are of no use to anybody else.
+fn untrusted(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> Option<State> {
+    let why = facts.view.untrusted.get(&side)?;
+    let secret = names.certificates(cluster).0;
+    let said = format!(
+        "TLS with the {} database fails: {why}; tls.crt of Secret {secret} has to be valid and of an authority in its ca.crt",
+        side.field()
+    );
+    Some(state(Truth::False, reason::CERTIFICATES_NOT_ACCEPTED, said))
+}
+
 /// A database serves as long as a majority of its members does.
 fn members(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> State {
+    if let Some(untrusted) = untrusted(cluster, facts, names, side) {
+        return untrusted;
+    }
     let wanted = side.spec(cluster).replicas;
     let ready = facts.ready_members(names, side);
     if ready >= wanted {

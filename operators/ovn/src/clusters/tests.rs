@@ -18,6 +18,7 @@ use crate::view::{Registered, View};
 
 mod agents;
 mod fields;
+mod tls;
 
 fn cluster(members: i32) -> OvnCluster {
     let storage = json!({"size": "1Gi"});
@@ -251,7 +252,8 @@ fn what_cannot_be_is_refused_with_the_way_out() {
             .contains("no value under ca.crt")
     );
     data.insert("ca.crt".to_owned(), pem("c"));
-    facts.certificates = Some(data);
+    facts.certificates = Some(data.clone());
+    facts.hypervisors = Some(data);
     let decision = decide(&secured, &facts).expect("decides");
     let text = serde_json::to_string(&decision.wanted().iter().map(Wanted::object).collect::<Vec<_>>())
         .expect("JSON");

@@ -99,8 +99,23 @@ tend() {
   done
 }
 
-rm -f "$file.new" /tmp/converted /tmp/initialized
-[ -e "$file" ] || begin
+# How a member talks to others is in its file. One alone writes it anew when that changes.
+switch_protocol() {
+  spoken=$(ovsdb-tool db-local-address "$file")
+  [ "${spoken%%:*}" != "$PROTOCOL" ] || return 0
+  if [ "$REPLICAS" != 1 ]; then
+    echo "the members of $SCHEMA talk ${spoken%%:*}, which several cannot change to $PROTOCOL: set tls.enabled back"
+    exit 1
+  fi
+  echo "the member of $SCHEMA talks $PROTOCOL from now on"
+  ovsdb-tool cluster-to-standalone "$file.alone" "$file"
+  ovsdb-tool --election-timer="$ELECTION_TIMER" create-cluster "$file.new" "$file.alone" "$(raft "$ordinal")"
+  rm -f "$file.alone"
+  mv "$file.new" "$file"
+}
+
+rm -f "$file.new" "$file.alone" /tmp/converted /tmp/initialized
+if [ -e "$file" ]; then switch_protocol; else begin; fi
 cat > /tmp/server.json <<C
 {"remotes": {"punix:/run/ovn/db.sock": {}, "p$PROTOCOL:$PORT:0.0.0.0": {"inactivity-probe": $INACTIVITY_PROBE}},
  "databases": {"$file": {}}}

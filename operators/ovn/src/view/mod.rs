@@ -31,6 +31,8 @@ pub struct View {
     pub chassis: Option<BTreeMap<String, Registered>>,
     /// Why it is not.
     pub trouble: Option<String>,
+    /// Databases that do not accept our certificates or have others, and what is wrong with them.
+    pub untrusted: BTreeMap<Side, String>,
     /// When all chassis were last asked to answer; `None` while the northbound database is not reached.
     pub asked: Option<Option<Timestamp>>,
 }

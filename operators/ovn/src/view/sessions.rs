@@ -84,8 +84,12 @@ impl Sessions {
                 }
                 Err(error) => {
                     all.remove(key);
+                    let why = error.to_string();
+                    let unusable = matches!(error, Error::Tls(_));
+                    let sides = Side::BOTH.into_iter().filter(|_| unusable);
                     return View {
-                        trouble: Some(error.to_string()),
+                        untrusted: sides.map(|side| (side, why.clone())).collect(),
+                        trouble: Some(why),
                         ..View::default()
                     };
                 }
@@ -202,15 +206,16 @@ async fn forward(
 ) {
     while watch.changed().await.is_ok() {
         tokio::time::sleep(TOGETHER).await;
-        let failures = {
+        let (failures, untrusted) = {
             let state = watch.borrow_and_update();
-            state.failures
+            (state.failures, state.untrusted)
         };
         // Only the first of several failures is news.
         if failures < 2 {
             let _ = news.send(key.clone());
         }
-        if failures >= TRIES {
+        // Other certificates begin another session; until then it stays known what is wrong with these.
+        if failures >= TRIES && !untrusted {
             let ended = all.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
             let _ = news.send(key.clone());
             drop(ended);
@@ -222,6 +227,10 @@ async fn forward(
 impl Watched {
     fn view(&self) -> View {
         let [northbound, southbound] = [0, 1].map(|n: usize| self.content[n].state());
+        let sides = Side::BOTH.into_iter().zip([&northbound, &southbound]);
+        let untrusted = sides.filter(|(_, state)| state.untrusted);
+        let untrusted = untrusted.filter_map(|(side, state)| Some((side, state.trouble.clone()?)));
+        let untrusted = untrusted.collect();
         let roles = self.members.iter().map(|((side, pod), session)| {
             let state = session.state();
             let role = match state.remote {
@@ -236,6 +245,7 @@ impl Watched {
                 .remote
                 .as_ref()
                 .map(|_| read::chassis(&southbound.tables)),
+            untrusted,
             trouble: southbound.trouble,
             asked: northbound
                 .remote

@@ -13,6 +13,7 @@ use kube::Resource;
 use serde_json::json;
 
 use super::cache::cache_servers;
+use super::ovn::{self, ovn};
 use super::policy::policy;
 use super::secrets::{self, Values};
 use super::uwsgi::{front, uwsgi};
@@ -46,6 +47,8 @@ pub struct Configured {
     pub credentials: Result<Option<Secret>, Error>,
     /// Files of Secrets for processes in other clusters, which have no such Secrets.
     pub files: Option<Secret>,
+    /// With what the processes log in to OVN.
+    pub ovn: Option<Secret>,
     /// Changes when anything does that the processes read.
     pub hash: String,
 }
@@ -77,6 +80,7 @@ impl Configured {
             self.connections.as_ref(),
             credentials.and_then(Option::as_ref),
             self.files.as_ref().filter(|_| *place != HOME),
+            self.ovn.as_ref(),
         ];
         let secrets = secrets.into_iter().flatten().map(Wanted::of);
         std::iter::once(Wanted::of(&self.config_map)).chain(secrets)
@@ -92,6 +96,10 @@ impl Configured {
 
     pub fn files_name(&self) -> Option<&str> {
         Some(name_of(self.files.as_ref()?))
+    }
+
+    pub fn ovn_name(&self) -> Option<&str> {
+        Some(name_of(self.ovn.as_ref()?))
     }
 
     pub fn credentials_name(&self) -> Option<&str> {
@@ -172,11 +180,13 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
     // What is missing among them is told with the credentials.
     let files = secrets::files_elsewhere(service, settings, facts).unwrap_or_default();
     let files = unless_empty("files", &files);
+    let ovn = unless_empty("ovn-tls", &ovn::certificates(service, settings, facts)?);
     let connected = connections.as_ref().map_or("", name_of);
     let told = other_users(service, settings, facts);
     let others = credentials.as_ref().ok().and_then(Option::as_ref);
     let mut read = vec![config_hash.as_str(), connected, others.map_or("", name_of)];
     read.extend(files.as_ref().map(name_of));
+    read.extend(ovn.as_ref().map(name_of));
     read.extend((!told.is_empty()).then_some(told.as_str()));
     let hash = config::hash(&read);
     Ok(Configured {
@@ -185,6 +195,7 @@ fn configured(service: &Service, settings: &Settings, facts: &Facts) -> Result<C
         connections,
         credentials,
         files,
+        ovn,
         hash,
     })
 }
@@ -316,33 +327,13 @@ fn known(service: &Service, fact: Fact, facts: &Facts) -> Result<Option<String>,
             let differ = servers.is_some_and(|servers| !servers.each_named);
             Ok(differ.then(|| "false".to_owned()))
         }
-        Fact::OvnNorthbound => ovn(service, facts).map(|(northbound, _)| Some(northbound)),
-        Fact::OvnSouthbound => ovn(service, facts).map(|(_, southbound)| Some(southbound)),
+        Fact::OvnNorthbound => Ok(Some(ovn(service, facts)?.northbound)),
+        Fact::OvnSouthbound => Ok(Some(ovn(service, facts)?.southbound)),
+        Fact::OvnFile(place, file) => {
+            let secured = ovn(service, facts)?.secrets;
+            Ok(secured.map(|_| format!("{place}/{file}")))
+        }
     }
-}
-
-/// The addresses of OVN's databases, as its object tells them.
-fn ovn(service: &Service, facts: &Facts) -> Result<(String, String), Error> {
-    let name = service
-        .ovn
-        .as_ref()
-        .map(|ovn| ovn.name.clone())
-        .unwrap_or_default();
-    let cluster = facts
-        .ovn
-        .as_ref()
-        .ok_or_else(|| Error::OvnMissing(name.clone()))?;
-    let endpoints = cluster
-        .status
-        .as_ref()
-        .and_then(|status| status.endpoints.as_ref());
-    let known =
-        endpoints.and_then(|endpoints| endpoints.northbound.clone().zip(endpoints.southbound.clone()));
-    let known = known.ok_or_else(|| Error::OvnUnknown(name.clone()))?;
-    if known.0.starts_with("ssl:") {
-        return Err(Error::OvnTls(name));
-    }
-    Ok(known)
 }
 
 /// Made once: another key would give other names to all that follows from secrets.

@@ -9,6 +9,7 @@ mod hanging;
 mod job;
 mod messaging;
 mod network;
+mod ovn;
 mod pod;
 mod policy;
 mod schema;
@@ -31,6 +32,8 @@ pub use job::{
 };
 pub use messaging::{PORT as BUS_PORT, messaging_objects, messaging_ready};
 pub use network::network_objects;
+pub(crate) use ovn::{AUTHORITY as OVN_AUTHORITY, CERTIFICATE as OVN_CERTIFICATE, KEY as OVN_KEY};
+pub use ovn::{OVN_CHECK, caller as ovn_caller, ovn};
 pub use schema::setup_title;
 pub use secrets::hidden;
 pub use workload::{CEPH_CHECK, image, is_scaled, resized, workload, workload_name};

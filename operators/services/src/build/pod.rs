@@ -156,12 +156,14 @@ fn mounted(
         .and_then(Configured::files_name)
         .filter(|_| shape.elsewhere);
     let who = |login: &CephLogin| ceph::who(shape.facts, login);
-    all.extend(
-        shape
-            .volumes
-            .iter()
-            .map(|extra| volume(names, extra, copied, &who)),
-    );
+    let certificates = configured.and_then(Configured::ovn_name);
+    all.extend(shape.volumes.iter().filter_map(|extra| match extra.source {
+        VolumeSource::OvnCertificates(_) => {
+            let source = secret(&extra.name, certificates?, 0o440, None);
+            Some((source, read_only(mount(&extra.name, &extra.path))))
+        }
+        _ => Some(volume(names, extra, copied, &who)),
+    }));
     all.into_iter().unzip()
 }
 
@@ -295,7 +297,7 @@ fn volume(
             let source = secret(&extra.name, &names.suffixed(&extra.name), 0o400, None);
             (source, read_only(mount))
         }
-        VolumeSource::Scratch => (scratch(&extra.name), mount),
+        VolumeSource::Scratch | VolumeSource::OvnCertificates(_) => (scratch(&extra.name), mount),
         VolumeSource::Host { path, shared } => {
             let source = PodVolume {
                 name: extra.name.clone(),

@@ -172,9 +172,8 @@ pub(super) fn percent(text: &str) -> String {
 
 /// Values that may turn up in a program's output: never to be shown.
 pub fn hidden(facts: &Facts) -> Mask {
-    let texts = facts
-        .secrets
-        .values()
+    let secrets = facts.secrets.values().chain(facts.ovn_secrets.values());
+    let texts = secrets
         .flat_map(BTreeMap::iter)
         .filter(|(key, _)| key.as_str() != "username");
     let texts = texts.filter_map(|(_, value)| String::from_utf8(value.clone()).ok());

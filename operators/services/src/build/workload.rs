@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
 use super::claims::is_shared;
-use super::{Configuration, pod};
+use super::{Configuration, ovn, pod};
 use crate::facts::{Facts, Live};
 use crate::kinds::ceph;
 use crate::names::{CONFIG, IMAGE};
@@ -208,6 +208,7 @@ fn pod_spec(
     let mut spec = pod::spec(service, configuration.of(&process.settings), container);
     for container in &mut spec.containers {
         let first = opens(process, container, facts);
+        let first = first.or_else(|| ovn::tries(service, process, container, facts));
         spec.init_containers = first.map(|first| vec![first]);
         probes(process, container);
     }

@@ -5,6 +5,7 @@ mod certificates;
 pub(crate) mod dependencies;
 mod elsewhere;
 mod live;
+pub(crate) mod ovn;
 
 pub(crate) use backends::BROKERS_READY;
 pub(crate) use certificates::NodeCertificates;
@@ -84,6 +85,8 @@ pub struct Facts {
     pub ceph_clients: BTreeMap<ObjectRef, CephClient>,
     /// The OVNCluster that the spec names.
     pub ovn: Option<OvnCluster>,
+    /// Certificates for OVN, by name of their Secrets: those that the spec names, or else the OVNCluster.
+    pub ovn_secrets: BTreeMap<String, SecretData>,
     pub jobs: BTreeMap<String, Job>,
     pub pods: Vec<Pod>,
     pub deployments: BTreeMap<String, Deployment>,
@@ -179,10 +182,7 @@ pub(crate) async fn observe(service: &Service, on_nodes: bool, reader: &Reader) 
             facts.ceph_clients.insert(client.clone(), found);
         }
     }
-    if let Some(ovn) = &service.ovn {
-        let namespace = ovn.namespace.as_deref().unwrap_or(namespace);
-        facts.ovn = reader.get(namespace, &ovn.name).await?;
-    }
+    ovn::read(service, reader, &mut facts).await?;
 
     let labels = names.selector();
     facts.jobs = named(reader.list(namespace, &labels).await?);

@@ -6,13 +6,16 @@ use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, se
 use c5c3_api::openstack::{Neutron, NeutronMetadata, NeutronSpec, port};
 use c5c3_kit::Part;
 
+use crate::build::{OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY};
 use crate::error::Error;
 use crate::shape::{
-    Fact, Process, Rights, Runs, Schema, SecretOption, Service, Settings, Step, Subject, Volume, Worker,
-    Workload,
+    Fact, Ovn, OvnCaller, OvnPlace, Process, Rights, Runs, Schema, SecretOption, Service, Settings, Step,
+    Subject, Volume, VolumeSource, Worker, Workload,
 };
 
 const CONFIG: &str = "/etc/neutron/neutron.conf";
+/// With what it logs in to OVN.
+const CERTIFICATES: &str = "/etc/ovn-tls";
 /// The settings of what runs on hypervisors.
 const AGENT: &str = "agent";
 /// Processes of the API: Neutron counts on knowing their number.
@@ -74,14 +77,6 @@ impl Subject for Neutron {
                 way_out: "set it to true; OVN is the only supported backend",
             });
         }
-        let given = [&self.spec.ovn.nb_connection, &self.spec.ovn.sb_connection];
-        if given.into_iter().flatten().any(|text| text.contains("ssl:")) {
-            return Err(Error::NotSupported {
-                field: "ovn.nbConnection",
-                value: "ssl:",
-                way_out: "use tcp: in a network of its own; certificates for OVN are not supported yet",
-            });
-        }
         let ml2 = &self.spec.ml2;
         known_drivers("ml2.typeDrivers", &ml2.type_drivers, TYPES)?;
         known_drivers("ml2.mechanismDrivers", &ml2.mechanism_drivers, MECHANISMS)?;
@@ -93,7 +88,7 @@ impl Subject for Neutron {
         let mut settings = vec![settings(self)];
         let mut processes = control_plane(self);
         if let Some(metadata) = &spec.metadata {
-            settings.push(agent_settings(self, metadata));
+            settings.push(agent_settings(metadata));
             let cluster = metadata.compute_ref.as_ref().map(|cluster| cluster.name.clone());
             processes.push(agent(self).in_cluster(cluster));
         }
@@ -114,7 +109,7 @@ impl Subject for Neutron {
             buses: vec![super::bus("", &spec.messaging)],
             cache: spec.cache.clone(),
             keystone: Some(spec.keystone.clone()),
-            ovn: spec.ovn.cluster_ref.clone(),
+            ovn: place(self),
             schema: Schema {
                 steps: vec![manage("db-sync", &["upgrade", "heads"])],
                 expand: vec![manage("db-expand", &["upgrade", "--expand"])],
@@ -133,17 +128,41 @@ fn manage(name: &str, arguments: &[&str]) -> Step {
     Step::new(name, &[&fixed, arguments].concat())
 }
 
-/// Where OVN is: its object tells, or the spec does.
-fn ovn(neutron: &Neutron, settings: Settings) -> Settings {
+/// Where OVN is: its object tells, or the spec does. The schema refuses what has neither.
+fn place(neutron: &Neutron) -> Option<Ovn> {
     let ovn = &neutron.spec.ovn;
-    match (&ovn.nb_connection, &ovn.sb_connection) {
-        (Some(northbound), Some(southbound)) => settings.with(&[
-            ("ovn", "ovn_nb_connection", northbound),
-            ("ovn", "ovn_sb_connection", southbound),
-        ]),
-        _ => settings
-            .fact("ovn", "ovn_nb_connection", Fact::OvnNorthbound)
-            .fact("ovn", "ovn_sb_connection", Fact::OvnSouthbound),
+    let given = ovn.nb_connection.clone().zip(ovn.sb_connection.clone());
+    let given = given.map(|(northbound, southbound)| OvnPlace::Given(northbound, southbound));
+    let place = given.or_else(|| ovn.cluster_ref.clone().map(OvnPlace::Cluster))?;
+    let tls = ovn.tls.clone();
+    Some(Ovn { place, tls })
+}
+
+fn ovn(settings: Settings) -> Settings {
+    let file = |name| Fact::OvnFile(CERTIFICATES, name);
+    settings
+        .fact("ovn", "ovn_nb_connection", Fact::OvnNorthbound)
+        .fact("ovn", "ovn_sb_connection", Fact::OvnSouthbound)
+        .fact("ovn", "ovn_sb_private_key", file(OVN_KEY))
+        .fact("ovn", "ovn_sb_certificate", file(OVN_CERTIFICATE))
+        .fact("ovn", "ovn_sb_ca_cert", file(OVN_AUTHORITY))
+}
+
+/// Python's OVS has one certificate for all that a process connects to: what is good for both databases.
+fn northbound(settings: Settings) -> Settings {
+    let file = |name| Fact::OvnFile(CERTIFICATES, name);
+    settings
+        .fact("ovn", "ovn_nb_private_key", file(OVN_KEY))
+        .fact("ovn", "ovn_nb_certificate", file(OVN_CERTIFICATE))
+        .fact("ovn", "ovn_nb_ca_cert", file(OVN_AUTHORITY))
+}
+
+fn certificates(caller: OvnCaller) -> Volume {
+    Volume {
+        name: "ovn-tls".to_owned(),
+        path: CERTIFICATES.to_owned(),
+        part: None,
+        source: VolumeSource::OvnCertificates(caller),
     }
 }
 
@@ -191,7 +210,7 @@ fn settings(neutron: &Neutron) -> Settings {
         super::login(&mut settings, "neutron", &spec.keystone, group);
         settings.options.set(group, "endpoint_type", "internal");
     }
-    ovn(neutron, settings)
+    northbound(ovn(settings))
 }
 
 fn control_plane(neutron: &Neutron) -> Vec<Process> {
@@ -213,7 +232,7 @@ fn control_plane(neutron: &Neutron) -> Vec<Process> {
         let runs = Runs::worker(&[command, "--config-file", CONFIG], Worker::Connected(ports));
         Process::new(name, runs, DEPLOYMENT_READY)
     };
-    vec![
+    let all = vec![
         Process::new("api", api, DEPLOYMENT_READY).replicas(neutron.spec.api.replicas),
         worker(
             "periodic-workers",
@@ -225,7 +244,12 @@ fn control_plane(neutron: &Neutron) -> Vec<Process> {
             "neutron-ovn-maintenance-worker",
             ports(spec.ovn.nb_connection.as_deref(), NORTHBOUND),
         ),
-    ]
+    ];
+    let certified = |process: Process| Process {
+        volumes: vec![certificates(OvnCaller::ControlPlane)],
+        ..process
+    };
+    all.into_iter().map(certified).collect()
 }
 
 fn database_ports(spec: &NeutronSpec) -> Vec<u16> {
@@ -262,13 +286,14 @@ fn agent(neutron: &Neutron) -> Process {
             Volume::host("/var/lib/neutron"),
             // Namespaces that it makes are the node's.
             Volume::shared_host("/run/netns"),
+            certificates(OvnCaller::Hypervisor),
         ],
         rights: Rights::Privileged { host_pid: false },
         ..Process::new("ovn-agent", runs, DEPLOYMENT_READY)
     }
 }
 
-fn agent_settings(neutron: &Neutron, metadata: &NeutronMetadata) -> Settings {
+fn agent_settings(metadata: &NeutronMetadata) -> Settings {
     let settings = Settings::new("neutron.conf").with(&[
         ("DEFAULT", "state_path", "/var/lib/neutron"),
         ("DEFAULT", "nova_metadata_host", &metadata.host),
@@ -294,7 +319,7 @@ fn agent_settings(neutron: &Neutron, metadata: &NeutronMetadata) -> Settings {
     });
     Settings {
         name: AGENT.to_owned(),
-        ..ovn(neutron, settings).secret(SecretOption {
+        ..ovn(settings).secret(SecretOption {
             group: "DEFAULT",
             option: "metadata_proxy_shared_secret",
             secret: metadata.secret_ref.name.clone(),

@@ -3,11 +3,13 @@
 //! It says what the service consists of (processes, steps, databases, buses, keys, volumes, recurring
 //! jobs) and what each of these is told and may know. One reconciler turns any shape into objects.
 
+mod ovn;
 mod process;
 mod settings;
 mod step;
 mod volume;
 
+pub use ovn::{Ovn, OvnCaller, OvnPlace};
 pub use process::{Port, Process, Rights, Runs, Update, Variable, Worker, Workload};
 pub use settings::{CephOption, CephValue, Fact, Login, SecretOption, Settings};
 pub use step::{Asked, KeySet, Recurring, Schema, Step, Task};
@@ -74,8 +76,7 @@ pub struct Service {
     pub buses: Vec<NamedBus>,
     pub cache: Option<Cache>,
     pub keystone: Option<KeystoneAuth>,
-    /// The OVNCluster whose databases are used.
-    pub ovn: Option<ObjectRef>,
+    pub ovn: Option<Ovn>,
     pub schema: Schema,
     pub processes: Vec<Process>,
     pub recurring: Vec<Recurring>,

@@ -41,6 +41,8 @@ pub enum Fact {
     CachesAgree,
     OvnNorthbound,
     OvnSouthbound,
+    /// This file of the certificates for OVN, in this directory. Left out without TLS.
+    OvnFile(&'static str, &'static str),
 }
 
 /// The application credential by which a group of options logs in.

@@ -2,6 +2,8 @@
 
 use c5c3_api::common::ObjectRef;
 
+use super::OvnCaller;
+
 #[derive(Debug, Clone)]
 pub struct Volume {
     pub name: String,
@@ -36,6 +38,9 @@ pub enum VolumeSource {
     /// A certificate for each title and node of the process, from an authority of the service's own: files
     /// `<title>-<node>.crt` and `.key`, and `ca.crt`. Changes reach running pods.
     NodeCertificates { titles: &'static [&'static str] },
+    /// `tls.crt`, `tls.key` and `ca.crt` with which a process logs in to OVN, as a copy that is named by its content:
+    /// with others the pods are recreated, and each tries them before its program starts. Nothing without TLS.
+    OvnCertificates(OvnCaller),
     /// A directory that goes with the pod.
     Scratch,
     /// A directory of the node.

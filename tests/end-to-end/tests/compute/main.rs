@@ -82,6 +82,7 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     tls::only_libvirtd_commands_libvirtd(&world)?;
     tls::the_authority_is_not_on_hypervisors(&world)?;
     tls::a_new_certificate_is_taken_without_a_restart(&world)?;
+    tls::networks_are_made_over_tls(&world)?;
     servers::a_guest_moves_while_it_is_pinged(&world, &second)?;
     ceph::no_disk_is_on_a_hypervisor(&world)?;
     servers::it_is_migrated_and_resized(&world, &second)?;

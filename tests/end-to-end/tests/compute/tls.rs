@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail, ensure};
 use end_to_end::patience::{until, until_ok};
+use openstack_client::{NetworkKind, Networking};
 use serde_json::{Value, json};
 
 use crate::world::{Pod, World};
@@ -111,5 +112,54 @@ pub(crate) fn the_authority_is_not_on_hypervisors(world: &World<'_>) -> anyhow::
         .cloud
         .kubectl(&["-n", NAMESPACE, "get", "secret", name], "")?;
     ensure!(there(world.cloud, &["get", "secret", name]).is_err(), "{name}");
+    Ok(())
+}
+
+/// Neutron and its agents talk TLS with OVN, each with certificates of its own; new ones are taken while the API
+/// answers.
+pub(crate) fn networks_are_made_over_tls(world: &World<'_>) -> anyhow::Result<()> {
+    let home = |arguments: &[&str]| {
+        let place = ["-n", NAMESPACE];
+        world.cloud.kubectl(&[place.as_slice(), arguments].concat(), "")
+    };
+    let at = home(&["get", "ovncluster", "ovn", "-o", "jsonpath={.status.endpoints}"])?;
+    ensure!(at.contains("ssl:") && !at.contains("tcp:"), "{at}");
+    let key = |secret: &str| home(&["get", "secret", secret, "-o", "jsonpath={.data.tls\\.key}"]);
+    let (control, hypervisors) = (key("ovn-certificates")?, key("ovn-hypervisors")?);
+    let elsewhere = there(world.cloud, &["get", "secrets", "-o", "json"])?;
+    ensure!(
+        !elsewhere.contains(&control) && elsewhere.contains(&hypervisors),
+        "a hypervisor has a key of the control plane, or none of its own"
+    );
+    let deployments = || {
+        let path = "jsonpath={.metadata.annotations.deployment\\.kubernetes\\.io/revision} {.status.updatedReplicas} \
+             {.status.replicas} {.status.availableReplicas}";
+        home(&["get", "deployment", "neutron", "-o", path])
+    };
+    let before = deployments()?;
+    let revision = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    for secret in ["ovn-certificates", "ovn-hypervisors"] {
+        let patch = json!({"data": {"tls.crt": null}}).to_string();
+        home(&["patch", "secret", secret, "--type=merge", "-p", &patch])?;
+    }
+    until("Neutron's API has the new certificate", PATIENCE, || {
+        // While pods take over, each question is answered.
+        world.run(world.session.found(NetworkKind::Network, &[]))?;
+        let now = deployments()?;
+        let counts: Vec<&str> = now.split(' ').skip(1).collect();
+        let all = counts.len() == 3 && counts.iter().all(|count| *count == counts[0]);
+        Ok(if revision(&now) != revision(&before) && all {
+            Ok(())
+        } else {
+            Err(now)
+        })
+    })?;
+    home(&[
+        "wait",
+        "--for=condition=Ready",
+        "neutron/neutron",
+        "--timeout=300s",
+    ])?;
+    ensure!(key("ovn-certificates")? != control, "the key was not replaced");
     Ok(())
 }

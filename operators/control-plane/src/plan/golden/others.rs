@@ -149,3 +149,31 @@ fn a_kind_that_the_cluster_does_not_have_is_told_and_the_rest_is_made() {
         "{text}"
     );
 }
+
+/// An OVNCluster tells what its clients log in with; of databases of others the cloud says it.
+#[test]
+fn tls_of_ovn_goes_where_the_databases_are_known() {
+    let made = |ovn: Value| {
+        let on = json!({"enabled": true});
+        let object = small(&json!({"services": {"nova": on, "neutron": on}, "infrastructure": {"ovn": ovn}}));
+        let plan = plan(&object, &running(&object));
+        let spec = |kind: &str| {
+            let mut wanted = plan.wanted();
+            let found = wanted.find(|one| one["kind"] == kind).cloned();
+            found.unwrap_or_default()["spec"].clone()
+        };
+        (
+            spec("OVNCluster")["tls"].clone(),
+            spec("Neutron")["ovn"]["tls"].clone(),
+        )
+    };
+    let off = Value::Null;
+    assert_eq!(made(json!({"replicas": 1})), (off.clone(), off.clone()));
+    let on = json!({"enabled": true});
+    assert_eq!(made(json!({"tls": on})), (on.clone(), off.clone()));
+    let own = json!({"enabled": true, "certSecretRef": {"name": "mine"}, "hypervisorSecretRef": {"name": "theirs"}});
+    assert_eq!(made(json!({"tls": own})), (own.clone(), off.clone()));
+    let given = json!({"northbound": "ssl:a:1", "southbound": "ssl:a:2", "tls": own});
+    let secrets = json!({"certSecretRef": {"name": "mine"}, "hypervisorSecretRef": {"name": "theirs"}});
+    assert_eq!(made(given), (off, secrets));
+}

@@ -75,6 +75,7 @@ fn seen(chassis: &[&str]) -> View {
         roles: [("ovn-nb-0".to_owned(), RaftRole::Leader)].into(),
         chassis: Some(chassis.iter().map(one).collect()),
         trouble: None,
+        untrusted: BTreeMap::new(),
         asked: Some(Some(now())),
     }
 }
@@ -152,83 +153,6 @@ fn the_status_counts_what_the_database_has() {
     );
     assert_eq!(status.northbound_members[0].role, RaftRole::Leader);
     assert_eq!(status.southbound_members[0].role, RaftRole::Unknown);
-}
-
-#[test]
-fn without_a_secret_certificates_are_our_own() {
-    let mut cluster = cluster(1);
-    cluster.spec.tls.enabled = true;
-    let mut facts = running(&cluster, 1);
-    let kept =
-        crate::authority::tend("ovn-system/ovn", crate::authority::Kept::default(), now()).expect("made");
-    (facts.authority, facts.certificates) = (Some(kept.authority), Some(kept.certificates));
-    let decision = decide(&cluster, &facts).expect("decides");
-    assert_eq!(
-        names(&decision)[..2],
-        ["Secret ovn-authority", "Secret ovn-certificates"]
-    );
-    let pods = decision
-        .wanted()
-        .iter()
-        .map(Wanted::object)
-        .filter(|one| one["kind"] != "Secret");
-    let text = serde_json::to_string(&pods.collect::<Vec<_>>()).expect("JSON");
-    assert!(
-        text.contains("\"secretName\":\"ovn-certificates\"") && !text.contains("ovn-authority"),
-        "nobody mounts the authority"
-    );
-    assert!(!text.contains("PRIVATE KEY"));
-}
-
-#[test]
-fn agents_in_another_cluster_take_their_certificates_along() {
-    let mut cluster = cluster(1);
-    cluster.spec.tls = object(json!({"enabled": true, "certSecretRef": {"name": "certs"}}));
-    let mut facts = running(&cluster, 1);
-    let pem = |text: &str| ByteString(text.as_bytes().to_vec());
-    facts.certificates = Some(
-        ["tls.crt", "tls.key", "ca.crt"]
-            .map(|key| (key.to_owned(), pem(key)))
-            .into(),
-    );
-    for service in facts.services.values_mut() {
-        let balanced: Service = object(
-            json!({"metadata": {"name": service.name_any()}, "spec": {"type": "LoadBalancer"},
-            "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}}),
-        );
-        *service = balanced;
-    }
-    cluster.spec.compute_ref = Some(c5c3_api::common::LocalRef::new("hypervisor"));
-    let decision = decide(&cluster, &facts).expect("decides");
-    let names = names(&decision);
-    assert!(names.contains(&"Secret ovn-tls".to_owned()), "{names:?}");
-    let text = serde_json::to_string(&decision.wanted().iter().map(Wanted::object).collect::<Vec<_>>())
-        .expect("JSON");
-    assert!(text.contains("remote=ssl:192.0.2.7:6642"));
-    let balancers = decision
-        .wanted()
-        .iter()
-        .filter(|one| one.object()["spec"]["type"] == "LoadBalancer");
-    let balancers: Vec<&Value> = balancers.map(|one| &one.object()["metadata"]["name"]).collect();
-    assert_eq!(
-        balancers,
-        ["ovn-sb"],
-        "agents have no use for the northbound database"
-    );
-    let there = decision
-        .wanted()
-        .iter()
-        .filter(|one| one.cluster() == "hypervisor");
-    let there: Vec<String> = there.map(|one| format!("{one:?}")).collect();
-    assert_eq!(
-        there,
-        [
-            "ConfigMap ovn-chassis",
-            "Secret ovn-tls",
-            "DaemonSet ovn-ovs",
-            "DaemonSet ovn-controller"
-        ]
-    );
 }
 
 #[test]

@@ -15,6 +15,7 @@ fn digest(spec: &Value, away: bool) -> String {
     let mut facts = running(&cluster, 1);
     let pem = |key: &str| (key.to_owned(), ByteString(key.as_bytes().to_vec()));
     facts.certificates = Some(["tls.crt", "tls.key", "ca.crt"].map(pem).into());
+    facts.hypervisors.clone_from(&facts.certificates);
     if away {
         facts.nodes.clear();
     }
@@ -40,7 +41,10 @@ fn digest(spec: &Value, away: bool) -> String {
 fn every_field_acts_or_is_refused() {
     let mut secured = json!(cluster(1).spec);
     secured["tls"] = json!({"enabled": true, "certSecretRef": {"name": "certs"}});
-    let worlds = [json!(cluster(1).spec), secured];
+    let worlds = vec![json!(cluster(1).spec), secured.clone()];
+    let mut apart = secured.clone();
+    apart["tls"]["hypervisorSecretRef"] = json!({"name": "others"});
+    let worlds = [worlds, vec![apart]].concat();
     let ignored = ignored("OVNCluster", &worlds, |spec| {
         digest(spec, false) + &digest(spec, true)
     });

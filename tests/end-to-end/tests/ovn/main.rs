@@ -2,6 +2,8 @@
 //!
 //! Needs root. The images are built first; that takes minutes once, then nothing.
 
+mod tls;
+
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -13,6 +15,9 @@ use serde_json::Value;
 
 const NAMESPACE: &str = "ovn-system";
 const LABEL: &str = "node-role.kubernetes.io/hypervisor";
+
+/// The certificates of a pod.
+const KEYS: &str = "-p /tls/tls.key -c /tls/tls.crt -C /tls/ca.crt";
 
 fn until<T>(seconds: u64, what: &str, attempt: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
     until_ok(what, Duration::from_secs(seconds), attempt)
@@ -32,6 +37,10 @@ impl Ovn {
     }
 
     fn apply(&self, members: u8) -> anyhow::Result<()> {
+        self.apply_with(members, "{}")
+    }
+
+    fn apply_with(&self, members: u8, tls: &str) -> anyhow::Result<()> {
         let database = format!("{{replicas: {members}, storage: {{size: 1Gi}}}}");
         let agent = format!("{{nodeSelector: {{{LABEL}: \"\"}}}}");
         let object = format!(
@@ -45,6 +54,7 @@ spec:
   southbound: {database}
   controller: {agent}
   ovs: {agent}
+  tls: {tls}
 "
         );
         self.0.kubectl(&["apply", "-f", "-"], &object).map(drop)
@@ -75,7 +85,11 @@ spec:
     /// The tool of the northbound database, at whichever member leads.
     fn northbound(&self, pod: &str, arguments: &str) -> anyhow::Result<String> {
         let at = self.field("ovncluster/ovn", ".status.endpoints.northbound")?;
-        self.shell(pod, &format!("ovn-nbctl --timeout=10 --db={at} {arguments}"))
+        let keys = if at.starts_with("ssl:") { KEYS } else { "" };
+        self.shell(
+            pod,
+            &format!("ovn-nbctl --timeout=10 --db={at} {keys} {arguments}"),
+        )
     }
 
     fn switches(&self, pod: &str) -> anyhow::Result<Vec<String>> {

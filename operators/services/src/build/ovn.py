@@ -1,0 +1,58 @@
+"""Shakes hands with OVN's databases as the program of this pod will: whose certificates are not accepted is not started."""
+
+import socket
+import ssl
+import sys
+
+place, *databases = sys.argv[1:]
+PATIENCE = 10
+
+
+def certificates():
+    """As Python's OVS sets it up: both sides show certificates, names are not compared."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    try:
+        context.load_cert_chain(f"{place}/tls.crt", f"{place}/tls.key")
+    except (OSError, ValueError) as error:
+        sys.exit(f"tls.crt and tls.key do not go together or cannot be read: {error}")
+    try:
+        context.load_verify_locations(f"{place}/ca.crt")
+    except (OSError, ValueError) as error:
+        sys.exit(f"ca.crt cannot be read: {error}")
+    return context
+
+
+def refusal(context, address):
+    """Why a server is not to be talked to; nothing where it accepts us, or where nobody answers."""
+    host, _, port = address.removeprefix("ssl:").rpartition(":")
+    try:
+        stream = socket.create_connection((host.strip("[]"), int(port)), PATIENCE)
+    except OSError:
+        # The program waits for it by itself.
+        return None
+    with stream:
+        try:
+            with context.wrap_socket(stream) as secured:
+                # What the server makes of our certificate comes with its first answer.
+                secured.sendall(b'{"id": 0, "method": "echo", "params": []}')
+                if secured.recv(1):
+                    return None
+                return "it closes the connection: it does not trust the authority of tls.crt"
+        except ssl.SSLCertVerificationError as error:
+            return f"ca.crt does not vouch for its certificate: {error.verify_message}"
+        except ssl.SSLError as error:
+            return f"it does not accept tls.crt, or does not speak TLS: {error.reason or error.strerror}"
+        except TimeoutError:
+            return None
+        except OSError as error:
+            return f"it closes the connection: {error.strerror}"
+
+
+context = certificates()
+for database in databases:
+    secured = [address for address in database.split(",") if address.startswith("ssl:")]
+    refusals = [refusal(context, address) for address in secured]
+    # One member that accepts us is enough to begin with.
+    if refusals and all(refusals):
+        sys.exit(f"TLS with OVN at {secured[0]} fails: {refusals[0]}")
