@@ -69,7 +69,7 @@ pub(crate) async fn read(client: &Client, namespace: &str) -> Result<Login, Fail
         .and_then(|value| String::from_utf8(value.0).ok())
         .ok_or_else(|| {
             Failure::NotReady(format!(
-                "Secret {ADMIN} has no password yet: `c5c3 explain` says what the cloud waits for"
+                "Secret {ADMIN} has no password yet: `c5c3 explain` says what the cloud is waiting for"
             ))
         })?;
     Ok(Login {

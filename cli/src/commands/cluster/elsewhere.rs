@@ -61,7 +61,7 @@ mod tests {
         let found = [
             finding(KINDS, Verdict::Fine, "all"),
             finding("storage", Verdict::Fault, "none"),
-            finding("nodes", Verdict::Warning, "none for servers"),
+            finding("nodes", Verdict::Warning, "none of them a hypervisor"),
             finding(OPERATORS, Verdict::Warning, "not there: c5c3-services"),
         ];
         assert_eq!(hopeless(&found), None);
