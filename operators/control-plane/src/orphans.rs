@@ -30,7 +30,7 @@ pub(crate) fn note<'a>(left: impl IntoIterator<Item = &'a Reference>) -> Option<
     let left = left.into_iter().filter(|left| is_in_keystone(left));
     let names: Vec<String> = left.map(ToString::to_string).collect();
     let text = format!(
-        "K-ORC did not remove these in time; check Keystone for what is left of them: {}",
+        "K-ORC did not remove these in time; check Keystone for their leftovers: {}",
         names.join(", ")
     );
     (!names.is_empty()).then(|| Note::warning("Orphaned", text))

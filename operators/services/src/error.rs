@@ -44,7 +44,7 @@ pub enum Error {
     #[error("OVNCluster {0} uses TLS, which is not supported with Neutron yet: set its tls.enabled to false")]
     OvnTls(String),
     #[error(
-        "{what} {name:?} makes the name {made}, which is longer than {longest} characters: use a shorter one"
+        "{what} {name:?} leads to the name {made}, which is longer than {longest} characters: use a shorter one"
     )]
     PartTooLong {
         what: &'static str,
@@ -53,7 +53,7 @@ pub enum Error {
         longest: usize,
     },
     #[error(
-        "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: go back to one, or move the data into a claim that is ReadWriteMany"
+        "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: set replicas to 1, or move the data into a ReadWriteMany claim"
     )]
     ClaimOfOne { claim: String, part: &'static str },
     #[error("{field}: {value} is not supported yet: {way_out}")]
@@ -100,7 +100,7 @@ pub enum Error {
         reason: String,
     },
     #[error(
-        "rotation schedule {schedule:?} with {most} keys: a key is gone after {kept} s, and what it encrypted is to be readable for {readable} s: use more keys, a rarer schedule or, for tokens, a shorter [token] expiration"
+        "rotation schedule {schedule:?} with {most} keys drops a key after {kept} s, but what it encrypted must stay readable for {readable} s: keep more keys, rotate less often or, for tokens, shorten [token] expiration"
     )]
     KeysTooFew {
         schedule: String,

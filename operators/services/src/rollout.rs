@@ -172,5 +172,5 @@ fn unready(pod: &Pod) -> Option<String> {
         .as_deref()
         .map(|why| format!(": {why}"))
         .unwrap_or_default();
-    running.then(|| format!("pod {} runs and is not ready{why}", pod.name_any()))
+    running.then(|| format!("pod {} is running but not ready{why}", pod.name_any()))
 }

@@ -21,7 +21,7 @@ impl Finding {
             Finding::NoSecret(why) | Finding::BadConfig(why) => Some(why.clone()),
             Finding::Unreachable(why) => Some(format!("the cluster does not answer: {why}")),
             Finding::Lacking(what) => Some(format!(
-                "the account of the kubeconfig may not {} there: bind a role to it that allows this",
+                "the account of the kubeconfig is not allowed to {} there: bind a role to it that allows this",
                 what.join(", ")
             )),
             Finding::Fit => None,

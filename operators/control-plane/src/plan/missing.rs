@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Draft, State, reference};
 
-const OURS: &str = "the definitions of CobaltCore (deploy/crds)";
+const OURS: &str = "CobaltCore's CRDs (deploy/crds)";
 
 pub(crate) fn is_missing(draft: &Draft<'_>, object: &Value) -> bool {
     draft.seen.missing.contains(&reference(object).kind)

@@ -145,7 +145,7 @@ impl Step {
         match &self.state {
             State::Done => String::new(),
             State::NotRequired(text) | State::Running(text) | State::Failed { text, .. } => text.clone(),
-            State::Waiting(steps) => format!("{} waits for {}", self.title, steps.join(", ")),
+            State::Waiting(steps) => format!("{} is waiting for {}", self.title, steps.join(", ")),
         }
     }
 
@@ -265,7 +265,7 @@ pub(crate) const VERIFICATION: &str = "verification";
 /// All is done but the proof that the cloud serves.
 fn verification(update: UpdatePhase, draft: &Draft<'_>) -> Option<Step> {
     let done = draft.steps.iter().all(|step| step.state.is_done());
-    let text = "each service is being checked through its public and its internal endpoint";
+    let text = "checking each service through its public and its internal endpoint";
     (update == UpdatePhase::Verifying && done).then(|| {
         let state = State::Running(text.to_owned());
         Step::bare(VERIFICATION, "Verification", SERVICES_READY, state)

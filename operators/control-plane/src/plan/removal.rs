@@ -97,7 +97,7 @@ pub(super) fn report(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step
     let step = |(part, held): (&'static str, Vec<&Reference>)| {
         let names: Vec<String> = held.iter().map(ToString::to_string).collect();
         let text = format!(
-            "still being deleted: {}; the finalizers in their metadata show what holds them",
+            "still being deleted: {}; the finalizers in their metadata show what they are waiting for",
             names.join(", ")
         );
         Step {

@@ -280,7 +280,10 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, Write), State> {
     let random = draft.seen.random.get(&need.name).copied().unwrap_or_default();
     // Without fresh bytes a password would be known to everybody.
     if random == [0; PASSWORD_BYTES] {
-        let text = format!("Secret {}: no random bytes to make it from", need.name);
+        let text = format!(
+            "Secret {} cannot be created: the system provides no random bytes",
+            need.name
+        );
         return Err(State::failed(reason::FAILED, text));
     }
     for (key, fill) in &need.keys {

@@ -21,7 +21,7 @@ pub fn hanging(pod: &Pod, now: Timestamp) -> Option<String> {
     let why = why.unwrap_or("see its events");
     let name = pod.name_any();
     Some(format!(
-        "pod {name} has a node since {since} and does not start: {why}"
+        "pod {name} was scheduled at {since} but has not started: {why}"
     ))
 }
 

@@ -144,8 +144,5 @@ fn a_kind_that_the_cluster_does_not_have_is_told_and_the_rest_is_made() {
     assert!(!kinds.contains(&"RabbitmqCluster") && kinds.contains(&"MariaDB") && kinds.contains(&"Glance"));
     seen.missing = ["Keystone.keystone.openstack.c5c3.io".to_owned()].into();
     let text = plan(&object, &seen).blocker().expect("blocked").text();
-    assert!(
-        text.contains("install the definitions of CobaltCore (deploy/crds)"),
-        "{text}"
-    );
+    assert!(text.contains("install CobaltCore's CRDs (deploy/crds)"), "{text}");
 }
