@@ -25,7 +25,7 @@ pub enum ClusterError {
     // The causes are in the text, once: as sources they would be said again by whoever prints those.
     #[error("kubeconfig: {0}")]
     Kubeconfig(String),
-    #[error("no kubeconfig, and not inside a cluster: {0}. Set KUBECONFIG or --kubeconfig")]
+    #[error("no kubeconfig found, and not running inside a cluster: {0}. Set KUBECONFIG or --kubeconfig")]
     NoConfiguration(String),
     #[error("client of cluster {name:?}: {why}")]
     Client { name: String, why: String },

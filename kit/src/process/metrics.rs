@@ -76,10 +76,10 @@ impl Default for Metrics {
             watch_errors: Family::default(),
             refresh: Arc::default(),
         };
-        registry.register("reconcile", "Passes over an object", metrics.passes.clone());
+        registry.register("reconcile", "Reconcile passes", metrics.passes.clone());
         registry.register(
             "reconcile_duration_seconds",
-            "Time of a pass",
+            "Duration of a pass",
             metrics.duration.clone(),
         );
         registry.register(
@@ -87,15 +87,11 @@ impl Default for Metrics {
             "Failed passes by reason",
             metrics.errors.clone(),
         );
-        registry.register(
-            "queue_depth",
-            "Objects that wait for a pass",
-            metrics.queue.clone(),
-        );
+        registry.register("queue_depth", "Objects waiting for a pass", metrics.queue.clone());
         registry.register("api_writes", "Writes to the API server", metrics.writes.clone());
         registry.register(
             "watch_errors",
-            "Watches that had to start again",
+            "Watches that were restarted",
             metrics.watch_errors.clone(),
         );
         *lock(&metrics.registry) = registry;

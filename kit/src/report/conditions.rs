@@ -227,7 +227,7 @@ pub fn settle(
             (None, Some(before)) => before.clone(),
             (None, None) => {
                 let why = ending.failure.map_or("", |f| f.reason.as_str());
-                let waits = format!("not looked at yet: {why}");
+                let waits = format!("not checked yet: {why}");
                 stamp(part.name, State::new(Truth::Unknown, NOT_REACHED, waits))
             }
         });
@@ -265,7 +265,11 @@ fn state_of(part: &Part, ending: Ending<'_>) -> Option<State> {
             (None, Some(failed)) => Some(failed),
             // A pass that failed need not have looked at it.
             (None, None) if ending.failure.is_some() => None,
-            (None, None) => Some(State::new(Truth::Unknown, NOT_REPORTED, "nothing is known of it")),
+            (None, None) => Some(State::new(
+                Truth::Unknown,
+                NOT_REPORTED,
+                "its controller reported nothing about it",
+            )),
         },
         (None, failed) => failed,
     }

@@ -71,7 +71,7 @@ where
                 }
             }
             Err(why) => {
-                let text = format!("this is no AdmissionReview: {why}\n");
+                let text = format!("this is not an AdmissionReview: {why}\n");
                 Answer::text(StatusCode::BAD_REQUEST, text)
             }
         },
