@@ -35,7 +35,7 @@ impl Bound<'_, ()> {
         page.family(
             name,
             Type::Gauge,
-            "What is not shown because there is too much of it.",
+            "Users and buckets that are not shown because there are too many of them.",
         );
         for (kind, count) in beyond {
             page.sample(name, [("kind", *kind)], count);
