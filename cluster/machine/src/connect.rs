@@ -25,7 +25,7 @@ pub fn connect(state: &Path, address: Ipv4Addr, port: u16) -> Result<TcpStream> 
     check(&settings.addresses, address)?;
     let fabric = layout.fabric();
     if !fabric.exists() {
-        return Err(Error::said("the cluster does not run: start it with `c5c3 up`"));
+        return Err(Error::said("the cluster is not running: start it with `c5c3 up`"));
     }
     netns::dial(&fabric, SocketAddr::from((address, port)), PATIENCE)
 }

@@ -245,7 +245,7 @@ fn late(others: bool, waiting: &[String], state: &Path) -> Result<String> {
         log.display()
     );
     if others {
-        Ok(format!("{why}; the others are used"))
+        Ok(format!("{why}; continuing with the others"))
     } else {
         Err(Error::said(why))
     }
@@ -308,7 +308,7 @@ mod tests {
         let said = late(true, &waiting, Path::new("/s")).unwrap();
         assert_eq!(
             said,
-            "node-2 did not become Ready: see /s/c5c3.log; the others are used"
+            "node-2 did not become Ready: see /s/c5c3.log; continuing with the others"
         );
         assert!(
             late(false, &waiting, Path::new("/s")).is_err(),

@@ -65,7 +65,7 @@ pub async fn start(state: &Path, name: &str) -> Result<()> {
     power::set_on(&node)?;
     if daemon::running(&layout).is_none() {
         return Err(Error::said(format!(
-            "node {name} is switched on and starts with the cluster: run `c5c3 up`"
+            "node {name} is switched on now and starts with the cluster: run `c5c3 up`"
         )));
     }
     let deadline = Instant::now() + Duration::from_secs(60);

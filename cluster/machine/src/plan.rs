@@ -108,7 +108,7 @@ impl Settings {
         }
         if self.clusters.len() > MAX_CLUSTERS {
             return Err(Error::Refused(format!(
-                "clusters: {} are more than the {MAX_CLUSTERS} that one machine can have",
+                "clusters: {} are more than the {MAX_CLUSTERS} that one machine can run",
                 self.clusters.len()
             )));
         }

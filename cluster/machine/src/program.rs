@@ -40,7 +40,7 @@ where
 
 /// This program with other arguments.
 pub fn again(args: &[&str]) -> Result<Vec<String>> {
-    let own = std::env::current_exe().map_err(Error::system("find the own program"))?;
+    let own = std::env::current_exe().map_err(Error::system("find the path of this program"))?;
     let mut command = vec![own.to_string_lossy().into_owned()];
     command.extend(args.iter().map(|a| (*a).to_owned()));
     Ok(command)

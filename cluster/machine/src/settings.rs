@@ -187,7 +187,7 @@ impl Settings {
             Ok(())
         } else {
             Err(Error::Refused(format!(
-                "hypervisors: {count} are more than the {} nodes of the cluster; ask for more nodes",
+                "hypervisors: {count} are more than the {} nodes of the cluster; raise the number of nodes",
                 self.nodes.len()
             )))
         }
