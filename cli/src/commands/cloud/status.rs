@@ -365,7 +365,7 @@ mod tests {
         );
         assert_eq!(screen.catalogue, (1, 1));
         assert!(screen.exists() && screen.is_well());
-        assert_eq!(screen.pods, ["p: Starting: it is being started"]);
+        assert_eq!(screen.pods, ["p: Starting: it is starting"]);
     }
 
     #[test]
