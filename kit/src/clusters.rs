@@ -15,7 +15,7 @@ pub type ClusterName = Cow<'static, str>;
 /// The cluster that holds the objects a controller watches.
 pub const HOME: ClusterName = Cow::Borrowed("home");
 
-/// Of a declared kind: in every cluster that is known beside the home.
+/// In the declaration of a kind: all known clusters except the home cluster.
 pub const OTHERS: ClusterName = Cow::Borrowed("*");
 
 #[derive(Debug, thiserror::Error)]

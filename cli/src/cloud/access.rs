@@ -1,4 +1,4 @@
-//! Which cluster a command means.
+//! Finds the cluster that a command acts on.
 
 use std::path::{Path, PathBuf};
 

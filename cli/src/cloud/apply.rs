@@ -1,4 +1,4 @@
-//! Brings objects to a cluster as `kubectl apply --server-side` does.
+//! Applies objects to a cluster, as `kubectl apply --server-side` does.
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Namespace;

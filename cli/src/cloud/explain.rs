@@ -1,5 +1,5 @@
-//! The one thing that blocks: from an object that is not well down to what it waits for, and what
-//! to do about it. Pure.
+//! Finds the root cause: follows an unhealthy object down to what it is waiting for, and says what to
+//! do about it. Pure.
 
 use c5c3_api::common::Blocker;
 use c5c3_api::conditions::reason::{KEY_MISSING, KIND_MISSING, NOT_REPORTED, SECRET_MISSING};

@@ -1,4 +1,5 @@
-//! How the administrator logs in: what every OpenStack client reads from its environment.
+//! Credentials of the administrator, in the form in which OpenStack clients read them from the
+//! environment.
 
 use c5c3_api::c5c3::ControlPlane;
 use k8s_openapi::api::core::v1::Secret;

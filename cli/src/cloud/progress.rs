@@ -1,4 +1,5 @@
-//! A cloud on its way to Ready: each part when it is ready, and what is waited for.
+//! Follows a cloud until it is Ready: reports each part that becomes ready, and what is being waited
+//! for.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a Ceph cluster is, as Rook tells it.
+//! The health of a Ceph cluster, as reported by Rook.
 
 use c5c3_api::foreign::rook::{CephCluster, CephHealth};
 use kube::api::ListParams;

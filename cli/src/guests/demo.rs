@@ -1,4 +1,4 @@
-//! A server to try a cloud with, and all that it stands on. Each step finds what is there.
+//! A server to try out a cloud, and everything it needs. Each step reuses what exists.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Which directories are ours: `up` takes no other, and `down --purge` removes nothing else.
+//! Which directories belong to a cluster: `up` uses no other, and `down --purge` removes nothing else.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! What the settings of a cluster say beside themselves: that they are a cluster's, and which one's.
-//! Nothing is removed on the word of a file that does not.
+//! The mark in the settings file that says that a directory belongs to a cluster, and to which one.
+//! Nothing is removed without it.
 
 use std::path::{Path, PathBuf};
 

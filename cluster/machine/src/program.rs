@@ -1,4 +1,4 @@
-//! The shell of a program that is a cluster: its own `init` for nodes, a log, a runtime, an exit code.
+//! The main function of a program that runs clusters: its `init` for nodes, log, runtime and exit code.
 
 use std::io::Write;
 use std::path::Path;

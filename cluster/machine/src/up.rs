@@ -32,7 +32,7 @@ pub struct Options {
     pub daemon: Vec<String>,
 }
 
-/// What a person needs to know afterwards.
+/// What `up` prints when it is done.
 #[derive(Clone, Debug)]
 pub struct Up {
     pub kubeconfig: PathBuf,

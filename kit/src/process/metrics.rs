@@ -47,7 +47,7 @@ struct Watches {
 /// Buckets from a millisecond to half a minute.
 const BUCKETS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
-/// Brings figures up to date that somebody else keeps.
+/// Updates metrics whose values are kept elsewhere.
 pub type Refresh = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Cheap to clone; every clone counts into the same numbers.
@@ -105,8 +105,8 @@ impl Metrics {
         add(&mut lock(&self.registry));
     }
 
-    /// Called before every scrape: figures are fetched when somebody reads them, and only then. The
-    /// first one stays.
+    /// Called before every scrape, so that values are fetched only when they are read. The first one
+    /// set is kept.
     pub fn refresh_with(&self, refresh: Refresh) {
         let _ = self.refresh.set(refresh);
     }

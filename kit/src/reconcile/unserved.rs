@@ -1,4 +1,4 @@
-//! Kinds that nobody looks after: their objects say so.
+//! Kinds without a controller: their objects get a condition that says so.
 
 use futures::future::join_all;
 use futures::stream::StreamExt;

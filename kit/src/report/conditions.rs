@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// How each part is, as a controller reports it.
+/// The state of each part, as reported by a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct States {
     parts: BTreeMap<&'static str, State>,
@@ -164,7 +164,7 @@ impl States {
     }
 }
 
-/// Why a pass did not get through.
+/// Why a pass failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The part that the error belongs to; without one only `Ready` reports it.
@@ -174,7 +174,7 @@ pub struct Failure {
     pub blocker: Option<Reference>,
 }
 
-/// What `settle` makes of a pass.
+/// The result of `settle`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
     /// This controller's parts and `Ready`, sorted by type.

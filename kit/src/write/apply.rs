@@ -1,4 +1,4 @@
-//! The apply step: makes the cluster say what the decision says, with as few writes as that takes.
+//! The apply step: brings the cluster to the decided state with as few writes as possible.
 
 use std::collections::HashSet;
 use std::convert::Infallible;

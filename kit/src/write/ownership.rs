@@ -40,7 +40,7 @@ fn referable(owner: &Key, namespace: Option<&str>) -> bool {
     owner.namespace.is_none() || owner.namespace.as_deref() == namespace
 }
 
-/// The owner of what a pass makes.
+/// The owner of the objects that a pass creates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Owner {
     pub controller: &'static str,

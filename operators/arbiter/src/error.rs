@@ -1,4 +1,4 @@
-//! What can keep an arbiter from being brought up. Texts name Secrets and keys, never values.
+//! Errors that stop an arbiter from being deployed. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::ceph::{ARBITER_DEPLOYMENT_READY, CEPH_CLUSTER_READY, REMOTE_CLUSTER_READY};
 use c5c3_kit::fault::plain;

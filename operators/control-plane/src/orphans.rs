@@ -1,5 +1,6 @@
-//! What K-ORC should have taken away and did not. Past the deadline nobody serves its finalizers any
-//! more: Keystone goes with the cloud. They are taken off, and what stays behind is named.
+//! Objects that K-ORC should have deleted and did not. After the deadline nobody handles its finalizers
+//! any more, because Keystone is deleted with the cloud: they are removed, and what may be left in
+//! Keystone is named.
 
 use c5c3_kit::{Kind, Note, Reference};
 use kube::Client;

@@ -1,4 +1,4 @@
-//! What can keep a host from its state. Texts name Secrets and calls, never values.
+//! Errors that stop the work on a host. Texts name Secrets and calls, never values.
 
 use c5c3_api::conditions::hypervisor::{
     AGGREGATES_UPDATED, HOST_FAILED, OFFBOARDED, ONBOARDING, TRAITS_UPDATED,

@@ -1,4 +1,4 @@
-//! What can keep a service from being brought up. Texts name Secrets and keys, never values.
+//! Errors that stop a service from being deployed. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, service};
 use c5c3_api::foreign::memcached::Memcached;

@@ -1,4 +1,4 @@
-//! How a service is, in conditions: each names what it waits for.
+//! The conditions of a service: each names what it is waiting for.
 
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason, service};
 use c5c3_api::ovn::OvnCluster;

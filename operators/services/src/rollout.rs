@@ -1,4 +1,4 @@
-//! Whether processes run as they should, and what keeps a pod from it.
+//! Whether processes run as they should, and if not, which pod is the problem.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the API server is told when a pod gets its node.
+//! The answer to the API server when a pod is bound to a node.
 
 use std::time::Duration;
 

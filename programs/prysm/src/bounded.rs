@@ -1,4 +1,5 @@
-//! A bound on how many things are shown: tenants make them, and every one is a series of its own.
+//! Limits the number of series: tenants create users and buckets, and each would be a series of its
+//! own.
 
 use crate::exposition::{Page, Type};
 

@@ -18,8 +18,8 @@ Examples:
   c5c3 explain pod/mariadb-0 -o json
 
 Exit codes:
-  0  nothing is blocked       3  no such object, cloud or cluster
-  4  something is blocked";
+  0  nothing blocks           3  no such object, cloud or cluster
+  4  something blocks";
 
 /// Name the one thing that blocks a cloud, and how to fix it.
 #[derive(Args)]
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// For a person.
 pub(crate) fn words(found: &explain::Explanation) -> String {
     let Some(last) = found.chain.last() else {
-        return "Nothing is blocked: everything is healthy.\n".to_owned();
+        return "Nothing blocks: everything is healthy.\n".to_owned();
     };
     let named = |link: &explain::Link| match &link.cluster {
         Some(cluster) => format!("{} {} in cluster {cluster}", link.kind, link.name),

@@ -1,4 +1,4 @@
-//! A cloud is applied to a cluster and waited for.
+//! Applies a cloud to a cluster and waits until it is ready.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! `c5c3 up --kubeconfig`: a cloud on a cluster that is there. The charts bring kinds and operators.
+//! `c5c3 up --kubeconfig`: a cloud on an existing cluster, whose CRDs and operators come from the Helm
+//! charts.
 
 use std::time::Instant;
 

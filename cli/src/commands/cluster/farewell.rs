@@ -1,4 +1,4 @@
-//! What a person reads when `up` is done. Pure.
+//! What `up` prints at its end. Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `c5c3 cortex …`: serve placements, ask why, replay, and see what would be.
+//! `c5c3 cortex …`: serve placements, explain them, replay them, and try out changes.
 
 mod serve;
 

@@ -1,4 +1,4 @@
-//! What of a CephCluster is run here; the rest is refused by name.
+//! Refuses the parts of a CephCluster that are not supported here, by name.
 
 use c5c3_api::foreign::rook::{CephCluster, CephClusterSpec, DeviceSet};
 

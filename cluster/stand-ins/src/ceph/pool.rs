@@ -1,4 +1,4 @@
-//! What a pool needs: commands from the difference of wish and world. Pure.
+//! Decides which commands a pool needs to match its spec. Pure.
 
 use c5c3_api::foreign::rook::PoolSpec;
 

@@ -13,7 +13,7 @@ use crate::objects::hash;
 
 /// The namespace in which paths of `vault` stores are kept.
 pub(crate) const VAULT: &str = "openbao-system";
-/// The cluster in which they are kept, where it is not the own.
+/// The cluster that keeps the contents of stores, if it is another one.
 pub const BANK: &str = "openbao";
 /// The path that a Secret of a `vault` store stands for.
 pub(crate) const PATH: &str = "c5c3.io/path";

@@ -23,8 +23,8 @@ use crate::remote::{Kind, Way, reference};
 
 /// On a CephCluster: other namespaces whose arbiters may have the key of its monitors, with commas.
 pub const LETS_IN: &str = "ceph.c5c3.io/arbiters-from";
-/// So long a monitor under deletion stays for the others to take it out of their map: one that just goes
-/// could leave them without a majority.
+/// How long a monitor that is being deleted stays, so that the others can remove it from their map: if
+/// it vanished, they might lose their majority.
 pub const FAREWELL: Duration = Duration::from_secs(120);
 
 /// So long it takes until the readiness of a pod that was just made says something.

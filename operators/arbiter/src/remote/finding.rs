@@ -1,4 +1,4 @@
-//! What was found on the way to another cluster: the first thing that is in the way.
+//! The result of checking another cluster: the first problem that was found.
 
 use c5c3_api::conditions::ceph::{CLUSTER_REACHABLE, CONFIG_VALID, HAS_ENOUGH_PERMISSIONS, SECRET_AVAILABLE};
 use c5c3_api::conditions::reason;

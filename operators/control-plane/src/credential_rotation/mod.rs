@@ -57,7 +57,7 @@ impl CredentialRotations {
     }
 }
 
-/// K-ORC had its time to take this away.
+/// Removes K-ORC's finalizer after K-ORC has had enough time to delete the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abandon(pub Reference);
 

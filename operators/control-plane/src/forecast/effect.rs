@@ -1,4 +1,4 @@
-//! What a change of an object means for those who use the cloud.
+//! How users of the cloud are affected when an object changes.
 
 use c5c3_kit::Reference;
 use serde::Serialize;

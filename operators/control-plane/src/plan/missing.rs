@@ -1,4 +1,5 @@
-//! Kinds that the cluster does not have: the rest of the cloud is made, and who brings them is named.
+//! Kinds that the cluster lacks: the rest of the cloud is created, and the message names the operator
+//! to install.
 
 use c5c3_api::conditions::reason;
 use c5c3_api::foreign::brought_by;

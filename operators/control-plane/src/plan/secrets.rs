@@ -180,7 +180,7 @@ pub(crate) fn clouds(spec: &ControlPlaneSpec) -> CloudCredentialsRef {
         })
 }
 
-/// Every Secret that the plan looks at.
+/// Every Secret that the plan reads.
 pub fn names(spec: &ControlPlaneSpec) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = needs(spec).into_iter().map(|need| need.name).collect();
     names.insert(clouds(spec).secret_name);

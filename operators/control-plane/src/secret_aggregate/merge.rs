@@ -41,8 +41,8 @@ fn duplicates(found: &[(String, String, String)]) -> String {
     named.join(", ")
 }
 
-/// All keys of all sources, or what stands against it. Every instance of the first kind of trouble
-/// is named, so that one edit can fix all.
+/// Merges all keys of all sources, or says why that is not possible. All problems of the first kind
+/// found are named, so that one edit can fix them.
 pub fn merge(sources: &[SecretSource], found: &BTreeMap<String, Data>) -> Result<Data, MergeError> {
     let mut missing = Vec::new();
     let mut present = Vec::new();

@@ -1,4 +1,4 @@
-//! Pure: which server moves next, which is called back, and when the host is empty.
+//! Pure: which server moves next, which migration is aborted, and when the host is empty.
 
 use c5c3_api::common::Time;
 use c5c3_api::conditions::eviction::{HYPERVISOR_RE_ENABLED, MIGRATING_INSTANCE, PREFLIGHT_CHECKS_SUCCEEDED};

@@ -1,4 +1,4 @@
-//! Pure: the way of a host out of service, until nothing of it is left in Nova and Placement.
+//! Pure: how a host is taken out of service, until it is removed from Nova and Placement.
 
 use c5c3_api::conditions::hypervisor::{
     AGGREGATES_UPDATED, EVICTING, OFFBOARDED, ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,

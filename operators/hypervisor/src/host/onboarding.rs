@@ -1,4 +1,4 @@
-//! Pure: the way of a host into service, and its keep there.
+//! Pure: how a host gets into service, and how it is kept there.
 
 use c5c3_api::common::Time;
 use c5c3_api::conditions::hypervisor::ONBOARDING;

@@ -345,7 +345,7 @@ fn ovn(service: &Service, facts: &Facts) -> Result<(String, String), Error> {
     Ok(known)
 }
 
-/// Made once: another key would give other names to all that follows from secrets.
+/// Created once: with another key, all names derived from secrets would change.
 pub fn naming_key(names: &Names, facts: &Facts) -> Secret {
     immutable(names, &names.suffixed(NAMING), [("key", facts.naming.as_str())])
 }

@@ -1,4 +1,5 @@
-//! Datasource: reads Nova, Placement or Prometheus again and again. Knowledge: makes features of it.
+//! Datasource: reads Nova, Placement or Prometheus regularly. Knowledge: computes features from the
+//! data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

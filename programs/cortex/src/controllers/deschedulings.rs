@@ -1,4 +1,4 @@
-//! Descheduling: a server that should leave its host does so, unless all is a rehearsal.
+//! Descheduling: moves a server off its host, unless Cortex runs without `--migrate`.
 
 use std::time::Duration;
 

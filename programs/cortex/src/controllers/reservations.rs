@@ -1,4 +1,4 @@
-//! Reservation: finds a host with room, and says where it is in its life.
+//! Reservation: finds a host with enough capacity, and reports the phase of the reservation.
 
 use std::sync::Arc;
 use std::time::Duration;

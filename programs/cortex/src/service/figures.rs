@@ -1,4 +1,4 @@
-//! What is told to Prometheus.
+//! Metrics for Prometheus.
 
 use std::time::Duration;
 

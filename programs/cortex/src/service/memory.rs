@@ -1,4 +1,4 @@
-//! Recent decisions, and questions as they came for `replay`.
+//! Recent decisions, and recorded requests for `replay`.
 
 use std::collections::VecDeque;
 use std::fs::File;

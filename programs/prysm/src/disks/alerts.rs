@@ -1,4 +1,4 @@
-//! What is told about a disk as an event.
+//! Turns the state of a disk into an event.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a look at RadosGW becomes: figures of users and buckets.
+//! Metrics of users and buckets, from one check of RadosGW.
 
 use super::view::{Bucket, Site, User};
 use crate::bounded::Bound;

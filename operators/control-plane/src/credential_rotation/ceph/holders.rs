@@ -1,4 +1,4 @@
-//! Pure: who may still work with the key of an older user.
+//! Pure: who may still be using the key of an older user.
 
 use std::collections::{BTreeMap, BTreeSet};
 

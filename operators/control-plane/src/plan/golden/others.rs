@@ -1,4 +1,4 @@
-//! What others run: infrastructure, or Keystone.
+//! Clouds whose infrastructure or Keystone is external.
 
 use super::super::*;
 use super::world::*;
