@@ -147,7 +147,7 @@ mod tests {
         std::fs::create_dir(state.join("volumes")).unwrap();
         let elsewhere = mark::text(&settings::Settings::default(), Path::new("/elsewhere")).unwrap();
         for (text, said) in [
-            ("{}", "is not marked as a cluster's"),
+            ("{}", "is not marked as belonging to a cluster"),
             (elsewhere.as_str(), "the cluster in /elsewhere"),
             ("", "no cluster in it"),
         ] {

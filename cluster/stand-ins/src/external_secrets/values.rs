@@ -169,7 +169,7 @@ mod unit {
             (
                 json!({"dataFrom": [{"extract": {"key": "glance/app"}}],
                        "target": {"template": {"data": {"k": "{{ .x | b64enc }}"}}}}),
-                "target.template.data[k]: only {{ .name }} is known here, not \".x | b64enc\"",
+                "target.template.data[k]: only {{ .name }} is supported here, not \".x | b64enc\"",
             ),
             (
                 json!({"dataFrom": [{"extract": {"key": "glance/app"}}],

@@ -141,7 +141,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1"],
             Some(vec!["cinder-1"]),
             "True",
-            "client.cinder-1 is used",
+            "client.cinder-1 is in use",
         ),
         (
             "nothing to do",
@@ -149,7 +149,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1"],
             Some(vec!["cinder-1"]),
             "True",
-            "client.cinder-1 is used",
+            "client.cinder-1 is in use",
         ),
         (
             "somebody asks",
@@ -173,7 +173,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2", "cinder-1"],
             Some(vec!["cinder-2", "cinder-1"]),
             "True",
-            "client.cinder-2 is used; consumers are switching away from cinder-1",
+            "client.cinder-2 is in use; consumers are switching away from cinder-1",
         ),
         (
             "one has not",
@@ -181,7 +181,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2", "cinder-1"],
             Some(vec!["cinder-2", "cinder-1"]),
             "True",
-            "client.cinder-2 is used; cinder-1 is still used by Deployment cinder-volume-ceph",
+            "client.cinder-2 is in use; cinder-1 is still used by Deployment cinder-volume-ceph",
         ),
         (
             "all have",
@@ -189,7 +189,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2"],
             Some(vec!["cinder-2"]),
             "True",
-            "client.cinder-2 is used",
+            "client.cinder-2 is in use",
         ),
         (
             "it is time",
@@ -309,7 +309,7 @@ fn one_that_was_made_by_hand_gives_way() {
         let (users, keyring) = outcome(&seen);
         assert_eq!(users, ["cinder-1"]);
         assert_eq!(keyring.expect("a keyring"), ["cinder-1", "cinder"]);
-        assert_eq!(message(&seen).1, format!("client.cinder-1 is used; {words}"));
+        assert_eq!(message(&seen).1, format!("client.cinder-1 is in use; {words}"));
     }
 }
 

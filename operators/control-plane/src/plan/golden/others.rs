@@ -109,7 +109,7 @@ fn an_existing_keystone_is_used() {
     for (text, words) in [
         ("clouds: {other: {}}", "no cloud \"there\", only other"),
         ("clouds: {there: {}}", "no auth.auth_url"),
-        ("hidden-word: [", "not the YAML"),
+        ("hidden-word: [", "not YAML in the form"),
     ] {
         let plan = plan(&object, &carried_out(&object, with(text), ready));
         let blocker = plan.blocker().expect("blocked").text();
