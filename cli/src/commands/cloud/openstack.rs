@@ -19,7 +19,7 @@ use crate::output::{print, say_aside};
   c5c3 openstack image create --disk-format raw --file disk.img disk
   c5c3 openstack -- --help             help of the openstack command
 
-Options of c5c3 come first; everything from the first other word on is passed to the openstack command.")]
+Options of c5c3 come first; from the first other word on, all belongs to the openstack command.")]
 pub(crate) struct Openstack {
     #[command(flatten)]
     target: Target,

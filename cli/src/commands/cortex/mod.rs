@@ -25,7 +25,7 @@ use crate::output::{Format, Table, print_table, print_values};
   c5c3 cortex serve --clouds clouds.yaml --cloud admin       serve Nova without Kubernetes
   c5c3 cortex serve --context production                     with pipelines from a cluster
   c5c3 cortex why 9f1c8f4e-0c0d-4f0e-8f38-6d9f0e8b7a11       why a server is where it is
-  c5c3 cortex what-if --lose node-2                          whether other hosts have room for its servers
+  c5c3 cortex what-if --lose node-2                          is there room for its servers elsewhere
   c5c3 cortex replay asked.jsonl --state state.json --pipeline changed.yaml")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
