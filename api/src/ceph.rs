@@ -36,7 +36,7 @@ pub const GUESTS_LABEL: &str = "ceph.c5c3.io/guests";
     "timeout: must be below checkInterval, or checks overlap",
 )])))]
 pub struct RemoteClusterSpec {
-    /// Namespace there.
+    /// Namespace in that cluster.
     #[serde(default = "RemoteClusterSpec::default_namespace")]
     #[schemars(schema_with = "schema::label")]
     pub namespace: String,
@@ -49,7 +49,7 @@ pub struct RemoteClusterSpec {
         "checkInterval: use 5s or more",
     )])))]
     pub check_interval: String,
-    /// Longest wait for an answer.
+    /// Time limit for an answer.
     #[serde(default = "RemoteClusterSpec::ten_seconds")]
     #[schemars(schema_with = "schema::duration", extend("x-kubernetes-validations" = rules(&[(
         "duration(self) >= duration('1s')",
@@ -106,15 +106,15 @@ pub enum RemoteState {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteClusterStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
-    /// Where it is in its life.
+    /// Phase of its life cycle.
     pub state: Option<RemoteState>,
-    /// Why, for people.
+    /// Explanation of the state.
     pub message: Option<String>,
 }
 
@@ -162,7 +162,7 @@ pub struct RemoteArbiterSpec {
         "cephCluster: a monitor does not move; delete this RemoteArbiter and make another",
     )])))]
     pub ceph_cluster: ObjectRef,
-    /// What the monitor's name starts with.
+    /// Prefix of the monitor's name.
     #[serde(default = "RemoteArbiterSpec::ext")]
     #[schemars(
         regex(pattern = r"^[a-z0-9]([-a-z0-9]*)$"),
@@ -183,7 +183,7 @@ pub struct RemoteArbiterSpec {
     /// How the other monitors reach it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub service: ArbiterService,
-    /// Its pod.
+    /// Settings of its pod.
     #[serde(default, skip_serializing_if = "is_default")]
     pub deployment: ArbiterDeployment,
 }
@@ -203,7 +203,7 @@ pub struct RemoteClusterChoice {
     #[serde(default)]
     #[schemars(schema_with = "schema::name")]
     pub name: Option<String>,
-    /// The same, written here.
+    /// The spec of a RemoteCluster, inline.
     pub spec: Option<RemoteClusterSpec>,
 }
 
@@ -258,15 +258,15 @@ pub struct ArbiterDeployment {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RemoteArbiterStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
-    /// Where it is in its life.
+    /// Phase of its life cycle.
     pub state: Option<RemoteState>,
-    /// Why, for people.
+    /// Explanation of the state.
     pub message: Option<String>,
     /// Name of the monitor in Ceph.
     pub mon_id: Option<String>,

@@ -63,7 +63,7 @@ impl ControlPlaneClusterSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneClusterStatus {
-    /// Where it is in its life.
+    /// Phase of its life cycle.
     pub phase: Option<ControlPlaneClusterPhase>,
     /// Name of the Shoot.
     pub cluster_name: Option<String>,
@@ -116,7 +116,7 @@ pub struct HypervisorClusterSpec {
     #[serde(default = "HypervisorClusterSpec::twenty")]
     #[schemars(range(min = 1, max = 1000))]
     pub workers: i32,
-    /// Most hypervisors that the pool may grow to.
+    /// Maximum number of hypervisors in the pool.
     #[serde(default = "HypervisorClusterSpec::hundred")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_workers: i32,
@@ -161,13 +161,13 @@ impl KvmMachines {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HypervisorClusterStatus {
-    /// Where it is in its life.
+    /// Phase of its life cycle.
     pub phase: Option<HypervisorClusterPhase>,
     /// Name of the Shoot.
     pub cluster_name: Option<String>,
     /// Hypervisors that joined.
     pub node_count: Option<i32>,
-    /// What is free.
+    /// Free resources.
     pub available_capacity: Option<AvailableCapacity>,
 }
 
@@ -232,7 +232,7 @@ pub struct StorageClusterSpec {
     pub workers: i32,
     /// The machines.
     pub ironcore: StorageMachines,
-    /// What Ceph makes of them.
+    /// Configuration of Ceph on them.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(extend("default" = {}))]
     pub ceph: CephPool,
@@ -273,7 +273,7 @@ pub struct CephPool {
     /// Kind of disk.
     #[serde(default)]
     pub device_class: DeviceClass,
-    /// Space that is wanted, such as 500Ti.
+    /// Requested capacity, such as 500Ti.
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub target_capacity: Option<String>,
@@ -318,13 +318,13 @@ pub enum DeviceClass {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageClusterStatus {
-    /// Where it is in its life.
+    /// Phase of its life cycle.
     pub phase: Option<StorageClusterPhase>,
     /// Name of the Shoot.
     pub cluster_name: Option<String>,
-    /// How full it is.
+    /// Capacity and usage.
     pub capacity: Option<StorageCapacity>,
-    /// Ceph's own verdict.
+    /// Health as reported by Ceph.
     pub health: Option<CephHealth>,
 }
 
@@ -351,7 +351,7 @@ pub struct StorageCapacity {
     pub used: Option<String>,
 }
 
-/// Ceph's own verdict.
+/// Health as reported by Ceph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum CephHealth {

@@ -54,7 +54,7 @@ fn walk(schema: &Value, path: &mut Vec<String>, all: &mut Vec<Field>) {
 /// The fields of a kind that change nothing in any of these specs; `digest` tells all that follows from one.
 pub fn ignored(kind: &str, specs: &[Value], digest: impl Fn(&Value) -> String) -> Vec<String> {
     let Some(schema) = spec_of(kind) else {
-        return vec![format!("{kind} is no kind")];
+        return vec![format!("{kind} is not a kind")];
     };
     let worlds: Vec<(&Value, String)> = specs.iter().map(|spec| (spec, digest(spec))).collect();
     let acts = |field: &Field| {

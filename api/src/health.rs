@@ -145,7 +145,7 @@ fn orc(live: &Value) -> Health {
         return Health::Ready;
     }
     match progressing.or(available) {
-        None => Health::at_work(reason::NOT_REPORTED, "has not been looked at by K-ORC yet"),
+        None => Health::at_work(reason::NOT_REPORTED, "has not been processed by K-ORC yet"),
         Some(condition) if stale(live, condition) => not_processed(),
         // K-ORC has given up until somebody changes something.
         Some(condition) if progressing.is_some() && status(condition) == "False" => {
@@ -177,7 +177,10 @@ fn rabbitmq(live: &Value) -> Health {
 }
 
 fn not_processed() -> Health {
-    Health::at_work(reason::OUT_OF_DATE, "its last change is not processed yet")
+    Health::at_work(
+        reason::OUT_OF_DATE,
+        "its latest change has not been processed yet",
+    )
 }
 
 fn is_ours(live: &Value) -> bool {
@@ -245,10 +248,10 @@ fn job(object: &Value) -> Health {
     } else if let Some(failed) = holds("Failed") {
         Health::failed(
             reason::FAILED,
-            text(failed, "/message").unwrap_or("the job failed"),
+            text(failed, "/message").unwrap_or("the Job failed"),
         )
     } else {
-        Health::at_work(reason::RUNNING, "the job runs")
+        Health::at_work(reason::RUNNING, "the Job is running")
     }
 }
 
@@ -275,7 +278,7 @@ fn pod(object: &Value) -> Health {
                 continue;
             }
             let words = match (text(state, "/message"), state["exitCode"].as_i64()) {
-                (None, Some(code)) => format!("it ended with code {code}"),
+                (None, Some(code)) => format!("it exited with code {code}"),
                 (words, _) => words.unwrap_or_default().trim().to_owned(),
             };
             let name = text(container, "/name").unwrap_or_default();
@@ -284,8 +287,10 @@ fn pod(object: &Value) -> Health {
     }
     match condition(object, "PodScheduled").filter(|c| status(c) == "False") {
         Some(unplaced) => Health::at_work("Unschedulable", text(unplaced, "/message").unwrap_or_default()),
-        None if phase == "Running" => Health::at_work("NotReady", "its readiness probe does not answer yet"),
-        None => Health::at_work("Starting", "it is being started"),
+        None if phase == "Running" => {
+            Health::at_work("NotReady", "its readiness probe has not succeeded yet")
+        }
+        None => Health::at_work("Starting", "it is starting"),
     }
 }
 

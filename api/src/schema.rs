@@ -148,13 +148,13 @@ pub(crate) fn resources(_: &mut SchemaGenerator) -> Schema {
         "properties": {
             "requests": {
                 "type": "object",
-                "description": "What is reserved.",
+                "description": "Resources that are reserved.",
                 "maxProperties": 16,
                 "additionalProperties": quantity_value(),
             },
             "limits": {
                 "type": "object",
-                "description": "What is never exceeded.",
+                "description": "Resources that are never exceeded.",
                 "maxProperties": 16,
                 "additionalProperties": quantity_value(),
             },
@@ -173,14 +173,14 @@ pub(crate) fn tolerations(_: &mut SchemaGenerator) -> Schema {
             "type": "object",
             "properties": {
                 "key": text("Key of the taint; every one when left out.", 317),
-                "operator": { "type": "string", "description": "How value is compared.", "enum": ["Exists", "Equal"] },
+                "operator": { "type": "string", "description": "How the value is compared.", "enum": ["Exists", "Equal"] },
                 "value": text("Value of the taint.", 63),
                 "effect": {
                     "type": "string", "description": "Effect of the taint; every one when left out.",
                     "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
                 },
                 "tolerationSeconds": {
-                    "type": "integer", "format": "int64", "description": "How long NoExecute is borne.",
+                    "type": "integer", "format": "int64", "description": "Seconds for which a NoExecute taint is tolerated; forever when left out.",
                 },
             },
         },
@@ -238,25 +238,25 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
             "properties": {
                 "type": {
                     "type": "string",
-                    "description": "What the condition is about.",
+                    "description": "Type of the condition.",
                     "maxLength": 316,
                     "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
                 },
                 "status": {
                     "type": "string",
-                    "description": "Does it hold?",
+                    "description": "Whether the condition holds.",
                     "enum": ["True", "False", "Unknown"],
                 },
                 "reason": {
                     "type": "string",
-                    "description": "Why, in one word for programs.",
+                    "description": "Reason in one word, for programs.",
                     "minLength": 1,
                     "maxLength": 1024,
                     "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
                 },
                 "message": {
                     "type": "string",
-                    "description": "Why, for people.",
+                    "description": "Explanation, for people.",
                     "maxLength": 32768,
                 },
                 "lastTransitionTime": {
@@ -268,7 +268,7 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
-                    "description": "The generation of the object that this was seen at.",
+                    "description": "The generation of the object that the condition describes.",
                 },
             },
         },

@@ -29,14 +29,14 @@ Examples:
   c5c3 status                                         is it healthy, and if not, why
   c5c3 demo                                           a server on it, with an address
   c5c3 ssh demo                                       log in to that server
-  c5c3 openstack token issue                          use it
-  c5c3 doctor --context production                    can an existing cluster carry a cloud?
+  c5c3 openstack token issue                          use the OpenStack client
+  c5c3 doctor --context production                    can an existing cluster run a cloud?
   c5c3 crds | kubectl apply --server-side -f -        install every kind
   c5c3 crds -o table                                  list the kinds
   c5c3 crds --group c5c3.io --kind SecretAggregate    one definition
   c5c3 rbac | kubectl apply --server-side -f -        install the operators' accounts
   c5c3 operator control-plane --context production    run an operator here
-  c5c3 image build keystone                           build an image and what it stands on
+  c5c3 image build keystone                           build an image and its base layers
   c5c3 completions bash > /etc/bash_completion.d/c5c3
 
 Exit codes:
@@ -71,7 +71,7 @@ enum Command {
     Openstack(commands::cloud::openstack::Openstack),
     Env(commands::cloud::openstack::Env),
     Node(commands::cluster::node::Arguments),
-    /// Look at the hosts of servers, empty them and take them back into service.
+    /// List hypervisors, drain them and return them to service.
     Hypervisor(commands::hypervisor::Arguments),
     /// The process behind `up`.
     #[command(hide = true)]
@@ -96,7 +96,7 @@ enum Command {
     Prysm(c5c3_prysm::PrysmCommand),
     /// Print the version.
     Version(commands::version::Arguments),
-    /// Print the completion script for a shell.
+    /// Print the completion script of a shell.
     Completions(commands::completions::Arguments),
 }
 

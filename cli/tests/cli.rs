@@ -252,7 +252,7 @@ fn a_file_without_objects_is_refused_before_anything_starts() {
     let state = directory.path().join("state");
     let words = |path: &std::path::Path| path.to_str().expect("UTF-8").to_owned();
     for (text, said) in [
-        ("# nothing\n", "it holds no object"),
+        ("# nothing\n", "contains no object"),
         ("kind: ControlPlane\n", "document 1 has no apiVersion"),
     ] {
         std::fs::write(&file, text).expect("writes");

@@ -19,7 +19,8 @@ const READ: &[&str] = &["get", "list", "watch"];
 /// Server-side apply needs `create` too.
 const WRITE: &[&str] = &["create", "patch", "delete"];
 
-/// A kind beside those that are owned and watched, and what is done with it.
+/// A kind that a controller uses in addition to those that it owns and watches, and the verbs that it
+/// needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
     pub kind: Kind,
@@ -121,12 +122,12 @@ impl Access {
         self
     }
 
-    /// Whether a controller looks after the kind.
+    /// Whether there is a controller for the kind.
     pub fn serves(&self, group: &str, plural: &str) -> bool {
         self.serves.contains(&(group.to_owned(), plural.to_owned()))
     }
 
-    /// The lease of replicas that stand by.
+    /// Adds the lease of standby replicas.
     #[must_use]
     pub fn with_lease(mut self) -> Self {
         let verbs = &["get", "create", "update"];

@@ -15,7 +15,7 @@ pub type ClusterName = Cow<'static, str>;
 /// The cluster that holds the objects a controller watches.
 pub const HOME: ClusterName = Cow::Borrowed("home");
 
-/// Of a declared kind: in every cluster that is known beside the home.
+/// In the declaration of a kind: all known clusters except the home cluster.
 pub const OTHERS: ClusterName = Cow::Borrowed("*");
 
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum ClusterError {
     // The causes are in the text, once: as sources they would be said again by whoever prints those.
     #[error("kubeconfig: {0}")]
     Kubeconfig(String),
-    #[error("no kubeconfig, and not inside a cluster: {0}. Set KUBECONFIG or --kubeconfig")]
+    #[error("no kubeconfig found, and not running inside a cluster: {0}. Set KUBECONFIG or --kubeconfig")]
     NoConfiguration(String),
     #[error("client of cluster {name:?}: {why}")]
     Client { name: String, why: String },

@@ -1,4 +1,5 @@
-//! Errors of controllers: each names itself, the part that it stops, and whether trying again helps.
+//! Errors of controllers: each has a reason, names the condition that it affects, and says whether a
+//! retry helps.
 
 use std::convert::Infallible;
 use std::fmt::{self, Debug, Write};
@@ -70,8 +71,9 @@ pub fn variant(error: &(impl Debug + ?Sized)) -> String {
 const FIRST: Duration = Duration::from_millis(500);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The pause after `failures` failures in a row: doubling up to five minutes, then cut by up to
-/// half so that many objects which failed together do not come back together. `chance` is in [0, 1).
+/// The pause after `failures` failures in a row: it doubles up to five minutes and is shortened by up
+/// to half at random, so that objects which failed together are not retried together. `chance` is in
+/// [0, 1).
 pub fn pause(failures: u32, chance: f64) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(20));
     doubled.min(LONGEST).mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0)
@@ -86,8 +88,8 @@ pub fn spread(interval: Duration, chance: f64) -> Duration {
 const LOOK: Duration = Duration::from_secs(900);
 const LATE: Duration = Duration::from_secs(10);
 
-/// When to look for something that is due after `wait`: never early and hardly late, but not all
-/// objects of the same moment at once.
+/// How long to wait for something that is due after `wait`: never too short and hardly longer, but
+/// spread, so that not all objects are processed at once.
 pub fn due(wait: Duration, chance: f64) -> Duration {
     let wait = wait.min(LOOK);
     wait + (wait / 10).min(LATE).mul_f64(chance.clamp(0.0, 1.0))

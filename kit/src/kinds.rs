@@ -1,4 +1,4 @@
-//! Names for objects: their kind, where they live, and what they are called.
+//! References to objects: kind, namespace and name.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Words of programs without the secrets that they repeat: for logs, conditions, events and errors.
+//! Masks secrets in the output of programs, for logs, conditions, events and errors.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -38,7 +38,8 @@ impl Mask {
         Mask { forms, pieces: false }
     }
 
-    /// Hides pieces as well. For random passwords: pieces of addresses and settings are common words.
+    /// Hides parts of the secrets as well. Only for random passwords: parts of addresses and settings
+    /// are common words.
     #[must_use]
     pub fn in_pieces(mut self) -> Self {
         self.pieces = true;

@@ -89,8 +89,8 @@ impl Reader {
         self.owned.of(&self.uid)
     }
 
-    /// Of the kinds that the controller makes, those that the home cluster does not have, as
-    /// [`Reference::kind`] names them. When one comes, all objects get a new pass.
+    /// Kinds that the controller creates and the home cluster lacks, as [`Reference::kind`] names them.
+    /// When one is installed, all objects get a new pass.
     pub fn absent_kinds(&self) -> BTreeSet<String> {
         self.owned.absent()
     }

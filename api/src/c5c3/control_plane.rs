@@ -69,7 +69,7 @@ pub struct ControlPlaneSpec {
     /// OpenStack release, such as 2025.2; the catalogue of releases gives the images.
     #[schemars(regex(pattern = r"^\d{4}\.\d$"), length(max = 6))]
     pub open_stack_release: String,
-    /// What becomes of new builds of the release that runs, such as a newer c5c3 brings.
+    /// What to do with new builds of the running release, such as a newer c5c3 brings.
     #[serde(default, skip_serializing_if = "is_default")]
     pub update_policy: UpdatePolicy,
     /// Region of the service catalogue.
@@ -132,7 +132,7 @@ pub struct CortexToggle {
     /// Number of replicas.
     #[schemars(range(min = 1, max = 16))]
     pub replicas: Option<i32>,
-    /// Another image than the release's.
+    /// Image to use instead of the release's.
     pub image: Option<Image>,
 }
 
@@ -148,13 +148,13 @@ pub struct TempestToggle {
     #[serde(default)]
     #[schemars(schema_with = "schema::cron")]
     pub schedule: Option<String>,
-    /// What is tested; the smoke tests when nothing is said.
+    /// Which tests run; the smoke tests when left out.
     pub tests: Option<TempestTests>,
-    /// Options of tempest.conf that win over what is found by asking the cloud: section, option, value.
+    /// Options of tempest.conf, which override what is discovered in the cloud: section, option, value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::common::extra_config")]
     pub extra_config: ExtraConfig,
-    /// Another image than the release's.
+    /// Image to use instead of the release's.
     pub image: Option<Image>,
 }
 
@@ -166,11 +166,11 @@ pub struct Korc {
     /// Let K-ORC register services, endpoints, users and credentials.
     #[serde(default = "default::yes")]
     pub enabled: bool,
-    /// What Keystone's bootstrap made and K-ORC imports, beside the roles that service users need; all of it when empty.
+    /// Objects of Keystone's bootstrap that K-ORC imports, beside the roles that service users need; all of them when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), extend("x-kubernetes-list-type" = "set"))]
     pub bootstrap_resources: Vec<BootstrapResource>,
-    /// How K-ORC logs in; made from Keystone's bootstrap when left out.
+    /// Credentials of K-ORC; created from Keystone's bootstrap when left out.
     pub cloud_credentials_ref: Option<CloudCredentialsRef>,
     /// How long credentials of service users are valid.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -188,10 +188,10 @@ pub struct CredentialTerms {
     /// Days that a credential is valid.
     #[schemars(range(min = 1, max = 3650))]
     pub interval_days: i32,
-    /// Days before expiry at which the next one is made.
+    /// Days before expiry at which the next one is created.
     #[schemars(range(min = 0, max = 365))]
     pub pre_rotation_days: i32,
-    /// Days that a credential is kept after it expired, or after one made on request replaced it.
+    /// Days that a credential is kept after it expired, or after one created on request replaced it.
     #[schemars(range(min = 0, max = 30))]
     pub grace_period_days: i32,
 }
@@ -245,15 +245,15 @@ pub struct CloudCredentialsRef {
 pub struct Global {
     /// TLS of the public endpoints.
     pub tls: Option<Tls>,
-    /// Policy rules for every service; a service's own rules win.
+    /// Policy rules for every service; a service's own rules override them.
     pub policy_overrides: Option<PolicyOverrides>,
     /// Metrics, dashboards and alerts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub monitoring: Monitoring,
-    /// Registry that takes the place of the releases' one, such as mirror.example.com/c5c3.
+    /// Registry to use instead of the releases' own, such as mirror.example.com/c5c3.
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9.:/_]*[a-z0-9])?$"), length(max = 255))]
     pub image_registry: Option<String>,
-    /// Where pods run, and with which right to pull their images: those of services, of MariaDB and of RabbitMQ.
+    /// Placement of the pods of services, MariaDB and RabbitMQ, and secrets for pulling their images.
     pub pods: Option<PodSettings>,
 }
 
@@ -307,17 +307,17 @@ pub enum IssuerKind {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ControlPlaneStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The object that keeps this one from being ready.
+    /// The object that prevents this one from becoming ready.
     pub blocked_by: Option<Blocker>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
     /// Step of a running update.
     pub update_phase: Option<UpdatePhase>,
-    /// The release that every service runs whose image is not named in the spec.
+    /// The release that every service runs, except those whose image is set in the spec.
     pub installed_release: Option<String>,
     /// Each service by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -343,17 +343,17 @@ pub enum UpdatePhase {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceReadiness {
-    /// Is it up, at this generation?
+    /// Whether it is ready, at the current generation.
     pub ready: bool,
     /// Version whose schema is in its database.
     pub version: Option<String>,
     /// Release of that version, where it is known.
     pub release: Option<String>,
-    /// Tag or digest of the image that it is told to run.
+    /// Tag or digest of the image that it is configured to run.
     pub image: Option<String>,
-    /// The image is named in the spec and does not follow the release.
+    /// Whether its image is set in the spec and does not follow the release.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pinned: bool,
-    /// What it waits for.
+    /// What it is waiting for.
     pub message: Option<String>,
 }

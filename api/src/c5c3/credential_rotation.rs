@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-/// Replaces the application credential or the Ceph key of a service user from time to time.
+/// Replaces the application credential or the Ceph key of a service user on a schedule.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "c5c3.io",
@@ -19,7 +19,7 @@ use serde_with::skip_serializing_none;
     shortname = "crot",
     category = "c5c3",
     derive = "PartialEq",
-    doc = "Replaces the application credential or the Ceph key of a service user from time to time.",
+    doc = "Replaces the application credential or the Ceph key of a service user on a schedule.",
     printcolumn(name = "User", type_ = "string", json_path = ".spec.targetServiceUser"),
     printcolumn(
         name = "Credential",
@@ -45,7 +45,7 @@ use serde_with::skip_serializing_none;
     ),
 ])))]
 pub struct CredentialRotationSpec {
-    /// The K-ORC User whose credential is rotated, or what the names of users in Ceph begin with.
+    /// The K-ORC User whose credential is rotated, or the prefix of the names of the users in Ceph.
     #[schemars(schema_with = "schema::name", extend("x-kubernetes-validations" = rules(&[(
         "self == oldSelf",
         "targetServiceUser: cannot change; make another CredentialRotation for another user",
@@ -58,12 +58,12 @@ pub struct CredentialRotationSpec {
         "rotationType: cannot change; make another CredentialRotation",
     )])))]
     pub rotation_type: RotationType,
-    /// The users of Ceph that are made one after the other.
+    /// The users of Ceph that are created, one for each rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceph_client: Option<CephClientRotation>,
     /// When it is rotated.
     pub schedule: RotationSchedule,
-    /// Days that a credential is kept after it expired, or after one made on request replaced it.
+    /// Days that a credential is kept after it expired, or after one created on request replaced it.
     #[serde(default = "CredentialRotationSpec::one_day")]
     #[schemars(range(min = 0, max = 30))]
     pub grace_period_days: i32,
@@ -91,7 +91,7 @@ pub enum RotationType {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CephClientRotation {
-    /// The cluster with Ceph, by the name that the operators know; this one when left out.
+    /// The cluster that runs Ceph, by the name under which the operators know it; this cluster when left out.
     pub cluster_ref: Option<LocalRef>,
     /// The namespace of the CephCluster.
     #[schemars(schema_with = "schema::label")]
@@ -125,7 +125,7 @@ pub struct RotationSchedule {
     /// Days that a credential is valid.
     #[schemars(range(min = 1, max = 3650))]
     pub interval_days: i32,
-    /// Days before expiry at which the next one is made.
+    /// Days before expiry at which the next one is created.
     #[schemars(range(min = 0, max = 365))]
     pub pre_rotation_days: i32,
 }
@@ -135,7 +135,7 @@ pub struct RotationSchedule {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialRotationStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -151,7 +151,7 @@ pub struct CredentialRotationStatus {
     pub next_rotation: Option<Time>,
     /// The K-ORC ApplicationCredential, or the CephClient, in use.
     pub current_credential_ref: Option<LocalRef>,
-    /// The last value of the annotation c5c3.io/rotate-now that was acted on.
+    /// The last value of the annotation c5c3.io/rotate-now that was processed.
     #[schemars(length(max = 253))]
     pub rotate_now: Option<String>,
 }

@@ -84,10 +84,10 @@ pub struct DatabaseCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Image of the servers; what their operator takes when left out.
+    /// Image of the servers; their operator's default when left out.
     #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"), length(max = 255))]
     pub image: Option<String>,
-    /// Host of a database that is not ours.
+    /// Host of an external database.
     #[serde(default)]
     #[schemars(schema_with = "schema::host")]
     pub host: Option<String>,
@@ -138,10 +138,10 @@ pub struct MessagingCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Image of the servers; what their operator takes when left out.
+    /// Image of the servers; their operator's default when left out.
     #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"), length(max = 255))]
     pub image: Option<String>,
-    /// Brokers that are not ours, host:port.
+    /// External brokers, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]
     pub hosts: Vec<String>,
@@ -159,7 +159,7 @@ pub struct CacheCluster {
     /// Number of Memcached servers; 3 when left out.
     #[schemars(range(min = 1, max = 16))]
     pub replicas: Option<i32>,
-    /// Memory of each server; what Memcached's operator takes when left out.
+    /// Memory of each server; the default of Memcached's operator when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub memory: Option<String>,
@@ -167,10 +167,10 @@ pub struct CacheCluster {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Image of the servers; what their operator takes when left out.
+    /// Image of the servers; their operator's default when left out.
     #[schemars(regex(pattern = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"), length(max = 255))]
     pub image: Option<String>,
-    /// Servers that are not ours, host:port.
+    /// External servers, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]
     pub servers: Vec<String>,
@@ -224,13 +224,13 @@ pub struct OvnInfrastructure {
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub storage_size: Option<String>,
-    /// Northbound database that is not ours, such as ssl:192.0.2.1:6641.
+    /// External northbound database, such as ssl:192.0.2.1:6641.
     #[schemars(
         regex(pattern = r"^(tcp|ssl):[^\s,]+(,(tcp|ssl):[^\s,]+)*$"),
         length(max = 1024)
     )]
     pub northbound: Option<String>,
-    /// Southbound database that is not ours.
+    /// External southbound database.
     #[schemars(
         regex(pattern = r"^(tcp|ssl):[^\s,]+(,(tcp|ssl):[^\s,]+)*$"),
         length(max = 1024)
@@ -265,7 +265,7 @@ pub struct ValkeyCluster {
     pub replicas: Option<i32>,
     /// Failover.
     pub sentinel: Option<Sentinel>,
-    /// Servers that are not ours, host:port.
+    /// External servers, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]
     pub hosts: Vec<String>,

@@ -44,9 +44,9 @@ pub struct ServiceToggle {
     /// Deploy it.
     #[serde(default = "default::yes")]
     pub enabled: bool,
-    /// Another image than the release's.
+    /// Image to use instead of the release's.
     pub image: Option<Image>,
-    /// Rules of oslo.policy; they win over global ones.
+    /// Rules of oslo.policy; they override global ones.
     pub policy_overrides: Option<PolicyOverrides>,
     /// Further oslo.config options: section, option, value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -178,7 +178,7 @@ pub struct NovaService {
         )]))
     )]
     pub cells: Vec<String>,
-    /// Public address of the consoles (noVNC) of each cell's servers, by cell; a cell without one has none.
+    /// Public address of the consoles (noVNC) of each cell's servers, by cell; a cell without an address has no consoles.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::urls")]
     pub consoles: BTreeMap<String, String>,
@@ -192,16 +192,16 @@ pub struct NovaService {
 pub struct ComputeNodes {
     /// Run nova-compute on them.
     pub enabled: bool,
-    /// How guests run.
+    /// Virtualization used for guests.
     pub virt_type: VirtType,
-    /// Who brings libvirtd.
+    /// Where libvirtd comes from.
     pub libvirt: LibvirtFrom,
-    /// How libvirtd of our pods lets guests move between hypervisors.
+    /// How guests move between hypervisors, for libvirtd in pods.
     pub live_migration: LiveMigration,
-    /// The cluster whose nodes they are, by the name that the operators know; this one when left out.
+    /// The cluster whose nodes they are, by the name under which the operators know it; this cluster when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<LocalRef>,
-    /// A pool of Ceph for the disks of servers; on the hypervisor itself when left out.
+    /// A pool of Ceph for the disks of servers; when left out, disks are on the hypervisor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rbd: Option<Rbd>,
 }
@@ -219,7 +219,7 @@ impl Default for ComputeNodes {
     }
 }
 
-/// Who brings libvirtd.
+/// Where libvirtd comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LibvirtFrom {
@@ -260,11 +260,11 @@ pub struct CinderService {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub backends: Vec<CinderBackend>,
-    /// The backend that is used when nobody asks for one.
+    /// The default backend, for volumes that name no type.
     #[serde(default)]
     #[schemars(schema_with = "schema::label")]
     pub default_volume_type: Option<String>,
-    /// Backups of volumes; none can be made when left out.
+    /// Backups of volumes; disabled when left out.
     pub backup: Option<CinderBackup>,
     #[serde(flatten)]
     pub common: ServiceToggle,

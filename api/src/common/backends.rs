@@ -25,7 +25,7 @@ use serde_with::skip_serializing_none;
 pub struct Database {
     /// A database cluster CR in the same namespace.
     pub cluster_ref: Option<LocalRef>,
-    /// Host of a database that is not ours.
+    /// Host of an external database.
     #[serde(default)]
     #[schemars(schema_with = "schema::host")]
     pub host: Option<String>,
@@ -57,7 +57,7 @@ pub struct Database {
 pub struct Cache {
     /// A Memcached CR in the same namespace.
     pub cluster_ref: Option<LocalRef>,
-    /// Servers that are not ours, host:port.
+    /// External servers, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]
     pub servers: Vec<String>,
@@ -86,7 +86,7 @@ impl Cache {
 pub struct Messaging {
     /// A RabbitmqCluster CR in the same namespace.
     pub cluster_ref: Option<LocalRef>,
-    /// Brokers that are not ours, host:port.
+    /// External brokers, host:port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::host_ports")]
     pub hosts: Vec<String>,
@@ -104,7 +104,7 @@ pub struct KeystoneAuth {
     pub auth_url: String,
     /// Where the application credential is.
     pub app_credential_ref: AppCredentialRef,
-    /// Certificates that vouch for Keystone, where those of the image do not.
+    /// CA certificates of Keystone, if those in the image do not include them.
     pub ca_secret_ref: Option<CaRef>,
 }
 

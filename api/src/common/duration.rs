@@ -2,7 +2,7 @@ use std::time::Duration;
 
 /// Why a text is no duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{value:?} is not a duration: write numbers with units ms, s, m or h, such as 90s or 1h30m")]
+#[error("{value:?} is not a duration: use numbers with units ms, s, m or h, such as 90s or 1h30m")]
 pub struct DurationError {
     /// The text as given.
     pub value: String,

@@ -27,7 +27,7 @@ pub struct ObjectRef {
     /// Name of the object.
     #[schemars(schema_with = "schema::name")]
     pub name: String,
-    /// Namespace of the object, when it is another one.
+    /// Namespace of the object, if it is another one.
     #[serde(default)]
     #[schemars(schema_with = "schema::label")]
     pub namespace: Option<String>,
@@ -44,9 +44,9 @@ pub struct Blocker {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Its namespace, where it is another one.
+    /// Its namespace, if it is another one.
     pub namespace: Option<String>,
-    /// The cluster that it is in, where it is another one.
+    /// Its cluster, if it is another one.
     pub cluster: Option<String>,
 }
 

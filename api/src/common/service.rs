@@ -32,11 +32,11 @@ pub struct ServiceCommon {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Where pods run, and with which right to pull their images.
+    /// Placement of the pods, and secrets for pulling their images.
     pub pods: Option<PodSettings>,
-    /// Let load decide the number of API replicas.
+    /// Scale the number of API replicas with the load.
     pub autoscaling: Option<Autoscaling>,
-    /// Which traffic may come in.
+    /// Which incoming traffic is allowed.
     pub network_policy: Option<NetworkPolicy>,
     /// What is logged, and how.
     pub logging: Option<Logging>,
@@ -74,7 +74,7 @@ pub struct Dependency {
     "policyOverrides: set rules, configMapRef or both, or leave policyOverrides out",
 )])))]
 pub struct PolicyOverrides {
-    /// Rule name → rule; wins over configMapRef.
+    /// Rule name → rule; overrides configMapRef.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 256, "minProperties" = 1))]
     pub rules: BTreeMap<String, String>,
@@ -90,14 +90,14 @@ pub struct PolicyOverrides {
     "autoscaling.minReplicas: must not be above maxReplicas",
 )])))]
 pub struct Autoscaling {
-    /// Never fewer than this.
+    /// Minimum number of replicas.
     #[serde(default = "Autoscaling::one")]
     #[schemars(range(min = 1, max = 64))]
     pub min_replicas: i32,
-    /// Never more than this.
+    /// Maximum number of replicas.
     #[schemars(range(min = 1, max = 64))]
     pub max_replicas: i32,
-    /// Wanted CPU use in percent of the request.
+    /// Target CPU usage, in percent of the request.
     #[serde(default = "Autoscaling::eighty")]
     #[schemars(range(min = 1, max = 100))]
     pub target_cpu_utilization: i32,
@@ -112,11 +112,11 @@ impl Autoscaling {
     }
 }
 
-/// Which traffic may come in.
+/// Which incoming traffic is allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicy {
-    /// Allow only what is known to be needed.
+    /// Allow only traffic that is known to be needed.
     #[serde(default = "default::yes")]
     pub enabled: bool,
     /// Further namespaces that may call the API.
@@ -129,9 +129,9 @@ pub struct NetworkPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Logging {
-    /// Least severity that is written.
+    /// Minimum severity of the lines that are written.
     pub level: LogLevel,
-    /// Shape of a line.
+    /// Format of a line.
     pub format: LogFormat,
 }
 
@@ -160,11 +160,11 @@ pub enum LogFormat {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The object that keeps this one from being ready.
+    /// The object that prevents this one from becoming ready.
     pub blocked_by: Option<Blocker>,
     /// Address inside the cluster.
     pub endpoint: Option<String>,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-/// Something that is read again and again: an OpenStack API or a Prometheus query.
+/// A source of data that is read regularly: an OpenStack API or a Prometheus query.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
     shortname = "cxds",
     category = "c5c3",
     derive = "PartialEq",
-    doc = "Something that is read again and again: an OpenStack API or a Prometheus query.",
+    doc = "A source of data that is read regularly: an OpenStack API or a Prometheus query.",
     printcolumn(name = "Domain", type_ = "string", json_path = ".spec.schedulingDomain"),
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "Objects", type_ = "integer", json_path = ".status.numberOfObjects"),
@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
     ),
 ])))]
 pub struct DatasourceSpec {
-    /// What it is read for.
+    /// Domain for which it is read.
     pub scheduling_domain: SchedulingDomain,
     /// What it is.
     #[serde(rename = "type")]
@@ -63,7 +63,7 @@ pub enum DatasourceType {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenStackSource {
-    /// What is read.
+    /// Which data is read.
     #[serde(rename = "type")]
     #[schemars(extend("enum" = ["nova", "placement", "cinder", "manila", "identity", "limes"]))]
     pub type_: String,
@@ -113,7 +113,7 @@ pub struct PrometheusSource {
     #[serde(default = "PrometheusSource::four_weeks")]
     #[schemars(schema_with = "schema::duration")]
     pub time_range: String,
-    /// Span of one read.
+    /// Time span of one request.
     #[serde(default = "PrometheusSource::one_day")]
     #[schemars(schema_with = "schema::duration")]
     pub interval: String,
@@ -142,7 +142,7 @@ impl PrometheusSource {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DatasourceStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -152,7 +152,7 @@ pub struct DatasourceStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub last_synced: Option<Time>,
-    /// How much was read.
+    /// Number of items that were read.
     pub number_of_objects: Option<i64>,
     /// When it is read next.
     #[serde(default)]
@@ -160,7 +160,7 @@ pub struct DatasourceStatus {
     pub next_sync_time: Option<Time>,
 }
 
-/// Features that are made from data: what pipelines know.
+/// Features computed from data, which pipelines use.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
@@ -172,7 +172,7 @@ pub struct DatasourceStatus {
     shortname = "cxkn",
     category = "c5c3",
     derive = "PartialEq",
-    doc = "Features that are made from data: what pipelines know.",
+    doc = "Features computed from data, which pipelines use.",
     printcolumn(name = "Domain", type_ = "string", json_path = ".spec.schedulingDomain"),
     printcolumn(name = "Extractor", type_ = "string", json_path = ".spec.extractor.name"),
     printcolumn(name = "Features", type_ = "integer", json_path = ".status.rawLength"),
@@ -180,19 +180,19 @@ pub struct DatasourceStatus {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KnowledgeSpec {
-    /// What it is used for.
+    /// Domain in which it is used.
     #[serde(default)]
     pub scheduling_domain: SchedulingDomain,
-    /// What makes the features.
+    /// Extractor that computes the features.
     pub extractor: Extractor,
-    /// How old features may get.
+    /// Maximum age of the features.
     #[serde(default = "KnowledgeSpec::one_minute")]
     #[schemars(schema_with = "schema::duration", extend("x-kubernetes-validations" = rules(&[(
         "duration(self) >= duration('1s')",
         "recency: use 1s or more",
     )])))]
     pub recency: String,
-    /// What it is made from.
+    /// Sources from which it is computed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dependencies: Dependencies,
 }
@@ -203,20 +203,20 @@ impl KnowledgeSpec {
     }
 }
 
-/// What makes features.
+/// What computes features.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Extractor {
     /// Name of the extractor.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// What it takes.
+    /// Parameters of the extractor.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::any_object")]
     pub config: BTreeMap<String, Value>,
 }
 
-/// What something is made from.
+/// Sources from which something is computed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependencies {
@@ -241,25 +241,25 @@ pub struct Dependencies {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KnowledgeStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
-    /// The features, as the extractor shapes them.
+    /// The features, in the format of the extractor.
     #[serde(default)]
     #[schemars(schema_with = "schema::any_value")]
     pub raw: Option<Value>,
-    /// How many there are.
+    /// Number of features.
     pub raw_length: Option<i64>,
-    /// When they were made.
+    /// When they were computed.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub last_extracted: Option<Time>,
 }
 
-/// A number that is made from data and published as a metric.
+/// A number computed from data and published as a metric.
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "cortex.c5c3.io",
@@ -271,24 +271,24 @@ pub struct KnowledgeStatus {
     shortname = "cxkpi",
     category = "c5c3",
     derive = "PartialEq",
-    doc = "A number that is made from data and published as a metric.",
+    doc = "A number computed from data and published as a metric.",
     printcolumn(name = "Domain", type_ = "string", json_path = ".spec.schedulingDomain"),
     printcolumn(name = "Implementation", type_ = "string", json_path = ".spec.impl")
 )]
 #[serde(rename_all = "camelCase")]
 pub struct KpiSpec {
-    /// What it tells about.
+    /// Domain that it describes.
     #[serde(default)]
     pub scheduling_domain: SchedulingDomain,
-    /// What makes it.
+    /// Implementation that computes it.
     #[serde(rename = "impl")]
     #[schemars(length(min = 1, max = 128))]
     pub impl_: String,
-    /// What that takes.
+    /// Parameters of the implementation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::any_object")]
     pub opts: BTreeMap<String, Value>,
-    /// What it is made from.
+    /// Sources from which it is computed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dependencies: Dependencies,
 }
@@ -298,7 +298,7 @@ pub struct KpiSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KpiStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-/// Why something was placed where it is.
+/// A placement decision and the reasons for it.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[kube(
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
     shortname = "cxdec",
     category = "c5c3",
     derive = "PartialEq",
-    doc = "Why something was placed where it is.",
+    doc = "A placement decision and the reasons for it.",
     printcolumn(name = "Domain", type_ = "string", json_path = ".spec.schedulingDomain"),
     printcolumn(name = "Resource", type_ = "string", json_path = ".spec.resourceID"),
     printcolumn(name = "Host", type_ = "string", json_path = ".status.targetHost"),
@@ -54,7 +54,7 @@ pub struct DecisionSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DecisionStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -65,7 +65,7 @@ pub struct DecisionStatus {
     pub ordered_hosts: Vec<String>,
     /// The best host.
     pub target_host: Option<String>,
-    /// What each step said.
+    /// Result of each step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub step_results: Vec<StepResult>,
@@ -73,7 +73,7 @@ pub struct DecisionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), extend("x-kubernetes-list-type" = "atomic"))]
     pub history: Vec<PastDecision>,
-    /// Why, for people.
+    /// Explanation, for people.
     pub explanation: Option<String>,
 }
 
@@ -83,7 +83,7 @@ pub struct DecisionStatus {
 pub struct StepResult {
     /// Name of the step.
     pub name: String,
-    /// Host → opinion; a filter leaves out hosts.
+    /// Host → weight; a filter leaves out hosts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub activations: BTreeMap<String, f64>,
 }
@@ -96,11 +96,11 @@ pub struct PastDecision {
     /// When it was made.
     #[schemars(schema_with = "schema::time")]
     pub decided_at: Time,
-    /// The host then.
+    /// The host that was chosen.
     pub target_host: Option<String>,
     /// Why it was placed.
     pub intent: Option<String>,
-    /// Why there, for people.
+    /// Explanation of the choice.
     pub explanation: Option<String>,
 }
 
@@ -136,7 +136,7 @@ pub struct DeschedulingSpec {
     /// The host that it should leave.
     #[schemars(length(min = 1, max = 253))]
     pub prev_host: String,
-    /// Why, for people.
+    /// Explanation, for people.
     #[schemars(schema_with = "schema::text")]
     pub reason: String,
 }
@@ -146,7 +146,7 @@ pub struct DeschedulingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeschedulingStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -156,7 +156,7 @@ pub struct DeschedulingStatus {
     pub new_host: Option<String>,
 }
 
-/// Room that is kept free for later.
+/// Capacity that is reserved for later use.
 #[skip_serializing_none]
 #[derive(CustomResource, Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
@@ -168,7 +168,7 @@ pub struct DeschedulingStatus {
     shortname = "cxres",
     category = "c5c3",
     derive = "PartialEq",
-    doc = "Room that is kept free for later.",
+    doc = "Capacity that is reserved for later use.",
     printcolumn(name = "Type", type_ = "string", json_path = ".spec.type"),
     printcolumn(name = "Host", type_ = "string", json_path = ".status.host"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
@@ -194,24 +194,24 @@ pub struct DeschedulingStatus {
     ),
 ])))]
 pub struct ReservationSpec {
-    /// What the room is for.
+    /// Purpose of the reservation.
     #[serde(rename = "type")]
     pub type_: ReservationType,
-    /// How much room: cpu, memory.
+    /// Reserved amounts: cpu, memory.
     #[schemars(schema_with = "schema::quantities", extend("minProperties" = 1))]
     pub resources: BTreeMap<String, Quantity>,
-    /// The host to keep it on; any when left out.
+    /// The host on which to reserve it; any when left out.
     #[schemars(length(min = 1, max = 253))]
     pub target_host: Option<String>,
-    /// Who may use room of type CommittedResource; nobody when left out.
+    /// Who may use a reservation of type CommittedResource; nobody when left out.
     pub committed_resource: Option<CommittedResource>,
-    /// Who may use room of type Failover; nobody when left out.
+    /// Who may use a reservation of type Failover; nobody when left out.
     pub failover: Option<Failover>,
-    /// From when; at once when left out.
+    /// Start of the reservation; now when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub start_time: Option<Time>,
-    /// Until when; forever when left out.
+    /// End of the reservation; never when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub end_time: Option<Time>,
@@ -264,15 +264,15 @@ pub enum ReservationType {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReservationStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
-    /// The host that keeps it.
+    /// The host on which it is reserved.
     pub host: Option<String>,
-    /// Where it is in its life.
+    /// Phase of its life cycle.
     pub phase: Option<ReservationPhase>,
 }
 

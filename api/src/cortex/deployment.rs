@@ -37,17 +37,17 @@ pub struct CortexSpec {
     pub replicas: i32,
     /// Where features are kept; in memory when left out.
     pub database: Option<Database>,
-    /// How it logs in.
+    /// Credentials with which it logs in to Keystone.
     pub keystone: KeystoneAuth,
-    /// Pipelines to make.
+    /// Pipelines to create.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pipelines: CortexPipelines,
-    /// Where features come from.
+    /// Sources of the features.
     #[serde(default, skip_serializing_if = "is_default")]
     pub datasources: CortexDatasources,
 }
 
-/// Pipelines to make.
+/// Pipelines to create.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -62,7 +62,7 @@ pub struct CortexPipelines {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineToggle {
-    /// Make it.
+    /// Whether it is created.
     #[serde(default)]
     pub enabled: bool,
     /// Filters in order; the domain's usual ones when empty.
@@ -97,7 +97,7 @@ pub struct WeigherWeight {
     /// Name of the weigher.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// What its opinion is multiplied with; negative turns it round.
+    /// Multiplier of its weights; a negative one reverses them.
     #[serde(default = "WeigherWeight::one")]
     pub weight: f64,
 }
@@ -108,7 +108,7 @@ impl WeigherWeight {
     }
 }
 
-/// Where features come from.
+/// Sources of the features.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -128,7 +128,7 @@ pub struct CortexDatasources {
     "datasources.endpoint: give the address of the source, or set enabled to false",
 )])))]
 pub struct DatasourceToggle {
-    /// Read it.
+    /// Whether it is read.
     #[serde(default)]
     pub enabled: bool,
     /// Its address.
@@ -143,7 +143,7 @@ pub struct DatasourceToggle {
 pub struct CortexStatus {
     #[serde(flatten)]
     pub common: ServiceStatus,
-    /// Pipelines that serve.
+    /// Pipelines in use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub active_pipelines: Vec<String>,

@@ -50,7 +50,7 @@ use std::collections::BTreeMap;
 pub struct PipelineSpec {
     /// What is being placed.
     pub scheduling_domain: SchedulingDomain,
-    /// What the steps do.
+    /// Purpose of the steps.
     #[serde(rename = "type")]
     pub type_: PipelineType,
     /// Consider all hosts, not only those that the caller asked about.
@@ -98,7 +98,7 @@ pub struct Step {
     /// Name of the step.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// What the step takes.
+    /// Parameters of the step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::any_object")]
     pub params: BTreeMap<String, Value>,
@@ -112,11 +112,11 @@ pub struct Weigher {
     /// Name of the step.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// What the step takes.
+    /// Parameters of the step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::any_object")]
     pub params: BTreeMap<String, Value>,
-    /// What its opinion is multiplied with, 1 when left out; negative turns it round.
+    /// Multiplier of its weights, 1 when left out; a negative one reverses them.
     #[schemars(range(min = -1000.0, max = 1000.0))]
     pub multiplier: Option<f64>,
 }
@@ -126,7 +126,7 @@ pub struct Weigher {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

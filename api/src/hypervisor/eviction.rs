@@ -41,15 +41,15 @@ pub struct EvictionSpec {
         "hypervisor: cannot change; delete this Eviction and make another for the other hypervisor",
     )])))]
     pub hypervisor: String,
-    /// Why, for people.
+    /// Reason for the eviction, for people.
     #[schemars(schema_with = "schema::text")]
     pub reason: String,
-    /// Start no further migration; those under way go on.
+    /// Start no further migrations; those in progress continue.
     pub paused: Option<bool>,
-    /// Most migrations at a time [default: 4].
+    /// Maximum number of concurrent migrations [default: 4].
     #[schemars(range(min = 1, max = 100))]
     pub parallel: Option<i32>,
-    /// Longest that one migration may take, in seconds [default: 1800]; then it is aborted and tried again.
+    /// Time limit of one migration, in seconds [default: 1800]; after that it is aborted and retried.
     #[schemars(range(min = 30, max = 86400))]
     pub deadline_seconds: Option<i32>,
 }
@@ -59,7 +59,7 @@ pub struct EvictionSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EvictionStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -73,13 +73,13 @@ pub struct EvictionStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub outstanding_instances: Vec<String>,
-    /// Since when the host has been seen empty.
+    /// When the host was first seen to be empty.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub empty_since: Option<Time>,
     /// Instances that moved.
     pub moved: Option<i32>,
-    /// Instances on their way, and those that could not move yet.
+    /// Instances being moved, and those that could not be moved yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["server"]))]
     pub instances: Vec<InstanceEviction>,
@@ -103,26 +103,26 @@ pub struct InstanceEviction {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
-    /// How far the migration is, in percent.
+    /// Progress of the migration, in percent.
     pub progress: Option<i32>,
-    /// Why it does not move.
+    /// Why it is not moving.
     pub message: Option<String>,
 }
 
 /// What an instance does on a host that is emptied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 pub enum InstanceState {
-    /// Its turn has not come.
+    /// Waiting for its turn.
     #[default]
     Waiting,
-    /// On its way.
+    /// Being moved.
     Migrating,
     /// On the other host; the move of a stopped instance is confirmed.
     Confirming,
-    /// Took too long and is called back.
+    /// Took too long and is being aborted.
     Aborting,
-    /// Every try failed; it is tried again later.
+    /// Every attempt failed; it is retried later.
     Failed,
-    /// Cannot be moved as it is.
+    /// Cannot be moved in its current state.
     Unmovable,
 }

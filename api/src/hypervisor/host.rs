@@ -66,18 +66,18 @@ use std::collections::BTreeMap;
     ),
 ])))]
 pub struct HypervisorSpec {
-    /// Wanted version of the operating system.
+    /// Desired version of the operating system.
     #[schemars(length(max = 128))]
     pub version: Option<String>,
     /// Reboot after an upgrade was installed.
     pub reboot: bool,
     /// Move the instances away before a reboot.
     pub evacuate_on_reboot: bool,
-    /// Let the operator on- and offboard the host.
+    /// Let the operator onboard and offboard the host.
     pub lifecycle_enabled: bool,
     /// Onboard without booting a test instance.
     pub skip_tests: bool,
-    /// Placement traits beside those that the host reports.
+    /// Placement traits in addition to those that the host reports.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
@@ -103,16 +103,16 @@ pub struct HypervisorSpec {
     pub create_cert_manager_certificate: bool,
     /// Let the agent install that certificate.
     pub install_certificate: bool,
-    /// Why the host takes no instances; empty when it does.
+    /// Kind of maintenance, during which the host takes no instances; empty when in service.
     pub maintenance: Maintenance,
-    /// Why a person put the host in maintenance.
+    /// Reason for the maintenance, given by a person.
     #[schemars(length(max = 1024))]
     pub maintenance_reason: Option<String>,
-    /// How often a resource is given out, at least once: cpu 4.0, memory 1.0.
+    /// Allocation ratio of each resource, 1.0 or more: cpu 4.0, memory 1.0.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "overcommit")]
     pub overcommit: BTreeMap<String, f64>,
-    /// How a silent host is cut off before its instances start elsewhere; without it a person has to.
+    /// How a failed host is powered off before its instances start elsewhere; when left out, a person has to do it.
     pub fencing: Option<Fencing>,
 }
 
@@ -129,14 +129,14 @@ pub struct Fencing {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RedfishFence {
-    /// Where it listens, without a path: `https://10.0.0.7`.
+    /// Its address, without a path: `https://10.0.0.7`.
     #[schemars(length(max = 255), regex(pattern = r"^https?://[^/ ]+$"))]
     pub endpoint: String,
     /// Path of the machine, such as /redfish/v1/Systems/1; without it the only one that the controller has.
     #[serde(default)]
     #[schemars(length(max = 255), regex(pattern = r"^/[^ ]+$"))]
     pub system: Option<String>,
-    /// A Secret beside the operator with `username`, `password`, maybe `ca.crt`.
+    /// A Secret in the operator's namespace with `username`, `password` and optionally `ca.crt`.
     pub secret_ref: LocalRef,
 }
 

@@ -40,9 +40,9 @@ pub struct MigrationSpec {}
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MigrationStatus {
-    /// Where the instance was.
+    /// Source host.
     pub origin: Option<String>,
-    /// Where it goes.
+    /// Destination host.
     pub destination: Option<String>,
     /// Kind of migration: live or cold.
     #[serde(rename = "type")]
@@ -55,11 +55,11 @@ pub struct MigrationStatus {
     pub started: Option<Time>,
     /// Time since then.
     pub time_elapsed: Option<String>,
-    /// Time that is left, by estimate.
+    /// Estimated time left.
     pub time_remaining: Option<String>,
     /// Time before the first byte.
     pub setup_time: Option<String>,
-    /// Time that the instance stood still.
+    /// Downtime of the instance.
     pub downtime: Option<String>,
     /// All bytes.
     #[serde(default)]
@@ -85,21 +85,21 @@ pub struct MigrationStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::quantity")]
     pub mem_remaining: Option<Quantity>,
-    /// Memory that is sent in a second.
+    /// Memory sent per second.
     #[serde(default)]
     #[schemars(schema_with = "schema::quantity")]
     pub mem_bps: Option<Quantity>,
-    /// Memory that is written again in a second.
+    /// Memory dirtied by the instance per second.
     #[serde(default)]
     #[schemars(schema_with = "schema::quantity")]
     pub mem_dirty_rate: Option<Quantity>,
-    /// Passes over the memory.
+    /// Iterations over the memory.
     pub mem_iteration: Option<i64>,
     /// Size of a page.
     #[serde(default)]
     #[schemars(schema_with = "schema::quantity")]
     pub mem_page_size: Option<Quantity>,
-    /// Pages that were sent whole.
+    /// Pages that were sent in full.
     pub mem_normal: Option<i64>,
     /// Pages of one repeated byte.
     pub mem_constant: Option<i64>,
@@ -117,11 +117,11 @@ pub struct MigrationStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::quantity")]
     pub disk_remaining: Option<Quantity>,
-    /// Disk bytes that are sent in a second.
+    /// Disk bytes sent per second.
     #[serde(default)]
     #[schemars(schema_with = "schema::quantity")]
     pub disk_bps: Option<Quantity>,
-    /// How much the instance is slowed down, in percent.
+    /// Throttling of the instance's CPUs, in percent.
     pub auto_converge_throttle: Option<String>,
     /// What went wrong.
     pub err_msg: Option<String>,

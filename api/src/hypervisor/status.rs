@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HypervisorStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -24,19 +24,19 @@ pub struct HypervisorStatus {
     pub operating_system: Option<OperatingSystem>,
     /// Progress of an operating system update.
     pub update_status: Option<UpdateStatus>,
-    /// What the host has.
+    /// Capabilities of the host.
     pub capabilities: Option<Capabilities>,
-    /// What an instance may have.
+    /// Capabilities available to instances.
     pub domain_capabilities: Option<DomainCapabilities>,
-    /// What the instances take.
+    /// Resources used by the instances.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub allocation: BTreeMap<String, Quantity>,
-    /// What there is.
+    /// Physical resources.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// What there is times overcommit.
+    /// Physical resources times overcommit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub effective_capacity: BTreeMap<String, Quantity>,
@@ -67,15 +67,15 @@ pub struct HypervisorStatus {
     pub aggregates: Vec<AggregateStatus>,
     /// Address of the host.
     pub internal_ip: Option<String>,
-    /// Is the host empty and in maintenance?
+    /// Whether the host is empty and in maintenance.
     pub evicted: Option<bool>,
     /// Name of the host in Nova.
     pub host: Option<String>,
-    /// How far the host is on its way into service.
+    /// Progress of the onboarding.
     pub onboarding: Option<OnboardingStatus>,
-    /// Of a host that failed: since when its servers start elsewhere.
+    /// Failover of the host, if it failed.
     pub failover: Option<FailoverStatus>,
-    /// What was done for single instances that were in trouble, the last few.
+    /// Recent recoveries of single instances.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 64),
@@ -93,7 +93,7 @@ pub struct Reaction {
     pub server: String,
     /// Name.
     pub name: String,
-    /// What happened to it last.
+    /// Its latest trouble.
     pub trouble: Trouble,
     /// Waiting, Restarting, Moving, Recovered or GivenUp.
     pub state: ReactionState,
@@ -104,18 +104,18 @@ pub struct Reaction {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
-    /// When something was done last, or it ended.
+    /// Time of the last action, or of its end.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub changed: Option<Time>,
-    /// What was done, and why.
+    /// The action, and the reason for it.
     pub message: Option<String>,
 }
 
 /// How far the reaction to an instance in trouble is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
 pub enum ReactionState {
-    /// It may pass.
+    /// It may recover by itself.
     #[default]
     Waiting,
     /// It is restarted on this host.
@@ -149,7 +149,7 @@ pub struct FailoverStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
-    /// How it is known that the host has no power.
+    /// Evidence that the host is powered off.
     pub fence: Option<String>,
     /// Nova's number of the newest migration before: later ones belong to this failure.
     #[serde(default)]
@@ -167,14 +167,14 @@ pub struct OnboardingStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub since: Option<Time>,
-    /// Tries so far.
+    /// Attempts so far.
     #[serde(default)]
     pub attempt: i32,
     /// UUID of the test instance.
     pub test_server: Option<String>,
-    /// The retry that was heeded last.
+    /// The last value of the retry annotation that was processed.
     pub retried: Option<String>,
-    /// What came of the test.
+    /// Result of the test.
     pub message: Option<String>,
 }
 
@@ -235,12 +235,12 @@ pub struct OperatingSystem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateStatus {
-    /// Does one run?
+    /// Whether an update is running.
     #[serde(default)]
     pub in_progress: bool,
     /// Version that is installed and waits for a reboot.
     pub installed: Option<String>,
-    /// Tries that are left.
+    /// Attempts left.
     pub retry: Option<i32>,
 }
 
@@ -291,15 +291,15 @@ pub struct Cell {
     /// Number of the cell.
     #[serde(rename = "cellID")]
     pub cell_id: i64,
-    /// What the instances take.
+    /// Resources used by the instances.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub allocation: BTreeMap<String, Quantity>,
-    /// What there is.
+    /// Physical resources.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub capacity: BTreeMap<String, Quantity>,
-    /// What there is times overcommit.
+    /// Physical resources times overcommit.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::quantities")]
     pub effective_capacity: BTreeMap<String, Quantity>,
@@ -313,9 +313,9 @@ pub struct Instance {
     pub id: String,
     /// Name.
     pub name: String,
-    /// Does it run?
+    /// Whether it is running.
     pub active: bool,
-    /// What befell it against the will of its owner.
+    /// Trouble that its owner did not cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<InstanceTrouble>,
 }

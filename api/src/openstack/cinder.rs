@@ -42,7 +42,7 @@ pub struct CinderSpec {
     /// The scheduler.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scheduler: Process,
-    /// The processes that look after the backends.
+    /// The processes that manage the backends.
     #[serde(default, skip_serializing_if = "is_default")]
     pub volume: CinderVolume,
     /// The database.
@@ -51,7 +51,7 @@ pub struct CinderSpec {
     pub messaging: Messaging,
     /// The cache.
     pub cache: Option<Cache>,
-    /// How it logs in.
+    /// Credentials with which it logs in to Keystone.
     pub keystone: KeystoneAuth,
     /// Where volumes are kept.
     #[schemars(
@@ -59,11 +59,11 @@ pub struct CinderSpec {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub backends: Vec<CinderBackend>,
-    /// The backend that is used when nobody asks for one.
+    /// The default backend, for volumes that name no type.
     #[serde(default)]
     #[schemars(schema_with = "schema::label")]
     pub default_volume_type: Option<String>,
-    /// Backups of volumes; none can be made when left out.
+    /// Backups of volumes; disabled when left out.
     pub backup: Option<CinderBackup>,
 }
 
@@ -75,7 +75,7 @@ pub struct CinderBackup {
     pub rbd: Rbd,
 }
 
-/// The processes that look after the backends.
+/// The processes that manage the backends.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CinderVolume {

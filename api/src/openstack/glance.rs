@@ -55,7 +55,7 @@ pub struct GlanceSpec {
     pub database: Database,
     /// The cache.
     pub cache: Option<Cache>,
-    /// How it logs in.
+    /// Credentials with which it logs in to Keystone.
     pub keystone: KeystoneAuth,
     /// Where images are kept.
     pub storage: GlanceStorage,

@@ -54,7 +54,7 @@ pub struct KeystoneSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RotatedKeys {
-    /// When keys are rotated, as cron.
+    /// Schedule of key rotations, as cron.
     #[schemars(schema_with = "schema::cron")]
     pub rotation_schedule: String,
     /// Keys that are valid at a time: primary, staged and at least one secondary.

@@ -46,14 +46,14 @@ pub struct NeutronSpec {
     pub messaging: Messaging,
     /// The cache.
     pub cache: Option<Cache>,
-    /// How it logs in.
+    /// Credentials with which it logs in to Keystone.
     pub keystone: KeystoneAuth,
     /// The network virtualization behind it.
     pub ovn: NeutronOvn,
     /// Kinds of networks.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ml2: Ml2,
-    /// What hypervisors tell guests about themselves; an agent runs on each of them.
+    /// Metadata service for guests; an agent runs on each hypervisor.
     pub metadata: Option<NeutronMetadata>,
 }
 
@@ -64,9 +64,9 @@ pub struct NeutronMetadata {
     /// Host of Nova's metadata API, as the hypervisors reach it.
     #[schemars(schema_with = "schema::host")]
     pub host: String,
-    /// Secret with the key secret: what the agents prove themselves with.
+    /// Secret with the key `secret`, which authenticates the agents.
     pub secret_ref: LocalRef,
-    /// The hypervisor cluster where the agents run; this one when left out.
+    /// The hypervisor cluster where the agents run; this cluster when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_ref: Option<LocalRef>,
 }
@@ -132,28 +132,28 @@ pub struct NeutronOvnTls {
     "ml2.tenantNetworkTypes: each must be one of ml2.typeDrivers",
 )])))]
 pub struct Ml2 {
-    /// Kinds that exist.
+    /// Network types that are available.
     #[schemars(
         length(min = 1, max = 8),
         inner(length(max = 63)),
         extend("x-kubernetes-list-type" = "set")
     )]
     pub type_drivers: Vec<String>,
-    /// Kinds that tenants may make, best first.
+    /// Network types that tenants may create, preferred first.
     #[schemars(
         length(max = 8),
         inner(length(max = 63)),
         extend("x-kubernetes-list-type" = "set")
     )]
     pub tenant_network_types: Vec<String>,
-    /// What makes them.
+    /// Mechanism drivers.
     #[schemars(
         length(min = 1, max = 8),
         inner(length(max = 63)),
         extend("x-kubernetes-list-type" = "set")
     )]
     pub mechanism_drivers: Vec<String>,
-    /// Further abilities.
+    /// Extension drivers.
     #[schemars(
         length(max = 16),
         inner(length(max = 63)),

@@ -54,11 +54,11 @@ pub struct NovaSpec {
     pub messaging: Messaging,
     /// The cache.
     pub cache: Option<Cache>,
-    /// How it logs in.
+    /// Credentials with which it logs in to Keystone.
     pub keystone: KeystoneAuth,
-    /// How it logs in to the other services.
+    /// Credentials with which it logs in to the other services.
     pub service_auth: Option<ServiceAuth>,
-    /// What guests are told about themselves.
+    /// Metadata service for guests.
     pub metadata: Option<NovaMetadata>,
     /// The hypervisors.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -103,7 +103,7 @@ impl Default for NovaScheduler {
     "scheduler.externalScheduler.endpoint: give the address of Cortex, or set enabled to false",
 )])))]
 pub struct ExternalScheduler {
-    /// Ask it.
+    /// Whether it is asked.
     #[serde(default)]
     pub enabled: bool,
     /// Its address.
@@ -183,23 +183,23 @@ pub struct NovaCell {
         ),
     ])))]
     pub name: String,
-    /// The cluster of its hypervisors, by the name that the operators know; this one when left out.
+    /// The cluster of its hypervisors, by the name under which the operators know it; this cluster when left out.
     pub compute_ref: Option<LocalRef>,
     /// Its database; one on the server of the API when left out.
     pub database: Option<Database>,
     /// Its message bus; that of the API when left out.
     pub messaging: Option<Messaging>,
-    /// Public address of its servers' consoles (noVNC), which has its own proxy; without one there are none.
+    /// Public address of its servers' consoles (noVNC), served by a proxy of its own; no consoles when left out.
     #[serde(default)]
     #[schemars(schema_with = "schema::url")]
     pub console_endpoint: Option<String>,
 }
 
-/// What guests are told about themselves.
+/// Metadata service for guests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NovaMetadata {
-    /// Secret with the key secret: what the metadata agents prove themselves with.
+    /// Secret with the key `secret`, which authenticates the metadata agents.
     pub secret_ref: LocalRef,
 }
 
@@ -210,13 +210,13 @@ pub struct NovaMetadata {
 pub struct NovaCompute {
     /// Run nova-compute on the nodes that are hypervisors.
     pub enabled: bool,
-    /// How guests run.
+    /// Virtualization used for guests.
     pub virt_type: VirtType,
     /// Image of libvirtd; without one that of the operating system is used.
     pub libvirt_image: Option<Image>,
-    /// How libvirtd of our pods lets guests move between hypervisors.
+    /// How guests move between hypervisors, for libvirtd in pods.
     pub live_migration: LiveMigration,
-    /// Secret with the key secret, by which hypervisors copy disks of servers that are resized or migrated.
+    /// Secret with the key `secret`, which lets hypervisors copy disks of servers that are resized or migrated.
     pub migration_secret_ref: Option<LocalRef>,
     /// ReadWriteMany claims in which Cinder keeps volumes as files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -229,7 +229,7 @@ pub struct NovaCompute {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub volume_users: Vec<CephUser>,
-    /// A pool of Ceph for the disks of servers; on the hypervisor itself when left out.
+    /// A pool of Ceph for the disks of servers; when left out, disks are on the hypervisor.
     pub rbd: Option<Rbd>,
 }
 
@@ -237,23 +237,23 @@ pub struct NovaCompute {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LiveMigration {
-    /// Hypervisors have certificates, and talk to nobody without one.
+    /// Over TLS; hypervisors accept only each other's certificates.
     #[default]
     Tls,
-    /// libvirtd listens to nobody outside its hypervisor.
+    /// Guests do not move; libvirtd accepts no connections from outside its hypervisor.
     Off,
-    /// Without TLS: whoever reaches the hypervisors' network can command them.
+    /// Without TLS or login: whoever reaches the hypervisors' network can control them.
     Plaintext,
 }
 
-/// How guests run.
+/// Virtualization used for guests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VirtType {
-    /// With the processor's own virtualization.
+    /// Hardware virtualization.
     #[default]
     Kvm,
-    /// Emulated: slow, and possible everywhere.
+    /// Emulation: slow, but it works everywhere.
     Qemu,
 }
 

@@ -37,7 +37,7 @@ pub struct PlacementSpec {
     pub database: Database,
     /// The cache.
     pub cache: Option<Cache>,
-    /// How it logs in.
+    /// Credentials with which it logs in to Keystone.
     pub keystone: KeystoneAuth,
 }
 

@@ -45,7 +45,7 @@ pub struct TempestSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::cron")]
     pub schedule: Option<String>,
-    /// How it logs in.
+    /// Credentials with which it logs in to Keystone.
     pub keystone: KeystoneAuth,
     /// What is tested.
     #[serde(default, skip_serializing_if = "is_default")]
@@ -61,9 +61,9 @@ pub struct TempestSpec {
     #[serde(default)]
     #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Where the run's pod runs, and with which right to pull its image.
+    /// Placement of the run's pod, and secrets for pulling its image.
     pub pods: Option<PodSettings>,
-    /// Options of tempest.conf that win over what is found by asking the cloud: section, option, value.
+    /// Options of tempest.conf, which override what is discovered in the cloud: section, option, value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::common::extra_config")]
     pub extra_config: ExtraConfig,
@@ -82,11 +82,11 @@ pub struct TempestTests {
     #[serde(default = "TempestTests::four")]
     #[schemars(range(min = 1, max = 64))]
     pub concurrency: i32,
-    /// Only tests that match; `smoke` are those that Tempest calls so.
+    /// Only tests that match; `smoke` selects Tempest's smoke tests.
     #[serde(default)]
     #[schemars(schema_with = "schema::regex")]
     pub include_regex: Option<String>,
-    /// No tests that match.
+    /// Leave out tests that match.
     #[serde(default)]
     #[schemars(schema_with = "schema::regex")]
     pub exclude_regex: Option<String>,
@@ -114,11 +114,11 @@ impl Default for TempestTests {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TempestStatus {
-    /// What holds and what does not.
+    /// Conditions that describe the current state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
-    /// The object that keeps this one from being ready.
+    /// The object that prevents this one from becoming ready.
     pub blocked_by: Option<crate::common::Blocker>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
@@ -130,7 +130,7 @@ pub struct TempestStatus {
     pub last_duration: Option<String>,
     /// Its outcome.
     pub results: Option<TempestResults>,
-    /// The last value of the annotation c5c3.io/run-now that was acted on.
+    /// The last value of the annotation c5c3.io/run-now that was processed.
     pub run_now: Option<String>,
     /// The version of the image whose tests passed last.
     pub installed_release: Option<String>,
@@ -148,9 +148,9 @@ pub struct TempestResults {
     pub skipped: i32,
     /// All of them.
     pub total: i32,
-    /// Things that the tests left behind, which were deleted.
+    /// Resources that the tests left behind, which were deleted.
     pub left_over: i32,
-    /// Tests that failed, as many as there is room for.
+    /// Tests that failed; a long list is cut off.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
     pub failures: Vec<TempestFailure>,
@@ -162,6 +162,6 @@ pub struct TempestResults {
 pub struct TempestFailure {
     /// Its name.
     pub test: String,
-    /// Its last words.
+    /// Last lines of its error.
     pub words: String,
 }

@@ -1,4 +1,4 @@
-//! Which cluster a command means.
+//! Finds the cluster that a command acts on.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ impl Target {
     fn file<'a>(&'a self, own: &'a Path) -> Result<Option<&'a Path>, Failure> {
         let there = own
             .try_exists()
-            .with_context(|| format!("cannot look for {}: run this as root", own.display()))?;
+            .with_context(|| format!("cannot read {}: run this command as root", own.display()))?;
         self.chosen(own, there)
     }
 
@@ -135,9 +135,9 @@ impl Target {
         if let Err(error) = client.apiserver_version().await {
             return Err(Failure::NotReady(if file == Some(own.as_path()) {
                 let place = self.place.argument();
-                format!("the embedded cluster does not run: start it with `c5c3 up{place}`")
+                format!("the embedded cluster is not running: start it with `c5c3 up{place}`")
             } else {
-                format!("no answer from the cluster: {error}")
+                format!("the cluster does not answer: {error}")
             }));
         }
         Ok(client)
@@ -149,7 +149,7 @@ impl Target {
             (None, None) if there => Ok(Some(own)),
             // Whoever names a place does not mean another one.
             (None, None) if self.place.named() => Err(Failure::NotFound(format!(
-                "--state-dir {0}: there is no cluster in it; `c5c3 up --state-dir {0}` creates one",
+                "--state-dir {0} contains no cluster: `c5c3 up --state-dir {0}` creates one",
                 self.place.path().display()
             ))),
             (file, _) => Ok(file.as_deref()),

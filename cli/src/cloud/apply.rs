@@ -1,4 +1,4 @@
-//! Brings objects to a cluster as `kubectl apply --server-side` does.
+//! Applies objects to a cluster, as `kubectl apply --server-side` does.
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Namespace;
@@ -62,11 +62,11 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Failure
 fn unknown(group: &str, kind: &str) -> String {
     let ours = c5c3_api::registry().iter().any(|known| known.group == group);
     let way_out = if ours {
-        "; was it started with --cluster-only? `c5c3 down`, then `c5c3 up`"
+        "; if it was started with --cluster-only, run `c5c3 down`, then `c5c3 up`"
     } else {
         ""
     };
-    format!("the cluster does not know the kind {kind} of {group:?}{way_out}")
+    format!("the cluster has no kind {kind} in API group {group:?}{way_out}")
 }
 
 /// What the server refuses is the caller's to correct.
@@ -88,7 +88,7 @@ mod tests {
         assert!(unknown("c5c3.io", "ControlPlane").contains("--cluster-only"));
         assert_eq!(
             unknown("x.io", "Toaster"),
-            "the cluster does not know the kind Toaster of \"x.io\""
+            "the cluster has no kind Toaster in API group \"x.io\""
         );
     }
 }

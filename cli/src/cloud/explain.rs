@@ -1,5 +1,5 @@
-//! The one thing that blocks: from an object that is not well down to what it waits for, and what
-//! to do about it. Pure.
+//! Finds the root cause: follows an unhealthy object down to what it is waiting for, and says what to
+//! do about it. Pure.
 
 use c5c3_api::common::Blocker;
 use c5c3_api::conditions::reason::{KEY_MISSING, KIND_MISSING, NOT_REPORTED, SECRET_MISSING};
@@ -162,14 +162,16 @@ fn advice(object: &Value, trouble: &Trouble) -> Vec<String> {
             ));
         }
         "Unschedulable" => {
-            say("Give the nodes room: fewer replicas, smaller requests, or another node.".to_owned());
+            say("Free capacity: use fewer replicas or smaller requests, or add a node.".to_owned());
         }
         "Starting" | "Running" | "NotReady" => {
             say("It is in progress: wait a moment and try again.".to_owned());
         }
         KIND_MISSING => {
-            say("Install the operator that it names; ours see its kinds without a restart.".to_owned());
-            say("What else the cluster lacks: c5c3 doctor".to_owned());
+            say(
+                "Install the operator named above; CobaltCore notices its CRDs without a restart.".to_owned(),
+            );
+            say("See what else the cluster lacks: c5c3 doctor".to_owned());
         }
         SECRET_MISSING => {
             let secret = trouble.blocker.as_ref().map_or("NAME", |blocker| &blocker.name);
@@ -187,9 +189,9 @@ fn advice(object: &Value, trouble: &Trouble) -> Vec<String> {
         NOT_REPORTED => say("Check that the operator of this kind is running: c5c3 status".to_owned()),
         _ => {}
     }
-    say(format!("Everything about it: {kubectl} describe {kind} {name}"));
+    say(format!("Show all details: {kubectl} describe {kind} {name}"));
     if kind == "pod" {
-        say(format!("Its log: {kubectl} logs {name}"));
+        say(format!("Read its log: {kubectl} logs {name}"));
     }
     lines
 }

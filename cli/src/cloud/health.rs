@@ -1,4 +1,4 @@
-//! What an object is called, and to whom it belongs.
+//! The names and owners of objects, as they are shown.
 
 pub(crate) use c5c3_api::health::{Health, Trouble, counts, of as health};
 use c5c3_kit::ownership::OWNER_UID;

@@ -1,4 +1,5 @@
-//! How the administrator logs in: what every OpenStack client reads from its environment.
+//! Credentials of the administrator, in the form in which OpenStack clients read them from the
+//! environment.
 
 use c5c3_api::c5c3::ControlPlane;
 use k8s_openapi::api::core::v1::Secret;
@@ -69,7 +70,7 @@ pub(crate) async fn read(client: &Client, namespace: &str) -> Result<Login, Fail
         .and_then(|value| String::from_utf8(value.0).ok())
         .ok_or_else(|| {
             Failure::NotReady(format!(
-                "Secret {ADMIN} has no password yet: `c5c3 explain` says what the cloud waits for"
+                "Secret {ADMIN} has no password yet: `c5c3 explain` says what the cloud is waiting for"
             ))
         })?;
     Ok(Login {

@@ -1,5 +1,5 @@
-//! A cloud as a person sees it: what it is made of, whether it is healthy, and what blocks it.
-//! Everything but reading is pure.
+//! A cloud from an operator's point of view: its parts, its health, and what blocks it. Everything but
+//! reading is pure.
 
 pub(crate) mod access;
 pub(crate) mod apply;

@@ -1,4 +1,4 @@
-//! The nodes of a cloud's clusters, and what they are to it. Pure.
+//! The nodes of a cloud's clusters, and their role in it. Pure.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The pods of a cloud, whatever the cloud says of itself. Pure.
+//! The pods of a cloud, judged by themselves, whatever the cloud's own status says. Pure.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! A cloud on its way to Ready: each part when it is ready, and what is waited for.
+//! Follows a cloud until it is Ready: reports each part that becomes ready, and what is being waited
+//! for.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,7 +45,7 @@ const PARTS: [(&str, &str); 4] = [
     (part::CREDENTIALS_READY, "the services have their credentials"),
     (
         part::CROSS_CLUSTER_SYNC_READY,
-        "hypervisors in another cluster reach the services",
+        "hypervisors in the other cluster can reach the services",
     ),
 ];
 
@@ -131,7 +132,9 @@ pub(crate) async fn follow(
                     Err(_) => Some(plane),
                 },
             };
-            let plane = change.ok_or_else(|| anyhow::anyhow!("the watch of the cloud ended"))?;
+            let plane = change.ok_or_else(|| {
+                anyhow::anyhow!("the watch on the ControlPlane ended; run the command again")
+            })?;
             let news = follower.look(&plane);
             for line in &news.lines {
                 show(Shown::Done(line));

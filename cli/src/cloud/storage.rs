@@ -1,4 +1,4 @@
-//! How a Ceph cluster is, as Rook tells it.
+//! The health of a Ceph cluster, as reported by Rook.
 
 use c5c3_api::foreign::rook::{CephCluster, CephHealth};
 use kube::api::ListParams;
@@ -53,9 +53,9 @@ fn storage(cluster: &CephCluster) -> Storage {
         message: if ready {
             complaints(&ceph)
         } else {
-            status
-                .message
-                .unwrap_or_else(|| "no operator has reported on it yet".to_owned())
+            status.message.unwrap_or_else(|| {
+                "no operator has reported its status yet: is the Rook operator running?".to_owned()
+            })
         },
         health,
     }
@@ -85,11 +85,11 @@ pub(crate) fn explain(found: &mut Explanation, storage: &Storage, cluster: Optio
     ];
     let named = looks.iter().find(|(word, _)| storage.message.contains(word));
     let mut advice: Vec<String> = named
-        .map(|(_, app)| format!("{kubectl} get pods -l app={app} -o wide   # why does it not run?"))
+        .map(|(_, app)| format!("{kubectl} get pods -l app={app} -o wide   # why is it not running?"))
         .into_iter()
         .collect();
     if storage.message.contains("full") {
-        advice.push("add OSDs (storage.storageClassDeviceSets[].count), or delete data: nothing is written while one is full".to_owned());
+        advice.push("add OSDs (storage.storageClassDeviceSets[].count) or delete data: Ceph accepts no writes while an OSD is full".to_owned());
     }
     advice.push(format!("{kubectl} describe cephcluster {}", storage.name));
     found.advice.splice(0..0, advice);

@@ -39,7 +39,7 @@ enum Agent {
 
 #[derive(Args)]
 struct Shared {
-    /// Name of the node it runs on, and of its Hypervisor and OVSNode.
+    /// Name of the node, its Hypervisor and its OVSNode.
     #[arg(long, env = "NODE_NAME")]
     node_name: String,
     /// Namespace of Migrations and OVSNodes [default: that of the current context]

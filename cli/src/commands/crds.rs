@@ -84,7 +84,7 @@ fn controller(kind: &Kind) -> &'static str {
     let served = !unserved.any(|one| one.resource.group == kind.group && one.resource.kind == kind.kind);
     match kind.origin {
         Origin::Ours if served => "c5c3",
-        Origin::Ours => "none yet: objects are stored and nothing is done",
+        Origin::Ours => "none yet: objects are stored, but nothing acts on them",
         Origin::Composite => "Crossplane",
         Origin::Foreign => "its own project",
     }

@@ -13,15 +13,15 @@ use crate::roles;
 
 const EXAMPLES: &str = "\
 Examples:
-  c5c3 doctor --kubeconfig production.yaml        what a cluster lacks for a cloud
-  c5c3 doctor --registry registry.example/cloud   and whether that registry answers
+  c5c3 doctor --kubeconfig production.yaml        what a cluster lacks to run a cloud
+  c5c3 doctor --registry registry.example/cloud   also check that this registry answers
   c5c3 doctor -o json
 
 Exit codes:
-  0  a cloud can be made      3  there is no cluster
+  0  a cloud can be created   3  there is no cluster
   4  something prevents it";
 
-/// Check whether a cluster can carry a cloud; every finding says how to fix it.
+/// Check whether a cluster can run a cloud; every problem comes with a fix.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     /// Namespace of the operators.
     #[arg(long, default_value = roles::NAMESPACE)]
     operators: String,
-    /// A registry, REGISTRY/PATH: check that it answers this machine.
+    /// A registry, REGISTRY/PATH: check that it can be reached from this machine.
     #[arg(long, value_name = "REGISTRY")]
     registry: Option<String>,
     #[arg(short, long, value_enum, default_value = "table")]

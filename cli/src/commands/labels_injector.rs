@@ -1,4 +1,4 @@
-//! `c5c3 labels-injector`: pods have labels of their node.
+//! `c5c3 labels-injector`: copies labels of nodes to their pods.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

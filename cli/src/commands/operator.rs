@@ -44,7 +44,7 @@ enum Operator {
   c5c3 operator control-plane --context production
   c5c3 operator control-plane --leader-elect --lease-namespace c5c3-system")]
     ControlPlane(Shared),
-    /// Keystone, Glance and Placement.
+    /// Keystone, Glance, Placement, Nova, Neutron, Cinder, Tempest and Cortex.
     #[command(after_help = "Examples:
   c5c3 operator services --namespace openstack
   c5c3 operator services --log c5c3_services=debug,warn")]
@@ -255,7 +255,7 @@ fn lacking(groups: &[&str]) -> String {
     let mut parts = Vec::new();
     if !ours.is_empty() {
         parts.push(format!(
-            "no kinds of {}: install them with `c5c3 crds | kubectl apply --server-side -f -`",
+            "no CRDs of {}: install them with `c5c3 crds | kubectl apply --server-side -f -`",
             ours.join(", ")
         ));
     }
@@ -265,7 +265,7 @@ fn lacking(groups: &[&str]) -> String {
             None => (*group).to_owned(),
         });
         parts.push(format!(
-            "no kinds of {}: install the operators of these projects, which bring them",
+            "no CRDs of {}: install the operators of these projects, which include them",
             named.collect::<Vec<_>>().join(", ")
         ));
     }
@@ -299,7 +299,7 @@ async fn served(
                 if missing.is_empty() {
                     let others = without(OF_BACKENDS);
                     if !others.is_empty() {
-                        tracing::warn!("{}, unless all of them are external", lacking(&others));
+                        tracing::warn!("{}; this is fine if all of them are external", lacking(&others));
                     }
                     return Ok(true);
                 }
@@ -343,6 +343,6 @@ mod tests {
             "{others}"
         );
         let both = lacking(&["c5c3.io", "k8s.mariadb.com"]);
-        assert!(both.contains("of c5c3.io:") && both.contains("; and no kinds of k8s.mariadb.com"));
+        assert!(both.contains("of c5c3.io:") && both.contains("; and no CRDs of k8s.mariadb.com"));
     }
 }

@@ -9,7 +9,7 @@ use crate::roles::{self, Role};
 const EXAMPLES: &str = "\
 Examples:
   c5c3 rbac | kubectl apply --server-side -f -
-  c5c3 rbac -o table                     who may do what
+  c5c3 rbac -o table                     a table of accounts and rights
   c5c3 rbac --operator services          one operator's account
   c5c3 rbac --only-in openstack          for operators that are run with --namespace openstack
   c5c3 rbac --operator cortex --namespace openstack    what a cloud with Cortex needs
@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Only this operator: control-plane, services, ovn, hypervisor or arbiter; or cortex, in the namespace of its cloud.
     #[arg(long)]
     operator: Option<String>,
-    /// The agent of this node instead, which may write only the status of its own Hypervisor.
+    /// Account of this node's agent, which may write only the status of its own Hypervisor.
     #[arg(long, conflicts_with = "operator")]
     node: Option<String>,
     /// For a separate cluster of hypervisors: only what the operators do there.

@@ -86,7 +86,7 @@ fn version(facts: &Facts) -> Finding {
         Some(_) => found_that(
             check,
             Verdict::Fault,
-            format!("{text} does not know the rules of our kinds"),
+            format!("{text} is too old for the validation rules of CobaltCore's CRDs"),
             wanted,
         ),
         None => found_that(
@@ -114,11 +114,11 @@ fn own_kinds(facts: &Facts) -> Finding {
     let missing: Vec<&String> = names.iter().filter(|name| !facts.kinds.contains(*name)).collect();
     let way_out = "helm upgrade --install c5c3-crds deploy/charts/crds -n c5c3-system --create-namespace";
     match missing.as_slice() {
-        [] => fine(KINDS, format!("all {} are there", names.len())),
+        [] => fine(KINDS, format!("all {} are installed", names.len())),
         [one] => found_that(KINDS, Verdict::Fault, format!("{one} is missing"), way_out),
         [first, ..] => {
             let found = format!(
-                "{} of {} are missing, {first} the first",
+                "{} of {} are missing, starting with {first}",
                 missing.len(),
                 names.len()
             );
@@ -169,14 +169,14 @@ fn others(facts: &Facts) -> Vec<Finding> {
             all.push(fine(check, format!("{by} is installed")));
             continue;
         }
-        let found = format!("no {kind}, which {of} need");
+        let found = format!("{kind} is missing; it is needed for {of}");
         let way_out = format!("install {by}, or use external servers ({instead})");
         all.push(found_that(check, Verdict::Fault, found, way_out));
     }
     let has = |kind: &str| facts.kinds.contains(kind);
     if has("Memcached.memcached.c5c3.io") && !has("ServiceMonitor.monitoring.coreos.com") {
-        let found = "memcached-operator 0.4.0 does not start without the kind ServiceMonitor";
-        let way_out = "install the definition of prometheus-operator; nothing else of it is needed";
+        let found = "memcached-operator 0.4.0 does not start without the CRD ServiceMonitor";
+        let way_out = "install this CRD of prometheus-operator; nothing else of it is needed";
         all.push(found_that(check, Verdict::Warning, found, way_out));
     }
     all
@@ -198,21 +198,21 @@ fn classes(facts: &Facts) -> Finding {
             check,
             Verdict::Fault,
             "there is no StorageClass",
-            "install a provisioner of volumes",
+            "install a volume provisioner, and mark its StorageClass as the default",
         ),
         [] => {
             let names: Vec<&str> = classes.iter().map(|class| class.name.as_str()).collect();
             let found = format!("none of {} is the default class", names.join(", "));
-            let way_out = "mark one (storageclass.kubernetes.io/is-default-class), or name storageClass in the ControlPlane";
+            let way_out = "mark one as the default (annotation storageclass.kubernetes.io/is-default-class: \"true\"), or set storageClass in the ControlPlane";
             found_that(check, Verdict::Fault, found, way_out)
         }
         several => {
-            let found = format!("{} are all the default class", several.join(", "));
+            let found = format!("{} are all marked as the default class", several.join(", "));
             found_that(
                 check,
                 Verdict::Warning,
                 found,
-                "mark one only: the newest is taken",
+                "mark only one; until then Kubernetes uses the newest",
             )
         }
     }
@@ -234,7 +234,7 @@ fn nodes(facts: &Facts) -> Finding {
         return found_that(check, Verdict::Fault, found, "`kubectl describe nodes` says why");
     }
     if !away.is_empty() {
-        let found = format!("{ready} Ready; not {}", away.join(", "));
+        let found = format!("{ready} Ready; not Ready: {}", away.join(", "));
         return found_that(check, Verdict::Warning, found, "`kubectl describe node` says why");
     }
     let hosts = nodes
@@ -245,10 +245,10 @@ fn nodes(facts: &Facts) -> Finding {
         0 => found_that(
             check,
             Verdict::Warning,
-            format!("{ready} Ready, none for servers"),
+            format!("{ready} Ready, none of them a hypervisor"),
             format!("kubectl label node NODE {HYPERVISOR}=, unless hypervisors are in another cluster"),
         ),
-        hosts => fine(check, format!("{ready} Ready, {hosts} of them for servers")),
+        hosts => fine(check, format!("{ready} Ready, {hosts} of them hypervisors")),
     }
 }
 
@@ -256,12 +256,14 @@ fn clocks(facts: &Facts) -> Finding {
     let check = "clocks";
     let mut off = Vec::new();
     if let Some(skew) = facts.skew.filter(|skew| skew.abs() > SKEW) {
-        off.push(format!("the API server's is {skew} s ahead of this machine's"));
+        off.push(format!(
+            "the API server's clock is {skew} s ahead of this machine's"
+        ));
     }
     for node in facts.nodes.iter().flatten().filter(|node| node.ready) {
         match node.ahead {
-            Some(ahead) if ahead > SKEW => off.push(format!("that of {} is {ahead} s ahead", node.name)),
-            Some(ahead) if ahead < -SILENT => off.push(format!("that of {} is behind", node.name)),
+            Some(ahead) if ahead > SKEW => off.push(format!("the clock of {} is {ahead} s ahead", node.name)),
+            Some(ahead) if ahead < -SILENT => off.push(format!("the clock of {} is behind", node.name)),
             _ => {}
         }
     }
@@ -270,7 +272,7 @@ fn clocks(facts: &Facts) -> Finding {
             check,
             Verdict::Warning,
             off.join("; "),
-            "let all machines follow the same time: tokens and certificates depend on it",
+            "synchronize the clocks of all machines (NTP): tokens and certificates depend on them",
         );
     }
     if facts.skew.is_none() {
@@ -278,7 +280,7 @@ fn clocks(facts: &Facts) -> Finding {
             check,
             Verdict::Warning,
             "the API server does not report its time",
-            "see that all machines follow the same time",
+            "check that the clocks of all machines are synchronized (NTP)",
         );
     }
     fine(check, "they agree")
@@ -304,7 +306,7 @@ fn security(facts: &Facts) -> Finding {
     found_that(
         check,
         Verdict::Fault,
-        format!("{found}, and {hosts} nodes are to run switches and hypervisors"),
+        format!("{found}, but the pods on {hosts} hypervisor nodes need privileged"),
         format!(
             "kubectl label namespace {} {ENFORCE}=privileged --overwrite",
             facts.cloud
@@ -328,8 +330,8 @@ fn operators(facts: &Facts) -> Finding {
         return found_that(
             check,
             Verdict::Fault,
-            format!("no replica serves of {}", down.join(", ")),
-            format!("kubectl -n {home} get pods; `c5c3 explain` says why one does not start"),
+            format!("no replica is running of: {}", down.join(", ")),
+            format!("see `kubectl -n {home} get pods`; `c5c3 explain` says why a pod does not start"),
         );
     }
     // A cluster need not have every role.
@@ -341,7 +343,7 @@ fn operators(facts: &Facts) -> Finding {
             format!("helm install c5c3 deploy/charts/control-plane -n {home}, and deploy/charts/hypervisor"),
         );
     }
-    fine(check, format!("all {} serve", roles.len()))
+    fine(check, format!("all {} are running", roles.len()))
 }
 
 fn images(facts: &Facts) -> Vec<Finding> {
@@ -349,22 +351,27 @@ fn images(facts: &Facts) -> Vec<Finding> {
     let mut all = Vec::new();
     match &facts.registry {
         None => {}
-        Some((name, Ok(()))) => all.push(fine(check, format!("{name} answers this machine"))),
+        Some((name, Ok(()))) => all.push(fine(check, format!("{name} can be reached from this machine"))),
         Some((name, Err(why))) => {
-            let found = format!("{name} does not answer this machine: {why}");
-            let way_out = "name a registry that nodes reach: --set registry=…, spec.global.imageRegistry";
+            let found = format!("{name} cannot be reached from this machine: {why}");
+            let way_out = "use a registry that nodes can reach: --set registry=…, spec.global.imageRegistry";
             all.push(found_that(check, Verdict::Warning, found, way_out));
         }
     }
     if !facts.pulls.is_empty() {
-        let found = format!("not to be had on a node: {}", facts.pulls.join(", "));
-        let way_out = "c5c3 image push --to REGISTRY/PATH, then registry of the charts and imagePullSecrets";
+        let found = format!("nodes cannot pull: {}", facts.pulls.join(", "));
+        let way_out = "c5c3 image push --to REGISTRY/PATH, then set registry of the charts and, if needed, imagePullSecrets";
         all.push(found_that(check, Verdict::Fault, found, way_out));
     }
     all
 }
 
 fn unseen(check: &'static str, what: &str) -> Finding {
-    let found = format!("you may not list {what}");
-    found_that(check, Verdict::Warning, found, "ask with an account that may")
+    let found = format!("no permission to list {what}");
+    found_that(
+        check,
+        Verdict::Warning,
+        found,
+        "use an account that may list them",
+    )
 }

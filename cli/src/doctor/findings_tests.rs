@@ -124,12 +124,12 @@ fn each_lack_is_named_once_with_its_way_out() {
             Verdict::Warning,
             "fast, slow",
         ),
-        (|f| f.classes = None, "storage", Verdict::Warning, "may not list"),
+        (|f| f.classes = None, "storage", Verdict::Warning, "no permission to list"),
         (
             |f| f.nodes.as_mut().unwrap()[0].labels.clear(),
             "nodes",
             Verdict::Warning,
-            "none for servers",
+            "none of them a hypervisor",
         ),
         (
             |f| f.nodes.as_mut().unwrap()[0].ready = false,
@@ -169,7 +169,7 @@ fn each_lack_is_named_once_with_its_way_out() {
             },
             "operators",
             Verdict::Fault,
-            "no replica serves of c5c3-ovn",
+            "no replica is running of: c5c3-ovn",
         ),
         (
             |f| f.registry = Some(("r.example".into(), Err("refused".into()))),

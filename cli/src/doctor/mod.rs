@@ -1,4 +1,4 @@
-//! Whether a cluster can carry a cloud, before one is made on it.
+//! Checks whether a cluster can run a cloud, before one is created on it.
 //!
 //! `read` looks once; `findings` judges what was seen, purely.
 

@@ -1,4 +1,4 @@
-//! A server to try a cloud with, and all that it stands on. Each step finds what is there.
+//! A server to try out a cloud, and everything it needs. Each step reuses what exists.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -59,7 +59,9 @@ pub(crate) async fn demo(
     let address = floating(cloud, &networks.external, &server.id)
         .await
         .map_err(failed)?
-        .ok_or_else(|| anyhow!("server {SERVER} has no port in Neutron: delete it and run this again"))?;
+        .ok_or_else(|| {
+            anyhow!("server {SERVER} has no port in Neutron: delete it and run this command again")
+        })?;
     say(&format!("its floating address is {address}"));
     booted(cloud, &server.id, deadline, say).await?;
     Ok(Made {
@@ -138,8 +140,7 @@ async fn key_pair(
             Ok(())
         }
         Some(_) => Err(Failure::Failed(anyhow!(
-            "key {KEY} of the cloud is not the one of this state directory: delete it and the server, \
-             `c5c3 openstack keypair delete {KEY}` and `c5c3 openstack server delete {SERVER}`, and run this again"
+            "key {KEY} in the cloud is not the one in this state directory: delete it and the server (`c5c3 openstack keypair delete {KEY}`, `c5c3 openstack server delete {SERVER}`), then run this command again"
         ))),
         None => {
             let pair = KeyPair {
@@ -180,7 +181,7 @@ async fn server(
         }
         if Instant::now() > deadline {
             return Err(late(
-                "no hypervisor of the cloud is up: does a node run guests, as `c5c3 up --hypervisors 1` makes it?",
+                "no hypervisor of the cloud is up: check that a node runs guests (`c5c3 up --hypervisors 1` creates one)",
             ));
         }
         sleep(POLL).await;
@@ -217,16 +218,16 @@ async fn active(
             "ERROR" => {
                 let why = server.fault.map(|fault| fault.message).unwrap_or_default();
                 return Err(Failure::Failed(anyhow!(
-                    "server {SERVER} is in the status ERROR: {why}; `c5c3 openstack server delete {SERVER}`, then this again"
+                    "server {SERVER} is in status ERROR: {why}; run `c5c3 openstack server delete {SERVER}`, then this command again"
                 )));
             }
             "SHUTOFF" => {
                 return Err(Failure::NotReady(format!(
-                    "server {SERVER} is off: `c5c3 openstack server start {SERVER}`, then this again"
+                    "server {SERVER} is shut off: run `c5c3 openstack server start {SERVER}`, then this command again"
                 )));
             }
             status if Instant::now() > deadline => {
-                return Err(late(&format!("server {SERVER} is still in the status {status}")));
+                return Err(late(&format!("server {SERVER} is still in status {status}")));
             }
             _ => sleep(POLL).await,
         }
@@ -255,7 +256,7 @@ async fn booted(
         }
         if Instant::now() > deadline {
             return Err(late(&format!(
-                "the guest is not ready yet: `c5c3 console {SERVER}` shows how far it came"
+                "the guest is not ready yet: `c5c3 console {SERVER}` shows how far it got"
             )));
         }
         sleep(POLL).await;

@@ -1,4 +1,4 @@
-//! A cloud in memory that keeps what it is given.
+//! A cloud in memory, for tests.
 
 use std::sync::Mutex;
 

@@ -61,7 +61,7 @@ pub(crate) fn failed(error: openstack_client::Error) -> Failure {
     match &error.cause {
         Cause::NoEndpoint { service, .. } if service == "compute" || service == "network" => {
             Failure::NotFound(format!(
-                "this cloud has no {service} service: servers need Nova and Neutron, as `c5c3 up --profile small` makes them"
+                "this cloud has no {service} service: servers need Nova and Neutron, which `c5c3 up --profile small` deploys"
             ))
         }
         _ => error.into(),
@@ -74,7 +74,7 @@ pub(crate) async fn find(cloud: &(impl Compute + ?Sized), wanted: &str) -> Resul
     if named.len() > 1 {
         let ids: Vec<&str> = named.iter().map(|server| server.id.as_str()).collect();
         return Err(Failure::Usage(format!(
-            "several servers are called {wanted}: name one by its id, of {}",
+            "several servers are named {wanted}: use the id of one of them: {}",
             ids.join(", ")
         )));
     }

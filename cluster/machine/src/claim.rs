@@ -1,4 +1,4 @@
-//! Which directories are ours: `up` takes no other, and `down --purge` removes nothing else.
+//! Which directories belong to a cluster: `up` uses no other, and `down --purge` removes nothing else.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +48,7 @@ pub(crate) fn check(state: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::Refused(format!(
-        "--state-dir {}: it holds other files and no cluster; name a new or an empty directory",
+        "--state-dir {}: it contains other files and no cluster; name a new or an empty directory",
         state.display()
     )))
 }
@@ -59,7 +59,7 @@ pub(crate) fn check_purge(state: &Path, home: Option<&Path>) -> Result<()> {
     let holds_home = home.is_some_and(|home| home.starts_with(state));
     if state.parent().is_none() || holds_home {
         return refused(
-            "a home directory and what it lies in are never purged; remove the cluster's files by hand",
+            "a home directory and its parent directories are never purged; remove the cluster's files by hand",
         );
     }
     match mark::whose(state) {
@@ -147,7 +147,7 @@ mod tests {
         std::fs::create_dir(state.join("volumes")).unwrap();
         let elsewhere = mark::text(&settings::Settings::default(), Path::new("/elsewhere")).unwrap();
         for (text, said) in [
-            ("{}", "is not marked as a cluster's"),
+            ("{}", "is not marked as belonging to a cluster"),
             (elsewhere.as_str(), "the cluster in /elsewhere"),
             ("", "no cluster in it"),
         ] {

@@ -19,13 +19,14 @@ pub fn data_network(state: &Path) -> Result<(Network, Ipv4Addr)> {
     Ok((addresses.data_network(), addresses.data_gateway()))
 }
 
-/// Made inside the fabric: nothing of the machine's own network has a part in it.
+/// Connects to an address of the data network, from inside the fabric: the machine's own network is not
+/// involved.
 pub fn connect(state: &Path, address: Ipv4Addr, port: u16) -> Result<TcpStream> {
     let (layout, settings) = Settings::existing(state)?;
     check(&settings.addresses, address)?;
     let fabric = layout.fabric();
     if !fabric.exists() {
-        return Err(Error::said("the cluster does not run: start it with `c5c3 up`"));
+        return Err(Error::said("the cluster is not running: start it with `c5c3 up`"));
     }
     netns::dial(&fabric, SocketAddr::from((address, port)), PATIENCE)
 }

@@ -38,13 +38,13 @@ pub struct Options {
     pub data_labels: Vec<(String, String)>,
 }
 
-/// The last line of a start.
+/// Printed last when the cluster has started.
 pub const READY: &str = "ready";
 
 /// Says what happens while a cluster starts.
 pub type Say<'a> = &'a mut (dyn FnMut(&str) + Send);
 
-/// Says it on standard output. Whoever started the daemon may be gone: it lives on.
+/// Prints to standard output. If whoever started the daemon is gone, it continues.
 pub fn say(line: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -212,7 +212,7 @@ impl Running {
         }
     }
 
-    /// Tells `up` that all is healthy, and lets go of its terminal and its directory.
+    /// Reports to `up` that everything is healthy, and detaches from its terminal and directory.
     pub fn announce(&mut self) -> Result<()> {
         self.identity.ready = true;
         self.identity.store(&self.layout)?;
@@ -225,7 +225,7 @@ impl Running {
         std::env::set_current_dir("/").map_err(Error::file("enter", "/"))
     }
 
-    /// Ends this process' part. Nodes and pods run on.
+    /// Stops what runs in this process. Nodes and pods keep running.
     pub async fn stop(mut self) {
         self.stop.cancel();
         for task in std::mem::take(&mut self.tasks) {
@@ -245,7 +245,7 @@ fn late(others: bool, waiting: &[String], state: &Path) -> Result<String> {
         log.display()
     );
     if others {
-        Ok(format!("{why}; the others are used"))
+        Ok(format!("{why}; continuing with the others"))
     } else {
         Err(Error::said(why))
     }
@@ -308,7 +308,7 @@ mod tests {
         let said = late(true, &waiting, Path::new("/s")).unwrap();
         assert_eq!(
             said,
-            "node-2 did not become Ready: see /s/c5c3.log; the others are used"
+            "node-2 did not become Ready: see /s/c5c3.log; continuing with the others"
         );
         assert!(
             late(false, &waiting, Path::new("/s")).is_err(),

@@ -1,4 +1,4 @@
-//! What this machine is like: detected, not assumed.
+//! Detects the properties of this machine.
 
 use std::path::Path;
 

@@ -54,7 +54,9 @@ pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Resul
         let stays = claim::purge(layout.state())?;
         if !stays.is_empty() {
             let (place, stays) = (layout.state().display(), stays.join(", "));
-            say(&format!("{place} stays: {stays} does not belong to the cluster"));
+            say(&format!(
+                "{place} is kept: {stays} in it does not belong to the cluster"
+            ));
         }
     }
     Ok(())
@@ -72,7 +74,7 @@ async fn stop_daemon(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<()> {
             process.signal(Signal::KILL);
         }
         if Instant::now() > deadline + GRACE {
-            return Err(Error::said(format!("process {} does not end", process.pid)));
+            return Err(Error::said(format!("process {} does not exit", process.pid)));
         }
         sleep(Duration::from_millis(20)).await;
     }

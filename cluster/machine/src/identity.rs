@@ -1,4 +1,4 @@
-//! Which process is the daemon of a cluster: told by a file, and by who holds its lock.
+//! Which process is the daemon of a cluster: recorded in a file, and proven by the lock on it.
 
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -44,8 +44,7 @@ impl Identity {
     }
 }
 
-/// Whether the daemon's start has come to its end. A damaged file does not tell: then it is enough
-/// that the API answers.
+/// Whether the daemon has finished starting. If the file is damaged, it is enough that the API answers.
 pub fn is_ready(layout: &Layout, daemon: &Process) -> bool {
     let told = |known: Identity| known.ready && known.process == *daemon;
     Identity::load(layout).map_or_else(|| Identity::file(layout).exists(), told)

@@ -1,5 +1,5 @@
-//! What the settings of a cluster say beside themselves: that they are a cluster's, and which one's.
-//! Nothing is removed on the word of a file that does not.
+//! The mark in the settings file that says that a directory belongs to a cluster, and to which one.
+//! Nothing is removed without it.
 
 use std::path::{Path, PathBuf};
 
@@ -63,24 +63,22 @@ pub(super) fn whose(state: &Path) -> Whose {
 
 /// Why the text is not the settings of the cluster in `state`; no reason when it is damaged.
 fn judge(text: &[u8], state: &Path) -> Result<(), Option<String>> {
-    const AGAIN: &str = "`c5c3 up` and `c5c3 down` make it this cluster's, if it is one";
+    const AGAIN: &str = "if a cluster is in it, run `c5c3 up` or `c5c3 down` to mark it";
     let value: serde_json::Value = serde_json::from_slice(text).map_err(|_| None)?;
     let settings: Result<Settings, _> = serde_json::from_value(value.clone());
     let mark: Result<Mark, _> = serde_json::from_value(value);
     match (mark, settings) {
-        (Ok(mark), _) if mark.kind != KIND => {
-            Err(Some(format!("is of the kind {:?}, not {KIND:?}", mark.kind)))
-        }
+        (Ok(mark), _) if mark.kind != KIND => Err(Some(format!("is of kind {:?}, not {KIND:?}", mark.kind))),
         (Ok(mark), _) if mark.version != VERSION => Err(Some(format!(
-            "has the version {}, this program knows {VERSION}: use the one that made it",
+            "has version {}, but this program knows version {VERSION}: use the program that created it",
             mark.version
         ))),
         (Ok(mark), _) if mark.directory != state => Err(Some(format!(
-            "is that of the cluster in {}, from where it was moved or copied; {AGAIN}",
+            "belongs to the cluster in {} and was moved or copied from there; {AGAIN}",
             mark.directory.display()
         ))),
         (Ok(_), Ok(_)) => Ok(()),
-        _ => Err(Some(format!("is not marked as a cluster's; {AGAIN}"))),
+        _ => Err(Some(format!("is not marked as belonging to a cluster; {AGAIN}"))),
     }
 }
 

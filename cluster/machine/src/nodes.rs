@@ -48,7 +48,7 @@ pub fn list(state: &Path) -> Result<Vec<Listed>> {
         .collect())
 }
 
-/// Pulls a node's plug. It stays off until [`start`].
+/// Cuts a node's power. It stays off until [`start`].
 pub async fn kill(state: &Path, name: &str) -> Result<()> {
     let (layout, settings) = Settings::existing(state)?;
     let entry = settings.node(name)?;
@@ -57,7 +57,7 @@ pub async fn kill(state: &Path, name: &str) -> Result<()> {
     node::kill(&layout).await
 }
 
-/// Puts the plug back and waits until the node runs.
+/// Restores a node's power and waits until it runs.
 pub async fn start(state: &Path, name: &str) -> Result<()> {
     let (layout, settings) = Settings::existing(state)?;
     let entry = settings.node(name)?;
@@ -65,7 +65,7 @@ pub async fn start(state: &Path, name: &str) -> Result<()> {
     power::set_on(&node)?;
     if daemon::running(&layout).is_none() {
         return Err(Error::said(format!(
-            "node {name} is switched on and starts with the cluster: run `c5c3 up`"
+            "node {name} is switched on now and starts with the cluster: run `c5c3 up`"
         )));
     }
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -12,7 +12,7 @@ const HYPERVISORS: &str = "hypervisor";
 /// With the number of a node it is still a host's name.
 const LONGEST: usize = 50;
 
-/// At least these clusters with at least these nodes; nothing is taken away by a plan.
+/// The least clusters and nodes that there must be; a plan never removes any.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -108,7 +108,7 @@ impl Settings {
         }
         if self.clusters.len() > MAX_CLUSTERS {
             return Err(Error::Refused(format!(
-                "clusters: {} are more than the {MAX_CLUSTERS} that one machine can have",
+                "clusters: {} are more than the {MAX_CLUSTERS} that one machine can run",
                 self.clusters.len()
             )));
         }

@@ -126,7 +126,7 @@ pub fn install(state: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
 pub fn problems(state: &Path) -> Vec<String> {
     let mut found = Vec::new();
     if !nix::unistd::geteuid().is_root() {
-        found.push("embedded nodes make namespaces and containers: run this as root".into());
+        found.push("embedded nodes need namespaces and containers: run this as root".into());
         return found;
     }
     for (flag, name) in [
@@ -141,7 +141,7 @@ pub fn problems(state: &Path) -> Vec<String> {
         let tried = std::thread::spawn(move || unshare(flag)).join();
         if let Ok(Err(e)) = tried {
             found.push(format!(
-                "this user or container may not make {name} namespaces ({e}): CAP_SYS_ADMIN is needed"
+                "this user or container is not allowed to create {name} namespaces ({e}): CAP_SYS_ADMIN is needed"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! The shell of a program that is a cluster: its own `init` for nodes, a log, a runtime, an exit code.
+//! The main function of a program that runs clusters: its `init` for nodes, log, runtime and exit code.
 
 use std::io::Write;
 use std::path::Path;
@@ -40,7 +40,7 @@ where
 
 /// This program with other arguments.
 pub fn again(args: &[&str]) -> Result<Vec<String>> {
-    let own = std::env::current_exe().map_err(Error::system("find the own program"))?;
+    let own = std::env::current_exe().map_err(Error::system("find the path of this program"))?;
     let mut command = vec![own.to_string_lossy().into_owned()];
     command.extend(args.iter().map(|a| (*a).to_owned()));
     Ok(command)

@@ -1,4 +1,4 @@
-//! What a cluster is, as it is kept in its state directory.
+//! The settings of a cluster, as stored in its state directory.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use embedded_node::traits::Traits;
 
 pub const DEFAULT_STATE: &str = "/var/lib/c5c3";
 pub const DOMAIN: &str = "cluster.local";
-/// The one cluster that is everything, when nobody asks for several.
+/// Name of the only cluster, when several were not requested.
 pub const SINGLE: &str = "default";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,7 +187,7 @@ impl Settings {
             Ok(())
         } else {
             Err(Error::Refused(format!(
-                "hypervisors: {count} are more than the {} nodes of the cluster; ask for more nodes",
+                "hypervisors: {count} are more than the {} nodes of the cluster; raise the number of nodes",
                 self.nodes.len()
             )))
         }

@@ -1,5 +1,5 @@
-//! Keeps one node in the state that is wanted: running, plugged in, with its agent; or
-//! off, and nothing of it left.
+//! Keeps one node in its desired state: running, connected and with its agent; or off, with nothing of
+//! it left.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -32,7 +32,7 @@ pub struct Options {
     pub daemon: Vec<String>,
 }
 
-/// What a person needs to know afterwards.
+/// What `up` prints when it is done.
 #[derive(Clone, Debug)]
 pub struct Up {
     pub kubeconfig: PathBuf,
@@ -68,7 +68,7 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
     if runs {
         if settings != before {
             return Err(Error::said(
-                "the cluster runs with other clusters, nodes or registries: `c5c3 down`, then this again",
+                "the cluster is running with other clusters, nodes or registries: run `c5c3 down`, then this command again",
             ));
         }
         return Ok(Up {
@@ -106,7 +106,7 @@ async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
         }
         if start.elapsed() > if ready { ANSWER } else { PATIENCE } {
             return Err(Error::said(format!(
-                "the cluster in {} runs but its API does not answer: `c5c3 down`, then `c5c3 up`",
+                "the cluster in {} is running, but its API does not answer: run `c5c3 down`, then `c5c3 up`",
                 layout.state().display()
             )));
         }

@@ -17,9 +17,9 @@ const COMPLAINT: usize = 400;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    #[error("no command can be run in pod {pod}: {}", c5c3_kit::fault::plain(.source))]
+    #[error("cannot run a command in pod {pod}: {}", c5c3_kit::fault::plain(.source))]
     Unreachable { pod: String, source: Box<kube::Error> },
-    #[error("the command in pod {pod} was cut off: {reason}")]
+    #[error("the connection to the command in pod {pod} was lost: {reason}")]
     CutOff { pod: String, reason: String },
     #[error("in pod {pod}: {}", short(.said))]
     Failed { pod: String, said: String },
@@ -47,7 +47,7 @@ pub(crate) async fn run(
 ) -> Result<String, ExecError> {
     let late = || ExecError::CutOff {
         pod: place.pod.clone(),
-        reason: format!("no end after {} s", LIMIT.as_secs()),
+        reason: format!("it did not end within {} s", LIMIT.as_secs()),
     };
     timeout(LIMIT, attached(client, place, command, input))
         .await

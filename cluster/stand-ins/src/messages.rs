@@ -21,7 +21,7 @@ pub(crate) struct Messenger {
     digests: Mutex<HashMap<String, String>>,
 }
 
-/// A command and its input for a server.
+/// A command to run in a server's pod, with its input.
 pub struct Message {
     pub place: ExecTarget,
     pub command: &'static [&'static str],

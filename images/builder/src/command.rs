@@ -91,7 +91,7 @@ struct BuildArgs {
     /// Number of layers to build at a time [default: the number of processors]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// A file that a recipe needs
+    /// File that a recipe needs as an input
     #[arg(long = "input", value_name = "NAME=PATH")]
     inputs: Vec<String>,
     /// Print nothing while building
@@ -120,7 +120,7 @@ struct CheckArgs {
     names: Vec<String>,
     #[command(flatten)]
     release: ReleaseArg,
-    /// A file that a recipe needs
+    /// File that a recipe needs as an input
     #[arg(long = "input", value_name = "NAME=PATH")]
     inputs: Vec<String>,
     #[command(flatten)]
@@ -139,7 +139,7 @@ struct DiffArgs {
     output: Output,
 }
 
-/// Print where the disk of a virtual machine is, or write it to a file
+/// Print the path of a virtual machine's disk image, or write the disk to a file
 #[derive(Debug, Args)]
 #[command(after_help = "The disk is raw and must not be changed in place.
 
@@ -242,19 +242,19 @@ struct OptionsArgs {
     release: ReleaseArg,
 }
 
-/// Remove what no image needs
+/// Remove layers and blobs that no image needs
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   c5c3 image prune --dry-run
   c5c3 image prune keystone:28.0.0
   c5c3 image prune --cache")]
 struct PruneArgs {
-    /// Images to throw away too
+    /// Images to remove as well
     names: Vec<String>,
-    /// Also the downloaded packages
+    /// Also remove the downloaded packages
     #[arg(long)]
     cache: bool,
-    /// Say what would go
+    /// Only print what would be removed
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -274,7 +274,7 @@ Examples:
 struct PushArgs {
     /// Images to send; all when none is named
     names: Vec<String>,
-    /// Where to: they get the names REGISTRY/PATH/<image>:<version>
+    /// Destination; the images are named REGISTRY/PATH/<image>:<version>
     #[arg(long, value_name = "REGISTRY/PATH")]
     to: String,
 }
@@ -291,10 +291,10 @@ Examples:
 struct PullArgs {
     /// Images to fetch, NAME or NAME:TAG; all of the release when none is named
     names: Vec<String>,
-    /// Where they are: REGISTRY/PATH/<image>:<version>
+    /// Source; the images are named REGISTRY/PATH/<image>:<version>
     #[arg(long, value_name = "REGISTRY/PATH")]
     from: String,
-    /// Take only images that the owner of this public key signed
+    /// Accept only images signed by the owner of this public key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     #[command(flatten)]
@@ -308,7 +308,7 @@ struct PullArgs {
 struct MirrorArgs {
     #[command(flatten)]
     pull: PullArgs,
-    /// Where to: they get the names REGISTRY/PATH/<image>:<version>
+    /// Destination; the images are named REGISTRY/PATH/<image>:<version>
     #[arg(long, value_name = "REGISTRY/PATH")]
     to: String,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong, each with the way out.
+//! Errors of the builder; each says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -62,7 +62,7 @@ pub fn authority(title: &str, stored: Data, now: Timestamp) -> Result<Data, Erro
     Ok(kept)
 }
 
-/// A certificate for each holder, and `ca.crt`; those of others go.
+/// A certificate for each holder, and `ca.crt`; certificates of anybody else are removed.
 pub fn certificates(
     title: &str,
     authority: &Data,

@@ -24,8 +24,8 @@ const SLOWEST: Duration = Duration::from_secs(10);
 /// closed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Hands each connection to `serve`, at most `callers` at a time, until the stop. Connections that are open by
-/// then have `grace` to finish.
+/// Passes each connection to `serve`, at most `callers` at a time, until the stop. Connections that are
+/// open then have `grace` to finish.
 pub async fn accept<F>(
     listener: &TcpListener,
     stop: Stop,

@@ -51,7 +51,7 @@ impl Terms {
     }
 }
 
-/// Why a leader leads no more.
+/// Why leadership was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     #[error("another process is the leader now")]

@@ -47,7 +47,7 @@ struct Watches {
 /// Buckets from a millisecond to half a minute.
 const BUCKETS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
-/// Brings figures up to date that somebody else keeps.
+/// Updates metrics whose values are kept elsewhere.
 pub type Refresh = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Cheap to clone; every clone counts into the same numbers.
@@ -76,10 +76,10 @@ impl Default for Metrics {
             watch_errors: Family::default(),
             refresh: Arc::default(),
         };
-        registry.register("reconcile", "Passes over an object", metrics.passes.clone());
+        registry.register("reconcile", "Reconcile passes", metrics.passes.clone());
         registry.register(
             "reconcile_duration_seconds",
-            "Time of a pass",
+            "Duration of a pass",
             metrics.duration.clone(),
         );
         registry.register(
@@ -87,15 +87,11 @@ impl Default for Metrics {
             "Failed passes by reason",
             metrics.errors.clone(),
         );
-        registry.register(
-            "queue_depth",
-            "Objects that wait for a pass",
-            metrics.queue.clone(),
-        );
+        registry.register("queue_depth", "Objects waiting for a pass", metrics.queue.clone());
         registry.register("api_writes", "Writes to the API server", metrics.writes.clone());
         registry.register(
             "watch_errors",
-            "Watches that had to start again",
+            "Watches that were restarted",
             metrics.watch_errors.clone(),
         );
         *lock(&metrics.registry) = registry;
@@ -109,8 +105,8 @@ impl Metrics {
         add(&mut lock(&self.registry));
     }
 
-    /// Called before every scrape: figures are fetched when somebody reads them, and only then. The
-    /// first one stays.
+    /// Called before every scrape, so that values are fetched only when they are read. The first one
+    /// set is kept.
     pub fn refresh_with(&self, refresh: Refresh) {
         let _ = self.refresh.set(refresh);
     }

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
-/// The hand on the switch. Dropping it stops too.
+/// Triggers the stop. Dropping it does so as well.
 pub struct Stopper(watch::Sender<bool>);
 
 impl Stop {

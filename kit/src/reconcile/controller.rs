@@ -24,7 +24,7 @@ use crate::reconcile::finalizers::is_over;
 use crate::report::conditions::{Part, States};
 use crate::report::events::Note;
 
-/// A kind that a controller can look after.
+/// A kind that a controller can reconcile.
 pub trait Object:
     Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug + Send + Sync + 'static
 {
@@ -138,7 +138,7 @@ impl<C: Controller> Observed<C> {
         self.object.meta().deletion_timestamp.is_some()
     }
 
-    /// The object is being deleted and the time of the finalizer is up: it goes after this pass,
+    /// The object is being deleted and the finalizer's time is up: it is released after this pass,
     /// whatever is left.
     pub fn overdue(&self) -> bool {
         let since = self.object.meta().deletion_timestamp.as_ref();
@@ -158,7 +158,7 @@ impl<C: Controller> Observed<C> {
     }
 }
 
-/// An object as it should be: only the fields that the controller cares for.
+/// The desired state of an object: only the fields that the controller sets.
 #[derive(Clone, PartialEq)]
 pub struct Wanted {
     pub(crate) cluster: ClusterName,
@@ -219,7 +219,7 @@ impl Wanted {
         self.object
     }
 
-    /// Where it is to be.
+    /// The cluster that it belongs in.
     pub fn cluster(&self) -> &str {
         &self.cluster
     }
@@ -233,7 +233,8 @@ impl Wanted {
     }
 }
 
-/// What should be there and what should be done. It leaves the one who carries it out no choice.
+/// The objects that should exist and the actions to take, complete: carrying it out needs no further
+/// choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision<A> {
     pub(crate) wanted: Vec<Wanted>,
@@ -243,7 +244,7 @@ pub struct Decision<A> {
 }
 
 impl<A> Decision<A> {
-    /// Exactly these objects, applied in this order; any other that we made goes.
+    /// Exactly these objects, applied in this order; any other object of this controller is pruned.
     pub fn want(objects: impl IntoIterator<Item = Wanted>) -> Self {
         Decision {
             wanted: objects.into_iter().collect(),
@@ -316,7 +317,7 @@ impl Debug for AppliedObject {
     }
 }
 
-/// An action and what came of it.
+/// An action and its result.
 pub struct Outcome<C: Controller> {
     pub action: C::Action,
     pub result: Result<(), C::Error>,
@@ -393,7 +394,8 @@ impl<C: Controller> Applied<C> {
     }
 }
 
-/// How things are. Conditions come from the states; `Ready` and `observedGeneration` are the kit's.
+/// The result of a pass. Conditions come from the states; the kit adds `Ready` and
+/// `observedGeneration`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub(crate) states: States,
@@ -420,7 +422,7 @@ impl Report {
         self
     }
 
-    /// Look again after this long, for what no watch tells. It is spread by a tenth.
+    /// Run another pass after this time, for changes that no watch reports. It is spread by a tenth.
     pub fn again_in(mut self, interval: Duration) -> Self {
         self.again = Some(interval);
         self
@@ -431,7 +433,7 @@ impl Report {
         self
     }
 
-    /// For an object under deletion: what is still there. Empty lets the object go.
+    /// For an object that is being deleted: what still exists. If empty, the finalizer is removed.
     pub fn left(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.left.extend(names);
         self

@@ -67,7 +67,7 @@ impl Context {
 /// Errors of the pass itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PassError {
-    #[error("the object does not fit its type: {0}")]
+    #[error("the object cannot be read as its kind: {0}")]
     Malformed(String),
     #[error("no answer within {} s", .0.as_secs())]
     TimedOut(Duration),
@@ -233,7 +233,10 @@ async fn pass(ctx: &Context, key: &Key) -> Result<Done, PassError> {
                 return Err(stuck(ctx, &store, key, &live, error, Some(&left)).await);
             }
             if !left.is_empty() {
-                let note = Note::warning("LeftBehind", format!("gone after {:?}; {left}", finalizer.within));
+                let note = Note::warning(
+                    "LeftBehind",
+                    format!("the finalizer was removed after {:?}; {left}", finalizer.within),
+                );
                 publish_event(ctx, &live, &note).await;
             }
             Ok((failed, None))
@@ -293,7 +296,7 @@ fn what_is_left(report: Option<&Report>, failed: Option<&Failed>) -> String {
     match (named.is_empty(), failed) {
         (true, None) => String::new(),
         (false, None) => format!("still there: {named}"),
-        (true, Some(failed)) => format!("not known what is left: {}", failed.failure.message),
+        (true, Some(failed)) => format!("unknown what is left: {}", failed.failure.message),
         (false, Some(failed)) => format!("still there: {named} ({})", failed.failure.message),
     }
 }
@@ -345,7 +348,7 @@ mod tests {
         let failed = Failed::from(&PassError::TimedOut(Duration::from_secs(9)));
         assert_eq!(
             what_is_left(None, Some(&failed)),
-            "not known what is left: no answer within 9 s"
+            "unknown what is left: no answer within 9 s"
         );
     }
 }

@@ -88,7 +88,7 @@ impl<C: Controller> Loop<C> {
         self
     }
 
-    /// A pass for each object that the stream names: for news that no Kubernetes watch brings.
+    /// Runs a pass for each object that the stream names: for changes that no Kubernetes watch reports.
     pub fn triggered_by(mut self, keys: impl futures::Stream<Item = Key> + Send + 'static) -> Self {
         self.triggers.push(keys.boxed());
         self

@@ -1,4 +1,4 @@
-//! Kinds that nobody looks after: their objects say so.
+//! Kinds without a controller: their objects get a condition that says so.
 
 use futures::future::join_all;
 use futures::stream::StreamExt;
@@ -78,7 +78,7 @@ fn told(kind: &Kind, object: &DynamicObject, now: Timestamp) -> Option<Value> {
         .filter(|_| said)
         .map(|one| one["lastTransitionTime"].clone());
     let message = format!(
-        "{} has no controller yet: the object is stored and nothing is done",
+        "{} has no controller yet: the object is stored, but nothing acts on it",
         kind.resource.kind
     );
     Some(json!({

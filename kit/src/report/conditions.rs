@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-/// How each part is, as a controller reports it.
+/// The state of each part, as reported by a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct States {
     parts: BTreeMap<&'static str, State>,
@@ -164,7 +164,7 @@ impl States {
     }
 }
 
-/// Why a pass did not get through.
+/// Why a pass failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The part that the error belongs to; without one only `Ready` reports it.
@@ -174,7 +174,7 @@ pub struct Failure {
     pub blocker: Option<Reference>,
 }
 
-/// What `settle` makes of a pass.
+/// The result of `settle`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
     /// This controller's parts and `Ready`, sorted by type.
@@ -227,7 +227,7 @@ pub fn settle(
             (None, Some(before)) => before.clone(),
             (None, None) => {
                 let why = ending.failure.map_or("", |f| f.reason.as_str());
-                let waits = format!("not looked at yet: {why}");
+                let waits = format!("not checked yet: {why}");
                 stamp(part.name, State::new(Truth::Unknown, NOT_REACHED, waits))
             }
         });
@@ -265,7 +265,11 @@ fn state_of(part: &Part, ending: Ending<'_>) -> Option<State> {
             (None, Some(failed)) => Some(failed),
             // A pass that failed need not have looked at it.
             (None, None) if ending.failure.is_some() => None,
-            (None, None) => Some(State::new(Truth::Unknown, NOT_REPORTED, "nothing is known of it")),
+            (None, None) => Some(State::new(
+                Truth::Unknown,
+                NOT_REPORTED,
+                "its controller reported nothing about it",
+            )),
         },
         (None, failed) => failed,
     }

@@ -17,7 +17,7 @@ use crate::process::metrics::Metrics;
 use crate::report::conditions::READY;
 use crate::write::store::Store;
 
-/// Something worth telling about an object. It must not hold secret values.
+/// An event about an object. It must not contain secret values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     pub warning: bool,

@@ -1,4 +1,4 @@
-//! What people see of a pass: conditions, status and events.
+//! What a pass makes visible: conditions, status and events.
 
 pub mod conditions;
 pub mod events;

@@ -1,4 +1,4 @@
-//! The apply step: makes the cluster say what the decision says, with as few writes as that takes.
+//! The apply step: brings the cluster to the decided state with as few writes as possible.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -18,7 +18,7 @@ use crate::write::store::{Store, TRIES, is_conflict};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApplyError {
-    #[error("{object} belongs to {owner}; it is left alone. Delete it, or choose another name")]
+    #[error("{object} belongs to {owner} and is not changed. Delete it, or choose another name")]
     NotOwned { object: Reference, owner: String },
     #[error("{kind:?} is not among the kinds that this controller declares to own")]
     UndeclaredKind { kind: String },

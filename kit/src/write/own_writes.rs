@@ -1,4 +1,4 @@
-//! Our own writes come back as watch events; they are no news.
+//! Recognizes our own writes when they come back as watch events, so that they trigger no pass.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -14,7 +14,7 @@ use crate::lock;
 use crate::reconcile::follow::Metadata;
 use crate::write::ownership::{OWNER, owner_of};
 
-/// The little that is kept of an owned object.
+/// What is remembered of an owned object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     pub uid: String,

@@ -40,7 +40,7 @@ fn referable(owner: &Key, namespace: Option<&str>) -> bool {
     owner.namespace.is_none() || owner.namespace.as_deref() == namespace
 }
 
-/// The owner of what a pass makes.
+/// The owner of the objects that a pass creates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Owner {
     pub controller: &'static str,
@@ -122,8 +122,8 @@ impl Owner {
             Some(owner) => Some(format!("{} {}", text(owner, "kind"), text(owner, "name"))),
             None if label(OWNER_UID) == Some(&self.uid) || self.signed(live) => None,
             None => Some(match label(MANAGED_BY) {
-                Some(by) if by != "c5c3" => format!("no owner of ours (managed by {by})"),
-                _ => "no owner of ours".to_owned(),
+                Some(by) if by != "c5c3" => format!("somebody else (managed by {by})"),
+                _ => "somebody else".to_owned(),
             }),
         }
     }
@@ -212,7 +212,7 @@ mod tests {
         let helm = json!({"metadata": {"labels": {MANAGED_BY: "Helm"}}});
         assert_eq!(
             owner().stranger(&helm).as_deref(),
-            Some("no owner of ours (managed by Helm)")
+            Some("somebody else (managed by Helm)")
         );
         assert!(owner().stranger(&json!({"metadata": {}})).is_some());
     }

@@ -1,4 +1,4 @@
-//! Certificates that somebody exchanges from time to time.
+//! Serving certificates that are replaced from time to time.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::Error;
 
-/// Where a server has its certificate from.
+/// Where a server gets its certificate.
 pub enum Tls {
     Files(Files),
     Held(Held),

@@ -1,5 +1,5 @@
-//! AdmissionReviews: the API server asks, and is told what to change. Nothing is ever refused: what a webhook
-//! of ours adds is worth less than what it would hold up.
+//! AdmissionReviews: answers the API server with the changes to make. Nothing is ever refused: what our
+//! webhooks add is not worth blocking anybody's object.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Answer, Call};
 
-/// What is said about an object.
+/// The answer to a review.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verdict {
     /// A JSON patch; empty when all is as it should be.
@@ -16,7 +16,7 @@ pub struct Verdict {
     pub warning: Option<String>,
 }
 
-/// A question that can be answered.
+/// A valid AdmissionReview request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Review {
     api_version: String,
@@ -71,7 +71,7 @@ where
                 }
             }
             Err(why) => {
-                let text = format!("this is no AdmissionReview: {why}\n");
+                let text = format!("this is not an AdmissionReview: {why}\n");
                 Answer::text(StatusCode::BAD_REQUEST, text)
             }
         },

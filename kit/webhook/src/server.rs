@@ -23,7 +23,7 @@ const SLOWEST: Duration = Duration::from_secs(10);
 /// For answers to finish after the stop.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What came in, whole.
+/// A complete request.
 pub struct Call {
     pub method: Method,
     pub path: String,

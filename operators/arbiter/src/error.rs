@@ -1,4 +1,4 @@
-//! What can keep an arbiter from being brought up. Texts name Secrets and keys, never values.
+//! Errors that stop an arbiter from being deployed. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::ceph::{ARBITER_DEPLOYMENT_READY, CEPH_CLUSTER_READY, REMOTE_CLUSTER_READY};
 use c5c3_kit::fault::plain;
@@ -11,13 +11,13 @@ pub enum Error {
     )]
     NameNotUsable { name: String, longest: usize },
     #[error(
-        "service.nodeIp: is missing: with service.type NodePort other monitors need the address of a node"
+        "service.nodeIp: is missing: set it to the address of a node, which other monitors need with service.type NodePort"
     )]
     NodeAddressMissing,
     #[error("monIdPrefix: all of {prefix}a to {prefix}z are taken in CephCluster {ceph}: use another prefix")]
     NoMonIdLeft { prefix: String, ceph: String },
     #[error(
-        "{object} in the other cluster belongs to {owner}; it is left alone. Delete it, or choose another name"
+        "{object} in the other cluster belongs to {owner} and is not changed. Delete it, or choose another name"
     )]
     NotOwned { object: String, owner: String },
     #[error("cannot reserve a monitor in CephCluster {ceph}: {}", plain(.source))]
@@ -28,7 +28,7 @@ pub enum Error {
         object: String,
         source: Box<kube::Error>,
     },
-    #[error("{0}: no answer from the other cluster in time")]
+    #[error("{0}: the other cluster did not answer in time")]
     Silent(String),
     #[error("the connection to the other cluster was lost; the next check reconnects")]
     NotConnected,

@@ -17,7 +17,7 @@ use clusters::RemoteClusters;
 use futures::FutureExt;
 use remote::Remotes;
 
-/// Looks after arbiters, of one namespace or of all, until `stop`.
+/// Reconciles arbiters, of one namespace or of all, until `stop`.
 pub async fn run(
     clusters: Clusters,
     metrics: Metrics,

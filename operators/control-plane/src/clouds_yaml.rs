@@ -22,7 +22,7 @@ pub struct Cloud {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreadable {
-    #[error("clouds.yaml is not the YAML that OpenStack clients read")]
+    #[error("clouds.yaml is not YAML in the form that OpenStack clients read")]
     NotYaml,
     #[error("clouds.yaml has no cloud {name:?}, only {}; correct cloudCredentialsRef.cloudName", known.join(", "))]
     NoCloud { name: String, known: Vec<String> },

@@ -1,5 +1,6 @@
-//! What K-ORC should have taken away and did not. Past the deadline nobody serves its finalizers any
-//! more: Keystone goes with the cloud. They are taken off, and what stays behind is named.
+//! Objects that K-ORC should have deleted and did not. After the deadline nobody handles its finalizers
+//! any more, because Keystone is deleted with the cloud: they are removed, and what may be left in
+//! Keystone is named.
 
 use c5c3_kit::{Kind, Note, Reference};
 use kube::Client;
@@ -30,7 +31,7 @@ pub(crate) fn note<'a>(left: impl IntoIterator<Item = &'a Reference>) -> Option<
     let left = left.into_iter().filter(|left| is_in_keystone(left));
     let names: Vec<String> = left.map(ToString::to_string).collect();
     let text = format!(
-        "K-ORC did not remove these in time; check Keystone for what is left of them: {}",
+        "K-ORC did not remove these in time; check Keystone for their leftovers: {}",
         names.join(", ")
     );
     (!names.is_empty()).then(|| Note::warning("Orphaned", text))

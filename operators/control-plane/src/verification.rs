@@ -1,5 +1,5 @@
-//! Whether a cloud serves after an update: somebody logs in and asks each service for a listing, through
-//! its public and its internal endpoint.
+//! Verifies that a cloud serves after an update: logs in and lists objects of each service, through its
+//! public and its internal endpoint.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub trait Completion: Send + Sync {
     fn set<'a>(&'a self, fix: &'a Fix) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// Whoever talks to the cloud. Behaviour tests have one of their own.
+/// Talks to the cloud. Behaviour tests use an implementation of their own.
 pub trait Verify: fmt::Debug + Send + Sync {
     /// `services`: their types in the catalogue. The error names the service and the endpoint.
     fn verify<'a>(

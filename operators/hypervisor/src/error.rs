@@ -1,4 +1,4 @@
-//! What can keep a host from its state. Texts name Secrets and calls, never values.
+//! Errors that stop the work on a host. Texts name Secrets and calls, never values.
 
 use c5c3_api::conditions::hypervisor::{
     AGGREGATES_UPDATED, HOST_FAILED, OFFBOARDED, ONBOARDING, TRAITS_UPDATED,
@@ -7,9 +7,7 @@ use c5c3_kit::{ClusterError, Fault, ReadError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error(
-        "no login to Nova: there is neither Secret {0} with clouds.yaml, nor a ControlPlane whose K-ORC has one"
-    )]
+    #[error("no credentials for Nova: create Secret {0} with clouds.yaml, or a ControlPlane with K-ORC")]
     NoLogin(String),
     #[error("Secret {secret}: {problem}")]
     BadLogin { secret: String, problem: String },

@@ -28,7 +28,7 @@ use login::Clouds;
 use nodes::Nodes;
 use power::Plugs;
 
-/// Looks after all hosts of a cluster until `stop`. `connect` leads to Nova and Placement.
+/// Reconciles all hosts of a cluster until `stop`. `connect` opens Nova and Placement.
 pub async fn run(
     clusters: Clusters,
     metrics: Metrics,

@@ -108,7 +108,8 @@ impl Clouds {
         found.ok_or_else(|| Error::NoLogin(format!("{}/{}", OWN.0, OWN.1)))
     }
 
-    /// After an error: a login that is refused is read again, and so is one without Nova.
+    /// After an error: credentials that were refused are read again, and so are those of a cloud
+    /// without Nova.
     pub fn failed(&self, error: &(dyn std::error::Error + 'static)) {
         let cause =
             error

@@ -59,8 +59,8 @@ pub fn is_new(reason: Option<&str>) -> bool {
     is_ours(reason) || reason.is_none_or(|text| text.is_empty() || text.starts_with(OF_NEW_SERVICES))
 }
 
-/// The same for every try on one host, and no other host has it: a server that Nova made late, for a
-/// request that was taken for lost, is found whenever somebody looks.
+/// The name is the same for every attempt on one host and used by no other host: so a server that Nova
+/// created late, for a request that was given up, is still found.
 pub fn test_server(uid: &str) -> String {
     let start: String = uid.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
     format!("{TEST}-{start}")

@@ -1,4 +1,4 @@
-//! Node → Hypervisor: a node with the label of hypervisors has an object that says so.
+//! Creates a Hypervisor for each Node that has the label of hypervisors.
 
 use std::convert::Infallible;
 

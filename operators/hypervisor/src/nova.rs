@@ -19,7 +19,7 @@ pub struct Group {
     pub name: String,
 }
 
-/// What Nova has under a name or id.
+/// The result of looking up a name or id in Nova.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Found {
     #[default]
@@ -230,7 +230,7 @@ impl Nova {
         Ok(())
     }
 
-    /// Nothing that was seen so far counts any more.
+    /// Discards everything that was read so far.
     pub async fn forget(&self) {
         self.picture.lock().await.at = None;
     }

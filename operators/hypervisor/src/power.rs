@@ -29,7 +29,7 @@ pub enum PowerView {
     Unknown(String),
 }
 
-/// Machines whose controllers were asked in this pass, by the name of the host.
+/// Machines whose management controllers were read in this pass, by the name of the host.
 #[derive(Clone)]
 pub struct Plugs {
     dial: Arc<dyn Dial>,

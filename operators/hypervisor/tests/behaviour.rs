@@ -296,7 +296,7 @@ async fn a_server_that_crashes_is_restarted_on_its_host() {
     .await;
     tell_of(&world, "node1", &server, None).await;
     let (told, status) = reaction("Recovered").await;
-    assert_eq!(told.message.as_deref(), Some("it runs again"));
+    assert_eq!(told.message.as_deref(), Some("it is running again"));
     assert_eq!(well(&status), ("True".to_owned(), "Ready".to_owned()));
     assert_eq!(world.fleet.restarts(&server), 1, "once is enough");
 

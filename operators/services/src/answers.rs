@@ -1,4 +1,5 @@
-//! What the last word of a step reports about parts of a service, such as the room in each backend.
+//! Reads what steps report, in their termination message, about parts of a service, such as the free
+//! space of each backend.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;

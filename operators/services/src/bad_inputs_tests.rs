@@ -83,7 +83,7 @@ fn wrong_input_is_named_and_nothing_is_decided() {
             json!({"spec": {"fernet": {"rotationSchedule": "*/10 * * * *"}}}),
             NOTHING,
             "KeysTooFew",
-            "rotation schedule \"*/10 * * * *\" with 3 keys: a key is gone after 600 s, and what it encrypted is to be readable for 3600 s: use more keys",
+            "rotation schedule \"*/10 * * * *\" with 3 keys drops a key after 600 s, but what it encrypted must stay readable for 3600 s: keep more keys",
         ),
         (
             json!({"spec": {"federation": {"enabled": true}}}),

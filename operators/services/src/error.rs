@@ -1,4 +1,4 @@
-//! What can keep a service from being brought up. Texts name Secrets and keys, never values.
+//! Errors that stop a service from being deployed. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, service};
 use c5c3_api::foreign::memcached::Memcached;
@@ -66,7 +66,7 @@ pub enum Error {
         what: &'static str,
     },
     #[error(
-        "{what} {name:?} makes the name {made}, which is longer than {longest} characters: use a shorter one"
+        "{what} {name:?} leads to the name {made}, which is longer than {longest} characters: use a shorter one"
     )]
     PartTooLong {
         what: &'static str,
@@ -75,7 +75,7 @@ pub enum Error {
         longest: usize,
     },
     #[error(
-        "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: go back to one, or move the data into a claim that is ReadWriteMany"
+        "PersistentVolumeClaim {claim} is ReadWriteOnce and cannot serve several replicas: set replicas to 1, or move the data into a ReadWriteMany claim"
     )]
     ClaimOfOne { claim: String, part: &'static str },
     #[error("{field}: {value} is not supported yet: {way_out}")]
@@ -122,7 +122,7 @@ pub enum Error {
         reason: String,
     },
     #[error(
-        "rotation schedule {schedule:?} with {most} keys: a key is gone after {kept} s, and what it encrypted is to be readable for {readable} s: use more keys, a rarer schedule or, for tokens, a shorter [token] expiration"
+        "rotation schedule {schedule:?} with {most} keys drops a key after {kept} s, but what it encrypted must stay readable for {readable} s: keep more keys, rotate less often or, for tokens, shorten [token] expiration"
     )]
     KeysTooFew {
         schedule: String,

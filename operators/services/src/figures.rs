@@ -1,4 +1,4 @@
-//! Results of tests as metrics, read off the objects when somebody scrapes.
+//! Results of tests as metrics, read from the objects whenever they are scraped.
 
 use c5c3_api::common::parse_duration;
 use c5c3_api::openstack::Tempest;

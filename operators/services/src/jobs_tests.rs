@@ -45,7 +45,7 @@ fn a_step_at_work_is_ended_by_nobody_and_one_that_never_started_is() {
         state(&seen, DATABASE_READY),
         (
             "Waiting".into(),
-            format!("db-sync waits until Job {old}, which is still running, has ended")
+            format!("db-sync waiting for Job {old}, which is still running")
         )
     );
     // An image that is missing, and a try that failed and is repeated forever, hold nobody.
@@ -70,7 +70,7 @@ fn a_job_without_a_node_says_so() {
         state(&seen, DATABASE_READY),
         (
             "Waiting".into(),
-            "db-sync waits: pod p is not scheduled: 0/1 nodes: too little memory".into()
+            "db-sync waiting: pod p is not scheduled: 0/1 nodes: too little memory".into()
         )
     );
 }
@@ -82,9 +82,9 @@ fn a_job_whose_pod_hangs_says_so() {
     for (since, expected) in [
         (
             "2026-01-01T11:59:00Z",
-            "db-sync waits: pod p has a node since 2026-01-01T11:59:00Z and does not start: see its events",
+            "db-sync waiting: pod p was scheduled at 2026-01-01T11:59:00Z but has not started: see its events",
         ),
-        ("2026-01-01T11:59:01Z", "db-sync runs"),
+        ("2026-01-01T11:59:01Z", "db-sync running"),
     ] {
         let mut pod = job_pod(&json!({}), &json!({}));
         pod.status = serde_json::from_value(on_its_way(since, None)).ok();
@@ -200,7 +200,7 @@ fn a_new_admin_password_leaves_the_schema_alone() {
     let states = |seen: &Observed<Services<Keystone>>| {
         [DATABASE_READY, service::BOOTSTRAP_READY].map(|part| state(seen, part).1)
     };
-    assert_eq!(states(&seen), ["db-sync done", "bootstrap starts"]);
+    assert_eq!(states(&seen), ["db-sync done", "bootstrap starting"]);
     take_job(&mut seen, "keystone-db-sync", None);
     assert_eq!(job_names(&seen), Vec::<String>::new(), "once");
     assert!(
@@ -213,7 +213,7 @@ fn a_new_admin_password_leaves_the_schema_alone() {
     )];
     assert_eq!(
         states(&seen),
-        ["db-sync done", "bootstrap failed: no; it is tried again"]
+        ["db-sync done", "bootstrap failed: no; it will be retried"]
     );
     // The next one speaks for the schema too, whoever asks.
     let name = kept(&seen, "Job").into_iter().find(|name| *name != old);
@@ -247,6 +247,6 @@ fn no_job_starts_beside_a_pod_whose_job_is_gone() {
     assert_eq!(job_names(&seen), Vec::<String>::new());
     assert_eq!(
         state(&seen, DATABASE_READY).1,
-        "db-sync waits until pod p, whose Job is gone, has ended"
+        "db-sync waiting for pod p, whose Job is gone"
     );
 }

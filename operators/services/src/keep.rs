@@ -1,4 +1,4 @@
-//! Configurations that stay: the newest, and every one that something still reads.
+//! Which configurations are kept: the newest, and every one that is still in use.
 
 use std::collections::BTreeSet;
 

@@ -45,7 +45,7 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
         ),
         (
             container(false, json!({"running": {}}), json!({})),
-            "; pod keystone-1 runs and is not ready: containers with unready status: [api]",
+            "; pod keystone-1 is running but not ready: containers with unready status: [api]",
         ),
         (
             json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}]}),
@@ -53,11 +53,11 @@ fn the_pod_that_is_not_well_is_named_with_its_last_words() {
         ),
         (
             on_its_way("2026-01-01T11:59:00Z", None),
-            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: see its events",
+            "; pod keystone-1 was scheduled at 2026-01-01T11:59:00Z but has not started: see its events",
         ),
         (
             on_its_way("2026-01-01T11:59:00Z", Some("no secret pass/word")),
-            "; pod keystone-1 has a node since 2026-01-01T11:59:00Z and does not start: no secret ***",
+            "; pod keystone-1 was scheduled at 2026-01-01T11:59:00Z but has not started: no secret ***",
         ),
         (on_its_way("2026-01-01T11:59:01Z", None), ""),
     ];
@@ -97,7 +97,7 @@ fn what_is_stored_is_encrypted_anew_when_no_pod_uses_the_key_before() {
     assert!(
         state(&seen, service::CREDENTIAL_KEYS_READY)
             .1
-            .ends_with("stored data is re-encrypted from 2026-01-01T12:00:01Z on")
+            .ends_with("re-encryption of stored data begins at 2026-01-01T12:00:01Z")
     );
     seen.now = "2026-01-01T12:00:01Z".parse().expect("a time");
     assert!(job_names(&seen)[0].starts_with("keystone-credential-migrate-"));
@@ -192,7 +192,7 @@ fn options_that_could_not_be_checked_are_said() {
     let cases = [
         (
             json!({"tag": "latest"}),
-            "glance latest belongs to no release that is known here",
+            "glance latest belongs to no known release",
         ),
         (
             json!({"digest": "sha256:00"}),
@@ -376,5 +376,5 @@ fn a_service_without_replicas_is_not_ready() {
     take_deployments(&mut seen);
     let (reason, message) = state(&seen, c5c3_api::conditions::DEPLOYMENT_READY);
     assert_eq!(reason, "ScaledToZero");
-    assert!(message.contains("set replicas to 1 or more"), "{message}");
+    assert!(message.contains("set it to 1 or more"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! Names and labels of what a service consists of.
+//! Names and labels of the objects of a service.
 
 use std::collections::BTreeMap;
 

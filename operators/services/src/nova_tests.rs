@@ -58,7 +58,7 @@ fn conductors_are_up_before_what_calls_them() {
     assert_eq!(names(&seen, "DaemonSet"), ["nova-libvirt"]);
     assert_eq!(
         state(&seen, service::API_READY).1,
-        "waits until conductor-cell1 is up"
+        "waiting until conductor-cell1 is up"
     );
     take_deployments(&mut seen);
     assert_eq!(names(&seen, "Deployment"), ["nova", "nova-metadata"]);

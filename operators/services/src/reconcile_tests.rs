@@ -31,7 +31,10 @@ fn a_first_install_waits_for_nothing_that_it_can_do_without() {
         waits,
         ("Waiting".into(), "Database keystone: not ready yet".into())
     );
-    assert_eq!(state(&seen, service::BOOTSTRAP_READY).1, "waits for the database");
+    assert_eq!(
+        state(&seen, service::BOOTSTRAP_READY).1,
+        "waiting for the database"
+    );
     // Placement reads its database when it starts.
     assert_eq!(count(&observed(placement(), facts()), "Deployment"), 0);
 }
@@ -41,7 +44,10 @@ fn a_change_rolls_out_when_the_schema_fits_and_not_before() {
     let mut seen = installed();
     seen.object.spec.common.image.tag = Some("29.1.0".into());
     assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (1, 0));
-    assert_eq!(state(&seen, DEPLOYMENT_READY).1, "waits for the database schema");
+    assert_eq!(
+        state(&seen, DEPLOYMENT_READY).1,
+        "waiting for the database schema"
+    );
     take_job(&mut seen, "keystone-db-sync", Some("Complete"));
     assert_eq!(
         (count(&seen, "Job"), count(&seen, "Deployment")),
@@ -105,14 +111,14 @@ fn a_failed_step_tells_its_last_words_without_secrets() {
     take_job(&mut seen, "keystone-db-sync", None);
     let ended = |code: i32| json!({"terminated": {"exitCode": code, "message": "Traceback\n\nAccess denied for keystone:pass%2Fword (pass/word)\n"}});
     let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}});
-    let words = "Traceback | Access denied for keystone:*** (***); it is tried again";
+    let words = "Traceback | Access denied for keystone:*** (***); it will be retried";
     seen.facts.pods = vec![job_pod(&waiting, &ended(1))];
     let (reason, message) = state(&seen, DATABASE_READY);
     assert_eq!(
         (reason.as_str(), message),
         ("Failed", format!("db-sync failed: {words}"))
     );
-    assert_eq!(state(&seen, service::BOOTSTRAP_READY).1, "waits for db-sync");
+    assert_eq!(state(&seen, service::BOOTSTRAP_READY).1, "waiting for db-sync");
 
     seen.facts.pods = vec![job_pod(&ended(2), &json!({}))];
     assert_eq!(state(&seen, DATABASE_READY).1, "db-sync done");
@@ -124,14 +130,14 @@ fn a_failed_step_tells_its_last_words_without_secrets() {
     seen.facts.pods = vec![job_pod(&json!({"terminated": {"exitCode": 137}}), &json!({}))];
     assert_eq!(
         state(&seen, DATABASE_READY).1,
-        "db-sync failed: exit code 137; it is tried again"
+        "db-sync failed: exit code 137; it will be retried"
     );
 
     let pulling = json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}});
     seen.facts.pods = vec![job_pod(&pulling, &json!({}))];
     assert_eq!(
         state(&seen, DATABASE_READY).1,
-        "db-sync failed: ErrImagePull: no such image; it is tried again"
+        "db-sync failed: ErrImagePull: no such image; it will be retried"
     );
 }
 
@@ -162,17 +168,17 @@ fn a_service_is_set_up_while_its_credential_is_on_its_way() {
 #[test]
 fn what_it_depends_on_holds_the_first_start_and_no_later_one() {
     let mut seen = observed(keystone(), facts());
-    seen.facts.unmet = Some(trouble("waits for Valkey valkey, which is missing"));
+    seen.facts.unmet = Some(trouble("waiting for Valkey valkey, which is missing"));
     assert_eq!((count(&seen, "Job"), count(&seen, "Deployment")), (0, 0));
     assert_eq!(
         state(&seen, DATABASE_READY),
         (
             "DependencyNotReady".into(),
-            "waits for Valkey valkey, which is missing".into()
+            "waiting for Valkey valkey, which is missing".into()
         )
     );
     let mut running = installed();
-    running.facts.unmet = Some(trouble("waits for Valkey valkey, which is missing"));
+    running.facts.unmet = Some(trouble("waiting for Valkey valkey, which is missing"));
     assert_eq!(count(&running, "Deployment"), 1);
 }
 

@@ -345,19 +345,20 @@ impl Planned {
                 }),
                 _,
             ) => states.unmet(part, reason::FAILED, format!("{step} failed: {words}")),
-            (None, _) if self.began.is_some() => {
-                states.unmet(part, reason::RUNNING, format!("{title} runs for the first time"))
-            }
+            (None, _) if self.began.is_some() => states.unmet(
+                part,
+                reason::RUNNING,
+                format!("{title} is running for the first time"),
+            ),
             (None, Gate::Dependency(trouble)) => {
                 report::troubled(states, part, reason::DEPENDENCY_NOT_READY, trouble)
             }
             (None, Gate::Credentials { reason, trouble }) => report::troubled(states, part, reason, trouble),
             (None, _) => {
-                let when = self
-                    .schedule
-                    .as_ref()
-                    .map(|at| format!(" at its first time ({at})"));
-                let text = format!("{title} starts{}", when.unwrap_or_default());
+                let text = match &self.schedule {
+                    Some(at) => format!("{title} first runs on its schedule ({at})"),
+                    None => format!("{title} is starting"),
+                };
                 states.unmet(part, reason::WAITING, text)
             }
         }

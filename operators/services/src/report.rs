@@ -1,4 +1,4 @@
-//! How a service is, in conditions: each names what it waits for.
+//! The conditions of a service: each names what it is waiting for.
 
 use c5c3_api::conditions::{CEPH_CONNECTED, DATABASE_READY, MESSAGING_READY, reason, service};
 use c5c3_api::ovn::OvnCluster;
@@ -80,7 +80,7 @@ pub(crate) fn groups(plan: &Plan, facts: &Facts) -> Value {
     let answers = answers::newest(&facts.pods, &groups.told_by);
     let one = |group: &Group| {
         let waits = group.processes.iter().find(|name| !plan.up.contains(name));
-        let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waits for {name}"));
+        let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waiting for {name}"));
         let mut told = json!({"name": group.name, "status": status});
         let mut more = match answers.get(&group.name) {
             Some(Value::Object(answer)) => answer.clone(),
@@ -177,7 +177,7 @@ fn setup(states: States, plan: &Plan, gate: &Gate) -> States {
         (_, Ok(())) => match &job.outcome {
             Outcome::Missing if plan.busy.is_some() => {
                 let other = plan.busy.as_deref().unwrap_or_default();
-                let text = format!("{names} waits until {other}, has ended");
+                let text = format!("{names} waiting for {other}");
                 states.unmet(DATABASE_READY, reason::WAITING, text)
             }
             Outcome::Complete => contract(states, plan, &names),
@@ -194,10 +194,10 @@ fn setup(states: States, plan: &Plan, gate: &Gate) -> States {
     let waits = plan.unmet.is_some() || plan.database.is_err();
     match &job.outcome {
         Outcome::Failed { step, .. } if *step < before_task => {
-            states.unmet(task.part, reason::WAITING, format!("waits for {names}"))
+            states.unmet(task.part, reason::WAITING, format!("waiting for {names}"))
         }
         Outcome::Missing | Outcome::Running | Outcome::Waiting(_) if waits => {
-            states.unmet(task.part, reason::WAITING, "waits for the database")
+            states.unmet(task.part, reason::WAITING, "waiting for the database")
         }
         _ => outcome(states, task.part, &task.step.name, job),
     }
@@ -212,14 +212,14 @@ fn names_of(steps: &[Step]) -> String {
 /// person decides.
 fn contracted(states: States, plan: &Plan, version: &str) -> States {
     let text = format!(
-        "contract of {version} began; going back needs a restore of the database; set the image to {version}"
+        "contract of {version} has begun: set the image to {version}; going back requires restoring the database from a backup"
     );
     let states = states.unmet(DATABASE_READY, reason::FAILED, text);
     match (&plan.service.schema.task, &plan.setup) {
         (Some(task), Some(job)) if job.outcome == Outcome::Complete => {
             outcome(states, task.part, &task.step.name, job)
         }
-        (Some(task), _) => states.unmet(task.part, reason::WAITING, "waits for the database schema"),
+        (Some(task), _) => states.unmet(task.part, reason::WAITING, "waiting for the database schema"),
         (None, _) => states,
     }
 }
@@ -248,19 +248,19 @@ fn contract(states: States, plan: &Plan, done: &str) -> States {
         Some(pod) => format!("pod {pod} (old image) is gone"),
         None => "the new version is up".to_owned(),
     };
-    let text = format!("{done} done; {names} waits until {until}");
+    let text = format!("{done} done; {names} waiting until {until}");
     states.unmet(DATABASE_READY, reason::PROGRESSING, text)
 }
 
 fn outcome(states: States, part: &'static str, name: &str, job: &Prepared) -> States {
     let states = match &job.outcome {
         Outcome::Complete => states.met(part, reason::SUCCEEDED, format!("{name} done")),
-        Outcome::Running => states.unmet(part, reason::RUNNING, format!("{name} runs")),
-        Outcome::Missing => states.unmet(part, reason::RUNNING, format!("{name} starts")),
-        Outcome::Waiting(words) => states.unmet(part, reason::WAITING, format!("{name} waits: {words}")),
+        Outcome::Running => states.unmet(part, reason::RUNNING, format!("{name} running")),
+        Outcome::Missing => states.unmet(part, reason::RUNNING, format!("{name} starting")),
+        Outcome::Waiting(words) => states.unmet(part, reason::WAITING, format!("{name} waiting: {words}")),
         Outcome::Failed { step, words, again } => {
             let failed = job.steps.get(*step).map_or(name, |step| step.name.as_str());
-            let again = if *again { "; it is tried again" } else { "" };
+            let again = if *again { "; it will be retried" } else { "" };
             states.unmet(part, reason::FAILED, format!("{failed} failed: {words}{again}"))
         }
     };
@@ -278,21 +278,21 @@ fn keys(states: States, keys: &crate::rotation::Planned, migration: Option<&Migr
             Outcome::Failed { .. } => outcome(states, keys.part, "credential-migrate", job),
             Outcome::Waiting(_) if keys.held => outcome(states, keys.part, "credential-migrate", job),
             Outcome::Waiting(words) => {
-                let text = format!("{text}; credential-migrate waits: {words}");
+                let text = format!("{text}; credential-migrate waiting: {words}");
                 states.met(keys.part, reason::READY, text)
             }
             Outcome::Missing | Outcome::Running if keys.held => states.unmet(
                 keys.part,
                 reason::WAITING,
-                "a rotation is due and waits until what is stored is encrypted with the newest key",
+                "a rotation is due, but waits until stored data is encrypted with the newest key",
             ),
             Outcome::Missing => {
-                let text = format!("{text}; stored data is re-encrypted from {from} on");
+                let text = format!("{text}; re-encryption of stored data begins at {from}");
                 states.met(keys.part, reason::READY, text)
             }
             Outcome::Running => {
                 let text = format!(
-                    "{} keys; stored data is being re-encrypted with the newest",
+                    "{} keys; stored data is being re-encrypted with the newest key",
                     keys.count
                 );
                 states.met(keys.part, reason::READY, text)
@@ -371,15 +371,15 @@ fn process<C: Controller>(
     let waiting = |states: States, text: &str| states.unmet(process.part, reason::WAITING, text);
     match gate {
         Gate::Open => {}
-        Gate::Dependency(_) => return waiting(states, "waits for dependsOn"),
+        Gate::Dependency(_) => return waiting(states, "waiting for dependsOn"),
         Gate::Credentials { reason, trouble } => {
             return troubled(states, process.part, reason, trouble);
         }
-        Gate::Messaging => return waiting(states, "waits for the message bus"),
-        Gate::Database => return waiting(states, "waits for the database"),
-        Gate::Schema => return waiting(states, "waits for the database schema"),
+        Gate::Messaging => return waiting(states, "waiting for the message bus"),
+        Gate::Database => return waiting(states, "waiting for the database"),
+        Gate::Schema => return waiting(states, "waiting for the database schema"),
         Gate::Contracted(version) => {
-            let text = format!("stays as it is: the database schema is that of {version}");
+            let text = format!("left unchanged: the database schema is that of {version}");
             return waiting(states, &text);
         }
     }
@@ -391,7 +391,7 @@ fn process<C: Controller>(
         return states.unmet(process.part, reason::UNREACHABLE, why.clone());
     }
     if let Some(before) = plan.waits_for(process) {
-        return waiting(states, &format!("waits until {before} is up"));
+        return waiting(states, &format!("waiting until {before} is up"));
     }
     let name = build::workload_name(service, process);
     // As the server has it after this pass: what was read before may be of an earlier generation.
@@ -429,7 +429,7 @@ fn process<C: Controller>(
         String::new()
     };
     if wanted == 0 && !process.is_on_nodes() {
-        let text = format!("{whose}0 replicas are asked for, so nothing runs: set replicas to 1 or more");
+        let text = format!("{whose}replicas is 0, so nothing runs: set it to 1 or more");
         return states.unmet(process.part, reason::SCALED_TO_ZERO, text);
     }
     if done && !process.is_on_nodes() {
@@ -439,7 +439,7 @@ fn process<C: Controller>(
     let why = blocked_pod(facts, process, &plan.configuration.hidden, plan.now);
     if process.is_on_nodes() {
         let text = match wanted {
-            0 => format!("{whose}no node has its labels yet{unchecked}"),
+            0 => format!("{whose}no node has the required labels yet{unchecked}"),
             _ if done => format!("{whose}up on {up} of {wanted} nodes{unchecked}"),
             _ => format!(
                 "{whose}up on {up} of {wanted} nodes, {updated} with the current configuration{why}{unchecked}"

@@ -1,4 +1,4 @@
-//! Whether processes run as they should, and what keeps a pod from it.
+//! Whether processes run as they should, and if not, which pod is the problem.
 
 use std::collections::BTreeSet;
 
@@ -172,5 +172,5 @@ fn unready(pod: &Pod) -> Option<String> {
         .as_deref()
         .map(|why| format!(": {why}"))
         .unwrap_or_default();
-    running.then(|| format!("pod {} runs and is not ready{why}", pod.name_any()))
+    running.then(|| format!("pod {} is running but not ready{why}", pod.name_any()))
 }

@@ -212,7 +212,7 @@ fn check_reach(set: &KeySet, now: Timestamp) -> Result<Option<String>, Error> {
             part: set.part,
         }),
         Some(kept) if kept < readable.saturating_add(set.lingers) => Ok(Some(format!(
-            "a key is gone after {kept} s, and services may ask for an expired token for {} s more ([token] allow_expired_window): with more keys or a rarer schedule long work does not fail",
+            "a key is dropped after {kept} s, but services may use an expired token for another {} s ([token] allow_expired_window): keep more keys or rotate less often, or long operations may fail",
             set.lingers
         ))),
         _ => Ok(None),

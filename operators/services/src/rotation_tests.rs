@@ -132,7 +132,7 @@ fn a_token_does_not_outlive_its_key() {
     assert_eq!(asked("0 * * * *", 3, 3600), None);
     assert_eq!(
         asked("0 0,1 * * *", 3, 7200).expect("refused"),
-        "rotation schedule \"0 0,1 * * *\" with 3 keys: a key is gone after 3600 s, and what it encrypted is to be readable for 7200 s: use more keys, a rarer schedule or, for tokens, a shorter [token] expiration"
+        "rotation schedule \"0 0,1 * * *\" with 3 keys drops a key after 3600 s, but what it encrypted must stay readable for 7200 s: keep more keys, rotate less often or, for tokens, shorten [token] expiration"
     );
     assert_eq!(asked("0 0,1 * * *", 4, 7200), None);
     // No schedule rotates more often than keys settle.
@@ -153,7 +153,7 @@ fn an_expired_token_may_be_asked_for_and_its_key_be_gone() {
     };
     assert_eq!(warned(3, 0), None);
     let text = warned(3, 172_800).expect("warned");
-    assert!(text.starts_with("a key is gone after 86400 s"), "{text}");
+    assert!(text.starts_with("a key is dropped after 86400 s"), "{text}");
     assert_eq!(warned(5, 172_800), None);
 }
 

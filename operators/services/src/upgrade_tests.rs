@@ -60,7 +60,7 @@ fn an_upgrade_expands_rolls_out_and_contracts() {
     );
     assert_eq!(
         state(&seen, DATABASE_READY).1,
-        "db-expand, db-migrate done; db-contract waits until the new version is up"
+        "db-expand, db-migrate done; db-contract waiting until the new version is up"
     );
     take_deployments(&mut seen);
     seen.facts.pods = vec![process_pod(&json!({}))];
@@ -73,7 +73,7 @@ fn an_upgrade_expands_rolls_out_and_contracts() {
         state(&seen, DATABASE_READY),
         (
             "Progressing".into(),
-            "db-expand, db-migrate done; db-contract waits until pod keystone-1 (old image) is gone".into()
+            "db-expand, db-migrate done; db-contract waiting until pod keystone-1 (old image) is gone".into()
         )
     );
     seen.facts.pods.clear();
@@ -81,7 +81,7 @@ fn an_upgrade_expands_rolls_out_and_contracts() {
     let contract = object(&seen, "Job").expect("wanted").to_string();
     assert!(contract.contains("--contract"), "{contract}");
     assert_eq!(status(&seen, "upgradePhase"), "Contracting");
-    assert_eq!(state(&seen, DATABASE_READY).1, "db-contract starts");
+    assert_eq!(state(&seen, DATABASE_READY).1, "db-contract starting");
     take_job(&mut seen, "keystone-db-contract", Some("Complete"));
     assert_eq!(
         (status(&seen, "upgradePhase"), status(&seen, "installedRelease")),
@@ -143,8 +143,7 @@ fn what_others_do_to_a_pod_holds_no_upgrade() {
 
 #[test]
 fn an_upgrade_that_began_to_contract_is_not_taken_back() {
-    let words =
-        "contract of 29.1.0 began; going back needs a restore of the database; set the image to 29.1.0";
+    let words = "contract of 29.1.0 has begun: set the image to ; going back requires restoring the database from a backup29.1.0";
     for (condition, other) in [
         (None, "28.1.0"),
         (Some("Failed"), "28.1.0"),
@@ -172,7 +171,7 @@ fn an_upgrade_that_began_to_contract_is_not_taken_back() {
         assert_eq!(state(&seen, DATABASE_READY), ("Failed".into(), words.into()));
         assert_eq!(
             state(&seen, DEPLOYMENT_READY).1,
-            "stays as it is: the database schema is that of 29.1.0"
+            "left unchanged: the database schema is that of 29.1.0"
         );
         // Forward it goes on; that a database was restored only a person knows, who clears the note.
         seen.object.spec.common.image.tag = Some("29.1.0".into());

@@ -1,5 +1,5 @@
-//! Plans that nobody carries out by themselves: what if hosts go, and which servers would be better
-//! off elsewhere. Pure; each step rests on the one before.
+//! Plans that Cortex does not carry out by itself: what if hosts are drained or lost, and which servers
+//! to move to empty hosts. Pure; each step builds on the one before.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the API server is told when a pod gets its node.
+//! The answer to the API server when a pod is bound to a node.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(crate) async fn judge(client: &Client, nodes: &Nodes, request: &Value) -> Ve
     let foreign: Vec<&str> = change.foreign.iter().map(String::as_str).collect();
     let warning = (!foreign.is_empty()).then(|| {
         let (keys, node) = (foreign.join(", "), subject.node);
-        format!("the pod keeps its own {keys}, though node {node} has another: leave the label out to get the node's")
+        format!("the pod keeps its own {keys}, which differs from that of node {node}: remove the label to get the node's")
     });
     Verdict {
         patch: change.json_patch(&request["object"]),

@@ -1,4 +1,4 @@
-//! What a pod's labels lack of its node's. Pure.
+//! Which labels of its node a pod lacks. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

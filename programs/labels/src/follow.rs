@@ -74,7 +74,7 @@ pub(crate) async fn pods(client: Client, nodes: Nodes, metrics: Metrics) {
             Some((place, done)) = jobs.next(), if !jobs.is_empty() => match done {
                 Ok(()) => _ = failures.remove(&place),
                 Err(error) => {
-                    tracing::warn!(node = place.as_deref(), "labels cannot be written: {}", plain(&error));
+                    tracing::warn!(node = place.as_deref(), "cannot write labels: {}", plain(&error));
                     let count = failures.entry(place.clone()).or_default();
                     *count += 1;
                     // One look at the node makes up for all of its pods that failed.
@@ -102,7 +102,7 @@ pub(crate) async fn pods(client: Client, nodes: Nodes, metrics: Metrics) {
                 }
                 Some(Ok(Event::Init | Event::InitDone | Event::Delete(_))) => {}
                 Some(Err(error)) => {
-                    tracing::warn!("pods cannot be followed: {error}");
+                    tracing::warn!("cannot watch pods: {error}");
                     follower.metrics.watch_failed("labels", "Pod");
                 }
                 None => return,

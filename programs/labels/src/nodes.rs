@@ -85,7 +85,7 @@ impl Nodes {
                 }
                 Ok(Event::Apply(node)) => self.put(&node),
                 Ok(Event::Delete(node)) => _ = self.known().remove(&node.name_any()),
-                Err(error) => tracing::warn!("nodes cannot be followed: {error}"),
+                Err(error) => tracing::warn!("cannot watch nodes: {error}"),
             }
         }
     }

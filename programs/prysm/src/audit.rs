@@ -15,13 +15,13 @@ pub(crate) struct AuditArguments {
     /// Make a CADF audit event of each entry; without NATS they are printed
     #[arg(long, env = "AUDIT_ENABLED")]
     pub audit: bool,
-    /// Where audit events are published
+    /// NATS subject of the audit events
     #[arg(long, env = "AUDIT_SUBJECT", default_value = "rgw.s3.audit", value_parser = crate::nats::subject)]
     pub audit_subject: async_nats::Subject,
-    /// Leave reads out: audit what changes something
+    /// Audit only requests that change something
     #[arg(long)]
     pub audit_changes_only: bool,
-    /// Leave entries out whose user has no project
+    /// Skip entries whose user has no project
     #[arg(long, env = "AUDIT_REQUIRE_TENANT")]
     pub audit_require_tenant: bool,
     /// Buckets that are not audited, such as the one where audit events are stored
@@ -32,16 +32,16 @@ pub(crate) struct AuditArguments {
         env = "AUDIT_SKIP_BUCKETS"
     )]
     pub audit_skip_buckets: Vec<String>,
-    /// Only these domains of Keystone, by id or name
+    /// Audit only these domains of Keystone, by id or name
     #[arg(long, value_delimiter = ',', env = "AUDIT_ALLOW_DOMAINS")]
     pub audit_allow_domains: Vec<String>,
-    /// Not these domains of Keystone, by id or name
+    /// Do not audit these domains of Keystone, by id or name
     #[arg(long, value_delimiter = ',', env = "AUDIT_DENY_DOMAINS")]
     pub audit_deny_domains: Vec<String>,
-    /// Region that events name
+    /// Region to name in the events
     #[arg(long, env = "AUDIT_REGION", default_value = "")]
     pub audit_region: String,
-    /// Name of the service that reports
+    /// Observer to name in the events
     #[arg(long, env = "AUDIT_OBSERVER_NAME", default_value = "radosgw")]
     pub audit_observer: String,
 }
@@ -235,13 +235,13 @@ impl Auditor {
 
     pub(crate) fn render(&self, page: &mut Page) {
         let name = "prysm_audit_events_total";
-        page.family(name, Type::Counter, "Audit events that were made.");
+        page.family(name, Type::Counter, "Audit events created.");
         page.sample(name, [], self.made);
         let name = "prysm_audit_events_dropped_total";
         page.family(
             name,
             Type::Counter,
-            "Entries that became no audit event, by reason.",
+            "Entries for which no audit event was created, by reason.",
         );
         for (reason, count) in &self.dropped {
             page.sample(name, [("reason", *reason)], count);

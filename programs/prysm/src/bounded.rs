@@ -1,4 +1,5 @@
-//! A bound on how many things are shown: tenants make them, and every one is a series of its own.
+//! Limits the number of series: tenants create users and buckets, and each would be a series of its
+//! own.
 
 use crate::exposition::{Page, Type};
 
@@ -35,7 +36,7 @@ impl Bound<'_, ()> {
         page.family(
             name,
             Type::Gauge,
-            "What is not shown because there is too much of it.",
+            "Users and buckets that are not shown because there are too many of them.",
         );
         for (kind, count) in beyond {
             page.sample(name, [("kind", *kind)], count);

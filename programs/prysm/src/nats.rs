@@ -28,7 +28,7 @@ pub(crate) struct NatsArguments {
     /// NATS_TOKEN, in the environment log in
     #[arg(long = "nats", env = "NATS_URL", value_name = "URL")]
     pub url: Option<String>,
-    /// Certificates that sign that of the server (PEM)
+    /// CA certificates of the server (PEM)
     #[arg(long = "nats-ca", env = "NATS_CA", value_name = "FILE", requires = "url")]
     pub authority: Option<std::path::PathBuf>,
 }
@@ -56,7 +56,7 @@ impl NatsArguments {
             .retry_on_initial_connect()
             .event_callback(async |event| match event {
                 Event::Connected => tracing::info!("connected to NATS"),
-                Event::Disconnected => tracing::warn!("NATS is away; trying again"),
+                Event::Disconnected => tracing::warn!("connection to NATS lost; reconnecting"),
                 Event::ServerError(error) => tracing::warn!("NATS: {error}"),
                 Event::ClientError(error) => tracing::warn!("NATS: {error}"),
                 other => tracing::debug!("NATS: {other}"),
@@ -96,12 +96,12 @@ impl Figures {
         for (name, help, value) in [
             (
                 "prysm_nats_published_total",
-                "Messages that were handed to NATS.",
+                "Messages sent to NATS.",
                 &self.published,
             ),
             (
                 "prysm_nats_dropped_total",
-                "Messages that NATS did not take, or not in time.",
+                "Messages that NATS did not accept in time.",
                 &self.dropped,
             ),
         ] {
@@ -136,7 +136,7 @@ impl Publisher {
                     Ok(()) => _ = counted.published.fetch_add(1, Relaxed),
                     Err(error) => {
                         counted.drop_one();
-                        tracing::debug!("NATS did not take a message: {error}");
+                        tracing::debug!("NATS did not accept a message: {error}");
                     }
                 }
                 counted.waiting.fetch_sub(length, Relaxed);
@@ -172,7 +172,7 @@ impl Publisher {
         drop(self.sender);
         if tokio::time::timeout(FAREWELL, self.task).await.is_err() {
             tracing::warn!(
-                "NATS did not take the last messages within {} s",
+                "NATS did not accept the last messages within {} s",
                 FAREWELL.as_secs()
             );
         }

@@ -74,7 +74,7 @@ impl Received {
             page.sample(name, [("event", event.as_str())], count);
         }
         let name = "prysm_bucket_notifications_refused_total";
-        page.family(name, Type::Counter, "Messages that are no notifications.");
+        page.family(name, Type::Counter, "Messages that are not bucket notifications.");
         page.sample(name, [], self.refused);
     }
 }

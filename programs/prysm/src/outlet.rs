@@ -1,4 +1,4 @@
-//! Where messages go besides the page of metrics: NATS, and standard output.
+//! Where messages are sent: to NATS, and to standard output.
 
 use std::io::Write;
 use std::sync::Arc;

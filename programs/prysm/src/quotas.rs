@@ -1,4 +1,5 @@
-//! Users that are near the end of their quota: what the monitor tells and what the consumer makes of it.
+//! Users who have used most of their quota: what the monitor publishes and what the consumer makes of
+//! it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -46,7 +46,9 @@ impl Sidecar {
                 warning: None,
             },
             Some(other) => Verdict {
-                warning: Some(format!("label {LABEL}: {other:?} means nothing: use yes or no")),
+                warning: Some(format!(
+                    "label {LABEL}: {other:?} is not a valid value: use yes or no"
+                )),
                 ..Verdict::default()
             },
         }

@@ -13,11 +13,11 @@ use crate::output::print;
 
 const POLL: Duration = Duration::from_secs(1);
 
-/// Print a server's console log, or the address at which a browser shows its screen.
+/// Print a server's console log, or a browser address for its screen.
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 console demo
-  c5c3 console --follow demo     go on until Ctrl-C
+  c5c3 console --follow demo     follow it until Ctrl-C
   c5c3 console --vnc demo        an address for a browser (noVNC)")]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// Follow new output.
     #[arg(long, short)]
     follow: bool,
-    /// Print the address at which a browser shows its screen and takes keys; it is valid for ten minutes.
+    /// Print an address that opens its screen and keyboard in a browser; it is valid for ten minutes.
     #[arg(long, conflicts_with = "follow")]
     vnc: bool,
     /// Name or id of the server.

@@ -21,13 +21,13 @@ const SSH: u16 = 22;
 /// Create a server to try the cloud: image, flavour, networks, key and floating address.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  c5c3 demo                     finds what is there and makes the rest
-  c5c3 ssh demo                 then log in
-  c5c3 console demo             or look at its console
+  c5c3 demo                     reuses what exists and creates the rest
+  c5c3 ssh demo                 logs in to it
+  c5c3 console demo             prints its console
 
 It returns when the guest answers. Names: image guest, flavour tiny, networks public and demo,
 router, security group and server demo, key c5c3-demo (kept in the state directory).
-Exit code 4 when the guest is not ready in time; run it again to wait on.")]
+Exit code 4: the guest is not ready in time; run the command again to keep waiting.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     here: Here,
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn farewell(options: &str, address: Ipv4Addr) -> String {
     format!(
         "\nThe server {SERVER} runs at {address}.\n\nLog in:\n  c5c3 ssh{options} {SERVER}\n\n\
-         Look at it:\n  c5c3 console{options} {SERVER}\n  c5c3 openstack{options} server show {SERVER}\n\n\
+         Inspect it:\n  c5c3 console{options} {SERVER}\n  c5c3 openstack{options} server show {SERVER}\n\n\
          Delete it:\n  c5c3 openstack{options} server delete {SERVER}\n"
     )
 }

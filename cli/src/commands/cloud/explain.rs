@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let target = &arguments.target;
         let sight = target.sight().await?;
         for (cluster, why) in &sight.blind {
-            say_aside(&format!("cluster {cluster} is not seen: {why}"));
+            say_aside(&format!("cannot read cluster {cluster}: {why}"));
         }
         let seen = snapshot::read(&sight, &target.namespace).await?;
         let named = arguments

@@ -14,7 +14,7 @@ use crate::output::{print, say_aside};
 const EXAMPLES: &str = "\
 Examples:
   c5c3 logs keystone               the last lines of every pod of Keystone
-  c5c3 logs glance -f              and all that follows
+  c5c3 logs glance -f              keep following
   c5c3 logs mariadb --tail 500";
 
 /// Print the logs of all pods of a service.
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let target = &arguments.target;
         let sight = target.sight().await?;
         for (cluster, why) in &sight.blind {
-            say_aside(&format!("cluster {cluster} is not seen: {why}"));
+            say_aside(&format!("cannot read cluster {cluster}: {why}"));
         }
         let mut pods: Vec<Pod> = Vec::new();
         let mut wanted: Vec<(Api<Pod>, Pod)> = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         if wanted.is_empty() {
             return Err(Failure::NotFound(format!(
-                "no pod of {} in namespace {}; there are: {}",
+                "no pods of {} in namespace {}; services with pods there: {}",
                 arguments.service,
                 target.namespace,
                 services(&pods).join(", ")

@@ -1,4 +1,4 @@
-//! What a person does with a cloud: look at it, ask what blocks it, read its logs, use it.
+//! Commands for a cloud: show it, explain it, read its logs, use it.
 
 pub(crate) mod console;
 pub(crate) mod demo;

@@ -17,9 +17,9 @@ use crate::output::{print, say_aside};
 #[command(after_help = "Examples:
   c5c3 openstack token issue
   c5c3 openstack image create --disk-format raw --file disk.img disk
-  c5c3 openstack -- --help             the command's own help
+  c5c3 openstack -- --help             help of the openstack command
 
-Options of c5c3 come before the first word; all that follows is the command's.")]
+Options of c5c3 come first; from the first other word on, all belongs to the openstack command.")]
 pub(crate) struct Openstack {
     #[command(flatten)]
     target: Target,
@@ -39,9 +39,9 @@ pub(crate) struct Openstack {
 /// Print the administrator's credentials as shell variables.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  eval \"$(c5c3 env)\"        then any OpenStack client works in this shell
+  eval \"$(c5c3 env)\"        any OpenStack client then works in this shell
 
-The output holds the password.")]
+The output contains the password.")]
 pub(crate) struct Env {
     #[command(flatten)]
     target: Target,
@@ -81,7 +81,7 @@ fn passed_on(ended: ExitStatus) -> Result<(), Failure> {
         // The command has said why.
         Some(code) => std::process::exit(code),
         None => Err(Failure::Failed(anyhow::anyhow!(
-            "the openstack command was ended: {ended}"
+            "the openstack command was killed: {ended}"
         ))),
     }
 }

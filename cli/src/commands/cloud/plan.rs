@@ -27,13 +27,13 @@ Examples:
   c5c3 plan -f cloud.yaml            what this ControlPlane would change, stage by stage
   c5c3 plan -f cloud.yaml -o json
 
-Nothing is written: the API server checks the object and forgets it again.
+Nothing is written: the API server validates the object in a dry run.
 
 Exit codes:
-  0  it can be done           3  no such cluster
-  4  it is refused, or blocked";
+  0  the change can be made   3  no such cluster
+  4  it is refused or blocked";
 
-/// Show what a changed ControlPlane would do, without doing it.
+/// Preview what a changed ControlPlane would do; nothing is written.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -80,9 +80,9 @@ fn control_plane(text: &str) -> Result<Value, String> {
         .filter(|document| document["kind"] == "ControlPlane");
     match (planes.next(), planes.count()) {
         (Some(plane), 0) => Ok(plane),
-        (None, _) => Err("there is no ControlPlane in it; give a file with one".to_owned()),
+        (None, _) => Err("it contains no ControlPlane; pass a file with exactly one".to_owned()),
         (Some(_), more) => Err(format!(
-            "there are {} ControlPlanes in it; give a file with one",
+            "it contains {} ControlPlanes; pass a file with exactly one",
             more + 1
         )),
     }
@@ -158,14 +158,12 @@ fn words(forecast: &Forecast) -> String {
         text.push_str("Nothing changes.\n");
     }
     match forecast.way_back_until {
-        Some(0) => text.push_str("\nNo way back from the first stage on.\n"),
-        Some(stage) => text.push_str(&format!(
-            "\nThe way back is open until the end of stage {stage}.\n"
-        )),
+        Some(0) => text.push_str("\nOnce the first stage begins, the change cannot be undone.\n"),
+        Some(stage) => text.push_str(&format!("\nThe change can be undone until stage {stage} ends.\n")),
         None => {}
     }
     if let Some(blocker) = &forecast.blocker {
-        text.push_str(&format!("\nIt would not complete: {blocker}\n"));
+        text.push_str(&format!("\nThe change would not complete: {blocker}\n"));
     }
     text
 }
@@ -202,11 +200,11 @@ mod tests {
         let small = include_str!("../../../../deploy/profiles/small.yaml");
         assert_eq!(control_plane(small).expect("one")["metadata"]["name"], "cloud");
         for (text, said) in [
-            ("kind: Keystone", "no ControlPlane in it"),
-            ("", "no ControlPlane in it"),
+            ("kind: Keystone", "contains no ControlPlane"),
+            ("", "contains no ControlPlane"),
             (
                 "kind: ControlPlane\n---\nkind: ControlPlane",
-                "2 ControlPlanes in it",
+                "it contains 2 ControlPlanes",
             ),
             ("kind: [", "line"),
         ] {
@@ -242,7 +240,7 @@ mod tests {
             spec.image.tag: 28.1.0 → 29.1.0\n      \
             restarts: pods are replaced\n      \
             point of no return\n\n\
-            No way back from the first stage on.\n";
+            Once the first stage begins, the change cannot be undone.\n";
         assert_eq!(words(&forecast), expected);
         assert_eq!(words(&Forecast::default()), "Nothing changes.\n");
     }

@@ -18,7 +18,7 @@ use crate::guests::{self, Here, key_file, ssh};
   c5c3 ssh demo -- uname -a
   c5c3 ssh --user debian --key ~/.ssh/id_ed25519 web
 
-It runs the ssh of this machine; its exit code is that of the command. Exit code 3 when there is
+It runs this machine's ssh and returns the exit code of the command. Exit code 3: there is
 no such server, no floating address or no ssh. Options of c5c3 come before the server's name.")]
 pub(crate) struct Arguments {
     #[command(flatten)]

@@ -30,7 +30,7 @@ Exit codes:
   0  healthy                  3  no such cloud or cluster
   4  not healthy";
 
-/// Show a cloud on one screen: is it healthy, and if not, why.
+/// Show a cloud on one screen: whether it is healthy, and if not, why.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -183,7 +183,7 @@ fn show(screen: &Screen) -> Result<(), Failure> {
     let (available, all) = screen.catalogue;
     if all > 0 {
         print(&format!(
-            "\n{available} of {all} objects of the catalogue are in Keystone.\n"
+            "\n{available} of {all} objects of the service catalogue are in Keystone.\n"
         ))?;
     }
     if !screen.nodes.is_empty() {
@@ -201,7 +201,7 @@ fn show(screen: &Screen) -> Result<(), Failure> {
     }
     match &screen.compute {
         Some(Compute::Answered(tally)) => print(&format!("\n{}\n", tally::lines(tally).join("\n")))?,
-        Some(Compute::Silent(why)) => print(&format!("\nNova does not list its servers: {why}\n"))?,
+        Some(Compute::Silent(why)) => print(&format!("\nNova's servers cannot be listed: {why}\n"))?,
         None => {}
     }
     if !screen.pods.is_empty() {
@@ -365,7 +365,7 @@ mod tests {
         );
         assert_eq!(screen.catalogue, (1, 1));
         assert!(screen.exists() && screen.is_well());
-        assert_eq!(screen.pods, ["p: Starting: it is being started"]);
+        assert_eq!(screen.pods, ["p: Starting: it is starting"]);
     }
 
     #[test]

@@ -24,9 +24,9 @@ const POLL: Duration = Duration::from_secs(1);
 /// Run the cloud's tests now and show their progress.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  c5c3 test                                        the tests that the Tempest object names
-  c5c3 test --smoke                                the few that Tempest itself calls smoke tests
-  c5c3 test --regex 'tempest.api.compute.servers'  those that match
+  c5c3 test                                        the tests selected by the Tempest object
+  c5c3 test --smoke                                only Tempest's smoke tests
+  c5c3 test --regex 'tempest.api.compute.servers'  tests that match
 
 The ControlPlane must have `tempest: {enabled: true}`.
 Reports are kept on the volume tempest-reports.
@@ -74,7 +74,7 @@ async fn ask(client: &Client, target: &Target, arguments: &Arguments) -> Result<
     let api: Api<Tempest> = Api::namespaced(client.clone(), &target.namespace);
     if api.get_opt(NAME).await?.is_none() {
         return Err(Failure::NotFound(format!(
-            "the cloud in namespace {0} has no Tempest: `kubectl -n {0} patch controlplane cloud --type=merge \
+            "the cloud in namespace {0} has no Tempest: enable it with `kubectl -n {0} patch controlplane cloud --type=merge \
              -p '{{\"spec\":{{\"tempest\":{{\"enabled\":true}}}}}}'`, then `c5c3 up`",
             target.namespace
         )));
@@ -112,7 +112,7 @@ async fn started(client: &Client, target: &Target, mark: &str, deadline: Instant
                 let found = pods.list(&labels).await?.items;
                 match found.iter().find(owned) {
                     Some(pod) if has_begun(pod) => return Ok(pod.name_any()),
-                    Some(pod) => format!("pod {} starts", pod.name_any()),
+                    Some(pod) => format!("pod {} is starting", pod.name_any()),
                     None => "the run's pod is being created".to_owned(),
                 }
             }
@@ -122,7 +122,7 @@ async fn started(client: &Client, target: &Target, mark: &str, deadline: Instant
         }
         if Instant::now() > deadline {
             return Err(Failure::NotReady(format!(
-                "no run within the time: {waits}; `kubectl -n {} describe tempest {NAME}` says more",
+                "the run did not start in time: {waits}; `kubectl -n {} describe tempest {NAME}` says more",
                 target.namespace
             )));
         }
@@ -178,8 +178,8 @@ fn judged(ended: &ContainerStateTerminated) -> Result<(), Failure> {
     Err(Failure::Failed(match results["failed"].as_u64() {
         Some(failed) => anyhow!("{failed} of {} tests failed", results["total"]),
         None => anyhow!(
-            "the run ended before it had results: {}",
-            said.lines().last().unwrap_or("it said nothing")
+            "the run ended without results: {}",
+            said.lines().last().unwrap_or("no message")
         ),
     }))
 }
@@ -200,9 +200,9 @@ mod tests {
             (r#"{"failed":2,"total":140}"#, "2 of 140 tests failed"),
             (
                 "first\nno hypervisor is up",
-                "the run ended before it had results: no hypervisor is up",
+                "the run ended without results: no hypervisor is up",
             ),
-            ("", "it said nothing"),
+            ("", "no message"),
         ] {
             let verdict = judged(&ended(1, said)).expect_err("failed").to_string();
             assert!(verdict.contains(words), "{verdict}");

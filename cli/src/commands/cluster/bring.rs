@@ -1,4 +1,4 @@
-//! A cloud is applied to a cluster and waited for.
+//! Applies a cloud to a cluster and waits until it is ready.
 
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,6 @@ async fn late(sight: &Sight, plane: &ControlPlane, wait: u64) -> Result<Failure,
         .map(|object| words(&explain::explain(&seen, object)))
         .unwrap_or_default();
     Ok(Failure::NotReady(format!(
-        "the cloud is not ready after {wait} s; it keeps coming up, and `c5c3 up` waits for it again\n\n{blocked}"
+        "the cloud is not ready after {wait} s. Its deployment continues; run `c5c3 up` again to keep waiting\n\n{blocked}"
     )))
 }

@@ -70,7 +70,7 @@ async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let mut running = Running::start(&options, &mut say).await?;
     let mut operators = None;
     if !arguments.cluster_only {
-        say("installing the kinds of CobaltCore");
+        say("installing the CRDs of CobaltCore");
         for (number, cluster) in running.clusters().iter().enumerate() {
             let client = running.client(Some(cluster))?;
             install(&client, number == 0).await?;

@@ -10,10 +10,10 @@ use crate::output::say;
 
 const EXAMPLES: &str = "\
 Examples:
-  c5c3 down             stop it; `c5c3 up` resumes it
-  c5c3 down --purge     stop it and remove all of its data
+  c5c3 down             stop the cluster; `c5c3 up` resumes it
+  c5c3 down --purge     stop the cluster and delete all its data
 
-Only a directory that holds a cluster is purged, and of that only what the cluster made.";
+Only a directory that contains a cluster is purged, and only what the cluster created there.";
 
 /// Stop the embedded cluster with all its pods.
 #[derive(Args)]

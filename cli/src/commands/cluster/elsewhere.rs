@@ -1,4 +1,5 @@
-//! `c5c3 up --kubeconfig`: a cloud on a cluster that is there. The charts bring kinds and operators.
+//! `c5c3 up --kubeconfig`: a cloud on an existing cluster, whose CRDs and operators come from the Helm
+//! charts.
 
 use std::time::Instant;
 
@@ -61,7 +62,7 @@ mod tests {
         let found = [
             finding(KINDS, Verdict::Fine, "all"),
             finding("storage", Verdict::Fault, "none"),
-            finding("nodes", Verdict::Warning, "none for servers"),
+            finding("nodes", Verdict::Warning, "none of them a hypervisor"),
             finding(OPERATORS, Verdict::Warning, "not there: c5c3-services"),
         ];
         assert_eq!(hopeless(&found), None);

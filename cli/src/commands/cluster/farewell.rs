@@ -1,4 +1,4 @@
-//! What a person reads when `up` is done. Pure.
+//! What `up` prints at its end. Pure.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::cloud::sight;
 pub(crate) fn farewell(place: &StateDir, up: &Up, bundle: &Bundle, took: Duration) -> String {
     let state = place.argument();
     let mut text = match (bundle.planes.len(), bundle.objects.len(), up.already) {
-        (0, 0, true) => "It runs already.\n".to_owned(),
-        (0, 0, false) => "It runs.\n".to_owned(),
+        (0, 0, true) => "The cluster is already running.\n".to_owned(),
+        (0, 0, false) => "The cluster is running.\n".to_owned(),
         (0, objects, _) => format!(
-            "Objects applied: {objects}. There is no ControlPlane among them, so no cloud was waited for.\n"
+            "Objects applied: {objects}. There is no ControlPlane among them, so there was no cloud to wait for.\n"
         ),
         _ => format!("\nThe cloud is ready after {:.1} s.\n", took.as_secs_f32()),
     };
@@ -37,10 +37,10 @@ pub(crate) fn farewell(place: &StateDir, up: &Up, bundle: &Bundle, took: Duratio
                 format!("c5c3 openstack{options} token issue"),
                 "the openstack command, logged in as admin",
             ),
-            (format!("c5c3 status{options}"), "all of it on one screen"),
+            (format!("c5c3 status{options}"), "everything on one screen"),
             (
                 format!("eval \"$(c5c3 env{options})\""),
-                "the login for any other client",
+                "credentials for any other client",
             ),
         ];
         let services = &plane.spec.services;
@@ -49,7 +49,7 @@ pub(crate) fn farewell(place: &StateDir, up: &Up, bundle: &Bundle, took: Duratio
                 0,
                 (
                     format!("c5c3 demo{options}"),
-                    "a server with a floating address, to try it",
+                    "create a server with a floating IP",
                 ),
             );
         }
@@ -73,7 +73,7 @@ pub(crate) fn farewell(place: &StateDir, up: &Up, bundle: &Bundle, took: Duratio
         }
     }
     text.push_str(&format!(
-        "\nLook into it:\n  export KUBECONFIG={}\n",
+        "\nInspect it:\n  export KUBECONFIG={}\n",
         up.kubeconfig.display()
     ));
     for line in look {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn without_a_cloud_it_does_not_speak_of_one() {
-        assert!(said(None, "").starts_with("It runs.\n"));
+        assert!(said(None, "").starts_with("The cluster is running.\n"));
         let applied = said(None, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n");
         assert!(
             applied.starts_with("Objects applied: 1. There is no ControlPlane"),

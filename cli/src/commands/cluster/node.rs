@@ -13,7 +13,7 @@ use crate::output::{Format, Table, print_table, print_values};
 const EXAMPLES: &str = "\
 Examples:
   c5c3 node list
-  c5c3 node kill node-2      cut its power: all of its processes are gone at once
+  c5c3 node kill node-2      cut its power: all its processes die at once
   c5c3 node start node-2     restore its power";
 
 /// List embedded nodes, cut their power and restore it.
@@ -38,7 +38,7 @@ enum Command {
     },
     /// Cut a node's power; it stays off until it is started.
     #[command(after_help = "Examples:
-  c5c3 node kill node-2      its pods are lost, and made anew elsewhere")]
+  c5c3 node kill node-2      its pods are lost and recreated on other nodes")]
     Kill {
         #[command(flatten)]
         place: StateDir,

@@ -24,23 +24,23 @@ use crate::output::{print, say_when};
 
 const EXAMPLES: &str = "\
 Examples:
-  c5c3 up                          a whole small cloud, or go on where it was
+  c5c3 up                          a complete small cloud, or resume the existing one
   c5c3 up --profile volumes        the same without Ceph, in one cluster: volumes are files
   c5c3 up --profile core           Keystone, Glance and Placement only, on one node
-  c5c3 up --profile ha             three of everything, three hypervisors too
+  c5c3 up --profile ha             three of everything, including hypervisors
   c5c3 up -f my-cloud.yaml         a ControlPlane of your own, or any other objects
   c5c3 up --profile none           the cluster and all operators, without a cloud
   c5c3 up --nodes 3 --hypervisors 2                          one cluster for everything
   c5c3 up --cluster control-plane=3 --cluster hypervisor=3   more of both
-  c5c3 up --cluster-only           a plain Kubernetes, without kinds and operators of CobaltCore
-  c5c3 up -f my-cloud.yaml --kubeconfig production.yaml      on a cluster of yours
+  c5c3 up --cluster-only           plain Kubernetes, without CobaltCore's CRDs and operators
+  c5c3 up -f my-cloud.yaml --kubeconfig production.yaml      on your own cluster
 
-Without --profile and --file it waits for the clouds that are there, and makes a small one when
-there is none (its core when no node of the cluster runs guests). What names no namespace in a
-file belongs to `openstack`. It can be stopped at any time: what runs goes on, and `c5c3 up` again
-waits for the rest.
+Without --profile and --file it waits for the existing clouds. If there is none, it creates a small
+one (`core` if no node of the cluster runs guests). Objects without a namespace in a file are
+created in `openstack`. You can interrupt it at any time: the deployment continues, and another
+`c5c3 up` waits for it.
 
-Exit codes: 2 when a file or a directory is refused, 4 when the cloud is not ready in time.";
+Exit codes: 2 if a file or directory is refused, 4 if the cloud is not ready in time.";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Profile {
@@ -111,19 +111,19 @@ pub(crate) struct Arguments {
     /// How many of these nodes run guests, counted from the last [default: 0; 1 for small, 3 for ha]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(0..=32))]
     hypervisors: Option<u8>,
-    /// A cluster with its own nodes; the first is used where none is named [default: set by the profile]
+    /// A cluster with its own nodes, NAME=NODES; the first one is the default cluster [default: set by the profile]
     #[arg(long = "cluster", value_name = "NAME=NODES", conflicts_with_all = ["nodes", "hypervisors"])]
     clusters: Vec<ClusterPlan>,
     /// Shift the public ports on this machine by this number, to run a second cloud.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     port_offset: u16,
-    /// How long to wait for the cloud before giving up with exit code 4; it keeps coming up.
+    /// How long to wait for the cloud before giving up with exit code 4; its deployment continues.
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     wait: u64,
     /// Allow images from this registry, `*` for any; registries on this machine are always allowed.
     #[arg(long = "registry", value_name = "HOST")]
     registries: Vec<String>,
-    /// Leave out the kinds and operators of CobaltCore.
+    /// Leave out CobaltCore's CRDs and operators.
     #[arg(long)]
     cluster_only: bool,
     /// Image store, shared with `c5c3 image`.
@@ -187,7 +187,7 @@ impl Arguments {
             (Some(file), _) => {
                 let bundle = self.parse(&read(file)?)?;
                 if bundle.objects.is_empty() {
-                    return Err(Failure::Usage(format!("{}: it holds no object", file.display())));
+                    return Err(Failure::Usage(format!("{} contains no object", file.display())));
                 }
                 Ok(Some(bundle))
             }

@@ -1,4 +1,4 @@
-//! `c5c3 cortex …`: serve placements, ask why, replay, and see what would be.
+//! `c5c3 cortex …`: serve placements, explain them, replay them, and try out changes.
 
 mod serve;
 
@@ -22,10 +22,10 @@ use crate::output::{Format, Table, print_table, print_values};
 /// Choose hosts for servers, volumes and shares, and say why.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  c5c3 cortex serve --clouds clouds.yaml --cloud admin       answer Nova, without Kubernetes
-  c5c3 cortex serve --context production                     with its kinds in a cluster
+  c5c3 cortex serve --clouds clouds.yaml --cloud admin       serve Nova without Kubernetes
+  c5c3 cortex serve --context production                     with pipelines from a cluster
   c5c3 cortex why 9f1c8f4e-0c0d-4f0e-8f38-6d9f0e8b7a11       why a server is where it is
-  c5c3 cortex what-if --lose node-2                          would the others take its servers
+  c5c3 cortex what-if --lose node-2                          is there room for its servers elsewhere
   c5c3 cortex replay asked.jsonl --state state.json --pipeline changed.yaml")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -56,7 +56,7 @@ enum Command {
   c5c3 cortex what-if --lose node-2 --lose node-3 --state state.json
 
 Exit codes:
-  0  every server finds a host        4  some do not")]
+  0  every server finds a host        4  some servers do not")]
     WhatIf(WhatIf),
     /// Show which servers to move to empty as many hosts as possible.
     #[command(after_help = "Examples:
@@ -71,7 +71,7 @@ Exit codes:
 
 #[derive(Args)]
 struct Why {
-    /// Its id.
+    /// Id of the server, volume or share.
     resource: String,
     /// Address of a running Cortex.
     #[arg(long, default_value = "http://127.0.0.1:8080")]
@@ -113,10 +113,10 @@ struct Replay {
 
 #[derive(Args)]
 struct WhatIf {
-    /// A host to drain: its servers move while running.
+    /// Host to drain: its servers move while running.
     #[arg(long, value_name = "HOST", required_unless_present = "lose")]
     drain: Vec<String>,
-    /// A host to lose: its servers are restarted elsewhere, also in capacity reserved for that.
+    /// Host to lose: its servers are restarted elsewhere, also in capacity reserved for failover.
     #[arg(long, value_name = "HOST", conflicts_with = "drain")]
     lose: Vec<String>,
     #[command(flatten)]
@@ -165,7 +165,12 @@ fn fetch(endpoint: &str, path: &str) -> Result<Vec<u8>, Failure> {
 fn state_of(file: &Path) -> Result<Draft, Failure> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let draft = serde_json::from_slice(&text);
-    Ok(draft.with_context(|| format!("{} is not a state of Cortex", file.display()))?)
+    Ok(draft.with_context(|| {
+        format!(
+            "{} is not a state file of Cortex: write one with `c5c3 cortex state`",
+            file.display()
+        )
+    })?)
 }
 
 impl Known {
@@ -185,7 +190,7 @@ fn why(arguments: &Why) -> Result<(), Failure> {
     let answer: Value = serde_json::from_slice(&fetch(&arguments.endpoint, &path)?).context("the answer")?;
     let decisions = answer["decisions"].as_array().cloned().unwrap_or_default();
     if decisions.is_empty() {
-        let text = format!("Cortex remembers no decision about {}", arguments.resource);
+        let text = format!("Cortex has no record of a decision about {}", arguments.resource);
         return Err(Failure::NotFound(text));
     }
     if arguments.output != Format::Table {

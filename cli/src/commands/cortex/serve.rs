@@ -147,7 +147,7 @@ fn cloud(arguments: &Arguments) -> Result<Option<Cloud>, Failure> {
     };
     let variable = |name: &str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty());
-        value.ok_or_else(|| Failure::Usage(format!("--auth-url: the variable {name} is not set")))
+        value.ok_or_else(|| Failure::Usage(format!("--auth-url needs the environment variable {name}")))
     };
     Ok(Some(Cloud {
         auth_url: auth_url.clone(),

@@ -25,7 +25,7 @@ const MANAGER: &str = "c5c3-hypervisor-command";
 #[derive(Args)]
 #[command(after_help = "Examples:
   c5c3 hypervisor list
-  c5c3 hypervisor drain node-2 --reason 'memory module is replaced'
+  c5c3 hypervisor drain node-2 --reason 'replacing a memory module'
   c5c3 hypervisor watch node-2
   c5c3 hypervisor enable node-2")]
 pub(crate) struct Arguments {
@@ -35,30 +35,30 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the hosts: are they in service, and if not, why.
+    /// List the hosts: whether they are in service, and if not, why.
     #[command(after_help = "Examples:
   c5c3 hypervisor list
   c5c3 hypervisor list -o json --context production")]
     List(List),
-    /// Empty a host: no new servers, and those on it move to others.
+    /// Drain a host: it accepts no new servers, and its servers move to other hosts.
     #[command(after_help = "Examples:
-  c5c3 hypervisor drain node-2 --reason 'memory module is replaced'
+  c5c3 hypervisor drain node-2 --reason 'replacing a memory module'
   c5c3 hypervisor drain node-2 --reason upgrade --parallel 20 --deadline 600
   c5c3 hypervisor drain node-2 --reason upgrade --no-wait
 
 Exit codes:
   0  the host is empty        3  no such host
-  4  some servers cannot move, or not in time")]
+  4  some servers could not be moved in time")]
     Drain(Drain),
-    /// Take a host back into service, or stop emptying it.
+    /// Return a host to service, or stop draining it.
     #[command(after_help = "Examples:
   c5c3 hypervisor enable node-2
   c5c3 hypervisor enable node-2 --no-wait")]
     Enable(Enable),
-    /// Follow a host until it is in service or empty.
+    /// Follow a host until it is in service or drained.
     #[command(after_help = "Examples:
   c5c3 hypervisor watch node-2
-  c5c3 hypervisor watch node-2 -o json     what is known now, once")]
+  c5c3 hypervisor watch node-2 -o json     print the current state once")]
     Watch(Watch),
 }
 
@@ -76,7 +76,7 @@ struct Drain {
     target: Target,
     /// Name of the host.
     name: String,
-    /// Why, for people.
+    /// Reason, shown to other operators.
     #[arg(long)]
     reason: String,
     /// Number of migrations at a time [default: 4]
@@ -107,14 +107,14 @@ struct Watch {
     name: String,
     #[arg(long, short, value_enum, default_value_t = Format::Table)]
     output: Format,
-    /// How long to follow it, in seconds.
+    /// How long to follow the host, in seconds.
     #[arg(long, default_value_t = 3600)]
     timeout: u64,
 }
 
 #[derive(Args)]
 struct Patience {
-    /// Do not wait until it is done.
+    /// Return at once instead of waiting until it is done.
     #[arg(long)]
     no_wait: bool,
     /// How long to wait, in seconds.
@@ -204,7 +204,7 @@ async fn drain(arguments: &Drain) -> Result<(), Failure> {
     let (host, _) = seen(&client, name).await?;
     if host.spec.maintenance == Maintenance::Termination {
         return Err(Failure::Usage(format!(
-            "{name} is leaving for good: it is emptied already"
+            "{name} is being decommissioned (maintenance termination) and is emptied already"
         )));
     }
     let spec = json!({"maintenance": Maintenance::Manual, "maintenanceReason": arguments.reason});
@@ -212,7 +212,7 @@ async fn drain(arguments: &Drain) -> Result<(), Failure> {
     let start = Instant::now();
     say_when(
         start,
-        &format!("{name} takes no further servers; `c5c3 hypervisor enable {name}` ends this"),
+        &format!("{name} accepts no new servers until `c5c3 hypervisor enable {name}`"),
     );
     let wishes = json!({"parallel": arguments.parallel, "deadlineSeconds": arguments.deadline});
     if arguments.parallel.is_some() || arguments.deadline.is_some() {
@@ -244,7 +244,7 @@ async fn wish(client: &Client, name: &str, spec: Value, patience: Duration) -> R
     while evictions.get_opt(name).await?.is_none() {
         if start.elapsed() > patience {
             return Err(Failure::NotReady(format!(
-                "there is no Eviction {name} yet: does the operator run?"
+                "there is no Eviction {name} yet: is the hypervisor operator running?"
             )));
         }
         tokio::time::sleep(POLL / 2).await;
@@ -257,13 +257,13 @@ async fn enable(arguments: &Enable) -> Result<(), Failure> {
     let (host, _) = seen(&client, name).await?;
     if host.spec.maintenance == Maintenance::Termination {
         return Err(Failure::Usage(format!(
-            "{name} is leaving for good: delete the Hypervisor, and it comes back with its Node"
+            "{name} is being decommissioned (maintenance termination): to use it again, delete the Hypervisor; it is recreated from its Node"
         )));
     }
     let spec = json!({"maintenance": Maintenance::None, "maintenanceReason": null});
     set(&Api::<Hypervisor>::all(client.clone()), name, spec).await?;
     let start = Instant::now();
-    say_when(start, &format!("{name} is taken back into service"));
+    say_when(start, &format!("{name} is returning to service"));
     if arguments.patience.no_wait {
         return Ok(());
     }
@@ -321,7 +321,7 @@ async fn follow(
             None if start.elapsed() > Duration::from_secs(timeout) => {
                 let name = host.name_any();
                 return Err(Failure::NotReady(format!(
-                    "not done within {timeout} s; it continues: `c5c3 hypervisor watch {name}`"
+                    "not done within {timeout} s, but it continues: follow it with `c5c3 hypervisor watch {name}`"
                 )));
             }
             None => tokio::time::sleep(POLL).await,

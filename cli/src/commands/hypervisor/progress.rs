@@ -1,4 +1,4 @@
-//! Pure: a host and its eviction in words.
+//! Describes a host and its eviction. Pure.
 
 use c5c3_api::conditions::READY;
 use c5c3_api::conditions::hypervisor::EVICTING;

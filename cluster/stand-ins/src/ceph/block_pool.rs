@@ -152,7 +152,7 @@ impl Controller for CephBlockPools {
             return Report::new(states).status(&phase("Progressing")).again_in(SOON);
         }
         if applied.outcomes().iter().any(|outcome| outcome.result.is_err()) {
-            let states = states.unmet(READY, "Refused", "Ceph did not take it");
+            let states = states.unmet(READY, "Refused", "Ceph rejected it");
             return Report::new(states).status(&phase("Failure"));
         }
         let spec = &object.spec.pool;

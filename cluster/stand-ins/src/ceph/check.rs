@@ -1,4 +1,4 @@
-//! What of a CephCluster is run here; the rest is refused by name.
+//! Refuses the parts of a CephCluster that are not supported here, by name.
 
 use c5c3_api::foreign::rook::{CephCluster, CephClusterSpec, DeviceSet};
 
@@ -45,14 +45,14 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
     if spec.external.as_ref().is_some_and(|external| external.enable) {
         return wrong(
             "spec.external.enable",
-            "a cluster elsewhere is not followed here: leave it out, and this cluster runs its own daemons",
+            "external clusters are not supported here: leave it out, and this cluster runs its own daemons",
         );
     }
     if let Some(mon) = &spec.mon {
         if mon.stretch_cluster.is_some() {
             return wrong(
                 "spec.mon.stretchCluster",
-                "zones are not run here: leave it out, or use a cluster with the real Rook",
+                "stretched clusters are not supported here: leave it out, or use a cluster with the real Rook",
             );
         }
         if !matches!(mon.count, None | Some(1 | 3 | 5)) {
@@ -79,7 +79,7 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
         if !["", "host"].contains(&provider) {
             return wrong(
                 "spec.network.provider",
-                format!("{provider:?} is not served here: use host, or leave it out for the network of pods"),
+                format!("{provider:?} is not supported here: use host, or leave it out for the pod network"),
             );
         }
     }
@@ -87,7 +87,10 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
         let kms = security.kms.as_ref();
         kms.is_some_and(|kms| !kms.connection_details.is_empty())
     }) {
-        return wrong("spec.security.kms", "disks are not encrypted here: leave it out");
+        return wrong(
+            "spec.security.kms",
+            "encryption is not supported here: leave it out",
+        );
     }
     storage(spec)
 }
@@ -135,7 +138,7 @@ fn device_set(set: &DeviceSet) -> Result<(), Error> {
         return wrong(
             "spec.storage.storageClassDeviceSets",
             format!(
-                "set {name:?} has count {}: a name and 0 or more are needed",
+                "set {name:?} with count {}: a name and a count of 0 or more are needed",
                 set.count
             ),
         );
@@ -143,7 +146,7 @@ fn device_set(set: &DeviceSet) -> Result<(), Error> {
     if set.encrypted == Some(true) {
         return wrong(
             "spec.storage.storageClassDeviceSets.encrypted",
-            format!("set {name:?}: disks are not encrypted here: leave it out"),
+            format!("set {name:?}: encryption is not supported here: leave it out"),
         );
     }
     let [template] = set.volume_claim_templates.as_slice() else {

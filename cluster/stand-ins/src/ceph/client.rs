@@ -183,7 +183,7 @@ impl Controller for CephClients {
                 .again_in(SOON);
         }
         if failed {
-            let states = states.unmet(READY, "Refused", "Ceph did not take it");
+            let states = states.unmet(READY, "Refused", "Ceph rejected it");
             return Report::new(states).status(&said("Failure", before));
         }
         let states = states.met(READY, "Authorized", format!("{} has its key", entity(object)));
@@ -220,7 +220,7 @@ fn check(object: &CephClient) -> Result<(), Error> {
     if is_reserved(&name) || name.is_empty() || !name.chars().all(fits) {
         return wrong(
             "spec.name",
-            format!("{name:?} is a name of Ceph's own, or none: choose another"),
+            format!("{name:?} is reserved by Ceph or not a valid name: choose another"),
         );
     }
     if object.spec.caps.is_empty() {

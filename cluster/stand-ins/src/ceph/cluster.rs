@@ -288,7 +288,10 @@ fn known(cluster: &CephCluster, facts: &Facts) -> Result<(), Error> {
     if facts.exported.is_some_and(|before| before != exported) {
         return Err(Error::Invalid {
             field: "spec.network.multiClusterService.enabled",
-            reason: format!("monitors keep their addresses: set it back to {}", !exported),
+            reason: format!(
+                "the addresses of monitors cannot change: set it back to {}",
+                !exported
+            ),
         });
     }
     let before = cluster
@@ -428,13 +431,13 @@ fn states(cluster: &CephCluster, facts: &Facts, plan: &Plan, view: Option<&View>
         let why = match &facts.view {
             Err(why) => format!("no monitor answers: {why}"),
             Ok(_) if seats::is_host(&cluster.spec) && !facts.has_addresses(cluster) => format!(
-                "{} monitors need as many nodes, and {} are ready: add nodes, or set mon.count",
+                "{} monitors need as many nodes, and only {} are ready: add nodes, or lower mon.count",
                 wanted.len(),
                 facts.seats.len()
             ),
             Ok(_) => "no monitor is up yet".to_owned(),
         };
-        let after = "monitors come first";
+        let after = "waiting for the monitors";
         return states
             .unmet(QUORUM, "NoQuorum", why)
             .unmet(MANAGED, "Waiting", after)

@@ -44,7 +44,7 @@ impl Command {
         .with("prefix", prefix)
     }
 
-    /// One whose answer is JSON.
+    /// A command whose answer is JSON.
     pub fn ask(prefix: &str) -> Self {
         Self::new(prefix).with("format", "json")
     }
@@ -59,7 +59,7 @@ impl Command {
         self
     }
 
-    /// Nothing to be found is an answer too.
+    /// "Not found" counts as an answer, not as an error.
     pub fn or_nothing(mut self) -> Self {
         self.may.push(ENOENT);
         self

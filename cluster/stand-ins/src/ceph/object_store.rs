@@ -296,12 +296,12 @@ fn check(store: &CephObjectStore) -> Result<(), Error> {
     };
     let spec = &store.spec;
     if spec.zone.as_ref().is_some_and(|zone| !zone.name.is_empty()) {
-        return wrong("spec.zone", "several sites are not run here: leave it out");
+        return wrong("spec.zone", "several sites are not supported here: leave it out");
     }
     if spec.gateway.secure_port.is_some() || spec.gateway.ssl_certificate_ref.is_some() {
         return wrong(
             "spec.gateway.securePort",
-            "TLS is not served here: use gateway.port",
+            "TLS is not supported here: use gateway.port",
         );
     }
     if !(1..=8).contains(&instances(store)) {

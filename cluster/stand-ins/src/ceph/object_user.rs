@@ -209,7 +209,7 @@ impl Controller for CephObjectStoreUsers {
             return Report::new(states).status(&phase("Progressing")).again_in(SOON);
         }
         if applied.outcomes().iter().any(|outcome| outcome.result.is_err()) {
-            let states = states.unmet(READY, "Refused", "the gateway did not take it");
+            let states = states.unmet(READY, "Refused", "the gateway rejected it");
             return Report::new(states).status(&phase("Failure"));
         }
         let info = json!({"secretName": secret_name(object)});
@@ -338,7 +338,7 @@ fn check(object: &CephObjectStoreUser) -> Result<(), Error> {
         if !known || !kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return wrong(
                 "spec.capabilities",
-                format!("{kind}: {perm:?} is not a right: use read, write or *"),
+                format!("{kind}: {perm:?} is not a permission: use read, write or *"),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What the monitors are told, from what they said. Pure.
+//! Decides which commands to send to the monitors, from their answers. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a pool needs: commands from the difference of wish and world. Pure.
+//! Decides which commands a pool needs to match its spec. Pure.
 
 use c5c3_api::foreign::rook::PoolSpec;
 
@@ -29,7 +29,7 @@ pub(crate) fn check(spec: &PoolSpec) -> Result<(), Error> {
     {
         return wrong(
             "spec.erasureCoded",
-            "only copies are kept here: use replicated.size".to_owned(),
+            "only replication is supported here: use replicated.size".to_owned(),
         );
     }
     let safe = spec
@@ -39,7 +39,7 @@ pub(crate) fn check(spec: &PoolSpec) -> Result<(), Error> {
     match copies(spec) {
         1 if safe != Some(false) => wrong(
             "spec.replicated.size",
-            "1 loses data with an OSD: use 2 or more, or set requireSafeReplicaSize false".to_owned(),
+            "with a single copy, data is lost with its OSD: use 2 or more, or set requireSafeReplicaSize to false".to_owned(),
         ),
         1..=10 => Ok(()),
         size => wrong("spec.replicated.size", format!("{size} copies: use 1 to 10")),

@@ -1,4 +1,4 @@
-//! What the monitors say of their cluster: the few fields that decisions need.
+//! The answers of the monitors: the few fields that decisions need.
 
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};

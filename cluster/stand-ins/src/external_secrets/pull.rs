@@ -98,7 +98,7 @@ impl Controller for ExternalSecrets {
             Some("None") => Ok(Decision::want([])),
             Some(other) => Err(Error::Invalid {
                 field: "spec.target.creationPolicy",
-                reason: format!("{other} is not known here: use Owner, Orphan or None"),
+                reason: format!("{other} is not supported here: use Owner, Orphan or None"),
             }),
         }
     }

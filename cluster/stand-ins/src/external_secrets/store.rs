@@ -13,7 +13,7 @@ use crate::objects::hash;
 
 /// The namespace in which paths of `vault` stores are kept.
 pub(crate) const VAULT: &str = "openbao-system";
-/// The cluster in which they are kept, where it is not the own.
+/// The cluster that keeps the contents of stores, if it is another one.
 pub const BANK: &str = "openbao";
 /// The path that a Secret of a `vault` store stands for.
 pub(crate) const PATH: &str = "c5c3.io/path";
@@ -49,7 +49,7 @@ impl StoreLocation {
                 mount: Some(text("path").unwrap_or("secret").to_owned()),
             }),
             other => Err(invalid(format!(
-                "{other:?} is not known here: use kubernetes or vault"
+                "{other:?} is not supported here: use kubernetes or vault"
             ))),
         }
     }
@@ -125,7 +125,7 @@ pub(crate) async fn find(store: &StoreRef, namespace: &str, reader: &Reader) -> 
     if store.kind.as_deref() != Some(CLUSTER_STORE) {
         return Err(Error::Invalid {
             field: "secretStoreRef.kind",
-            reason: format!("only {CLUSTER_STORE} is known here"),
+            reason: format!("only {CLUSTER_STORE} is supported here"),
         });
     }
     let found: Option<ClusterSecretStore> = reader.get_global(&store.name).await?;

@@ -91,10 +91,10 @@ fn replace(text: &str, values: &Data) -> Result<Vec<u8>, String> {
         let name = inside
             .strip_prefix('.')
             .filter(|name| !name.contains([' ', '|', '(']));
-        let name = name.ok_or_else(|| format!("only {{{{ .name }}}} is known here, not {inside:?}"))?;
+        let name = name.ok_or_else(|| format!("only {{{{ .name }}}} is supported here, not {inside:?}"))?;
         let value = values
             .get(name)
-            .ok_or_else(|| format!("nothing is called {name}"))?;
+            .ok_or_else(|| format!("there is no value named {name}"))?;
         filled.extend_from_slice(before.as_bytes());
         filled.extend_from_slice(&value.0);
         rest = behind;
@@ -169,7 +169,7 @@ mod unit {
             (
                 json!({"dataFrom": [{"extract": {"key": "glance/app"}}],
                        "target": {"template": {"data": {"k": "{{ .x | b64enc }}"}}}}),
-                "target.template.data[k]: only {{ .name }} is known here, not \".x | b64enc\"",
+                "target.template.data[k]: only {{ .name }} is supported here, not \".x | b64enc\"",
             ),
             (
                 json!({"dataFrom": [{"extract": {"key": "glance/app"}}],

@@ -1,4 +1,4 @@
-//! The kinds that are their fields and no more.
+//! The kinds that need nothing beyond their fields.
 
 use std::time::Duration;
 

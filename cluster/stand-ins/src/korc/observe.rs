@@ -186,7 +186,7 @@ pub(crate) async fn find<R: Resource>(object: &R, search: &Search<'_>) -> Result
         if deleting {
             return Ok(None);
         }
-        let text = "spec.import.filter.userRef is missing: it says whose credential is meant";
+        let text = "spec.import.filter.userRef is missing: name the user of the credential";
         return Err(Trouble::Invalid(text.to_owned()).into());
     };
     if let Some(id) = head.id {

@@ -1,4 +1,4 @@
-//! Why an object is not as it should be, and how K-ORC's conditions say it.
+//! Why an object is not available, and the conditions with which K-ORC reports that.
 
 use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
 use c5c3_kit::conditions::{State, Truth};

@@ -80,7 +80,7 @@ pub enum Member {
 }
 
 impl Member {
-    /// What the report of a member that is not ready means.
+    /// Parses the report of a member that is not ready.
     pub fn parse(report: &str) -> Self {
         let field = |name: &str| {
             report
@@ -123,7 +123,7 @@ impl Member {
     }
 }
 
-/// What one member is told, by ordinal.
+/// The instruction to one member, by ordinal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     Begin {

@@ -170,7 +170,7 @@ fn ready_place<S: Statement>(object: &S, facts: &Facts) -> Result<ExecTarget, St
             .filter(|user| user.spec.name.clone().unwrap_or_else(|| user.name_any()) == name)
             .find(|user| !is_ready(user.status.as_ref()));
         if let Some(user) = named {
-            return Err(format!("waits for User {}", user.name_any()));
+            return Err(format!("waiting for User {}", user.name_any()));
         }
     }
     Ok(place)

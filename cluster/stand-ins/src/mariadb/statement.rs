@@ -1,4 +1,4 @@
-//! The objects that are statements.
+//! Kinds whose objects become SQL statements: databases, users and grants.
 
 use c5c3_api::foreign::mariadb::{Database, Grant, User};
 use c5c3_kit::controller::Object;

@@ -41,7 +41,7 @@ impl View {
             .map(String::as_str)
             .collect();
         if others.is_empty() {
-            return format!("{pod} sees no other");
+            return format!("{pod} sees no other node");
         }
         format!("{pod} sees {}", others.join(", "))
     }

@@ -153,7 +153,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
                     facts.rest_on("User", &found);
                     facts.parts.username = found.status.and_then(|status| status.username);
                 }
-                None => facts.missing = Some(format!("waits for User {user}")),
+                None => facts.missing = Some(format!("waiting for User {user}")),
             }
         }
         Ok(facts)
@@ -169,7 +169,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         if object.cluster().connection_secret.is_some() {
             return Err(Error::Invalid {
                 field: "spec.rabbitmqClusterReference.connectionSecret",
-                reason: "only clusters of this Kubernetes are reached here: set name".to_owned(),
+                reason: "only clusters in this Kubernetes cluster are supported here: set name".to_owned(),
             });
         }
         if facts.cluster.is_none() {
@@ -225,7 +225,7 @@ impl Facts {
     fn rest_on<K: ResourceExt + Conditioned>(&mut self, kind: &str, object: &K) {
         self.ground.push(object.uid().unwrap_or_default());
         if !is_ready(object.conditions()) {
-            self.missing = Some(format!("waits for {kind} {}", object.name_any()));
+            self.missing = Some(format!("waiting for {kind} {}", object.name_any()));
         }
     }
 }

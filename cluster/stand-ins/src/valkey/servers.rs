@@ -172,11 +172,11 @@ fn check(object: &Valkey) -> Result<(), Error> {
         0 => wrong("spec.replicas", "at least one server is needed: set 1 or 3"),
         1 | 2 if has_sentinel(object) => wrong(
             "spec.replicas",
-            "sentinels need a majority: set 3, or spec.sentinel.enabled false",
+            "sentinels need a majority: set 3, or set spec.sentinel.enabled to false",
         ),
         _ if on(&object.spec.tls) => wrong(
             "spec.tls.enabled",
-            "TLS is not served on the embedded cluster: set false",
+            "TLS is not supported on the embedded cluster: set it to false",
         ),
         _ => Ok(()),
     }

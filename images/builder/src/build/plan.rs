@@ -1,4 +1,5 @@
-//! What a build has to make: layers with the hash of all their inputs, and images of layers. Pure.
+//! What a build has to create: layers, named by the hash of all their inputs, and images of layers.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 

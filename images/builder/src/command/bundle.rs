@@ -63,7 +63,7 @@ struct CreateArgs {
     key: Option<PathBuf>,
 }
 
-/// Take a bundle into the store, and send it to a registry if one is named
+/// Load a bundle into the store, and optionally send it to a registry
 #[derive(Debug, Args)]
 #[command(
     after_help = "Every part is checked against its digest; a damaged file leaves no image behind.
@@ -76,10 +76,10 @@ struct LoadArgs {
     /// The file to read
     #[arg(long)]
     file: PathBuf,
-    /// Take it only if the owner of this public key signed everything in it
+    /// Accept it only if everything in it is signed by the owner of this public key
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Where to send it: images and charts get the names REGISTRY/PATH/<name>:<version>
+    /// Destination; images and charts are named REGISTRY/PATH/<name>:<version>
     #[arg(long, value_name = "REGISTRY/PATH")]
     to: Option<String>,
 }

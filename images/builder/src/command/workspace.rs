@@ -1,4 +1,4 @@
-//! What a build and its relatives work with.
+//! The store, recipes and releases that a build and its relatives work with.
 
 use std::path::PathBuf;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// Annotation of a CephCluster: `mon.ceph.c5c3.io/ext-a: <uid of the RemoteArbiter> <namespace>/<name>`.
 const MARK: &str = "mon.ceph.c5c3.io/";
 
-/// A change of who is who.
+/// A change of the reserved names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub namespace: String,

@@ -23,8 +23,8 @@ use crate::remote::{Kind, Way, reference};
 
 /// On a CephCluster: other namespaces whose arbiters may have the key of its monitors, with commas.
 pub const LETS_IN: &str = "ceph.c5c3.io/arbiters-from";
-/// So long a monitor under deletion stays for the others to take it out of their map: one that just goes
-/// could leave them without a majority.
+/// How long a monitor that is being deleted stays, so that the others can remove it from their map: if
+/// it vanished, they might lose their majority.
 pub const FAREWELL: Duration = Duration::from_secs(120);
 
 /// So long it takes until the readiness of a pod that was just made says something.
@@ -336,14 +336,14 @@ fn moved(live: &Live, id: &str, address: &Address) -> bool {
 fn running(plan: &Plan, facts: &Facts, live: &Live, id: &str) -> Option<Waits> {
     let applied = |action: &Action| matches!(action, Action::Apply { kind, .. } if *kind == Kind::Deployment);
     if plan.actions.iter().any(applied) {
-        return Some(Waits::Pod("the Deployment is applied".to_owned()));
+        return Some(Waits::Pod("the Deployment is being applied".to_owned()));
     }
     let deployment = live.objects.get(&Kind::Deployment)?;
     let number = |path: &str| deployment.pointer(path).and_then(Value::as_i64).unwrap_or(0);
     if number("/status/observedGeneration") < number("/metadata/generation")
         || number("/status/updatedReplicas") < 1
     {
-        return Some(Waits::Pod("the Deployment is rolled out".to_owned()));
+        return Some(Waits::Pod("the Deployment is being rolled out".to_owned()));
     }
     let Some(pod) = live.pod() else {
         return Some(Waits::Pod("there is no pod yet".to_owned()));
@@ -354,11 +354,11 @@ fn running(plan: &Plan, facts: &Facts, live: &Live, id: &str) -> Option<Waits> {
     if !is_ready(pod) {
         let pod = pod.name_any();
         return Some(Waits::Quorum(format!(
-            "mon.{id} in pod {pod} has not joined, or has lost, the quorum"
+            "mon.{id} in pod {pod} is not in the quorum: it has not joined yet, or has lost it"
         )));
     }
     let missed = facts.out_of_quorum.iter().any(|out| out == id);
-    missed.then(|| Waits::Quorum(format!("the other monitors miss mon.{id}")))
+    missed.then(|| Waits::Quorum(format!("the other monitors have lost mon.{id}")))
 }
 
 /// In its pod's readiness stands whether the monitor is in the quorum.
@@ -371,7 +371,7 @@ pub(super) fn is_ready(pod: &Pod) -> bool {
 fn trouble(pod: &Pod) -> Option<String> {
     let name = pod.name_any();
     let Some(status) = &pod.status else {
-        return Some(format!("pod {name} was just made"));
+        return Some(format!("pod {name} was just created"));
     };
     let unscheduled = status.conditions.iter().flatten();
     let unscheduled = unscheduled
@@ -379,7 +379,7 @@ fn trouble(pod: &Pod) -> Option<String> {
         .find(|one| one.type_ == "PodScheduled" && one.status == "False");
     if let Some(condition) = unscheduled {
         let why = condition.message.clone().unwrap_or_default();
-        return Some(format!("pod {name} has no node: {why}"));
+        return Some(format!("pod {name} is not scheduled: {why}"));
     }
     let container = status.container_statuses.iter().flatten().next();
     let state = container.and_then(|container| container.state.as_ref());
@@ -394,9 +394,9 @@ fn trouble(pod: &Pod) -> Option<String> {
             } else {
                 said.join(": ")
             };
-            Some(format!("pod {name} does not run: {said}"))
+            Some(format!("pod {name} is not running: {said}"))
         }
-        None => Some(format!("pod {name} starts")),
+        None => Some(format!("pod {name} is starting")),
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn report(arbiter: &RemoteArbiter, plan: &Plan, deleting: bool) -> Re
     let refused = plan.refused.as_ref().map(ToString::to_string);
     let waits = plan.waits.as_ref();
     let (state, message) = match (deleting, &refused, waits) {
-        (true, ..) => (RemoteState::Deleting, "it is taken away".to_owned()),
+        (true, ..) => (RemoteState::Deleting, "it is being removed".to_owned()),
         (false, Some(why), _) => (RemoteState::Error, why.clone()),
         (false, None, Some(Waits::Remote(why))) => (RemoteState::Error, why.clone()),
         (false, None, Some(waits)) => (RemoteState::Progressing, words(waits)),
@@ -52,7 +52,7 @@ fn words(waits: &Waits) -> String {
         | Waits::Address(why)
         | Waits::Pod(why)
         | Waits::Quorum(why) => why.clone(),
-        Waits::Name => "the name of the monitor is reserved".to_owned(),
+        Waits::Name => "the name of the monitor is being reserved".to_owned(),
     }
 }
 
@@ -72,7 +72,7 @@ fn states(plan: &Plan) -> States {
                     reason::READY,
                     "keys and addresses are in place",
                 )
-                .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod runs")
+                .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod is running")
                 .met(IN_QUORUM, reason::READY, in_quorum(plan));
         }
     };
@@ -83,7 +83,11 @@ fn states(plan: &Plan) -> States {
             .unmet(REMOTE_CLUSTER_READY, reason::UNREACHABLE, said)
             .unknown(CEPH_CLUSTER_READY, reason::UNREACHABLE, after)
             .unknown(ARBITER_DEPLOYMENT_READY, reason::UNREACHABLE, after)
-            .unknown(IN_QUORUM, reason::UNREACHABLE, "it cannot be asked"),
+            .unknown(
+                IN_QUORUM,
+                reason::UNREACHABLE,
+                "it cannot be checked while the other cluster is unreachable",
+            ),
         Waits::Ceph(_) => states
             .met(REMOTE_CLUSTER_READY, reason::READY, reached)
             .unmet(CEPH_CLUSTER_READY, reason::DEPENDENCY_NOT_READY, said)
@@ -105,7 +109,7 @@ fn states(plan: &Plan) -> States {
                 reason::READY,
                 "keys and addresses are in place",
             )
-            .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod runs")
+            .met(ARBITER_DEPLOYMENT_READY, reason::READY, "its pod is running")
             .unmet(IN_QUORUM, "OutOfQuorum", said),
     }
 }

@@ -1,4 +1,4 @@
-//! What was found on the way to another cluster: the first thing that is in the way.
+//! The result of checking another cluster: the first problem that was found.
 
 use c5c3_api::conditions::ceph::{CLUSTER_REACHABLE, CONFIG_VALID, HAS_ENOUGH_PERMISSIONS, SECRET_AVAILABLE};
 use c5c3_api::conditions::reason;
@@ -21,7 +21,7 @@ impl Finding {
             Finding::NoSecret(why) | Finding::BadConfig(why) => Some(why.clone()),
             Finding::Unreachable(why) => Some(format!("the cluster does not answer: {why}")),
             Finding::Lacking(what) => Some(format!(
-                "the account of the kubeconfig may not {} there: bind a role to it that allows this",
+                "the account of the kubeconfig is not allowed to {} there: bind a role to it that allows this",
                 what.join(", ")
             )),
             Finding::Fit => None,

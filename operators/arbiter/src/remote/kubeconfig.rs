@@ -35,7 +35,7 @@ pub(super) async fn config(text: &str, timeout: Duration) -> Result<Config, Find
         serde_saphyr::from_str(text).map_err(|_| bad("it is not YAML with clusters, users and contexts"))?;
     if let Some(what) = refused(&kubeconfig) {
         return Err(bad(&format!(
-            "{what} is not taken from a Secret: write the values into it"
+            "{what} cannot be used in a Secret: put the values into the kubeconfig itself"
         )));
     }
     let made = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;

@@ -43,7 +43,7 @@ const WRITE: &[&str] = &["get", "create", "patch", "delete"];
 /// Connections that are kept at most.
 const MOST: usize = 256;
 
-/// The way to another cluster: by it the connection is kept, and the namespace there.
+/// How another cluster is reached: identifies the connection, and the namespace there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
     /// Of the Secret.
@@ -168,7 +168,7 @@ impl Remote {
         }
     }
 
-    /// Whether it is there and lets us do what we need.
+    /// Checks that the cluster answers and grants the permissions that we need.
     pub async fn check(&self) -> Finding {
         let ready = http::Request::get("/readyz").body(Vec::new());
         let ready = async {

@@ -98,7 +98,7 @@ pub fn releases() -> Vec<Release> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "ControlPlane {0} has this namespace already: one namespace holds one cloud; use another namespace"
+        "this namespace already has ControlPlane {0}, and one namespace holds one cloud: use another namespace"
     )]
     Conflict(String),
     #[error(transparent)]
@@ -116,12 +116,12 @@ pub enum Error {
         object: Reference,
         source: Box<kube::Error>,
     },
-    #[error("cannot take K-ORC's finalizer off {object}: {}", c5c3_kit::fault::plain(.source))]
+    #[error("cannot remove K-ORC's finalizer from {object}: {}", c5c3_kit::fault::plain(.source))]
     Held {
         object: Reference,
         source: Box<kube::Error>,
     },
-    #[error("the cloud does not serve yet: {0}")]
+    #[error("the cloud is not serving requests yet: {0}")]
     NotServing(String),
     #[error("cannot verify the cloud: there are no credentials for its services")]
     NoLogin,

@@ -1,4 +1,4 @@
-//! When a ControlPlane goes, those that waited for its namespace get their turn at once.
+//! When a ControlPlane is deleted, others that were waiting for its namespace are processed at once.
 
 use std::collections::BTreeSet;
 

@@ -138,7 +138,7 @@ fn what_is_missing_is_named_and_no_secret_is_told() {
         (
             glance(),
             without(|sources| sources.clouds = Some(secret(clouds_yaml::KEY, "clouds: hush"))),
-            waits("Secret clouds: clouds.yaml is not the YAML that OpenStack clients read"),
+            waits("Secret clouds: clouds.yaml is not YAML in the form that OpenStack clients read"),
         ),
     ] {
         assert_eq!(told(&user, &sources), expected);

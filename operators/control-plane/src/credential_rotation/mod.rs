@@ -57,7 +57,7 @@ impl CredentialRotations {
     }
 }
 
-/// K-ORC had its time to take this away.
+/// Removes K-ORC's finalizer after K-ORC has had enough time to delete the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Abandon(pub Reference);
 
@@ -66,16 +66,16 @@ pub enum Error {
     #[error("User {0} of K-ORC is missing: create it, or correct targetServiceUser")]
     UserMissing(String),
     #[error(
-        "User {0} has no passwordRef, and only the user itself can make its application credentials: set it"
+        "User {0} has no passwordRef: set it; only the user itself can create its application credentials"
     )]
     PasswordMissing(String),
-    #[error("User {0} has no defaultProjectRef, and an application credential is for one project: set it")]
+    #[error("User {0} has no defaultProjectRef: set it; an application credential belongs to one project")]
     ProjectMissing(String),
     #[error(transparent)]
     Unreadable(#[from] ReadError),
     #[error("cephClient.clusterRef: {0}")]
     Unknown(#[from] ClusterError),
-    #[error("cannot take K-ORC's finalizer off {object}: {}", c5c3_kit::fault::plain(.source))]
+    #[error("cannot remove K-ORC's finalizer from {object}: {}", c5c3_kit::fault::plain(.source))]
     Held {
         object: Reference,
         source: Box<kube::Error>,

@@ -45,8 +45,7 @@ fn a_refusal_is_told_and_tried_again_under_the_next_number() {
     };
     let pausing = later(facts.clone(), 83, 0);
     let told = format!(
-        "K-ORC has given up on glance-2: {WORDS}, tried again at 1970-03-25T00:01:00Z; \
-         glance-1 is valid until 1970-04-01T00:00:00Z and is used"
+        "K-ORC has given up on glance-2: {WORDS}, next attempt at 1970-03-25T00:01:00Z; glance-1 is valid until 1970-04-01T00:00:00Z and stays in use"
     );
     assert_eq!(state(&pausing), ("False".into(), reason::FAILED.into(), told));
     assert!(names(&pausing).is_empty());
@@ -85,7 +84,7 @@ fn the_first_one_is_no_exception() {
         credentials: vec![refused(1, 0)],
         ..known()
     };
-    let told = format!("K-ORC has given up on glance-1: {WORDS}, tried again at 1970-01-01T00:01:00Z");
+    let told = format!("K-ORC has given up on glance-1: {WORDS}, next attempt at 1970-01-01T00:01:00Z");
     let observed = later(facts.clone(), 0, 0);
     assert_eq!(state(&observed), ("False".into(), reason::FAILED.into(), told));
     assert_eq!(names(&later(facts, 0, 1)), ["glance-2"]);

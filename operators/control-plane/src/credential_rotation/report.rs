@@ -25,7 +25,7 @@ pub(crate) fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict
         };
         let text: Vec<String> = making.into_iter().chain(refused).collect();
         let text = if text.is_empty() {
-            "no credential can be used".to_owned()
+            "no credential is usable yet".to_owned()
         } else {
             text.join("; ")
         };
@@ -35,7 +35,7 @@ pub(crate) fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict
     let valid = format!("{own} is valid until {}", current.seen.expires);
     if let Some(refused) = refused(observed, verdict) {
         let making = making.map(|making| format!("{making}; ")).unwrap_or_default();
-        let text = format!("{making}{refused}; {valid} and is used");
+        let text = format!("{making}{refused}; {valid} and stays in use");
         return states.unmet(ROTATION_SCHEDULED, reason::FAILED, text);
     }
     match making {
@@ -45,7 +45,7 @@ pub(crate) fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict
             states.met(ROTATION_SCHEDULED, reason::CREDENTIAL_VALID, text)
         }
         None => {
-            let text = format!("{own}: {}; consumers keep it", trouble(facts, current));
+            let text = format!("{own}: {}; consumers keep using it", trouble(facts, current));
             states.unmet(ROTATION_SCHEDULED, reason::PROGRESSING, text)
         }
         // One that was just asked for is late only if what it replaces waited for something.
@@ -55,13 +55,13 @@ pub(crate) fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict
             } else {
                 reason::PROGRESSING
             };
-            let text = format!("{making}, for more than an hour; {valid} and is used");
+            let text = format!("{making}, for more than an hour; {valid} and stays in use");
             states.unmet(ROTATION_SCHEDULED, why, text)
         }
         Some(making) => states.met(
             ROTATION_SCHEDULED,
             reason::ROTATING,
-            format!("{making}; {valid} and is used"),
+            format!("{making}; {valid} and stays in use"),
         ),
     }
 }
@@ -76,7 +76,7 @@ fn refused(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Optio
         .iter()
         .any(|c| c.seen.number > refused.seen.number);
     let next = if verdict.make.is_none() && !newer && verdict.next > *now {
-        format!(", tried again at {}", whole_second(verdict.next))
+        format!(", next attempt at {}", whole_second(verdict.next))
     } else {
         String::new()
     };
@@ -98,7 +98,7 @@ fn making(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option
     if let Some((number, _)) = verdict.make {
         let own = credential_name(&name, number);
         return Some(match held_back(observed, verdict) {
-            Some(words) => format!("{own} waits: {words}"),
+            Some(words) => format!("{own} is waiting: {words}"),
             None => format!("{own} is being created"),
         });
     }
@@ -152,10 +152,10 @@ pub(crate) fn leaving(
     }
     let old = old.join(", ");
     if !moved {
-        return Some(format!("consumers move on from {old}"));
+        return Some(format!("consumers are switching away from {old}"));
     }
     Some(match (behind, at) {
-        ([], Some(at)) => format!("no pod uses {old} any more, deleted at {}", whole_second(at)),
+        ([], Some(at)) => format!("no pod uses {old} any more; deletion at {}", whole_second(at)),
         ([], None) => format!("no pod uses {old} any more"),
         (users, _) => {
             let named: Vec<&str> = users.iter().take(NAMED).map(String::as_str).collect();

@@ -17,7 +17,7 @@ const FIRST_PAUSE: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
 /// A new one that is not there by then is late.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(1);
-/// Between looks at consumers that have not moved: nobody tells when they do.
+/// Time between checks of consumers that have not moved on, which no watch reports.
 pub const CONSUMERS_LOOK: SignedDuration = SignedDuration::from_secs(5);
 
 /// A credential as it was seen.
@@ -208,7 +208,7 @@ fn deletion(terms: Terms, seen: &Seen<'_>, old: &Credential, using: Current, now
     disused
 }
 
-/// Somebody wanted the old one replaced: it need not live until it expires.
+/// The old one was replaced on request: it need not be kept until it expires.
 pub fn replaced_on_request(credentials: &[Credential], old: u64, using: u64) -> bool {
     let between = |c: &&Credential| c.number > old && c.number <= using;
     credentials.iter().filter(between).any(|c| c.on_request)

@@ -326,7 +326,7 @@ fn a_request_is_honoured_once() {
     let [stable] = objects(&asked).try_into().expect("one object");
     assert_eq!(text(&stable, "application_credential_id"), "id-2");
     assert!(
-        message(&asked).contains("consumers move on from glance-1"),
+        message(&asked).contains("consumers are switching away from glance-1"),
         "{}",
         message(&asked)
     );
@@ -337,7 +337,7 @@ fn a_request_is_honoured_once() {
     facts.behind.clear();
     let words = message(&ask(&facts, None));
     assert!(
-        words.ends_with("no pod uses glance-1 any more, deleted at 1970-01-03T00:00:00Z"),
+        words.ends_with("no pod uses glance-1 any more; deletion at 1970-01-03T00:00:00Z"),
         "{words}"
     );
 }
@@ -353,7 +353,7 @@ fn a_keystone_that_is_away_changes_no_secret() {
     assert_eq!(objects(&observed), Vec::<Value>::new());
     assert_eq!(
         message(&observed),
-        "glance-2: Keystone does not answer; consumers keep it"
+        "glance-2: Keystone does not answer; consumers keep using it"
     );
 }
 

@@ -191,7 +191,7 @@ pub(crate) fn state(plane: &ControlPlane, facts: &Facts) -> State {
         );
         return told(Truth::False, reason::WAITING, text);
     }
-    let text = format!("known in cluster {cluster}: {}", names.join(", "));
+    let text = format!("available in cluster {cluster}: {}", names.join(", "));
     told(Truth::True, reason::READY, text)
 }
 
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn it_says_what_it_waits_for() {
-        let text = "True Ready: known in cluster hypervisor: keystone, glance, placement, neutron, nova-metadata, rabbitmq";
+        let text = "True Ready: available in cluster hypervisor: keystone, glance, placement, neutron, nova-metadata, rabbitmq";
         assert_eq!(said(&facts(true)), text);
         assert_eq!(
             said(&facts(false)),

@@ -1,4 +1,4 @@
-//! What a change of an object means for those who use the cloud.
+//! How users of the cloud are affected when an object changes.
 
 use c5c3_kit::Reference;
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub struct Effect {
     pub point_of_no_return: bool,
 }
 
-const ONE_BY_ONE: &str = "pods are replaced one after the other, a new one before an old one goes";
+const ONE_BY_ONE: &str = "pods are replaced one by one, each new one ready before an old one stops";
 
 impl Effect {
     pub(super) fn of(verb: Verb, wanted: &Value, fields: &[String]) -> Self {
@@ -35,12 +35,12 @@ impl Effect {
             "MariaDB" => servers(
                 wanted,
                 "the database",
-                "requests that need it fail until it is up again: half a minute",
+                "requests that need it fail until it is up again, for about half a minute",
             ),
             "RabbitmqCluster" => servers(
                 wanted,
                 "the message bus",
-                "tasks wait until it is up again: a minute",
+                "tasks wait until it is up again, for about a minute",
             ),
             "Memcached" => Effect {
                 restarts: Some("cache servers are replaced".to_owned()),
@@ -50,8 +50,8 @@ impl Effect {
                 ..Effect::default()
             },
             "OVNCluster" => Effect {
-                restarts: Some("databases, northd and switches are restarted one after the other".to_owned()),
-                interruption: Some("no new ports for some seconds; flows of guests stay".to_owned()),
+                restarts: Some("databases, northd and switches are restarted one by one".to_owned()),
+                interruption: Some("no new ports for a few seconds; traffic of guests continues".to_owned()),
                 ..Effect::default()
             },
             _ if SERVICES.iter().any(|service| service.kind == kind) => service(wanted, fields),
@@ -65,11 +65,13 @@ impl Effect {
         let lost = gone.kind.ends_with(".openstack.k-orc.cloud");
         Effect {
             interruption: match kind {
-                _ if is_service => Some(format!("{kind} stops serving; its database and volumes stay")),
-                "MariaDB" | "RabbitmqCluster" | "Valkey" => Some(format!("{kind} is gone; its volumes stay")),
-                _ if lost => Some(
-                    "what it stands for is deleted in Keystone, and comes back with another id".to_owned(),
-                ),
+                _ if is_service => Some(format!("{kind} stops serving; its database and volumes are kept")),
+                "MariaDB" | "RabbitmqCluster" | "Valkey" => {
+                    Some(format!("{kind} is deleted; its volumes are kept"))
+                }
+                _ if lost => {
+                    Some("its resource in Keystone is deleted and recreated with another id".to_owned())
+                }
                 _ => None,
             },
             point_of_no_return: lost,
@@ -87,9 +89,9 @@ fn is_of(field: &str, name: &str) -> bool {
 fn servers(wanted: &Value, what: &str, alone: &str) -> Effect {
     let several = wanted["spec"]["replicas"].as_i64().unwrap_or(1) > 1;
     Effect {
-        restarts: Some(format!("members of {what} are restarted one after the other")),
+        restarts: Some(format!("members of {what} are restarted one by one")),
         interruption: Some(if several {
-            "connections move to another member: some seconds".to_owned()
+            "connections move to another member within seconds".to_owned()
         } else {
             alone.to_owned()
         }),
@@ -122,12 +124,14 @@ fn service(wanted: &Value, fields: &[String]) -> Effect {
 fn interruption(wanted: &Value) -> Option<String> {
     let spec = &wanted["spec"];
     match wanted["kind"].as_str() {
-        Some("Cinder") => {
-            Some("a backend takes no orders while its one process is replaced: half a minute".to_owned())
-        }
-        Some("Glance") if spec["storage"]["backend"] == "file" && spec["replicas"] == 1 => {
-            Some("no images while the one pod on the volume is replaced: half a minute".to_owned())
-        }
+        Some("Cinder") => Some(
+            "a backend accepts no requests while its single process is replaced, for about half a minute"
+                .to_owned(),
+        ),
+        Some("Glance") if spec["storage"]["backend"] == "file" && spec["replicas"] == 1 => Some(
+            "images are unavailable while the single pod on the volume is replaced, for about half a minute"
+                .to_owned(),
+        ),
         _ => None,
     }
 }

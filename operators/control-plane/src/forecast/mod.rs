@@ -34,7 +34,7 @@ pub struct World {
     pub releases: Vec<Release>,
 }
 
-/// What is to come.
+/// The predicted changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {

@@ -1,4 +1,4 @@
-//! What is known of an object that the plan made: is it well, at its newest generation?
+//! The state of an object that the plan created: is it healthy, at its newest generation?
 
 use std::collections::BTreeMap;
 

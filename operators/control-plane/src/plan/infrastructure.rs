@@ -46,7 +46,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
             draft,
             "database",
             "MariaDB",
-            &format!("the database on {host} is used"),
+            &format!("using the external database on {host}"),
         ),
         None => {
             let objects = vec![policies::database(draft), mariadb(draft, rollout)];
@@ -62,7 +62,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
             draft,
             "cache",
             "Memcached",
-            &format!("the cache on {} is used", servers.join(", ")),
+            &format!("using the external cache on {}", servers.join(", ")),
         ),
     }
     match infrastructure.messaging.hosts.as_slice() {
@@ -74,13 +74,13 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
             draft,
             "messaging",
             "RabbitMQ",
-            "no enabled service sends messages",
+            "no enabled service needs a message bus",
         ),
         hosts => skip(
             draft,
             "messaging",
             "RabbitMQ",
-            &format!("the brokers on {} are used", hosts.join(", ")),
+            &format!("using the external brokers on {}", hosts.join(", ")),
         ),
     }
     plan_valkey(draft);
@@ -98,7 +98,7 @@ fn changes_image(draft: &Draft<'_>, object: &Value) -> bool {
 fn plan_valkey(draft: &mut Draft<'_>) {
     let title = "Valkey";
     if draft.spec.infrastructure.valkey == ValkeyCluster::default() {
-        draft.add_not_required(VALKEY, title, INFRASTRUCTURE_READY, "nothing enabled uses it");
+        draft.add_not_required(VALKEY, title, INFRASTRUCTURE_READY, "no enabled service needs it");
         return;
     }
     let own = draft.named::<Valkey>(VALKEY);
@@ -107,7 +107,7 @@ fn plan_valkey(draft: &mut Draft<'_>) {
         .children
         .contains_key(&own)
         .then_some(Object::Keep(own));
-    let text = "infrastructure.valkey is not supported yet, no service uses it: leave it out";
+    let text = "infrastructure.valkey is not supported yet: remove it; no service uses it";
     let state = State::failed(reason::NOT_SUPPORTED, text);
     draft.push(Step {
         objects: stays.into_iter().collect(),
@@ -120,11 +120,11 @@ fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
     let title = "OVN";
     let infrastructure = &draft.spec.infrastructure.ovn;
     if !draft.spec.services.neutron.common.enabled {
-        draft.add_not_required(OVN, title, INFRASTRUCTURE_READY, "nothing enabled uses it");
+        draft.add_not_required(OVN, title, INFRASTRUCTURE_READY, "no enabled service needs it");
         return;
     }
     if let Some(host) = &infrastructure.northbound {
-        let text = format!("the databases on {host} are used");
+        let text = format!("using the external databases on {host}");
         draft.add_not_required(OVN, title, INFRASTRUCTURE_READY, text);
         return;
     }

@@ -1,4 +1,5 @@
-//! Kinds that the cluster does not have: the rest of the cloud is made, and who brings them is named.
+//! Kinds that the cluster lacks: the rest of the cloud is created, and the message names the operator
+//! to install.
 
 use c5c3_api::conditions::reason;
 use c5c3_api::foreign::brought_by;
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use super::{Draft, State, reference};
 
-const OURS: &str = "the definitions of CobaltCore (deploy/crds)";
+const OURS: &str = "CobaltCore's CRDs (deploy/crds)";
 
 pub(crate) fn is_missing(draft: &Draft<'_>, object: &Value) -> bool {
     draft.seen.missing.contains(&reference(object).kind)

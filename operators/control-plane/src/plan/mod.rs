@@ -65,7 +65,7 @@ pub struct Seen {
     pub missing: BTreeSet<String>,
 }
 
-/// How far a step is.
+/// The state of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Done,
@@ -140,12 +140,12 @@ impl Step {
         }
     }
 
-    /// What it is at, for a condition's message. Empty when it is done.
+    /// What the step is doing, for a condition's message. Empty when it is done.
     pub fn text(&self) -> String {
         match &self.state {
             State::Done => String::new(),
             State::NotRequired(text) | State::Running(text) | State::Failed { text, .. } => text.clone(),
-            State::Waiting(steps) => format!("{} waits for {}", self.title, steps.join(", ")),
+            State::Waiting(steps) => format!("{} is waiting for {}", self.title, steps.join(", ")),
         }
     }
 
@@ -176,7 +176,7 @@ pub struct Plan {
     pub gaps: Vec<Gap>,
 }
 
-/// The one step to look at: what failed before what runs before what waits.
+/// The step that matters most: a failed one before a running one before a waiting one.
 pub fn blocker<'a>(steps: impl Iterator<Item = &'a Step> + Clone) -> Option<&'a Step> {
     let first = |wanted: fn(&State) -> bool| steps.clone().find(|step| wanted(&step.state));
     first(|state| matches!(state, State::Failed { .. }))
@@ -185,7 +185,7 @@ pub fn blocker<'a>(steps: impl Iterator<Item = &'a Step> + Clone) -> Option<&'a 
 }
 
 impl Plan {
-    /// An update is done, and the cloud was not asked yet.
+    /// The update is done, but the cloud has not been verified yet.
     pub fn awaits_verification(&self) -> bool {
         self.steps.iter().any(|step| step.name == VERIFICATION)
     }
@@ -194,8 +194,8 @@ impl Plan {
         blocker(self.steps.iter())
     }
 
-    /// What should be there of what is there already. A refused release stops no scaling and no
-    /// change of a password.
+    /// The wanted objects that exist already. A refused release does not stop scaling or a change of a
+    /// password.
     pub fn goes_on<'a>(&'a self, owned: &'a [(Reference, bool)]) -> impl Iterator<Item = &'a Value> {
         let there = |value: &&Value| {
             let own = reference(value);
@@ -265,7 +265,7 @@ pub(crate) const VERIFICATION: &str = "verification";
 /// All is done but the proof that the cloud serves.
 fn verification(update: UpdatePhase, draft: &Draft<'_>) -> Option<Step> {
     let done = draft.steps.iter().all(|step| step.state.is_done());
-    let text = "each service is being checked through its public and its internal endpoint";
+    let text = "checking each service through its public and its internal endpoint";
     (update == UpdatePhase::Verifying && done).then(|| {
         let state = State::Running(text.to_owned());
         Step::bare(VERIFICATION, "Verification", SERVICES_READY, state)
@@ -307,7 +307,7 @@ pub fn login(object: &ControlPlane, seen: &Seen) -> Option<Login> {
     })
 }
 
-/// The plan of a cloud that is to go: in reverse, one kind after the other.
+/// The plan for deleting a cloud: in reverse order, one kind after the other.
 pub fn teardown(seen: &Seen) -> Removal {
     Removal::of(&seen.owned, &[])
 }
@@ -449,7 +449,7 @@ fn state_of<'a, 'o>(
     running.map_or((State::Done, None), |(text, about)| (State::Running(text), about))
 }
 
-/// Whether an object comes to be something: what only has to be there is there once it is applied.
+/// Whether an object has a state to wait for; others are done as soon as they are applied.
 pub fn has_state(object: &Value) -> bool {
     !["Secret", "NetworkPolicy"].contains(&object["kind"].as_str().unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! How far a plan is once it was applied: what was just written is as it is now, so an older verdict
-//! about it no longer counts.
+//! The state of a plan after it was applied: an object that was just written is judged as it is now,
+//! not by what was read before.
 
 use std::collections::{BTreeMap, BTreeSet};
 

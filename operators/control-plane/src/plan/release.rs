@@ -5,7 +5,7 @@ use c5c3_api::common::Image;
 use c5c3_api::conditions::reason;
 use c5c3_catalogue::{Move, Release, way};
 
-/// Why the wanted release is not rolled out. What runs goes on as it is.
+/// Why the wanted release is not rolled out. What is running stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     #[error("openStackRelease: {wanted} is not known; use one of {}", known.join(", "))]

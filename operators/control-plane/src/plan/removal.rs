@@ -14,7 +14,7 @@ use c5c3_api::services::SERVICES;
 /// Annotation of a ControlPlane: `"true"` lets its volumes go with it.
 pub const DELETE_VOLUMES: &str = "c5c3.io/delete-volumes";
 
-/// What is unwanted and still there.
+/// Objects that are no longer wanted and still exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removal {
     /// Goes now.
@@ -77,7 +77,7 @@ impl Removal {
         Removal { now, later }
     }
 
-    /// What was asked to go and is still there: somebody holds it.
+    /// Objects whose deletion was requested and that still exist: a finalizer holds them.
     pub fn hangs<'a>(&'a self, owned: &'a [(Reference, bool)]) -> Vec<&'a Reference> {
         let deleting = |gone: &&Reference| owned.contains(&((*gone).clone(), true));
         self.now.iter().filter(deleting).collect()
@@ -97,7 +97,7 @@ pub(super) fn report(removal: &Removal, owned: &[(Reference, bool)]) -> Vec<Step
     let step = |(part, held): (&'static str, Vec<&Reference>)| {
         let names: Vec<String> = held.iter().map(ToString::to_string).collect();
         let text = format!(
-            "still being deleted: {}; the finalizers in their metadata show what holds them",
+            "still being deleted: {}; the finalizers in their metadata show what they are waiting for",
             names.join(", ")
         );
         Step {

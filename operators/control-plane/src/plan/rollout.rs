@@ -140,7 +140,7 @@ impl Rollout {
         running().find_map(|(service, child)| {
             let why = &child.health.trouble()?.message;
             Some(format!(
-                "{} is rolled out once everything running is healthy; {}: {why}; if only another image helps, set it in services.{}.image",
+                "{} is rolled out once everything that runs is healthy; {}: {why}; if only another image helps, set services.{}.image",
                 release.name, service.title, service.name
             ))
         })

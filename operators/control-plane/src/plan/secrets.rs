@@ -180,7 +180,7 @@ pub(crate) fn clouds(spec: &ControlPlaneSpec) -> CloudCredentialsRef {
         })
 }
 
-/// Every Secret that the plan looks at.
+/// Every Secret that the plan reads.
 pub fn names(spec: &ControlPlaneSpec) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = needs(spec).into_iter().map(|need| need.name).collect();
     names.insert(clouds(spec).secret_name);
@@ -280,7 +280,10 @@ fn settle(draft: &Draft<'_>, need: &Need) -> Result<(Data, Write), State> {
     let random = draft.seen.random.get(&need.name).copied().unwrap_or_default();
     // Without fresh bytes a password would be known to everybody.
     if random == [0; PASSWORD_BYTES] {
-        let text = format!("Secret {}: no random bytes to make it from", need.name);
+        let text = format!(
+            "Secret {} cannot be created: the system provides no random bytes",
+            need.name
+        );
         return Err(State::failed(reason::FAILED, text));
     }
     for (key, fill) in &need.keys {

@@ -42,7 +42,7 @@ pub(super) fn plan_keystone(draft: &mut Draft<'_>, rollout: &Rollout) {
         return;
     }
     let state = match secrets::existing_keystone(draft) {
-        Ok(url) => State::NotRequired(format!("the Keystone on {url} is used")),
+        Ok(url) => State::NotRequired(format!("using the external Keystone at {url}")),
         Err(problem) => problem,
     };
     draft.push(Step::bare(service.name, service.title, KEYSTONE_READY, state));
@@ -112,8 +112,7 @@ fn lacks(draft: &Draft<'_>, service: &Service) -> Option<String> {
             "services.cinder.backends: Cinder has no place for volumes: add a backend, or set services.cinder.enabled: false"
         }
         "nova" if several && !spec.infrastructure.messaging.hosts.is_empty() => {
-            "services.nova.cells: several cells need message buses of their own, and infrastructure.messaging.hosts \
-             is one: leave hosts out, or have one cell"
+            "services.nova.cells: several cells need a message bus each, and infrastructure.messaging.hosts is only one: leave hosts out, or use a single cell"
         }
         _ => return None,
     };
@@ -207,7 +206,7 @@ fn note_new_credential(draft: &mut Draft<'_>, service: &Service) {
         && made
         && waits_for_it
     {
-        step.state = State::Running(format!("{} reads its new credential", service.title));
+        step.state = State::Running(format!("{} is loading its new credential", service.title));
     }
 }
 

@@ -10,13 +10,13 @@ pub type Data = BTreeMap<String, ByteString>;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     /// Names of Secrets that are not there.
-    #[error("not found: {}; the target stays as it is until they exist", secrets(.0))]
+    #[error("not found: {}; the target is left unchanged until they exist", secrets(.0))]
     Secrets(Vec<String>),
     /// Secret and key.
-    #[error("{}; the target stays as it is", keys(.0))]
+    #[error("{}; the target is left unchanged", keys(.0))]
     Keys(Vec<(String, String)>),
     /// Key and the two Secrets that have it.
-    #[error("{}; list under sources[].keys what to take from each", duplicates(.0))]
+    #[error("{}; list the keys to take from each Secret in sources[].keys", duplicates(.0))]
     Duplicates(Vec<(String, String, String)>),
 }
 
@@ -41,8 +41,8 @@ fn duplicates(found: &[(String, String, String)]) -> String {
     named.join(", ")
 }
 
-/// All keys of all sources, or what stands against it. Every instance of the first kind of trouble
-/// is named, so that one edit can fix all.
+/// Merges all keys of all sources, or says why that is not possible. All problems of the first kind
+/// found are named, so that one edit can fix them.
 pub fn merge(sources: &[SecretSource], found: &BTreeMap<String, Data>) -> Result<Data, MergeError> {
     let mut missing = Vec::new();
     let mut present = Vec::new();
@@ -133,16 +133,15 @@ mod tests {
         let table: &[(&[SecretSource], &str)] = &[
             (
                 &[source("x", &[]), source("a", &[]), source("y", &[])],
-                "not found: Secret x, Secret y; the target stays as it is until they exist",
+                "not found: Secret x, Secret y; the target is left unchanged until they exist",
             ),
             (
                 &[source("a", &["m", "k"]), source("b", &["n"])],
-                "Secret a has no key m, Secret b has no key n; the target stays as it is",
+                "Secret a has no key m, Secret b has no key n; the target is left unchanged",
             ),
             (
                 &[source("a", &[]), source("b", &[]), source("c", &[])],
-                "key k is in Secret a and in Secret b, key k is in Secret b and in Secret c; \
-                 list under sources[].keys what to take from each",
+                "key k is in Secret a and in Secret b, key k is in Secret b and in Secret c; list the keys to take from each Secret in sources[].keys",
             ),
         ];
         for (sources, message) in table {

@@ -38,8 +38,8 @@ pub struct Evictions {
     refusals: Refusals,
 }
 
-/// Words of calls that were refused, by server, until the next look. One server that Nova refuses
-/// must not slow down the others, so a refusal is no error of the pass.
+/// Messages of refused calls, by server, until the next observation. One server that Nova refuses must
+/// not slow down the others, so a refusal is no error of the pass.
 #[derive(Clone, Debug, Default)]
 pub struct Refusals(Arc<Mutex<HashMap<String, String>>>);
 

@@ -1,4 +1,4 @@
-//! Pure: which server moves next, which is called back, and when the host is empty.
+//! Pure: which server moves next, which migration is aborted, and when the host is empty.
 
 use c5c3_api::common::Time;
 use c5c3_api::conditions::eviction::{HYPERVISOR_RE_ENABLED, MIGRATING_INSTANCE, PREFLIGHT_CHECKS_SUCCEEDED};
@@ -153,8 +153,8 @@ fn unmovable(guest: &Guest) -> Option<String> {
         }
         "SUSPENDED" => Some("is suspended: resume or delete it".to_owned()),
         "RESCUE" => Some("is in rescue mode: unrescue it".to_owned()),
-        "VERIFY_RESIZE" => Some("waits for its owner to confirm or revert a resize".to_owned()),
-        other => Some(format!("is in status {other}, in which Nova moves nothing")),
+        "VERIFY_RESIZE" => Some("is waiting for its owner to confirm or revert a resize".to_owned()),
+        other => Some(format!("is in status {other}, in which Nova cannot move it")),
     }
 }
 
@@ -199,7 +199,7 @@ fn sort_out(view: &View, host: &HostView, closed: bool, step: &mut Step) -> Vec<
                 } else if down {
                     stays(
                         &mut one,
-                        "nova-compute of the host is down: only evacuation after a fence can move it",
+                        "nova-compute of the host is down: it can only be evacuated, after the host was fenced",
                     );
                 } else if let Some(needs) = host.no_room.get(&guest.id) {
                     stays(&mut one, &format!("no other enabled host has room for {needs}"));
@@ -292,13 +292,13 @@ fn in_progress(
             one.state = InstanceState::Aborting;
             one.since = Some(Time(view.now));
             one.message = Some(format!(
-                "did not arrive within {} s and is called back",
+                "did not finish within {} s; its migration is being aborted",
                 deadline.as_secs()
             ));
         }
         None => {
             one.message = Some(format!(
-                "takes longer than {} s; Nova cannot call it back",
+                "is taking longer than {} s; Nova cannot abort this migration",
                 deadline.as_secs()
             ));
         }
@@ -314,7 +314,7 @@ fn ended(view: &View, host: &HostView, one: &mut InstanceEviction) {
     let why = match (host.refused.get(&one.server), last) {
         (Some(words), _) => words.clone(),
         (None, Some(status)) => format!("its migration ended as {status:?}"),
-        (None, None) => "Nova began no migration".to_owned(),
+        (None, None) => "Nova started no migration".to_owned(),
     };
     one.message = Some(format!("try {}: {why}", one.attempts));
     one.progress = None;
@@ -337,7 +337,7 @@ fn due(view: &View, one: &mut InstanceEviction) -> bool {
             true
         }
         InstanceState::Unmovable => {
-            wait(one, "can move again");
+            wait(one, "can be moved again");
             true
         }
         _ => {

@@ -8,7 +8,7 @@ use c5c3_kit::States;
 use jiff::Timestamp;
 use openstack_client::{Guest, Move, MoveProgress, Service};
 
-/// Everything that the plan rests on, read afresh.
+/// Everything that the plan is based on, read anew in each pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     pub name: String,

@@ -43,13 +43,13 @@ pub(crate) fn complaints(own: &[Condition], switch: Option<&OvsNode>, pods: &[Po
             let there = status.bridges.iter().any(|bridge| bridge.name == INTEGRATION);
             let connected = told.iter().find(|one| one.type_ == OVSDB_CONNECTED);
             all.extend((!there).then(|| Complaint {
-                why: format!("Open vSwitch has no bridge {INTEGRATION}: does ovn-controller run?"),
+                why: format!("Open vSwitch has no bridge {INTEGRATION}: is ovn-controller running?"),
                 since: connected.map(|one| one.last_transition_time.0),
             }));
             all.extend(untrue(
                 told,
                 OVN_CONTROLLER_CONNECTED,
-                "ovn-controller does not reach OVN",
+                "ovn-controller cannot reach OVN",
             ));
             all.extend(untrue(told, ALL_BRIDGES_HEALTHY, "Open vSwitch"));
         }
@@ -110,7 +110,7 @@ fn failing(pod: &Pod) -> Option<Complaint> {
                 .map(|last| format!(" with code {}", last.exit_code))
                 .unwrap_or_default();
             format!(
-                "{name} ends{code} as soon as it starts: see the log of pod {}",
+                "{name} exits{code} right after it starts: see the log of pod {}",
                 pod.name_any()
             )
         }
@@ -185,7 +185,7 @@ mod tests {
         );
         assert_eq!(
             said(vec![], Some(switch(up(), &["br-ex"], true)), &[]),
-            ["Open vSwitch has no bridge br-int: does ovn-controller run?"]
+            ["Open vSwitch has no bridge br-int: is ovn-controller running?"]
         );
         assert_eq!(
             said(vec![], Some(switch(up(), &[], false)), &[]),
@@ -211,7 +211,7 @@ mod tests {
         let other = said(vec![], None, &[pod("compute", 5, "password=hunter2")]);
         assert_eq!(
             other,
-            ["compute ends with code 1 as soon as it starts: see the log of pod nova-compute-x"]
+            ["compute exits with code 1 right after it starts: see the log of pod nova-compute-x"]
         );
     }
 

@@ -58,24 +58,24 @@ pub(crate) fn judge(view: &View, service: &Service) -> Verdict {
         (false, true, _) => Verdict::Well,
         (false, false, None) if failed_over && service.forced_down => Verdict::Returning,
         (false, false, Some(mark)) if failed_over && service.forced_down => Verdict::Doubtful(format!(
-            "the Node is ready again but still has the {mark}: remove it, and the host returns"
+            "the Node is ready again but still has the {mark}: remove it to return the host to service"
         )),
         (false, false, _) => {
-            Verdict::Doubtful("nova-compute does not answer Nova, but the Node is ready".into())
+            Verdict::Doubtful("Nova reports nova-compute down, but the Node is ready".into())
         }
-        (true, _, _) if others == 0 => {
-            Verdict::Blind("Nova hears no other host: nothing could start elsewhere".into())
-        }
+        (true, _, _) if others == 0 => Verdict::Blind(
+            "Nova has no contact with any other host: servers could not start elsewhere".into(),
+        ),
         // Nova takes a minute to notice; a host without power need not wait for it.
         (true, _, Some(how)) => Verdict::Off(how.clone()),
         (true, true, None) => {
-            Verdict::Doubtful("the Node is not ready, but nova-compute answers Nova".into())
+            Verdict::Doubtful("the Node is not ready, but Nova reports nova-compute up".into())
         }
         (true, false, None) if failed_over && service.forced_down => {
-            Verdict::Doubtful("the host comes back: its Node is not ready yet".into())
+            Verdict::Doubtful("the host is coming back: its Node is not ready yet".into())
         }
         (true, false, None) if heard * 2 < hosts => Verdict::Blind(format!(
-            "Nova hears {heard} of {hosts} hosts: nothing is done until it hears at least half of them"
+            "Nova has contact with only {heard} of {hosts} hosts: no failover until it is at least half of them"
         )),
         (true, false, None) => Verdict::Unfenced,
     }
@@ -119,7 +119,7 @@ pub(crate) fn handle(view: &View, service: &Service, step: &mut Step) -> bool {
             true
         }
         Verdict::Returning => {
-            let why = "the host is back: Nova may hear it again";
+            let why = "the host is back: nova-compute is no longer forced down in Nova";
             step.actions.push(Action::ForceDown {
                 service: service.id.clone(),
                 down: false,
@@ -135,9 +135,9 @@ pub(crate) fn handle(view: &View, service: &Service, step: &mut Step) -> bool {
 
 /// Who cuts the power of a host that nobody hears: its management controller, or else a person.
 fn unfenced(view: &View, step: &mut Step) -> (&'static str, String) {
-    let silent = "Node and nova-compute are silent, but the host may still run its servers";
+    let silent = "Node and nova-compute are down, but the host may still be running its servers";
     let by_hand = format!(
-        "power it off, then `kubectl taint node {} {}=nodeshutdown:NoExecute`, and its servers start elsewhere",
+        "power it off, then run `kubectl taint node {} {}=nodeshutdown:NoExecute`; its servers start elsewhere",
         view.name,
         names::OUT_OF_SERVICE
     );
@@ -147,7 +147,7 @@ fn unfenced(view: &View, step: &mut Step) -> (&'static str, String) {
                 host: view.name.clone(),
             });
             let why = format!(
-                "{silent}: its power, which is {state}, is cut by Redfish; nothing starts elsewhere before it is Off"
+                "{silent}: its power is {state} and is being cut through Redfish; its servers start elsewhere once it is Off"
             );
             (reason::FENCING, why)
         }
@@ -224,20 +224,20 @@ fn restart(view: &View, service: &Service, how: &str, step: &mut Step) {
     let (why, said) = match (left, stuck.is_empty()) {
         (0, true) => (
             reason::RECOVERED,
-            format!("the host has no power ({how}); none of its servers is left on it"),
+            format!("the host is powered off ({how}); none of its servers is left on it"),
         ),
         (0, false) => (
             reason::FAILED,
-            format!("the host has no power ({how}); these servers could not start elsewhere: {named}"),
+            format!("the host is powered off ({how}); these servers could not be started elsewhere: {named}"),
         ),
         (_, true) => (
             reason::RECOVERING,
-            format!("the host has no power ({how}); {left} of its servers still have to start elsewhere"),
+            format!("the host is powered off ({how}); servers still to be started elsewhere: {left}"),
         ),
         (_, false) => (
             reason::RECOVERING,
             format!(
-                "the host has no power ({how}); {left} servers still have to start elsewhere; these cannot: {named}"
+                "the host is powered off ({how}); servers still to be started elsewhere: {left}; these cannot be: {named}"
             ),
         ),
     };

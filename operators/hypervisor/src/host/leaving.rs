@@ -1,4 +1,4 @@
-//! Pure: the way of a host out of service, until nothing of it is left in Nova and Placement.
+//! Pure: how a host is taken out of service, until it is removed from Nova and Placement.
 
 use c5c3_api::conditions::hypervisor::{
     AGGREGATES_UPDATED, EVICTING, OFFBOARDED, ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
@@ -11,10 +11,13 @@ use crate::names;
 
 pub(crate) fn leave(view: &View, step: &mut Step) {
     let why = names::maintenance("termination", view.spec.maintenance_reason.as_deref());
-    let mut states =
-        std::mem::take(&mut step.states).met(TERMINATING, reason::TERMINATING, "the host leaves");
+    let mut states = std::mem::take(&mut step.states).met(
+        TERMINATING,
+        reason::TERMINATING,
+        "the host is being decommissioned",
+    );
     for part in [ONBOARDING, TRAITS_UPDATED, AGGREGATES_UPDATED, OVERCOMMIT_UPDATED] {
-        states = states.unmet(part, reason::TERMINATING, "the host leaves");
+        states = states.unmet(part, reason::TERMINATING, "the host is being decommissioned");
     }
     step.again = WAITING;
     for test in &view.tests {
@@ -29,7 +32,7 @@ pub(crate) fn leave(view: &View, step: &mut Step) {
         step.status.onboarding = None;
         step.status.traits.clear();
         step.status.aggregates.clear();
-        let said = "nothing of the host is left in Nova and Placement";
+        let said = "the host was removed from Nova and Placement";
         step.states = states
             .unmet(EVICTING, reason::SUCCEEDED, "")
             .met(OFFBOARDED, reason::SUCCEEDED, said)

@@ -219,24 +219,26 @@ fn said(action: &Action) -> String {
         Action::Enable { service } => format!("enabled compute service {service}"),
         Action::Disable { service, reason } => format!("disabled compute service {service}: {reason}"),
         Action::ForceDown { service, down: true } => {
-            format!("told Nova that compute service {service} is down")
+            format!("forced compute service {service} down in Nova")
         }
         Action::ForceDown { service, .. } => {
-            format!("told Nova that compute service {service} may be up again")
+            format!("ended the forced down state of compute service {service}")
         }
-        Action::PowerOff { host } => format!("cut the power of {host}, and read back that it is off"),
+        Action::PowerOff { host } => format!("powered off {host} and verified that it is off"),
         Action::Restart { server } => format!("restarted server {server} on its host"),
-        Action::Move { server } => format!("sent server {server} to another host"),
+        Action::Move { server } => format!("started moving server {server} to another host"),
         Action::Confirm { server } => format!("confirmed the move of server {server}"),
         Action::Evacuate { server } => format!("started server {server} on another host"),
         Action::Join { aggregate, host } => format!("added {host} to aggregate {aggregate}"),
-        Action::Leave { aggregate, host } => format!("took {host} out of aggregate {aggregate}"),
+        Action::Leave { aggregate, host } => format!("removed {host} from aggregate {aggregate}"),
         Action::SetTraits { provider, .. } => format!("set the traits of {provider}"),
-        Action::SetInventories { provider, .. } => format!("set the ratios of {provider}"),
-        Action::CreateTest(draft) => format!("made test server {}", draft.name),
+        Action::SetInventories { provider, .. } => format!("set the allocation ratios of {provider}"),
+        Action::CreateTest(draft) => format!("created test server {}", draft.name),
         Action::DeleteTest { server } => format!("deleted test server {server}"),
         Action::DeleteService { service } => format!("deleted compute service {service}"),
-        Action::Release { consumer, provider } => format!("released what {consumer} held of {provider}"),
+        Action::Release { consumer, provider } => {
+            format!("deleted the allocation of {consumer} on {provider}")
+        }
         Action::DeleteProvider { provider } => format!("deleted resource provider {provider}"),
     }
 }
@@ -245,7 +247,7 @@ fn said(action: &Action) -> String {
 fn bearing(done: openstack_client::Result<()>) -> Result<(), Error> {
     match done {
         Err(error) if matches!(error.class(), Class::Conflict | Class::Invalid) => {
-            tracing::warn!(%error, "Nova refuses to help a server");
+            tracing::warn!(%error, "Nova refused an action on a server");
             Ok(())
         }
         done => done.map_err(Error::OpenStack),

@@ -53,7 +53,7 @@ pub(crate) fn fence(node: &Node) -> Option<String> {
 }
 
 fn unplugged(power: Option<&PowerView>) -> Option<String> {
-    (power == Some(&PowerView::Off)).then(|| "its management controller says Off".to_owned())
+    (power == Some(&PowerView::Off)).then(|| "its management controller reports Off".to_owned())
 }
 
 pub(crate) fn address(node: &Node) -> Option<String> {

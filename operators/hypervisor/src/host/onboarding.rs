@@ -1,4 +1,4 @@
-//! Pure: the way of a host into service, and its keep there.
+//! Pure: how a host gets into service, and how it is kept there.
 
 use c5c3_api::common::Time;
 use c5c3_api::conditions::hypervisor::ONBOARDING;
@@ -124,11 +124,11 @@ fn initial(view: &View, service: &Service, onboarding: &mut OnboardingStatus, st
     }
     let wait = match view.node {
         NodeView::There { ready: true, .. } if service.forced_down => {
-            "the compute service is forced down: `openstack compute service set --up` releases it"
+            "the compute service is forced down: end this with `openstack compute service set --up`"
         }
-        NodeView::There { ready: true, .. } if !service.up() => "nova-compute does not answer Nova yet",
+        NodeView::There { ready: true, .. } if !service.up() => "Nova does not report nova-compute up yet",
         NodeView::There { ready: true, .. } if view.nova.provider.is_none() => {
-            "Nova has no resources of the host yet"
+            "Placement has no resource provider for the host yet"
         }
         NodeView::There { ready: true, .. } => "",
         NodeView::There { .. } => "the Node is not ready",
@@ -156,7 +156,7 @@ fn initial(view: &View, service: &Service, onboarding: &mut OnboardingStatus, st
                 onboarding,
                 OnboardingPhase::Testing,
                 view,
-                "a test server is made",
+                "a test server is being created",
             );
         }
         step.again = WAITING / 10;
@@ -194,7 +194,13 @@ fn testing(view: &View, service: &Service, onboarding: &mut OnboardingStatus, st
         .is_some_and(|since| view.now.duration_since(since.0) > TEST);
     let (first, others) = match view.tests.split_first() {
         Some((first, others)) => (first, others),
-        None if late => return give_up(onboarding, view, "no test server could be made within 5 minutes"),
+        None if late => {
+            return give_up(
+                onboarding,
+                view,
+                "no test server could be created within 5 minutes",
+            );
+        }
         None => return begin(view, service, onboarding, step),
     };
     // A second one comes of a request that was taken for lost.
@@ -223,7 +229,7 @@ fn testing(view: &View, service: &Service, onboarding: &mut OnboardingStatus, st
             let why = first
                 .fault
                 .clone()
-                .unwrap_or_else(|| "Nova does not say why".to_owned());
+                .unwrap_or_else(|| "Nova gives no reason".to_owned());
             give_up(onboarding, view, &format!("the test server failed: {why}"));
         }
         status if late => {
@@ -276,7 +282,7 @@ fn begin(view: &View, service: &Service, onboarding: &mut OnboardingStatus, step
                 "flavour"
             };
             let why = format!(
-                "the cloud has no {what} {}: make it, or set skipTests",
+                "the cloud has no {what} {}: create it, or set skipTests",
                 names::TEST
             );
             onboarding.message = Some(why);
@@ -286,7 +292,7 @@ fn begin(view: &View, service: &Service, onboarding: &mut OnboardingStatus, step
 
 fn give_up(onboarding: &mut OnboardingStatus, view: &View, why: &str) {
     let way = format!(
-        "{why}; fix it and set the annotation {} to a new value",
+        "{why}; fix this, then set the annotation {} to a new value to try again",
         names::RETRY
     );
     enter(onboarding, OnboardingPhase::Aborted, view, &way);

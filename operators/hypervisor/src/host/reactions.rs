@@ -194,13 +194,13 @@ impl Case<'_> {
             return (before.clone(), None, Some(seconds(2)));
         }
         match (runs, self.guest.status.as_str()) {
-            (true, _) => self.over(before, "it runs again"),
+            (true, _) => self.over(before, "it is running again"),
             (false, "SHUTOFF") => self.over(before, "its owner stopped it"),
             // Between two looks of the agent.
             (false, _) if passed(before.changed.as_ref(), self.now) < seconds(PATIENCE) => {
                 (before.clone(), None, Some(seconds(5)))
             }
-            (false, status) => self.give_up(before.trouble, format!("it is {status} and does not run")),
+            (false, status) => self.give_up(before.trouble, format!("it is {status} and not running")),
         }
     }
 
@@ -245,7 +245,7 @@ impl Case<'_> {
             ..reaction
         };
         if fresh && self.guest.status == "SHUTOFF" && since > seconds(LATE) {
-            let why = "it was down for more than five minutes before this was seen, and may have been stopped since: start it if it is wanted";
+            let why = "it had been down for more than five minutes when this was noticed, and may have been stopped on purpose: start it if it should run";
             let (reaction, action, wait) = self.give_up(kind, why);
             return Some((began(reaction), action, wait));
         }
@@ -306,7 +306,8 @@ impl Case<'_> {
     fn last_resort(&self, kind: Trouble, attempts: i32, trouble: &InstanceTrouble) -> Answer {
         let (mut reaction, action, wait) = match self.guest.status.as_str() {
             "ACTIVE" | "SHUTOFF" if self.elsewhere => {
-                let why = format!("{attempts} restarts on its host did not help: it goes to another one");
+                let why =
+                    format!("{attempts} restarts on its host did not help: it is being moved to another one");
                 let moving = Reaction {
                     changed: self.now(),
                     ..self.told(kind, ReactionState::Moving, why)
@@ -321,7 +322,7 @@ impl Case<'_> {
             status => self.give_up(
                 kind,
                 format!(
-                    "{attempts} restarts did not help, and Nova moves none that is {status}{}",
+                    "{attempts} restarts did not help, and Nova cannot move a server that is {status}{}",
                     self.fault()
                 ),
             ),
@@ -346,7 +347,7 @@ impl Case<'_> {
         match self.guest.status.as_str() {
             _ if self.guest.task.is_some() => (moving.clone(), None, soon),
             "VERIFY_RESIZE" => (moving.clone(), Some(Action::Confirm { server }), soon),
-            "ACTIVE" if arrived => self.over(moving, "it runs on another host"),
+            "ACTIVE" if arrived => self.over(moving, "it is running on another host"),
             // One that was down when it left is down when it arrives.
             "SHUTOFF" if arrived => (moving.clone(), Some(Action::Restart { server }), soon),
             "ERROR" => self.give_up(moving.trouble, format!("its move failed{}", self.fault())),
@@ -417,6 +418,10 @@ fn report(reactions: &[Reaction], step: &mut Step) {
     step.states = match (lost.is_empty(), open.is_empty()) {
         (true, true) => states.met(INSTANCES_WELL, reason::READY, ""),
         (true, false) => states.unmet(INSTANCES_WELL, reason::RECOVERING, open),
-        (false, _) => states.unmet(INSTANCES_WELL, reason::FAILED, format!("needs a person: {lost}")),
+        (false, _) => states.unmet(
+            INSTANCES_WELL,
+            reason::FAILED,
+            format!("needs manual repair: {lost}"),
+        ),
     };
 }

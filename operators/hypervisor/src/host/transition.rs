@@ -97,7 +97,7 @@ fn identify(view: &View, step: &mut Step) {
 
 /// `lifecycleEnabled: false`: nothing is written outside Kubernetes.
 fn unmanaged(step: &mut Step) {
-    let why = "lifecycleEnabled is false: Nova and Placement are left alone";
+    let why = "lifecycleEnabled is false: Nova and Placement are not changed";
     let mut states = States::default();
     for part in [ONBOARDING, TRAITS_UPDATED, AGGREGATES_UPDATED, OVERCOMMIT_UPDATED] {
         states = states.not_required(part, why);
@@ -121,7 +121,7 @@ fn stay(view: &View, step: &mut Step) {
         Found::Several(hosts) => {
             let all = hosts.join(", ");
             let why = format!(
-                "Nova has several hosts for this name: {all}; give nova-compute the name of the node"
+                "Nova has several hosts for this name: {all}; set the host of nova-compute to the name of the node"
             );
             return unknown(view, step, &why);
         }
@@ -140,7 +140,7 @@ fn stay(view: &View, step: &mut Step) {
 }
 
 fn unknown(view: &View, step: &mut Step, why: &str) {
-    let waits = "waits for Nova to know the host";
+    let waits = "waiting for the host to register in Nova";
     onboarding::unregistered(view, why, step);
     step.states = std::mem::take(&mut step.states)
         .unmet(TRAITS_UPDATED, reason::WAITING, waits)
@@ -194,7 +194,7 @@ fn maintain(view: &View, service: &Service, step: &mut Step) {
     let states = onboarding::report(std::mem::take(&mut step.states), &phase);
     step.again = WAITING * 6;
     if view.spec.maintenance == Maintenance::Ha {
-        let said = "maintenance ha: instances are left to high availability";
+        let said = "maintenance ha: instances stay and are handled by high availability";
         step.status.evicted = None;
         step.states = states
             .unmet(EVICTING, reason::NOT_REQUIRED, said)
@@ -269,7 +269,7 @@ fn around(view: &View, states: States) -> States {
         Some(false) => states.met(
             AGENT_REPORTING,
             reason::UNREACHABLE,
-            "the agent does not reach libvirt",
+            "the agent cannot reach libvirt",
         ),
     };
     let states = if !view.spec.high_availability {
@@ -278,13 +278,13 @@ fn around(view: &View, states: States) -> States {
         states.met(
             HA_ENABLED,
             reason::READY,
-            "servers start elsewhere when the host fails and is known to have no power",
+            "if the host fails, its servers start elsewhere once it is known to be powered off",
         )
     } else {
         states.unmet(
             HA_ENABLED,
             reason::MAINTENANCE,
-            "the host is in maintenance: instances are left alone",
+            "the host is in maintenance: high availability is suspended",
         )
     };
     let states = match states.get(HOST_FAILED) {
@@ -292,7 +292,7 @@ fn around(view: &View, states: States) -> States {
         None => states.unmet(
             HOST_FAILED,
             reason::NOT_REQUIRED,
-            "failover does not apply to this host now",
+            "failover does not apply to this host at the moment",
         ),
     };
     let states = match states.get(INSTANCES_WELL) {
@@ -300,7 +300,7 @@ fn around(view: &View, states: States) -> States {
         None => states.unknown(
             INSTANCES_WELL,
             reason::NOT_REQUIRED,
-            "single instances are not looked after now",
+            "instances in trouble are not restarted at the moment",
         ),
     };
     let blocked = states.blocker().is_some();
@@ -313,10 +313,9 @@ fn around(view: &View, states: States) -> States {
             states.blocked_by(reason::UNREACHABLE, format!("Node {} is not ready", view.name))
         }
         NodeView::There { .. } => match view.service() {
-            Some(service) if !service.up() => states.blocked_by(
-                reason::UNREACHABLE,
-                "nova-compute of the host does not answer Nova",
-            ),
+            Some(service) if !service.up() => {
+                states.blocked_by(reason::UNREACHABLE, "Nova reports nova-compute of the host down")
+            }
             _ => states,
         },
     }

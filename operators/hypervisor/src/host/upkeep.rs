@@ -104,7 +104,7 @@ fn aggregates(view: &View, service: &Service, step: &mut Step, membership: Membe
         states.unmet(
             AGGREGATES_UPDATED,
             reason::PROGRESSING,
-            "the aggregates are brought up to date",
+            "the aggregates are being updated",
         )
     };
     settled
@@ -143,7 +143,7 @@ fn traits(view: &View, step: &mut Step) -> bool {
         states.unmet(
             TRAITS_UPDATED,
             reason::PROGRESSING,
-            "the traits are brought up to date",
+            "the traits are being updated",
         )
     };
     settled
@@ -208,7 +208,7 @@ fn overcommit(view: &View, step: &mut Step) -> bool {
         states.unmet(
             OVERCOMMIT_UPDATED,
             reason::PROGRESSING,
-            "the ratios are brought up to date",
+            "the allocation ratios are being updated",
         )
     };
     settled

@@ -13,7 +13,7 @@ use super::checks::Complaint;
 use crate::nova::{Amounts, Found, Host};
 use crate::power::PowerView;
 
-/// Everything that the decision about a host rests on.
+/// Everything that the decision about a host is based on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     pub name: String,
@@ -69,7 +69,7 @@ pub struct PlacementView {
     pub consumers: Vec<(String, Amounts)>,
 }
 
-/// How far the Eviction of the host is.
+/// The state of the host's Eviction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EvictionView {
     pub succeeded: bool,
@@ -145,7 +145,7 @@ pub enum Action {
     },
 }
 
-/// What is to be done, and what is told.
+/// What to do, and what to report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     pub actions: Vec<Action>,
@@ -162,7 +162,7 @@ pub struct Step {
 }
 
 impl View {
-    /// The host is to go for good.
+    /// The host is being decommissioned.
     pub fn leaving(&self) -> bool {
         let going = matches!(
             self.node,
@@ -181,7 +181,7 @@ impl View {
         }
     }
 
-    /// What the agent said of libvirt; `None`: there is no agent.
+    /// Whether the agent reaches libvirt; `None`: there is no agent.
     pub fn libvirt(&self) -> Option<bool> {
         let said = self
             .before

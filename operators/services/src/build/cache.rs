@@ -1,4 +1,4 @@
-//! Where the cache is.
+//! The address of the cache.
 
 use crate::error::Error;
 use crate::facts::Facts;

@@ -336,7 +336,7 @@ fn known(service: &Service, fact: Fact, facts: &Facts) -> Result<Option<String>,
     }
 }
 
-/// Made once: another key would give other names to all that follows from secrets.
+/// Created once: with another key, all names derived from secrets would change.
 pub fn naming_key(names: &Names, facts: &Facts) -> Secret {
     immutable(names, &names.suffixed(NAMING), [("key", facts.naming.as_str())])
 }
@@ -389,11 +389,11 @@ fn check_options(service: &Service) -> Result<Option<String>, Error> {
         return unchecked("the image has a digest but no tag that names its release".to_owned());
     };
     let Some(release) = Release::with_version(name, tag) else {
-        return unchecked(format!("{name} {tag} belongs to no release that is known here"));
+        return unchecked(format!("{name} {tag} belongs to no known release"));
     };
     let Ok(catalogue) = Catalogue::load(&release.name, name) else {
         return unchecked(format!(
-            "the options of {name} in release {} are not known here",
+            "the options of {name} in release {} are unknown",
             release.name
         ));
     };

@@ -12,8 +12,8 @@ use crate::facts::{Facts, Trouble, readiness};
 use crate::names::Names;
 use crate::shape::{NamedDatabase, Service};
 
-/// The account by which a managed database is used. Every password has one of its own: pods that
-/// know the password before work on until they are replaced.
+/// The account of a managed database. Each password has its own, so pods that know the previous
+/// password keep working until they are replaced.
 pub struct Account {
     /// Name of its User and Grant.
     pub object: String,

@@ -1,4 +1,4 @@
-//! Pods that a node has taken and that do not get to start: a volume is missing, or the node is away.
+//! Pods that are scheduled but do not start: a volume is missing, say, or the node is down.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
@@ -10,7 +10,7 @@ use crate::facts::Facts;
 /// So long it is merely on its way: an image may be large.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
 
-/// What a pod that hangs waits for, as far as it tells.
+/// Why a pod hangs, as far as it says.
 pub fn hanging(pod: &Pod, now: Timestamp) -> Option<String> {
     let since = on_its_way(pod)?;
     if named_from(since) > now {
@@ -21,11 +21,11 @@ pub fn hanging(pod: &Pod, now: Timestamp) -> Option<String> {
     let why = why.unwrap_or("see its events");
     let name = pod.name_any();
     Some(format!(
-        "pod {name} has a node since {since} and does not start: {why}"
+        "pod {name} was scheduled at {since} but has not started: {why}"
     ))
 }
 
-/// When the next pod will have hung for long enough to be named; no watch tells.
+/// When the next pod will have hung for long enough to be named, which no watch reports.
 pub fn next_hanging(facts: &Facts, now: Timestamp) -> Option<Timestamp> {
     let pods = facts.pods.iter().filter_map(on_its_way).map(named_from);
     pods.filter(|from| *from > now).min()

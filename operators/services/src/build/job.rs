@@ -1,4 +1,4 @@
-//! Steps that run to their end, and what became of them.
+//! Jobs for steps that run to completion, and their outcome.
 
 use c5c3_kit::mask::Mask;
 use c5c3_kit::pod::{env, env_secret};
@@ -48,7 +48,7 @@ pub struct Schema {
 }
 
 impl Steps<'_> {
-    /// The Job's name says what it does and with what.
+    /// The name of the Job, derived from what it does and its inputs.
     pub fn name(&self, names: &Names) -> String {
         let commands = json!(self.named_by.iter().map(Step::words).collect::<Vec<_>>());
         let hash = config::hash_value(&json!([commands, self.inputs]));
@@ -98,7 +98,8 @@ impl Steps<'_> {
         config::hash_value(&json!(self.pod_with(service, configuration, None)))
     }
 
-    /// The Job that is there was made of something else, and is at nothing: recreated, it may succeed.
+    /// The existing Job was created from other inputs and is not at work: if it is recreated, it may
+    /// succeed.
     pub fn is_outdated(&self, service: &Service, configuration: &Configuration, facts: &Facts) -> bool {
         let Some(live) = facts.jobs.get(&self.name(&service.names)) else {
             return false;
@@ -152,7 +153,7 @@ impl Steps<'_> {
         pod::spec(service, configuration.of(&self.settings), container)
     }
 
-    /// How it stands; secrets in its last words are masked.
+    /// The outcome of the Job; secrets in its message are masked.
     pub fn outcome(&self, names: &Names, facts: &Facts, hidden: &Mask, now: Timestamp) -> Outcome {
         let Some(job) = facts.jobs.get(&self.name(names)) else {
             return Outcome::Missing;
@@ -239,7 +240,7 @@ fn newest_pod<'a>(facts: &'a Facts, job: &Job) -> Option<&'a Pod> {
     pods_of(facts, job).max_by_key(|pod| pod.creation_timestamp().map(|time| time.0))
 }
 
-/// The last word of a Job that ended, good or bad.
+/// The termination message of a Job that ended, successfully or not.
 pub fn last_word<'a>(facts: &'a Facts, job: &Job) -> Option<&'a str> {
     let pod = newest_pod(facts, job)?;
     let ended = |container: &'a ContainerStatus| container.state.as_ref()?.terminated.as_ref();
@@ -247,8 +248,8 @@ pub fn last_word<'a>(facts: &'a Facts, job: &Job) -> Option<&'a str> {
     ended.find_map(|ended| ended.message.as_deref())
 }
 
-/// A step is at work this very moment: to end it might leave half of a change behind. One that
-/// waits for its image, for a node or for the next try is at nothing.
+/// A step is running right now: stopping it might leave a change half done. A Job that waits for its
+/// image, a node or the next retry is not running.
 pub fn runs_now(facts: &Facts, job: &Job) -> bool {
     pods_of(facts, job).any(|pod| statuses(pod).any(is_running))
 }
@@ -279,7 +280,7 @@ fn is_running(container: &ContainerStatus) -> bool {
         .is_some_and(|state| state.running.is_some())
 }
 
-/// Why no node takes the pod.
+/// Why the pod is not scheduled.
 pub fn unplaced(pod: &Pod) -> Option<String> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     let found = conditions
@@ -331,7 +332,7 @@ pub fn last_words(container: &ContainerStatus) -> Option<(i32, String)> {
     Some((ended.exit_code, words))
 }
 
-/// Why a container does not start, unless it is merely on its way.
+/// Why a container does not start, unless it is still starting normally.
 pub fn not_starting(container: &ContainerStatus) -> Option<String> {
     let waiting = container.state.as_ref()?.waiting.as_ref()?;
     let reason = waiting

@@ -1,5 +1,5 @@
-//! What stands before the pods: Service, disruption budget, autoscaler, network policy. There from
-//! the start, whatever else waits.
+//! What is in front of the pods: Service, disruption budget, autoscaler and network policy. Created
+//! first, whatever else is waiting.
 
 use std::collections::BTreeMap;
 

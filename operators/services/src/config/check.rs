@@ -18,7 +18,7 @@ pub enum ConfigError {
         reason: String,
     },
     #[error(
-        "extraConfig.{group}.{option}: is a secret; it comes from a Secret that the spec names, never from here"
+        "extraConfig.{group}.{option}: must not be set here: it is a secret and comes from a Secret that the spec names"
     )]
     Secret { group: String, option: String },
 }

@@ -1,4 +1,4 @@
-//! A configuration file in the making.
+//! Builds a configuration file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -74,17 +74,17 @@ fn lack(dependency: &Dependency, object: Option<&Value>) -> Option<String> {
         condition,
     } = dependency;
     let Some(object) = object else {
-        return Some(format!("waits for {kind} {name}, which is missing"));
+        return Some(format!("waiting for {kind} {name}, which is missing"));
     };
     match health::condition(object, condition) {
         Some(found) if found["status"] == "True" => None,
         Some(found) => {
             let why = found["message"].as_str().filter(|text| !text.is_empty());
             let why = why.map(|text| format!(": {text}")).unwrap_or_default();
-            Some(format!("waits for {kind} {name} to be {condition}{why}"))
+            Some(format!("waiting for {kind} {name} to be {condition}{why}"))
         }
         None => Some(format!(
-            "waits for {kind} {name}, which does not report {condition}"
+            "waiting for {kind} {name}, which does not report {condition}"
         )),
     }
 }
@@ -103,14 +103,14 @@ mod tests {
         };
         let with = |status: &str, message: &str| json!({"status": {"conditions": [{"type": "Ready", "status": status, "message": message}]}});
         let cases = [
-            (None, Some("waits for Keystone keystone, which is missing")),
+            (None, Some("waiting for Keystone keystone, which is missing")),
             (
                 Some(json!({})),
-                Some("waits for Keystone keystone, which does not report Ready"),
+                Some("waiting for Keystone keystone, which does not report Ready"),
             ),
             (
-                Some(with("False", "db-sync runs")),
-                Some("waits for Keystone keystone to be Ready: db-sync runs"),
+                Some(with("False", "db-sync running")),
+                Some("waiting for Keystone keystone to be Ready: db-sync running"),
             ),
             (Some(with("True", "")), None),
         ];

@@ -1,4 +1,5 @@
-//! What runs in another cluster. One that is away is a fact like any other: the rest goes on.
+//! Workloads in another cluster. If that cluster cannot be reached, this is a fact like any other: the
+//! rest continues.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A workload as it is: whatever its kind, the same questions are asked.
+//! The live state of a workload, in one form for Deployments, StatefulSets and DaemonSets.
 
 use c5c3_kit::Applied;
 use c5c3_kit::controller::Controller;

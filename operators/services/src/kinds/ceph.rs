@@ -1,4 +1,4 @@
-//! Services that keep their data in Ceph: who they are there, and what they are given for it.
+//! Services that store data in Ceph: their users there, and the keyrings that they get.
 
 use c5c3_api::common::{LocalRef, ObjectRef};
 use c5c3_api::conditions::CEPH_CONNECTED;

@@ -1,4 +1,4 @@
-//! What is refused before anything is planned.
+//! Input that is refused before anything is planned.
 
 use c5c3_api::common::Cache;
 use c5c3_catalogue::{Move, Release, way};

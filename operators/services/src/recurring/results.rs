@@ -1,4 +1,4 @@
-//! Services that exist for their runs: what the status says of the last one, how long it took and how it ended.
+//! Services that only run jobs, such as Tempest: what the status says of the last run.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;

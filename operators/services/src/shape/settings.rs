@@ -1,4 +1,4 @@
-//! What a group of processes is told, and the secrets that it may know.
+//! Settings of a group of processes, and the secrets that they may read.
 
 use super::CephLogin;
 use crate::config::Ini;

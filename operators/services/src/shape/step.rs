@@ -1,4 +1,4 @@
-//! Commands that run to their end.
+//! Commands that run to completion.
 
 use serde_json::Value;
 

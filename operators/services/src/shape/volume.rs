@@ -1,4 +1,4 @@
-//! What is mounted into a process beside its settings.
+//! Volumes of a process, beside its settings.
 
 use c5c3_api::common::ObjectRef;
 

@@ -1,4 +1,5 @@
-//! Datasource: reads Nova, Placement or Prometheus again and again. Knowledge: makes features of it.
+//! Datasource: reads Nova, Placement or Prometheus regularly. Knowledge: computes features from the
+//! data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,7 +102,7 @@ impl Datasources {
 
     async fn openstack(&self, name: &str, source: &OpenStackSource, reader: &Reader) -> Result<i64, Error> {
         if !matches!(source.type_.as_str(), "nova" | "placement") {
-            let text = format!("openstack.type: {} is not read yet; use nova", source.type_);
+            let text = format!("openstack.type: {} is not supported yet; use nova", source.type_);
             return Err(Error::NotSupported(text));
         }
         let session = self.session(name, source, reader).await?;
@@ -160,7 +161,7 @@ impl Controller for Datasources {
             (Some(source), _) => self.openstack(&name, source, reader).await?,
             (None, Some(source)) => self.prometheus(&name, source, reader).await?,
             (None, None) => {
-                let text = "openstack, prometheus: name one of them".to_owned();
+                let text = "openstack, prometheus: set one of them".to_owned();
                 return Err(Error::NotSupported(text));
             }
         };
@@ -325,7 +326,7 @@ impl Controller for Knowledges {
                 let text = format!("extractor.name: {} is unknown", spec.extractor.name);
                 States::default().blocked_by("Unknown", text)
             } else {
-                let text = format!("waits for Datasource {}", facts.missing.join(", "));
+                let text = format!("waiting for Datasource {}", facts.missing.join(", "));
                 States::default().blocked_by("Waiting", text)
             };
             return Report::new(states).again_in(duration(&spec.recency));

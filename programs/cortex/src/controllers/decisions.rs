@@ -117,7 +117,7 @@ pub async fn keep(client: Client, mut decisions: mpsc::Receiver<Arc<Remembered>>
             continue;
         }
         if let Err(error) = write(&api, &one).await {
-            tracing::warn!("decision about {} is not kept: {error}", one.resource);
+            tracing::warn!("cannot store the decision about {}: {error}", one.resource);
         }
     }
 }

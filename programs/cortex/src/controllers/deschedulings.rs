@@ -1,4 +1,4 @@
-//! Descheduling: a server that should leave its host does so, unless all is a rehearsal.
+//! Descheduling: moves a server off its host, unless Cortex runs without `--migrate`.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn plan(object: &Descheduling, server: Option<&Option<Guest>>, migrate: bool, ag
         return Plan::Forget;
     }
     let guest = match server {
-        None => return Plan::Waits("NoNova", "no Datasource leads to Nova yet".to_owned()),
+        None => return Plan::Waits("NoNova", "no Datasource reads Nova yet".to_owned()),
         Some(None) => return Plan::Forget,
         Some(Some(guest)) => guest,
     };
@@ -61,14 +61,14 @@ fn plan(object: &Descheduling, server: Option<&Option<Guest>>, migrate: bool, ag
     if guest.status != "ACTIVE" {
         return Plan::Waits(
             "NotActive",
-            format!("the server is {}, and only a running one moves", guest.status),
+            format!(
+                "the server is {}, and only a running server can be moved",
+                guest.status
+            ),
         );
     }
     if !migrate {
-        return Plan::Waits(
-            "DryRun",
-            "would be moved; start Cortex with --migrate to do it".to_owned(),
-        );
+        return Plan::Waits("DryRun", "would be moved if Cortex ran with --migrate".to_owned());
     }
     Plan::Migrate
 }
@@ -140,7 +140,7 @@ impl Controller for Deschedulings {
         let (states, host) = match plan {
             Plan::Done(host) => (States::default(), Some(host.clone())),
             Plan::Forget => (waits("Expired", "is forgotten"), None),
-            Plan::Migrate | Plan::Moving => (waits("InProgress", "the server moves"), None),
+            Plan::Migrate | Plan::Moving => (waits("InProgress", "the server is being moved"), None),
             Plan::Waits(reason, text) => (waits(reason, text), None),
         };
         Report::new(states)

@@ -10,7 +10,7 @@ pub enum Error {
     OpenStack(#[from] openstack_client::Error),
     #[error("{0}")]
     Prometheus(#[from] PrometheusError),
-    #[error("Secret {0} is missing: make it, or leave secretRef out")]
+    #[error("Secret {0} is missing: create it, or leave secretRef out")]
     NoSecret(String),
     #[error("Secret {secret}: {problem}")]
     BadSecret { secret: String, problem: String },

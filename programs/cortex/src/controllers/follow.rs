@@ -1,4 +1,5 @@
-//! Objects that the world is made of: every change is in the next picture, a deletion too.
+//! Watches the objects that make up Cortex's view of the cloud: every change is in the next snapshot,
+//! deletions too.
 
 use std::collections::BTreeSet;
 

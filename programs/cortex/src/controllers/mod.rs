@@ -1,4 +1,4 @@
-//! Cortex' kinds in Kubernetes: objects tell what to do, statuses tell what came of it.
+//! Cortex's kinds in Kubernetes: specs say what to do, statuses report the result.
 
 mod data;
 mod decisions;

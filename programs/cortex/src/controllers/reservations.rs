@@ -1,4 +1,4 @@
-//! Reservation: finds a host with room, and says where it is in its life.
+//! Reservation: finds a host with enough capacity, and reports the phase of the reservation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,7 +100,7 @@ fn plan(object: &Reservation, fleet: &Fleet, now: Timestamp) -> Plan {
         return of(
             ReservationPhase::Expired,
             None,
-            "its time is over".to_owned(),
+            "its endTime has passed".to_owned(),
             None,
         );
     }
@@ -123,7 +123,7 @@ fn plan(object: &Reservation, fleet: &Fleet, now: Timestamp) -> Plan {
             of(
                 ReservationPhase::Active,
                 Some(host.clone()),
-                format!("kept on {host}"),
+                format!("reserved on {host}"),
                 ends,
             )
         } else {
@@ -137,7 +137,7 @@ fn plan(object: &Reservation, fleet: &Fleet, now: Timestamp) -> Plan {
         return of(
             ReservationPhase::Active,
             Some(host.clone()),
-            format!("kept on {host}"),
+            format!("reserved on {host}"),
             ends,
         );
     }
@@ -148,7 +148,7 @@ fn plan(object: &Reservation, fleet: &Fleet, now: Timestamp) -> Plan {
         return of(
             ReservationPhase::Pending,
             None,
-            "keeps nothing now".to_owned(),
+            "reserves nothing at the moment".to_owned(),
             Some(AGAIN),
         );
     };
@@ -156,7 +156,7 @@ fn plan(object: &Reservation, fleet: &Fleet, now: Timestamp) -> Plan {
         Ok(host) => of(
             ReservationPhase::Active,
             Some(host.clone()),
-            format!("kept on {host}"),
+            format!("reserved on {host}"),
             ends,
         ),
         Err(why) => of(ReservationPhase::Failed, None, why, Some(AGAIN)),

@@ -1,4 +1,4 @@
-//! From the words of a Pipeline to steps that run.
+//! Compiles a Pipeline object to steps that can run.
 
 use super::params::Params;
 use super::{Filter, Pipeline, Weigher};

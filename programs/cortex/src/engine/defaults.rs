@@ -1,4 +1,4 @@
-//! The usual pipelines, for where nobody made a Pipeline.
+//! The default pipelines, used where there is no Pipeline object.
 
 use c5c3_api::cortex::SchedulingDomain;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A decision in words.
+//! Explains a decision in words.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -169,7 +169,7 @@ pub fn run<'a>(pipeline: &'a Pipeline, context: Context<'a>) -> Outcome<'a> {
                     after: candidates.len(),
                 }
             }
-            Ok(true) => StepOutcome::Skipped("an opinion was no number".to_owned()),
+            Ok(true) => StepOutcome::Skipped("a weigher returned a value that is not a number".to_owned()),
             Ok(false) => StepOutcome::NotConcerned,
             Err(why) => StepOutcome::Skipped(why.0),
         });

@@ -64,7 +64,9 @@ pub(crate) fn weights(params: &Params) -> Result<Weights, Wrong> {
             .as_f64()
             .filter(|weight| *weight > 0.0 && weight.is_finite());
         let weight = weight.ok_or_else(|| {
-            format!("{KEY}.{resource}: use a number above 0; a multiplier below 0 turns the weigher round")
+            format!(
+                "{KEY}.{resource}: use a number above 0; to reverse the weigher, use a negative multiplier"
+            )
         })?;
         match resource.as_str() {
             "cpu" => weights.cpu = weight,

@@ -1,4 +1,4 @@
-//! What is told to Prometheus.
+//! Metrics for Prometheus.
 
 use std::time::Duration;
 
@@ -69,12 +69,12 @@ impl Figures {
         metrics.extend(|registry| {
             registry.register(
                 "cortex_scheduler_api_request_duration_seconds",
-                "Time to answer a question",
+                "Time to answer a request",
                 self.requests.clone(),
             );
             registry.register(
                 "cortex_filter_weigher_pipeline_run_duration_seconds",
-                "Time to run a pipeline, the question's reading included",
+                "Time to run a pipeline, including reading the request",
                 self.runs.clone(),
             );
             registry.register(
@@ -84,7 +84,7 @@ impl Figures {
             );
             registry.register(
                 "cortex_filter_weigher_pipeline_steps_skipped",
-                "Runs in which a step had to be left out",
+                "Runs in which a step was skipped",
                 self.skipped.clone(),
             );
             registry.register(
@@ -99,7 +99,7 @@ impl Figures {
             );
             registry.register(
                 "cortex_decisions_lost",
-                "Decisions that were made and not kept, since Kubernetes was too slow",
+                "Decisions that were not stored because the API server was too slow",
                 self.decisions_lost.clone(),
             );
         });

@@ -134,7 +134,7 @@ impl Answers {
                     serde_json::to_vec(&draft).unwrap_or_default(),
                 )
             }
-            _ => respond(StatusCode::NOT_FOUND, TEXT, "there is no such page\n"),
+            _ => respond(StatusCode::NOT_FOUND, TEXT, "no such page\n"),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Recent decisions, and questions as they came for `replay`.
+//! Recent decisions, and recorded requests for `replay`.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -75,10 +75,10 @@ impl Memory {
         let written = file.write_all(line.as_bytes());
         *size += line.len() as u64;
         if let Err(error) = written {
-            tracing::warn!("questions are recorded no longer: {error}");
+            tracing::warn!("recording of requests stopped: {error}");
             *record = None;
         } else if *size > LARGEST {
-            tracing::warn!("questions are recorded no longer: the record has {size} bytes");
+            tracing::warn!("recording of requests stopped: the file has reached {size} bytes");
             *record = None;
         }
     }

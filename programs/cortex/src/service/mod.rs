@@ -1,4 +1,4 @@
-//! What serves questions: the world as it is now, pipelines, and the memory of recent decisions.
+//! What requests are answered from: the current view of the cloud, pipelines, and recent decisions.
 
 pub mod figures;
 pub mod http;

@@ -73,7 +73,7 @@ pub fn host(hypervisor: &Hypervisor) -> (String, Host) {
     (name, host)
 }
 
-/// `None`: it keeps nothing now.
+/// `None`: it reserves nothing at the moment.
 pub fn reservation(object: &cortex::Reservation, now: Timestamp) -> Option<Reservation> {
     let spec = &object.spec;
     let status = object.status.clone().unwrap_or_default();

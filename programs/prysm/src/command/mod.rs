@@ -43,10 +43,10 @@ enum Producer {
 
 #[derive(Debug, Args)]
 struct Shared {
-    /// Where metrics are served, at /metrics
+    /// Address that serves /metrics
     #[arg(long, default_value = "0.0.0.0:9090")]
     listen: SocketAddr,
-    /// What is logged
+    /// Log filter, such as info or c5c3_prysm=debug
     #[arg(long, default_value = "info", env = "C5C3_LOG")]
     log: String,
 }

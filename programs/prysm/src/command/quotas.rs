@@ -59,13 +59,13 @@ impl Looks {
             (
                 "prysm_target_up",
                 Type::Gauge,
-                "1 if RadosGW answered the last look.",
+                "1 if RadosGW answered the last check.",
                 u64::from(self.up),
             ),
             (
                 "exporter_scrape_errors_total",
                 Type::Counter,
-                "Looks at RadosGW that failed.",
+                "Failed checks of RadosGW.",
                 self.errors,
             ),
             (

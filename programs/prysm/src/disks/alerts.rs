@@ -1,4 +1,4 @@
-//! What is told about a disk as an event.
+//! Turns the state of a disk into an event.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use super::disk::Disk;
 /// More than this is worth an event.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Thresholds {
-    /// Grown defects of a SCSI disk that are acceptable
+    /// Acceptable number of grown defects of a SCSI disk
     #[arg(
         long = "grown-defects-threshold",
         default_value_t = 10,
         env = "GROWN_DEFECTS_THRESHOLD"
     )]
     pub grown_defects: u64,
-    /// Pending sectors that are acceptable
+    /// Acceptable number of pending sectors
     #[arg(
         long = "pending-sectors-threshold",
         default_value_t = 3,
         env = "PENDING_SECTORS_THRESHOLD"
     )]
     pub pending: u64,
-    /// Reallocated sectors that are acceptable
+    /// Acceptable number of reallocated sectors
     #[arg(
         long = "reallocated-sectors-threshold",
         default_value_t = 10,
         env = "REALLOCATED_SECTORS_THRESHOLD"
     )]
     pub reallocated: u64,
-    /// Percent of a flash disk's life that may be used
+    /// Acceptable percentage of a flash disk's rated life that is used
     #[arg(
         long = "lifetime-used-threshold",
         default_value_t = 80,
@@ -94,11 +94,14 @@ pub(crate) fn event(disk: &Disk, limits: &Thresholds, node: &str, instance: &str
         }
     }
     if disk.passed == Some(false) || disk.critical_warning != 0 {
-        found.push("the disk calls itself failing".to_owned());
+        found.push("the disk reports that it is failing".to_owned());
         (severity, event_type) = ("critical", "health_alert");
     }
     if beyond(disk.life_used, limits.life_used) {
-        found.push(format!("more than {} % of its life is used", limits.life_used));
+        found.push(format!(
+            "more than {} % of its rated life is used",
+            limits.life_used
+        ));
         severity = "critical";
         if event_type == "health" {
             event_type = "lifetime_alert";
@@ -166,13 +169,13 @@ mod tests {
                 worn,
                 "lifetime_alert",
                 "critical",
-                "more than 80 % of its life is used",
+                "more than 80 % of its rated life is used",
             ),
             (
                 failing,
                 "health_alert",
                 "critical",
-                "the disk calls itself failing; more than 80 % of its life is used",
+                "the disk reports that it is failing; more than 80 % of its rated life is used",
             ),
             (scsi, "health_alert", "warning", "more than 10 grown defects"),
         ] {

@@ -21,13 +21,13 @@ const UNREAD: i32 = 0b111;
 /// The programs and where they look.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Tools {
-    /// Disks, by their devices, or * for all that smartctl finds
+    /// Disks to check, by device, or * for all that smartctl finds
     #[arg(long, value_delimiter = ',', default_value = "*", env = "DISKS")]
     disks: Vec<String>,
     /// Program of smartmontools
     #[arg(long, default_value = "smartctl")]
     smartctl: PathBuf,
-    /// Program of nvme-cli; what it adds is left out where it is missing
+    /// Program of nvme-cli; optional, its additional metrics are left out without it
     #[arg(long, default_value = "nvme")]
     nvme: PathBuf,
     /// Where Rook keeps its OSDs, for the label osd_id
@@ -139,7 +139,8 @@ async fn run(command: &mut Command) -> Result<Vec<u8>, String> {
         .stderr(Stdio::null())
         .kill_on_drop(true)
         .spawn();
-    let child = child.map_err(|error| format!("it does not start: {error}; install it, or name its path"))?;
+    let child =
+        child.map_err(|error| format!("it cannot be started: {error}; install it, or set its path"))?;
     match tokio::time::timeout(DEADLINE, child.wait_with_output()).await {
         Ok(Ok(output)) => Ok(output.stdout),
         Ok(Err(error)) => Err(error.to_string()),

@@ -15,25 +15,25 @@ const FIGURES: &[Figure] = &[
     (
         "disk_reallocated_sectors",
         Type::Gauge,
-        "Sectors that a disk has put elsewhere.",
+        "Sectors that a disk has reallocated.",
         |disk| disk.reallocated.map(|count| count as f64),
     ),
     (
         "disk_pending_sectors",
         Type::Gauge,
-        "Sectors that a disk could not read and waits to put elsewhere.",
+        "Sectors that a disk could not read and has not reallocated yet.",
         |disk| disk.pending.map(|count| count as f64),
     ),
     (
         "disk_power_on_hours_total",
         Type::Counter,
-        "Hours for which a disk has been on.",
+        "Hours that a disk has been powered on.",
         |disk| disk.power_on_hours.map(|hours| hours as f64),
     ),
     (
         "ssd_life_used_percentage",
         Type::Gauge,
-        "Percent of a flash disk's life that are used.",
+        "Percent of a flash disk's rated life that is used.",
         |disk| disk.life_used.map(|percent| percent as f64),
     ),
     (
@@ -45,7 +45,7 @@ const FIGURES: &[Figure] = &[
     (
         "disk_smart_passed",
         Type::Gauge,
-        "1 if a disk calls itself well, 0 if it calls itself failing.",
+        "1 if a disk reports that it is healthy, 0 if it reports that it is failing.",
         |disk| disk.passed.map(|passed| f64::from(u8::from(passed))),
     ),
 ];
@@ -54,7 +54,7 @@ const FIGURES: &[Figure] = &[
 pub(crate) fn render(disks: &[Disk], failed: usize, node: &str, instance: &str) -> String {
     let mut page = Page::default();
     let name = "prysm_disks_unreadable";
-    page.family(name, Type::Gauge, "Disks that could not be looked at.");
+    page.family(name, Type::Gauge, "Disks that could not be checked.");
     page.sample(name, [("node", node), ("instance", instance)], failed);
     let labels = |disk: &Disk| {
         [
@@ -70,7 +70,7 @@ pub(crate) fn render(disks: &[Disk], failed: usize, node: &str, instance: &str) 
         page.sample(name, own.chain(more.iter().copied()), value);
     };
     let info = "disk_info";
-    page.family(info, Type::Gauge, "What a disk is; always 1.");
+    page.family(info, Type::Gauge, "Properties of a disk, as labels; always 1.");
     for disk in disks {
         let about = &disk.about;
         let (capacity, rpm) = (
@@ -102,7 +102,7 @@ pub(crate) fn render(disks: &[Disk], failed: usize, node: &str, instance: &str) 
         }
     }
     let errors = "disk_error_counts_total";
-    page.family(errors, Type::Counter, "Errors that a disk has counted.");
+    page.family(errors, Type::Counter, "Errors counted by a disk.");
     for disk in disks {
         for (kind, count) in &disk.errors {
             sample(&mut page, errors, disk, &[("error_type", kind)], *count as f64);

@@ -8,7 +8,7 @@ use crate::exposition::{Page, Type};
 pub(crate) struct Kernel {
     pub context_switches: u64,
     pub entropy_bits: u64,
-    /// TCP connections that are established.
+    /// Established TCP connections.
     pub connections: u64,
 }
 
@@ -39,13 +39,13 @@ impl Kernel {
             (
                 "node_entropy_available_bits",
                 Type::Gauge,
-                "Bits of entropy that the kernel has.",
+                "Bits of entropy available to the kernel.",
                 self.entropy_bits,
             ),
             (
                 "node_network_connections_total",
                 Type::Gauge,
-                "TCP connections that are established.",
+                "Established TCP connections.",
                 self.connections,
             ),
         ] {

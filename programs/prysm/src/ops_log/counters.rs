@@ -135,7 +135,7 @@ impl Counters {
             ),
             (
                 "prysm_ops_log_malformed_total",
-                "Stretches of the log that are no entries.",
+                "Parts of the log that are not valid entries.",
                 malformed,
             ),
         ] {
@@ -146,7 +146,7 @@ impl Counters {
         page.family(
             dropped,
             Type::Counter,
-            "Entries counted as `other` because a family has its most series.",
+            "Entries counted as `other` because a metric has reached its maximum number of series.",
         );
         for counted in &self.families {
             page.sample(dropped, [("family", counted.family.name)], counted.folded);

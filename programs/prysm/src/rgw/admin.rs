@@ -37,7 +37,7 @@ pub(crate) struct Keys {
     /// it ACCESS_KEY and SECRET_KEY in the environment count
     #[arg(long, value_name = "DIRECTORY")]
     pub keys: Option<PathBuf>,
-    /// Certificates that sign that of RadosGW (PEM) [default: those of the system]
+    /// CA certificates of RadosGW (PEM) [default: those of the system]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
 }

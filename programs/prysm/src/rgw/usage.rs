@@ -1,4 +1,4 @@
-//! What a look at RadosGW becomes: figures of users and buckets.
+//! Metrics of users and buckets, from one check of RadosGW.
 
 use super::view::{Bucket, Site, User};
 use crate::bounded::Bound;
@@ -41,17 +41,17 @@ const OF_USERS: &[OfUser] = &[
     ),
     (
         "radosgw_usage_user_quota_enabled",
-        "1 where a user has a quota.",
+        "1 if a user has a quota.",
         |user, _| Some(user.user_quota.enabled.into()),
     ),
     (
         "radosgw_usage_user_quota_size",
-        "Most bytes of a user.",
+        "Quota of a user, in bytes.",
         |user, _| user.user_quota.size(),
     ),
     (
         "radosgw_usage_user_quota_size_objects",
-        "Most objects of a user.",
+        "Quota of a user, in objects.",
         |user, _| user.user_quota.objects(),
     ),
 ];
@@ -59,7 +59,7 @@ const OF_USERS: &[OfUser] = &[
 const OF_BUCKETS: &[OfBucket] = &[
     (
         "radosgw_usage_bucket_size",
-        "Bytes that a bucket takes.",
+        "Bytes that a bucket stores.",
         |bucket| Some(bucket.usage.main.size_actual),
     ),
     ("radosgw_usage_bucket_objects", "Objects in a bucket.", |bucket| {
@@ -72,17 +72,17 @@ const OF_BUCKETS: &[OfBucket] = &[
     ),
     (
         "radosgw_usage_bucket_quota_enabled",
-        "1 where a bucket has a quota.",
+        "1 if a bucket has a quota.",
         |bucket| Some(bucket.bucket_quota.enabled.into()),
     ),
     (
         "radosgw_usage_bucket_quota_size",
-        "Most bytes of a bucket.",
+        "Quota of a bucket, in bytes.",
         |bucket| bucket.bucket_quota.size(),
     ),
     (
         "radosgw_usage_bucket_quota_size_objects",
-        "Most objects of a bucket.",
+        "Quota of a bucket, in objects.",
         |bucket| bucket.bucket_quota.objects(),
     ),
 ];
@@ -92,10 +92,10 @@ const OF_BUCKETS: &[OfBucket] = &[
 pub(crate) fn render(site: Option<&Site>, target: &Target, errors: u64, most: usize) -> String {
     let mut page = Page::default();
     let up = "prysm_target_up";
-    page.family(up, Type::Gauge, "1 if RadosGW answered the last look.");
+    page.family(up, Type::Gauge, "1 if RadosGW answered the last check.");
     page.sample(up, [], u8::from(site.is_some()));
     let failed = "exporter_scrape_errors_total";
-    page.family(failed, Type::Counter, "Looks at RadosGW that failed.");
+    page.family(failed, Type::Counter, "Failed checks of RadosGW.");
     page.sample(failed, [], errors);
     let Some(site) = site else {
         return page.text();
@@ -110,7 +110,11 @@ pub(crate) fn render(site: Option<&Site>, target: &Target, errors: u64, most: us
     Bound::render(&mut page, &[("users", users.beyond), ("buckets", buckets.beyond)]);
 
     let metadata = "radosgw_user_metadata";
-    page.family(metadata, Type::Gauge, "Who a user is; always 1.");
+    page.family(
+        metadata,
+        Type::Gauge,
+        "Properties of a user, as labels; always 1.",
+    );
     for user in &users.shown {
         let id = user.id();
         let own = [

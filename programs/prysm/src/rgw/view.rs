@@ -1,4 +1,4 @@
-//! What the Admin API tells, as far as it is used.
+//! The answers of the Admin API, as far as they are used.
 
 use serde::{Deserialize, Deserializer};
 

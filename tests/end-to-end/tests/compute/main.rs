@@ -227,7 +227,10 @@ fn everything_is_where_it_belongs(cloud: &Cloud) -> anyhow::Result<()> {
         &["-n", NAMESPACE, "get", "controlplane", "cloud", "-o", "json"],
         "",
     )?;
-    ensure!(plane.contains("known in cluster hypervisor: keystone"), "{plane}");
+    ensure!(
+        plane.contains("available in cluster hypervisor: keystone"),
+        "{plane}"
+    );
     Ok(())
 }
 

@@ -83,7 +83,7 @@ async fn look(old: &[String], current: &str, namespace: &str, reader: &Reader) -
         match seen {
             Ok(place) => all.extend(holders(old, &place)),
             Err(error) => all.push(format!(
-                "anything in cluster {cluster}, which cannot be checked ({error})"
+                "possibly something in cluster {cluster}, which cannot be checked ({error})"
             )),
         }
     }

@@ -1,4 +1,4 @@
-//! Pure: who may still work with the key of an older user.
+//! Pure: who may still be using the key of an older user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) fn holders(old: &[String], place: &Sighting) -> Vec<String> {
     let silent = |host: &&String| !matches!(place.told.get(*host), Some(Some(_)));
     for host in place.hosts.iter().filter(silent) {
         all.push(format!(
-            "guests on {host}, perhaps: its Hypervisor does not report status.cephUsers; that needs the node agent"
+            "possibly guests on {host} (its Hypervisor does not report status.cephUsers: run the node agent there)"
         ));
     }
     all

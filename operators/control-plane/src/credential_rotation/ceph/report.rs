@@ -15,7 +15,7 @@ pub(crate) fn states(observed: &Observed<CredentialRotations>, facts: &Facts, ve
     let making = making(facts, verdict, &name);
     let find = |number: u64| facts.users.iter().find(|user| user.seen.number == number);
     let Some(current) = verdict.using.and_then(|current| find(current.number)) else {
-        let text = making.unwrap_or_else(|| "no key can be used".to_owned());
+        let text = making.unwrap_or_else(|| "no key is usable yet".to_owned());
         return states.unmet(ROTATION_SCHEDULED, reason::ROTATING, text);
     };
     let own = name(current.seen.number);
@@ -29,21 +29,21 @@ pub(crate) fn states(observed: &Observed<CredentialRotations>, facts: &Facts, ve
             let old = leaving(&older, moved, &facts.holders, verdict.next_deletion);
             let old = old.map(|text| format!("; {text}")).unwrap_or_default();
             let by_hand = by_hand(observed, facts, moved).map(|text| format!("; {text}"));
-            let text = format!("client.{own} is used{old}{}", by_hand.unwrap_or_default());
+            let text = format!("client.{own} is in use{old}{}", by_hand.unwrap_or_default());
             states.met(ROTATION_SCHEDULED, reason::CREDENTIAL_VALID, text)
         }
         None => {
-            let text = format!("client.{own}: {}; consumers keep it", current.words);
+            let text = format!("client.{own}: {}; consumers keep using it", current.words);
             states.unmet(ROTATION_SCHEDULED, reason::PROGRESSING, text)
         }
         Some(making) if verdict.late && verdict.make.is_none() => {
-            let text = format!("{making}, for more than an hour; client.{own} is used");
+            let text = format!("{making}, for more than an hour; client.{own} stays in use");
             states.unmet(ROTATION_SCHEDULED, reason::PROGRESSING, text)
         }
         Some(making) => states.met(
             ROTATION_SCHEDULED,
             reason::ROTATING,
-            format!("{making}; client.{own} is used"),
+            format!("{making}; client.{own} stays in use"),
         ),
     }
 }

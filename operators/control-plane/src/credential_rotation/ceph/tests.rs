@@ -141,7 +141,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1"],
             Some(vec!["cinder-1"]),
             "True",
-            "client.cinder-1 is used",
+            "client.cinder-1 is in use",
         ),
         (
             "nothing to do",
@@ -149,7 +149,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1"],
             Some(vec!["cinder-1"]),
             "True",
-            "client.cinder-1 is used",
+            "client.cinder-1 is in use",
         ),
         (
             "somebody asks",
@@ -157,7 +157,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1", "cinder-2"],
             Some(vec!["cinder-1"]),
             "True",
-            "client.cinder-2 is being created; client.cinder-1 is used",
+            "client.cinder-2 is being created; client.cinder-1 stays in use",
         ),
         (
             "Rook makes the second",
@@ -165,7 +165,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-1", "cinder-2"],
             Some(vec!["cinder-1"]),
             "True",
-            "client.cinder-2: its CephClient is Progressing; client.cinder-1 is used",
+            "client.cinder-2: its CephClient is Progressing; client.cinder-1 stays in use",
         ),
         (
             "consumers move on",
@@ -173,7 +173,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2", "cinder-1"],
             Some(vec!["cinder-2", "cinder-1"]),
             "True",
-            "client.cinder-2 is used; consumers move on from cinder-1",
+            "client.cinder-2 is in use; consumers are switching away from cinder-1",
         ),
         (
             "one has not",
@@ -181,7 +181,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2", "cinder-1"],
             Some(vec!["cinder-2", "cinder-1"]),
             "True",
-            "client.cinder-2 is used; cinder-1 is still used by Deployment cinder-volume-ceph",
+            "client.cinder-2 is in use; cinder-1 is still used by Deployment cinder-volume-ceph",
         ),
         (
             "all have",
@@ -189,7 +189,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2"],
             Some(vec!["cinder-2"]),
             "True",
-            "client.cinder-2 is used",
+            "client.cinder-2 is in use",
         ),
         (
             "it is time",
@@ -197,7 +197,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-2", "cinder-3"],
             Some(vec!["cinder-2"]),
             "True",
-            "client.cinder-3 is being created; client.cinder-2 is used",
+            "client.cinder-3 is being created; client.cinder-2 stays in use",
         ),
         (
             "a key that is years old is used on",
@@ -210,7 +210,7 @@ fn a_key_is_replaced_step_by_step() {
             vec!["cinder-3", "cinder-2"],
             Some(vec!["cinder-2"]),
             "False",
-            "client.cinder-3: its CephClient is Progressing, for more than an hour; client.cinder-2 is used",
+            "client.cinder-3: its CephClient is Progressing, for more than an hour; client.cinder-2 stays in use",
         ),
     ] {
         let (mut found, found_keyring) = outcome(&seen);
@@ -233,7 +233,7 @@ fn a_grace_period_is_kept() {
     assert_eq!(outcome(&seen).0, ["cinder-2", "cinder-1"]);
     let (_, words) = message(&seen);
     assert!(
-        words.ends_with("no pod uses cinder-1 any more, deleted at 1970-01-02T00:12:00Z"),
+        words.ends_with("no pod uses cinder-1 any more; deletion at 1970-01-02T00:12:00Z"),
         "{words}"
     );
     seen.now = at(12 + 24 * 60);
@@ -292,7 +292,7 @@ fn one_that_was_made_by_hand_gives_way() {
         seen
     };
     for (current, holders, words) in [
-        (None, &[][..], "consumers move on from client.cinder"),
+        (None, &[][..], "consumers are switching away from client.cinder"),
         (
             since(1, 1),
             &["Pod a"][..],
@@ -309,7 +309,7 @@ fn one_that_was_made_by_hand_gives_way() {
         let (users, keyring) = outcome(&seen);
         assert_eq!(users, ["cinder-1"]);
         assert_eq!(keyring.expect("a keyring"), ["cinder-1", "cinder"]);
-        assert_eq!(message(&seen).1, format!("client.cinder-1 is used; {words}"));
+        assert_eq!(message(&seen).1, format!("client.cinder-1 is in use; {words}"));
     }
 }
 

@@ -102,7 +102,7 @@ fn a_credential_that_was_just_written_is_no_failure() {
     let blocker = plan.blocker().expect("blocked");
     assert_eq!(
         blocker.state,
-        State::Running("Glance reads its new credential".to_owned())
+        State::Running("Glance is loading its new credential".to_owned())
     );
 }
 

@@ -1,4 +1,4 @@
-//! What others run: infrastructure, or Keystone.
+//! Clouds whose infrastructure or Keystone is external.
 
 use super::super::*;
 use super::world::*;
@@ -109,7 +109,7 @@ fn an_existing_keystone_is_used() {
     for (text, words) in [
         ("clouds: {other: {}}", "no cloud \"there\", only other"),
         ("clouds: {there: {}}", "no auth.auth_url"),
-        ("hidden-word: [", "not the YAML"),
+        ("hidden-word: [", "not YAML in the form"),
     ] {
         let plan = plan(&object, &carried_out(&object, with(text), ready));
         let blocker = plan.blocker().expect("blocked").text();
@@ -144,10 +144,7 @@ fn a_kind_that_the_cluster_does_not_have_is_told_and_the_rest_is_made() {
     assert!(!kinds.contains(&"RabbitmqCluster") && kinds.contains(&"MariaDB") && kinds.contains(&"Glance"));
     seen.missing = ["Keystone.keystone.openstack.c5c3.io".to_owned()].into();
     let text = plan(&object, &seen).blocker().expect("blocked").text();
-    assert!(
-        text.contains("install the definitions of CobaltCore (deploy/crds)"),
-        "{text}"
-    );
+    assert!(text.contains("install CobaltCore's CRDs (deploy/crds)"), "{text}");
 }
 
 /// An OVNCluster tells what its clients log in with; of databases of others the cloud says it.

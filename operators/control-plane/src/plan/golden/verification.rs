@@ -43,7 +43,7 @@ fn what_was_just_written_is_judged_as_it_is_now() {
         .find(|child| child.kind.starts_with("Keystone."));
     let keystone = keystone.expect("a Keystone").clone();
     let mut live = seen.children.clone();
-    let text = "its last change is not processed yet".to_owned();
+    let text = "its latest change has not been processed yet".to_owned();
     live.get_mut(&keystone).expect("there").health = Health::progressing(text.clone());
     // Nothing was written: the plan knew as much.
     assert!(plan.progress(&live, &BTreeSet::new()).awaits_verification());

@@ -107,7 +107,10 @@ async fn ready_waits_for_the_generation_that_was_asked_for() {
         .await;
     // Its Ready is about the generation before.
     let blocker = world.until("Ready", "False", "Progressing").await;
-    assert_eq!(blocker.message, "Keystone: its last change is not processed yet");
+    assert_eq!(
+        blocker.message,
+        "Keystone: its latest change has not been processed yet"
+    );
     world.ready("Keystone", "keystone").await;
     world.until("Ready", "True", "Ready").await;
 }

@@ -72,7 +72,7 @@ async fn a_key_of_ceph_is_replaced_when_nobody_works_with_it_any_more() {
     until_message(&world, "client.cinder-1: Rook has not created it yet").await;
     made(&world, "cinder-1").await;
     until_keyring(&world, &["cinder-1"]).await;
-    until_message(&world, "client.cinder-1 is used").await;
+    until_message(&world, "client.cinder-1 is in use").await;
     let writes = async || world.writes();
     test_harness::settles("the number of writes", Duration::from_secs(2), writes).await;
 

@@ -126,7 +126,7 @@ fn crashed_ones() -> Vec<(&'static str, View)> {
             }),
         ),
         (
-            "server: crashed, the agent does not reach libvirt",
+            "server: crashed, the agent cannot reach libvirt",
             with(crashed("ACTIVE"), |v| {
                 v.before.conditions.clear();
                 agent(v, "False");

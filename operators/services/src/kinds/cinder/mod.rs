@@ -51,7 +51,7 @@ impl Subject for Cinder {
             return Err(Error::NotSupported {
                 field: "volume.replicas",
                 value: "more than one",
-                way_out: "set it to 1; each backend has a process of its own, which alone works on its volumes",
+                way_out: "set it to 1; only one process may manage the volumes of a backend",
             });
         }
         Ok(())

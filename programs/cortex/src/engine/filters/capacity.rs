@@ -1,4 +1,4 @@
-//! Room: effective capacity, less what servers hold, less what is kept for others.
+//! Free capacity: effective capacity, minus what servers use, minus what is reserved for others.
 
 use super::{Context, Skipped, Survivors};
 use crate::fleet::names::{NONE, QuickMap};

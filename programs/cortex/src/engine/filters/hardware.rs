@@ -1,4 +1,4 @@
-//! What a host is made of.
+//! Hardware properties of a host.
 
 use super::{Context, Skipped, Survivors};
 use crate::fleet::Fleet;

@@ -1,4 +1,4 @@
-//! Whom a host is for.
+//! Which projects may use a host.
 
 use super::{Context, Skipped, Survivors, any_project};
 
