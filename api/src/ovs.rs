@@ -1,4 +1,11 @@
-//! `ovs.c5c3.io/v1alpha1`: what Open vSwitch on one hypervisor looks like.
+//! `ovs.c5c3.io/v1alpha1`: what Open vSwitch on one hypervisor looks like, and questions that its agent answers.
+
+mod requests;
+
+pub use requests::{
+    CaptureFilter, CaptureProtocol, OvsCapture, OvsCaptureSpec, OvsCaptureStatus, OvsTrace, OvsTraceSpec,
+    OvsTraceStatus, Phase,
+};
 
 use crate::common::{Condition, LocalRef, Time};
 use crate::schema::{self, rules};

@@ -11,7 +11,7 @@ const MAX_ITEMS: u32 = 64;
 const MAX_PROPERTIES: u32 = 64;
 
 /// Kinds that record something; nothing in them gets ready.
-const RECORDS: [&str; 1] = ["Migration"];
+const RECORDS: [&str; 3] = ["Migration", "OVSTrace", "OVSCapture"];
 
 const READY_STATUS: &str = ".status.conditions[?(@.type==\"Ready\")].status";
 const READY_REASON: &str = ".status.conditions[?(@.type==\"Ready\")].reason";

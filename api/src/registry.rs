@@ -115,6 +115,8 @@ fn kinds() -> Vec<Kind> {
         Kind::new::<ovn::OvnCluster>(Ours),
         Kind::new::<ovn::OvnChassis>(Ours),
         Kind::new::<ovs::OvsNode>(Ours),
+        Kind::new::<ovs::OvsTrace>(Ours),
+        Kind::new::<ovs::OvsCapture>(Ours),
         Kind::new::<hypervisor::Hypervisor>(Ours),
         Kind::new::<hypervisor::Eviction>(Ours),
         Kind::new::<hypervisor::Migration>(Ours),

@@ -175,7 +175,9 @@ fn of_hypervisors() -> BTreeMap<String, String> {
         ),
         (
             "rbac/ovs-agent.yaml".to_owned(),
-            rights(&ovs.cluster, &[], &ovs.home),
+            yaml(
+                &json!({"cluster": ovs.cluster, "namespaced": [], "home": ovs.home, "capture": ovs.capture}),
+            ),
         ),
         (
             "rbac/labels-injector.yaml".to_owned(),

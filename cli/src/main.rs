@@ -73,6 +73,8 @@ enum Command {
     Node(commands::cluster::node::Arguments),
     /// List hypervisors, drain them and return them to service.
     Hypervisor(commands::hypervisor::Arguments),
+    /// Ask the switch of a host what it does with packets.
+    Ovs(commands::ovs::Arguments),
     /// The process behind `up`.
     #[command(hide = true)]
     Daemon(commands::cluster::daemon::Arguments),
@@ -118,6 +120,7 @@ impl Cli {
             Command::Env(arguments) => commands::cloud::openstack::env(&arguments),
             Command::Node(arguments) => commands::cluster::node::run(&arguments),
             Command::Hypervisor(arguments) => commands::hypervisor::run(&arguments),
+            Command::Ovs(arguments) => commands::ovs::run(&arguments),
             Command::Daemon(arguments) => commands::cluster::daemon::run(&arguments),
             // `main` has taken it: it must run before any thread.
             Command::NodeInit { .. } => Ok(()),

@@ -10,12 +10,14 @@ mod rights;
 mod status;
 mod system;
 mod tracker;
+mod units;
 pub mod view;
 mod xml;
 
 pub use agent::NodeAgent;
 pub use rights::{Rights, Shared, name, rights, rights_of_all};
 pub use status::desired;
+pub use units::{Unit, Units};
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -56,6 +58,7 @@ pub async fn run(
 ) -> Result<(), ClusterError> {
     let (_session, news) = Session::start(settings.libvirt, settings.way, EventKind::ALL.to_vec());
     let (seen, view) = watch::channel(Arc::new(View::default()));
+    let (known, units) = watch::channel(Arc::new(Units::default()));
     let (told, heard) = mpsc::channel(UNREAD);
     let (of_tracker, to_tracker) = mpsc::channel(UNREAD);
     let (connected, connection) = watch::channel(None);
@@ -69,15 +72,18 @@ pub async fn run(
         tokio::spawn(view::follow(news, seen, told)),
         tokio::spawn(share(heard, connected, of_tracker)),
         tokio::spawn(tracker.run(to_tracker)),
+        tokio::spawn(units::follow(settings.root.clone(), known)),
     ];
     let agent = NodeAgent {
         view: view.clone(),
+        units: units.clone(),
         root: settings.root,
     };
-    let node = settings.node.clone();
+    let (node, same) = (settings.node.clone(), settings.node.clone());
     let result = Loop::new(agent, clusters, metrics)
         .with_fields(&format!("metadata.name={}", settings.node))
         .triggered_by(WatchStream::new(view).map(move |_| Key::new(None, &node)))
+        .triggered_by(WatchStream::from_changes(units).map(move |_| Key::new(None, &same)))
         .run(stop)
         .await;
     tasks.iter().for_each(tokio::task::JoinHandle::abort);

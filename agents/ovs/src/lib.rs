@@ -1,9 +1,11 @@
 //! The agent of Open vSwitch on a hypervisor: bridges, bonds, flows and the connection to OVN, with what looks
-//! wrong, in the status of its OVSNode.
+//! wrong, in the status of its OVSNode. It answers requests too: traces of a packet's way, captures of a port.
 
 mod agent;
+mod control;
 mod look;
 mod openflow;
+mod requests;
 mod rights;
 mod view;
 
@@ -68,6 +70,15 @@ pub async fn run(
         leader: false,
     };
     let session = Session::start(follow, Way::default());
+    let desk = requests::Desk {
+        client: client.clone(),
+        namespace: settings.namespace.clone(),
+        node: settings.node.clone(),
+    };
+    let tasks = [
+        tokio::spawn(desk.clone().traces(settings.switch.clone())),
+        tokio::spawn(desk.captures(session.watch())),
+    ];
     let (seen, view) = watch::channel(Arc::new(View::default()));
     let looks = tokio::spawn(look::follow(session, settings.clone(), seen));
     let agent = OvsAgent { view: view.clone() };
@@ -79,6 +90,7 @@ pub async fn run(
         .run(stop)
         .await;
     looks.abort();
+    tasks.iter().for_each(tokio::task::JoinHandle::abort);
     result
 }
 

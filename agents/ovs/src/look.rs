@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use c5c3_api::ovs::OvsMetrics;
-use ovsdb_client::{Connection, Operation, Remote, Session, State, Way};
-use serde_json::{Value, json};
+use ovsdb_client::{Operation, Session, State};
 use tokio::sync::watch;
 
 use crate::Settings;
+use crate::control;
 use crate::openflow;
 use crate::view::{Controller, View, bridges, counters, see};
 
@@ -76,24 +76,8 @@ async fn look(state: &State, settings: &Settings, before: View) -> View {
 
 /// What ovn-controller says of its connection.
 async fn controller(directory: &Path) -> Controller {
-    let file = directory.join("ovn-controller.pid");
-    let pid = tokio::fs::read_to_string(&file)
-        .await
-        .map_err(|error| format!("{}: {error}", file.display()))?;
-    let socket = directory.join(format!("ovn-controller.{}.ctl", pid.trim()));
-    let remote: Remote = format!("unix:{}", socket.display())
-        .parse()
-        .map_err(|error: ovsdb_client::Error| error.to_string())?;
-    // The control sockets of these programs speak the same protocol as their databases.
-    let asked = async {
-        let (connection, _notes) = Connection::open(&remote, &Way::default()).await?;
-        connection.call("connection-status", json!([])).await
-    };
-    match asked.await {
-        Ok(Value::String(said)) => Ok(said.trim().to_owned()),
-        Ok(other) => Err(format!("it said {other}")),
-        Err(error) => Err(error.to_string()),
-    }
+    let said = control::ask(directory, "ovn-controller", "connection-status", &[]).await?;
+    Ok(said.trim().to_owned())
 }
 
 async fn count(session: &Session) -> Option<OvsMetrics> {

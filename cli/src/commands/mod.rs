@@ -14,6 +14,7 @@ pub(crate) mod image;
 pub(crate) mod labels_injector;
 mod leader;
 pub(crate) mod operator;
+pub(crate) mod ovs;
 pub(crate) mod prysm;
 pub(crate) mod rbac;
 pub(crate) mod version;

@@ -75,7 +75,8 @@ async fn charts_are_well_formed_and_as_recorded() -> anyhow::Result<()> {
     is_as_recorded(&helm, "hypervisor-from-elsewhere", "hypervisor", &remote).await?;
     // What `c5c3 up` brings to the nodes that run guests; the operator is in its own process.
     let agents = directory().join("../quickstart/agents.yaml");
-    let alone = ["--set=operators.hypervisor.enabled=false,labelsInjector.enabled=false"];
+    let alone =
+        ["--set=operators.hypervisor.enabled=false,labelsInjector.enabled=false,ovsAgent.capture=true"];
     is_in_file(&helm, &agents, "hypervisor", &alone).await?;
     embedded.server.shutdown().await;
     Ok(())
@@ -85,6 +86,13 @@ async fn charts_are_well_formed_and_as_recorded() -> anyhow::Result<()> {
 async fn wrong_values_are_refused() -> anyhow::Result<()> {
     let embedded = Embedded::start().await?;
     let helm = Session::new("helm", &embedded)?;
+    let path = chart("hypervisor");
+    let unbound = "--set=ovsAgent.capture=true,ovsAgent.policy=false";
+    let error = helm.fails(&["template", "c5c3", &path, unbound]).await?;
+    assert!(
+        error.contains("ovsAgent.capture: needs ovsAgent.policy"),
+        "{error}"
+    );
     let path = chart("control-plane");
     for (set, words) in [
         ("registry=https://ghcr.io/c5c3", "registry"),

@@ -6,7 +6,7 @@ mod tls;
 
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
 use end_to_end::forward::Forward;
 use end_to_end::patience::until_ok;
@@ -188,6 +188,7 @@ fn hypervisors_join_and_leave_a_database_of_one_member() -> anyhow::Result<()> {
     })?;
 
     agents_tell_of_the_switches(&ovn, switch.trim())?;
+    agents_answer_requests(&ovn, switch.trim())?;
     our_own_client_reads_and_writes(&ovn)?;
 
     // The data is on the volume, not in the pod.
@@ -293,6 +294,93 @@ fn agents_tell_of_the_switches(ovn: &Ovn, switch: &str) -> anyhow::Result<()> {
     let refused = agents(&["patch", "ovsnode", "node-2", "--type=merge", "-p", patch, account]);
     let said = refused.expect_err("written").to_string();
     ensure!(said.contains("writes the OVSNode of its own node"), "{said}");
+    Ok(())
+}
+
+/// Of node-2: the switch says what it would do with a packet, and packets of a port are recorded.
+fn agents_answer_requests(ovn: &Ovn, switch: &str) -> anyhow::Result<()> {
+    let agents = |arguments: &[&str]| ovn.0.kubectl(&[&["-n", "c5c3-system"], arguments].concat(), "");
+    let inside = |script: &str| {
+        let exec = [
+            "exec", switch, "-c", "vswitchd", "--", "timeout", "15", "sh", "-c", script,
+        ];
+        ovn.kubectl(&exec)
+    };
+    let trace = ovn.0.c5c3_here("ovs trace", &["node-2", "in_port=br-int,arp"])?;
+    ensure!(
+        trace.contains("bridge(\"br-int\")") && trace.contains("Datapath actions:"),
+        "{trace}"
+    );
+    // What the switch does not understand is its own word; nothing of the request stays.
+    let refused = ovn.0.c5c3_here("ovs trace", &["node-2", "no_such_field=1"]);
+    let said = format!("{:#}", refused.err().context("answered")?);
+    ensure!(said.contains("no_such_field"), "{said}");
+    let left = agents(&["get", "ovstraces,ovscaptures", "-o", "name"])?;
+    ensure!(left.is_empty(), "{left}");
+
+    // A port with an address of its own, where a connection to nobody begins with a packet.
+    inside(
+        "ovs-vsctl --may-exist add-port br-phy e2e-talk -- set interface e2e-talk type=internal \
+         && ip address replace 192.0.2.1/24 dev e2e-talk && ip link set e2e-talk up \
+         && ip neighbour replace 192.0.2.9 lladdr 02:00:00:00:00:09 dev e2e-talk",
+    )?;
+    let object = "apiVersion: ovs.c5c3.io/v1alpha1
+kind: OVSCapture
+metadata: {name: talk, namespace: c5c3-system}
+spec:
+  nodeRef: {name: node-2}
+  port: e2e-talk
+  filter: {protocol: tcp, host: 192.0.2.9, port: 4242}
+  packets: 2
+  seconds: 60
+";
+    ovn.0.kubectl(&["apply", "-f", "-"], object)?;
+    agents(&[
+        "wait",
+        "--for=jsonpath={.status.phase}=Running",
+        "ovscapture/talk",
+        "--timeout=30s",
+    ])?;
+    let told = |path: &str| agents(&["get", "ovscapture", "talk", "-o", &format!("jsonpath={{{path}}}")]);
+    until(40, "two packets", || {
+        // Nobody answers: each try is a packet that begins a connection.
+        for port in [4241, 4242] {
+            let knock = format!("ovsdb-client --timeout=1 list-dbs tcp:192.0.2.9:{port} 2>&1 || true");
+            inside(&knock)?;
+        }
+        let phase = told(".status.phase")?;
+        ensure!(phase == "Succeeded", "{phase}: {}", told(".status.message")?);
+        Ok(())
+    })?;
+    ensure!(told(".status.packets")? == "2");
+    let secret = told(".status.secretRef.name")?;
+    let file = agents(&["get", "secret", &secret, "-o", "jsonpath={.data.capture\\.pcap}"])?;
+    // Its size, that of the format: a header, and two packets cut at the bound.
+    let bytes: usize = told(".status.bytes")?.parse()?;
+    ensure!(file.starts_with("TTyyoQIABA"), "the mark of the format: {file}");
+    ensure!(
+        file.len() == bytes.div_ceil(3) * 4 && bytes <= 24 + 2 * (16 + 96),
+        "{bytes}"
+    );
+    agents(&["delete", "ovscapture", "talk"])?;
+    until(30, "the Secret goes with it", || {
+        let left = agents(&["get", "secret", &secret, "--ignore-not-found", "-o", "name"])?;
+        ensure!(left.is_empty(), "{left}");
+        Ok(())
+    })?;
+    inside("ovs-vsctl del-port br-phy e2e-talk")?;
+
+    // Other devices of the host are none of its business.
+    let capture = ["node-2", "lo", "--write", "/dev/null"];
+    let refused = ovn.0.c5c3_here("ovs capture", &capture);
+    let said = format!("{:#}", refused.err().context("recorded")?);
+    ensure!(said.contains("not one of the switch's"), "{said}");
+
+    // The account of the agents makes no other Secret, and answers for no other node.
+    let account = "--as=system:serviceaccount:c5c3-system:c5c3-ovs-agent";
+    let other = agents(&["create", "secret", "generic", "e2e-other", account]);
+    let said = other.expect_err("made").to_string();
+    ensure!(said.contains("Secrets of captures and no others"), "{said}");
     Ok(())
 }
 
