@@ -51,7 +51,9 @@ impl Tap {
             bind(socket.as_raw_fd(), &address)
         };
         listens().map_err(|error| format!("port {port}: {error}"))?;
-        let socket = AsyncFd::register(socket).map_err(|error| error.to_string())?;
+        // SAFETY: an OwnedFd stays open and the same as long as the AsyncFd owns it.
+        #[allow(unsafe_code)]
+        let socket = unsafe { AsyncFd::register(socket) }.map_err(|error| error.to_string())?;
         Ok(Tap {
             socket,
             device: address.ifindex(),
