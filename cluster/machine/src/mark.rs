@@ -96,9 +96,9 @@ mod tests {
             (text(&Settings::default(), other).unwrap(), "the cluster in /o"),
             (
                 with(KIND, "somebody.else/cluster"),
-                "is of the kind \"somebody.else/cluster\"",
+                "is of kind \"somebody.else/cluster\"",
             ),
-            (with("\"version\": 1", "\"version\": 2"), "has the version 2"),
+            (with("\"version\": 1", "\"version\": 2"), "has version 2"),
             (with("\"nodes\"", "\"knots\""), "is not marked"),
             (
                 serde_json::to_string(&Settings::default()).unwrap(),
