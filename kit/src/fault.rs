@@ -12,6 +12,8 @@ use crate::kinds::Reference;
 pub enum Retry {
     /// The same may work later: again, each time after a longer pause.
     Backoff,
+    /// The same, with pauses no longer than this: what is waited for tells nobody when it comes.
+    Within(Duration),
     /// Only a change can help; a watch will report it.
     OnChange,
 }
@@ -77,6 +79,11 @@ const LONGEST: Duration = Duration::from_secs(300);
 pub fn pause(failures: u32, chance: f64) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(20));
     doubled.min(LONGEST).mul_f64(1.0 - chance.clamp(0.0, 1.0) / 2.0)
+}
+
+/// The pause where pauses end at `longest`, spread like any other interval.
+pub fn pause_within(longest: Duration, failures: u32, chance: f64) -> Duration {
+    pause(failures, chance).min(spread(longest, chance))
 }
 
 /// A stated interval, spread by a tenth either way.
@@ -145,6 +152,9 @@ mod tests {
         assert_eq!(pause(40, 0.0), Duration::from_secs(300));
         assert_eq!(pause(u32::MAX, 0.0), Duration::from_secs(300));
         assert_eq!(pause(2, 1.0), Duration::from_millis(500));
+        let longest = Duration::from_secs(15);
+        assert_eq!(pause_within(longest, 1, 0.0), Duration::from_millis(500));
+        assert_eq!(pause_within(longest, 40, 0.5), longest);
         assert_eq!(spread(Duration::from_secs(10), 0.5), Duration::from_secs(10));
     }
 

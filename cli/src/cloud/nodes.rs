@@ -21,11 +21,13 @@ pub(crate) struct Row {
     pub compute: Option<bool>,
     /// Whether the node has joined OVN; none where it is no chassis.
     pub chassis: Option<bool>,
-    /// Whether the node's agent reaches libvirt; none where there is no Hypervisor.
+    /// Whether its Hypervisor is Ready; none where there is none.
+    pub service: Option<bool>,
+    /// Whether the node's agent reaches libvirt; none where it is not known.
     pub agent: Option<bool>,
     /// Whether Open vSwitch is healthy; none where no agent reports it.
     pub switch: Option<bool>,
-    /// What looks wrong with it.
+    /// What is wrong with its Hypervisor and its switch.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub issues: Vec<String>,
 }
@@ -39,15 +41,16 @@ pub(crate) fn rows(nodes: &[Value], seen: &Snapshot, hosts: &[Value]) -> Vec<Row
             let mut hosts = hosts.iter().filter(|host| host["kind"] == kind);
             hosts.find(|host| name(host) == name(node) && host[CLUSTER] == cluster.as_str())
         };
-        let switch = told("OVSNode");
+        let (host, switch) = (told("Hypervisor"), told("OVSNode"));
         Row {
             ready: is_true(node, "Ready"),
             hypervisor: labels.get(HYPERVISOR).is_some(),
             compute: compute(seen, &cluster, name(node)),
             chassis: chassis(seen, name(node)),
-            agent: told("Hypervisor").map(|host| is_true(host, "AgentReporting")),
+            service: host.map(|host| is_true(host, "Ready")),
+            agent: host.and_then(|host| known(host, "AgentReporting")),
             switch: switch.map(|switch| is_true(switch, "Ready")),
-            issues: switch.map(issues).unwrap_or_default(),
+            issues: host.and_then(why_not).into_iter().chain(issues(switch)).collect(),
             name: name(node).to_owned(),
             cluster,
         }
@@ -55,17 +58,39 @@ pub(crate) fn rows(nodes: &[Value], seen: &Snapshot, hosts: &[Value]) -> Vec<Row
     nodes.iter().map(row).collect()
 }
 
-fn issues(switch: &Value) -> Vec<String> {
-    let all = switch.pointer("/status/issues").and_then(Value::as_array);
+fn issues(switch: Option<&Value>) -> impl Iterator<Item = String> {
+    let all = switch.and_then(|switch| switch.pointer("/status/issues")?.as_array());
     let all = all.into_iter().flatten();
     all.map(|issue| format!("{} since {}", text(issue, "/message"), text(issue, "/detectedAt")))
-        .collect()
 }
 
-fn is_true(object: &Value, condition: &str) -> bool {
-    let all = object.pointer("/status/conditions").and_then(Value::as_array);
-    let mut all = all.into_iter().flatten();
-    all.any(|one| one["type"] == condition && one["status"] == "True")
+/// Why a Hypervisor is not in service.
+fn why_not(host: &Value) -> Option<String> {
+    let ready = condition(host, "Ready").filter(|ready| ready["status"] != "True")?;
+    let message = text(ready, "/message");
+    Some(if message.is_empty() {
+        text(ready, "/reason").to_owned()
+    } else {
+        message.to_owned()
+    })
+}
+
+fn condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    let all = object.pointer("/status/conditions")?.as_array()?;
+    all.iter().find(|one| one["type"] == name)
+}
+
+fn is_true(object: &Value, name: &str) -> bool {
+    known(object, name) == Some(true)
+}
+
+/// What a condition says; none where it is unknown.
+fn known(object: &Value, name: &str) -> Option<bool> {
+    match condition(object, name)?["status"].as_str()? {
+        "True" => Some(true),
+        "False" => Some(false),
+        _ => None,
+    }
 }
 
 /// A pod without a cluster is at home, whatever that is called.
@@ -111,7 +136,12 @@ pub(crate) fn table(rows: &[Row]) -> Table {
             row.cluster.clone(),
             row.name.clone(),
             told(Some(row.ready), "yes", "no"),
-            told(Some(row.hypervisor), "yes", "-"),
+            match (row.hypervisor, row.service) {
+                (true, Some(false)) => "not ready".to_owned(),
+                (true, Some(true)) => "ready".to_owned(),
+                (true, None) => "yes".to_owned(),
+                (false, _) => "-".to_owned(),
+            },
             told(row.compute, "up", "down"),
             told(row.chassis, "connected", "not connected"),
             told(row.agent, "reports", "silent"),
@@ -145,11 +175,9 @@ mod tests {
         let seen = Snapshot {
             objects: vec![pod("True", "hypervisor-1"), pod("False", "hypervisor-2"), chassis],
         };
-        let host = |kind: &str, condition: &str, status: &str| {
-            json!({"kind": kind, "cluster": "hypervisor", "metadata": {"name": "hypervisor-1"},
-                "status": {"conditions": [{"type": condition, "status": status}],
-                    "issues": [{"message": "bond0 is down", "detectedAt": "today"}]}})
-        };
+        let switch = json!({"kind": "OVSNode", "cluster": "hypervisor", "metadata": {"name": "hypervisor-1"},
+            "status": {"conditions": [{"type": "Ready", "status": "False"}],
+                "issues": [{"message": "bond0 is down", "detectedAt": "today"}]}});
         let carries = json!({HYPERVISOR: ""});
         let rows = rows(
             &[
@@ -159,8 +187,12 @@ mod tests {
             ],
             &seen,
             &[
-                host("Hypervisor", "AgentReporting", "True"),
-                host("OVSNode", "Ready", "False"),
+                json!({"kind": "Hypervisor", "cluster": "hypervisor", "metadata": {"name": "hypervisor-1"},
+                "status": {"conditions": [
+                    {"type": "AgentReporting", "status": "Unknown"},
+                    {"type": "Ready", "status": "False", "message": "Nova does not answer"},
+                ]}}),
+                switch,
             ],
         );
         let told: Vec<_> = rows
@@ -171,11 +203,18 @@ mod tests {
             told,
             [
                 (false, None, None, None, None),
-                (true, Some(true), Some(true), Some(true), Some(false)),
+                (true, Some(true), Some(true), None, Some(false)),
                 (true, Some(false), None, None, None)
             ]
         );
-        assert_eq!(rows[1].issues, ["bond0 is down since today"]);
+        assert_eq!(
+            rows[1].issues,
+            ["Nova does not answer", "bond0 is down since today"]
+        );
+        assert_eq!(
+            rows.iter().map(|row| row.service).collect::<Vec<_>>(),
+            [None, Some(false), None]
+        );
         assert!(rows.iter().all(|row| row.ready));
     }
 }

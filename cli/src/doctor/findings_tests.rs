@@ -124,7 +124,12 @@ fn each_lack_is_named_once_with_its_way_out() {
             Verdict::Warning,
             "fast, slow",
         ),
-        (|f| f.classes = None, "storage", Verdict::Warning, "no permission to list"),
+        (
+            |f| f.classes = None,
+            "storage",
+            Verdict::Warning,
+            "no permission to list",
+        ),
         (
             |f| f.nodes.as_mut().unwrap()[0].labels.clear(),
             "nodes",

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::clusters::Clusters;
-use crate::fault::{Fault, Retry, due, pause, plain};
+use crate::fault::{Fault, Retry, due, pause, pause_within, plain};
 use crate::kinds::{Key, Kind};
 use crate::lock;
 use crate::process::metrics::Metrics;
@@ -155,17 +155,21 @@ fn finish(
             tracing::warn!(controller = ctx.declared.name, object = %key, reason = failure.reason, "{}", failure.message);
             match retry {
                 Retry::OnChange => again,
-                Retry::Backoff => {
-                    let mut failures = lock(&ctx.failures);
-                    let count = failures.entry(key.clone()).or_default();
-                    *count = count.saturating_add(1);
-                    Some(pause(*count, rand::random()))
-                }
+                Retry::Backoff => Some(pause(one_more(ctx, key), rand::random())),
+                Retry::Within(longest) => Some(pause_within(longest, one_more(ctx, key), rand::random())),
             }
         }
     };
     ctx.forget_if_gone(key);
     again
+}
+
+/// Failures of this object in a row, with this one.
+fn one_more(ctx: &Context, key: &Key) -> u32 {
+    let mut failures = lock(&ctx.failures);
+    let count = failures.entry(key.clone()).or_default();
+    *count = count.saturating_add(1);
+    *count
 }
 
 type Done = (Option<Failed>, Option<Duration>);

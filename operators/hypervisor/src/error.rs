@@ -1,9 +1,12 @@
 //! Errors that stop the work on a host. Texts name Secrets and calls, never values.
 
+use std::time::Duration;
+
 use c5c3_api::conditions::hypervisor::{
     AGGREGATES_UPDATED, HOST_FAILED, OFFBOARDED, ONBOARDING, TRAITS_UPDATED,
 };
-use c5c3_kit::{ClusterError, Fault, ReadError};
+use c5c3_kit::{ClusterError, Fault, ReadError, Retry};
+use openstack_client::Cause;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -30,6 +33,23 @@ pub enum Error {
     UnknownCluster(#[from] ClusterError),
 }
 
+/// How soon hosts are looked at again while the cloud is not there yet. It may be in another cluster, and nothing tells
+/// when it comes.
+const COMES: Duration = Duration::from_secs(15);
+
+impl Error {
+    /// Nobody is there who could be asked too often.
+    fn is_absence(&self) -> bool {
+        match self {
+            Error::NoLogin(_) => true,
+            Error::OpenStack(error) => {
+                matches!(error.cause, Cause::Connect { .. } | Cause::NoEndpoint { .. })
+            }
+            _ => false,
+        }
+    }
+}
+
 impl Fault for Error {
     fn part(&self) -> Option<&'static str> {
         match self {
@@ -40,5 +60,35 @@ impl Fault for Error {
             Error::Power(_) => Some(HOST_FAILED),
             _ => None,
         }
+    }
+
+    fn retry(&self) -> Retry {
+        if self.is_absence() {
+            Retry::Within(COMES)
+        } else {
+            Retry::Backoff
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cloud_that_is_not_there_is_looked_for_often_and_one_that_is_busy_is_not() {
+        let of = |cause| Error::OpenStack(openstack_client::Error::new("list servers", cause));
+        let absent = Cause::Connect {
+            to: "nova:8774".to_owned(),
+            why: "refused".to_owned(),
+        };
+        let busy = Cause::Answer {
+            status: 503,
+            message: String::new(),
+        };
+        assert_eq!(of(absent).retry(), Retry::Within(COMES));
+        assert_eq!(Error::NoLogin("a/b".to_owned()).retry(), Retry::Within(COMES));
+        assert_eq!(of(busy).retry(), Retry::Backoff);
+        assert_eq!(of(Cause::Timeout(COMES)).retry(), Retry::Backoff);
     }
 }

@@ -25,6 +25,9 @@ const KEY: &str = "clouds.yaml";
 /// A Secret that changed is heeded after this long, or as soon as a login fails.
 const LASTS: Duration = Duration::from_secs(60);
 
+/// That there is no login counts for all hosts this long: they ask one after the other.
+const MISSING: Duration = Duration::from_secs(2);
+
 /// Opens a cloud: the real one, or that of a test.
 pub trait Connect: fmt::Debug + Send + Sync {
     fn connect(&self, cloud: Cloud) -> openstack_client::Result<Arc<dyn Fleet>>;
@@ -55,6 +58,8 @@ struct Open {
 pub struct Clouds {
     connect: Arc<dyn Connect>,
     open: Arc<Mutex<Option<Open>>>,
+    /// When a login was looked for in vain.
+    missing: Arc<Mutex<Option<Instant>>>,
 }
 
 impl fmt::Debug for Clouds {
@@ -68,6 +73,7 @@ impl Clouds {
         Clouds {
             connect,
             open: Arc::default(),
+            missing: Arc::default(),
         }
     }
 
@@ -76,13 +82,22 @@ impl Clouds {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn missing(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub async fn of(&self, reader: &Reader) -> Result<Arc<Nova>, Error> {
         if let Some(open) = self.lock().as_ref()
             && open.read.is_some_and(|at| at.elapsed() < LASTS)
         {
             return Ok(open.nova.clone());
         }
-        let cloud = read(reader).await?;
+        if self.missing().is_some_and(|at: Instant| at.elapsed() < MISSING) {
+            return Err(no_login());
+        }
+        let found = read(reader).await;
+        *self.missing() = matches!(found, Err(Error::NoLogin(_))).then(Instant::now);
+        let cloud = found?;
         let mut open = self.lock();
         match open.as_mut() {
             Some(open) if open.cloud == cloud => {
@@ -105,7 +120,7 @@ impl Clouds {
     pub fn current(&self) -> Result<Arc<Nova>, Error> {
         let open = self.lock();
         let found = open.as_ref().map(|open| open.nova.clone());
-        found.ok_or_else(|| Error::NoLogin(format!("{}/{}", OWN.0, OWN.1)))
+        found.ok_or_else(no_login)
     }
 
     /// After an error: credentials that were refused are read again, and so are those of a cloud
@@ -150,7 +165,11 @@ async fn read(reader: &Reader) -> Result<Cloud, Error> {
     {
         found = of_plane(&there).await?;
     }
-    found.ok_or_else(|| Error::NoLogin(format!("{namespace}/{name}")))
+    found.ok_or_else(no_login)
+}
+
+fn no_login() -> Error {
+    Error::NoLogin(format!("{}/{}", OWN.0, OWN.1))
 }
 
 async fn of_plane(reader: &Reader) -> Result<Option<Cloud>, Error> {

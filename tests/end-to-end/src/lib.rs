@@ -5,11 +5,13 @@ pub mod cli;
 pub mod cloud;
 pub mod elsewhere;
 pub mod forward;
+pub mod memory;
 pub mod patience;
 pub mod process;
 pub mod stream;
 pub mod tools;
 pub mod transcript;
+pub mod world;
 
 use std::net::{Ipv4Addr, SocketAddr};
 

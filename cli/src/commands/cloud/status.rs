@@ -191,7 +191,7 @@ fn show(screen: &Screen) -> Result<(), Failure> {
         print_table(&nodes::table(&screen.nodes))?;
     }
     for node in screen.nodes.iter().filter(|node| !node.issues.is_empty()) {
-        print(&format!("\nOpen vSwitch of {}:\n", node.name))?;
+        print(&format!("\nProblems of {}:\n", node.name))?;
         for issue in &node.issues {
             print(&format!("  {issue}\n"))?;
         }

@@ -276,7 +276,7 @@ fn build(store: &Path, bundle: &Bundle, start: Instant) -> Option<Building> {
     let store = Images::at(store);
     Some(std::thread::spawn(move || {
         for (release, names) in wanted {
-            store.build(&release, &names, move |line| say_when(start, line.trim_start()))?;
+            store.build(&release, &names, move |line| say_when(start, line))?;
         }
         Ok(())
     }))

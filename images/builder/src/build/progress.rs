@@ -1,4 +1,4 @@
-//! One line for each thing that happened, with times.
+//! One line for each thing that happened.
 
 use std::io::Write;
 use std::time::Instant;
@@ -12,6 +12,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
+    /// Lines without the time: whoever takes them has a clock of their own.
     pub(crate) fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self {
             begin: Instant::now(),
@@ -19,12 +20,14 @@ impl Progress {
         }
     }
 
-    /// To a person, on standard error.
+    /// To a person, on standard error, with the time since now.
     pub(crate) fn to_stderr(quiet: bool) -> Self {
+        let begin = Instant::now();
         Self::new(move |line| {
             if !quiet {
+                let seconds = begin.elapsed().as_secs_f64();
                 // Progress is not worth an error.
-                let _ = writeln!(std::io::stderr(), "{line}");
+                let _ = writeln!(std::io::stderr(), "{seconds:>7.1} s  {line}");
             }
         })
     }
@@ -54,7 +57,7 @@ impl Progress {
     }
 
     fn line(&self, text: &str) {
-        (self.tell)(&format!("{:>7.1} s  {text}", self.seconds()));
+        (self.tell)(text);
     }
 }
 

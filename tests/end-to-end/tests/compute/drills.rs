@@ -8,27 +8,77 @@ use end_to_end::patience::{until, until_ok};
 use openstack_client::{Compute, Operating};
 
 use super::PATIENCE;
+use super::pings::Ping;
 use super::traces::{nothing_leaks, traces};
 use super::world::World;
 
-/// Set and program.
-type Victim = (&'static str, &'static str);
+/// A program, and the pods in which it runs.
+#[derive(Clone, Copy, PartialEq)]
+struct Victim {
+    pods: Pods,
+    program: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Pods {
+    /// Their names begin with it.
+    Set(&'static str),
+    /// Of a service, one component.
+    Part(&'static str, &'static str),
+}
+
+const fn set(name: &'static str, program: &'static str) -> Victim {
+    Victim {
+        pods: Pods::Set(name),
+        program,
+    }
+}
+
+const fn part(service: &'static str, component: &'static str, program: &'static str) -> Victim {
+    Victim {
+        pods: Pods::Part(service, component),
+        program,
+    }
+}
 
 /// Those after whose death a server is ACTIVE, or ERROR with a reason.
 const VICTIMS: [Victim; 5] = [
-    ("nova-conductor-cell1", "nova-conductor"),
-    ("nova-scheduler", "nova-scheduler"),
-    ("nova-libvirt", "libvirtd"),
-    ("ovn-controller", "ovn-controller"),
-    ("rabbitmq-server", "beam.smp"),
+    set("nova-conductor-cell1", "nova-conductor"),
+    set("nova-scheduler", "nova-scheduler"),
+    set("nova-libvirt", "libvirtd"),
+    set("ovn-controller", "ovn-controller"),
+    set("rabbitmq-server", "beam.smp"),
 ];
 
 /// Those of the API too. What they were at is lost with them: Nova takes a message off the bus before it is
 /// done with it.
-const ALL_CONDUCTORS: Victim = ("nova-conductor", "nova-conductor");
+const ALL_CONDUCTORS: Victim = set("nova-conductor", "nova-conductor");
 
 /// By itself: one that comes back and finds a server half made notes no reason.
-const COMPUTE: Victim = ("nova-compute-cell1", "nova-compute");
+const COMPUTE: Victim = set("nova-compute-cell1", "nova-compute");
+
+/// The rest of what serves a server.
+const OTHERS: [Victim; 11] = [
+    part("keystone", "api", "uwsgi"),
+    part("glance", "api", "uwsgi"),
+    part("placement", "api", "uwsgi"),
+    part("nova", "api", "uwsgi"),
+    part("neutron", "api", "uwsgi"),
+    part("neutron", "ovn-maintenance", "neutron-ovn-maintenance-worker"),
+    set("mariadb", "mariadbd"),
+    set("memcached", "memcached"),
+    part("ovn", "nb", "ovsdb-server"),
+    part("ovn", "sb", "ovsdb-server"),
+    part("ovn", "northd", "ovn-northd"),
+];
+
+/// With it guests lose the network until it runs again.
+const SWITCH: Victim = part("ovn", "ovs", "ovs-vswitchd");
+
+/// The longest time for which guests may not hear each other: hardly any, or until a switch has started and has its
+/// flows back.
+const UNNOTICED: Duration = Duration::from_secs(1);
+const SWITCH_RESTARTS: Duration = Duration::from_secs(20);
 
 /// All of them one after the other while a few servers are made, and nova-compute alone.
 pub(crate) fn short(world: &World<'_>) -> anyhow::Result<()> {
@@ -40,8 +90,26 @@ pub(crate) fn short(world: &World<'_>) -> anyhow::Result<()> {
 pub(crate) fn long(world: &World<'_>, rounds: usize) -> anyhow::Result<()> {
     for round in 1..=rounds {
         for victim in VICTIMS.into_iter().chain([COMPUTE, ALL_CONDUCTORS]) {
-            drill(&format!("{} {round}", victim.1), world, &[victim], 4)?;
+            drill(&format!("{} {round}", victim.program), world, &[victim], 4)?;
         }
+    }
+    Ok(())
+}
+
+/// Every other program dies once, while servers are made and two guests ping each other.
+pub(crate) fn guests_hear_each_other_whatever_dies(world: &World<'_>, other: &str) -> anyhow::Result<()> {
+    let bounds = OTHERS.iter().map(|victim| (victim, UNNOTICED));
+    for (victim, most) in bounds.chain([(&SWITCH, SWITCH_RESTARTS)]) {
+        let ping = Ping::for_at_most(world.cloud, "demo", other, Duration::from_secs(1800))?;
+        let title = match victim.pods {
+            Pods::Part(service, component) => format!("{service} {component}"),
+            Pods::Set(name) => name.to_owned(),
+        };
+        drill(&title, world, std::slice::from_ref(victim), 2)?;
+        let (answers, gap) = ping.stop()?;
+        println!("drill {title}: {answers} pings, the longest time without one {gap:?}");
+        ensure!(answers > 20, "{answers} pings");
+        ensure!(gap <= most, "{title}: {gap:?} without an answer");
     }
     Ok(())
 }
@@ -49,28 +117,40 @@ pub(crate) fn long(world: &World<'_>, rounds: usize) -> anyhow::Result<()> {
 fn drill(title: &str, world: &World<'_>, victims: &[Victim], servers: usize) -> anyhow::Result<()> {
     let start = Instant::now();
     let before = traces(world)?;
-    let mut made = Vec::new();
+    let mut names = Vec::new();
     for step in 0..servers.max(victims.len()) {
         if step < servers {
-            let draft = world.draft(&format!("drill-{step}"));
-            // The way to the bus may be gone for a moment.
-            let id = until_ok("Nova takes a server", PATIENCE, || {
+            let name = format!("drill-{step}");
+            let draft = world.draft(&name);
+            // What it needs may be gone for a moment.
+            until_ok("Nova takes a server", PATIENCE, || {
                 world.run(world.session.create_server(&draft))
             })?;
-            made.push(id);
+            names.push(name);
         }
         if let Some(victim) = victims.get(step) {
             fell(world, *victim)?;
         }
         std::thread::sleep(Duration::from_secs(1));
     }
+    // One whose answer was lost is there twice.
+    let made = until_ok("Nova knows the servers", PATIENCE, || {
+        let mut made = Vec::new();
+        for name in &names {
+            made.extend(world.run(world.session.servers(name))?);
+        }
+        Ok(made)
+    })?;
+    let made: Vec<String> = made.into_iter().map(|server| server.id).collect();
     let ends: Vec<(String, String)> = made
         .iter()
         .map(|id| ended(world, id, victims))
         .collect::<anyhow::Result<_>>()?;
     everything_is_up_again(world)?;
     for id in &made {
-        world.run(world.session.delete_server(id))?;
+        until_ok("Nova deletes it", PATIENCE, || {
+            world.run(world.session.delete_server(id))
+        })?;
     }
     for id in &made {
         world.gone(id, PATIENCE)?;
@@ -81,9 +161,12 @@ fn drill(title: &str, world: &World<'_>, victims: &[Victim], servers: usize) -> 
 }
 
 /// Ends a program on all its pods as a crash would.
-fn fell(world: &World<'_>, (set, program): Victim) -> anyhow::Result<()> {
-    let pods = world.pods(set)?;
-    ensure!(!pods.is_empty(), "no pod of {set}");
+fn fell(world: &World<'_>, Victim { pods, program }: Victim) -> anyhow::Result<()> {
+    let pods = match pods {
+        Pods::Set(name) => world.pods(name)?,
+        Pods::Part(service, component) => world.pods_of(service, component)?,
+    };
+    ensure!(!pods.is_empty(), "no pod with {program}");
     // libvirtd has left the cgroups of its pod, and the command must be gone before the container is.
     let kill = "(sleep 1; kill -9 $(cat /run/libvirtd.pid)) >/dev/null 2>&1 &";
     for pod in &pods {
@@ -99,9 +182,11 @@ fn fell(world: &World<'_>, (set, program): Victim) -> anyhow::Result<()> {
 fn ended(world: &World<'_>, id: &str, victims: &[Victim]) -> anyhow::Result<(String, String)> {
     let start = Instant::now();
     until(&format!("server {id} is ACTIVE or ERROR"), 2 * PATIENCE, || {
-        let seen = world
-            .run(world.session.placed_server(id))?
-            .context("it is gone")?;
+        let seen = match world.run(world.session.placed_server(id)) {
+            Ok(seen) => seen.context("it is gone")?,
+            // What died may be Nova's API itself, or what it asks.
+            Err(error) => return Ok(Err(format!("{error:#}"))),
+        };
         let status = seen.server.status.clone();
         let why = seen.server.fault.map(|fault| fault.message).unwrap_or_default();
         let told = !why.is_empty() || victims.contains(&COMPUTE);

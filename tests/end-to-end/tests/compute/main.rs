@@ -17,48 +17,13 @@ mod tls;
 mod traces;
 mod upgrade;
 mod volumes;
-mod world;
-
-use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
 use end_to_end::patience::{until, until_ok};
-use end_to_end::process::free_offset;
+use end_to_end::world::{self, NAMESPACE, PATIENCE, World, made};
+use openstack_client::Compute;
 use serde_json::Value;
-use world::World;
-
-const NAMESPACE: &str = "openstack";
-/// A guest has no processor of its own here: it is emulated, beside everything else.
-const PATIENCE: Duration = Duration::from_secs(180);
-/// Of the machine, before they are moved to free ones.
-const PORTS: [u16; 7] = [5000, 6080, 8774, 8776, 8778, 9292, 9696];
-
-/// Brings a cloud up, with these words for `up`, and lets the demo make its server: the number by which its ports
-/// were moved, and what the demo said.
-fn made(cloud: &Cloud, up: &[&str]) -> anyhow::Result<(u16, String)> {
-    let offset = if cloud.is_kept() {
-        moved_by(cloud)?
-    } else {
-        free_offset(&PORTS)?
-    };
-    if !cloud.is_kept() {
-        let ports = offset.to_string();
-        let moved = ["--port-offset", &ports, "--wait", "1200"];
-        println!("{}", cloud.c5c3_here("up", &[up, &moved].concat())?);
-    }
-    Ok((offset, cloud.c5c3_here("demo", &["--wait", "600"])?))
-}
-
-/// The number by which the ports of a cloud that is there were moved.
-fn moved_by(cloud: &Cloud) -> anyhow::Result<u16> {
-    let path = "jsonpath={.spec.services.keystone.publicEndpoint}";
-    let url = cloud.kubectl(&["-n", NAMESPACE, "get", "controlplane", "cloud", "-o", path], "")?;
-    let port = url.rsplit(':').next().and_then(|rest| rest.split('/').next());
-    let port: u16 = port.context("a port")?.parse().context(url.clone())?;
-    port.checked_sub(PORTS[0])
-        .with_context(|| format!("{url} is none of ours"))
-}
 
 #[test]
 fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<()> {
@@ -109,6 +74,18 @@ fn left_alone_it_is_silent_and_stopped_it_comes_back() -> anyhow::Result<()> {
     idle::nothing_is_written_while_nothing_is_asked_for(&world)?;
     comes_back::a_server_and_its_volume_come_back_after_down(&world)?;
     hosts::a_server_whose_process_dies_runs_again(&world)
+}
+
+#[test]
+#[ignore = "another cloud, whose programs die one by one: make soak"]
+fn guests_hear_each_other_whatever_dies() -> anyhow::Result<()> {
+    let cloud = Cloud::new()?;
+    let (offset, _) = made(&cloud, &[])?;
+    let world = World::of(&cloud, offset)?;
+    let second = servers::two_servers_on_two_hosts_reach_each_other(&world)?;
+    drills::guests_hear_each_other_whatever_dies(&world, &second.address)?;
+    world.run(world.session.delete_server(&second.id))?;
+    world.gone(&second.id, PATIENCE)
 }
 
 #[test]

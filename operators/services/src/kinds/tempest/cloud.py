@@ -97,8 +97,8 @@ def compute(answers, found):
         "resize": True,
         "cold_migration": several,
         "live_migration": several,
-        # An image that boots from its initramfs has nothing to rescue with.
-        "enable_instance_password": False,
+        # Nova's default: it answers with a password for each new server.
+        "enable_instance_password": True,
     }
 
 

@@ -221,14 +221,18 @@ def followed(stream, tests, kept):
     return results
 
 
-def alone(directory):
-    """Two runs at once would delete each other's things."""
+def alone(directory, patience=300):
+    """Two runs at once would delete each other's things. One that was deleted takes a moment to end."""
     file = open(f"{directory}/lock", "w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        sys.exit("another run goes on")
-    return file
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() > end:
+                sys.exit("another run goes on")
+            time.sleep(1)
 
 
 def main():
@@ -254,10 +258,12 @@ def main():
         found = cloud.options(cloud.ask(there), interface)
         config = f"{WORK}/tempest.conf"
         with open(os.open(config, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-            configured(given, found, administrator, interface).write(file)
+            options = configured(given, found, administrator, interface)
+            options.write(file)
         workspace()
         with open(f"{HERE}/skips.txt") as file:
-            skips = selection.reasons(file.read())
+            is_on = lambda group, option: options.getboolean(group, option, fallback=False)
+            skips = selection.reasons(file.read(), is_on)
         tests, left_out = selection.select(
             listed(config), wish.get("include"), wish.get("exclude"), wish.get("services"), skips
         )

@@ -95,6 +95,10 @@ class Selection(unittest.TestCase):
     def test_what_is_left_out_has_a_reason(self):
         skips = selection.reasons("# comment\n\ntest_boot  # no way in\n")
         self.assertEqual(self.chosen("smoke", None, [], skips), (["test_list"], ["no way in"]))
+        text = "test_boot  # unless validation.run_validation: no way in\n"
+        self.assertEqual(self.chosen("smoke", None, [], selection.reasons(text))[0], ["test_list"])
+        skips = selection.reasons(text, lambda *option: option == ("validation", "run_validation"))
+        self.assertEqual(self.chosen("smoke", None, [], skips)[0], ["test_list", "test_boot"])
         with self.assertRaisesRegex(ValueError, "line 1"):
             selection.reasons("test_boot\n")
 

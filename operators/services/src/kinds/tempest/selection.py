@@ -7,8 +7,12 @@ SERVICES = {"compute", "network", "volume", "image", "identity", "object_storage
 ATTRIBUTES = re.compile(r"\[(.*)\]$")
 
 
-def reasons(text):
-    """Lines `regex  # reason`; a line of a reason alone is a comment."""
+UNLESS = re.compile(r"unless ([\w-]+)\.(\w+): ")
+
+
+def reasons(text, is_on=lambda group, option: False):
+    """Lines `regex  # reason`; a line of a reason alone is a comment. What begins with `unless GROUP.OPTION: ` does not
+    count where that option is on."""
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#"):
@@ -16,6 +20,9 @@ def reasons(text):
         regex, mark, reason = line.partition("  # ")
         if not mark:
             raise ValueError(f"skips.txt, line {number}: write it as `regex  # reason`")
+        unless = UNLESS.match(reason)
+        if unless and is_on(*unless.groups()):
+            continue
         found.append((re.compile(regex.strip()), reason.strip()))
     return found
 
