@@ -22,7 +22,7 @@ use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
 use end_to_end::patience::{until, until_ok};
 use end_to_end::world::{self, NAMESPACE, PATIENCE, World, made};
-use openstack_client::Compute;
+use openstack_client::Operating;
 use serde_json::Value;
 
 #[test]
