@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use end_to_end::cloud::Cloud;
 use end_to_end::memory;
 use end_to_end::patience::until;
