@@ -13,6 +13,7 @@ mod keys;
 mod pings;
 mod placement;
 mod servers;
+mod tempest;
 mod tls;
 mod traces;
 mod upgrade;
@@ -62,7 +63,8 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     hosts::a_server_of_a_host_without_power_starts_elsewhere(&world)?;
     hypervisors_have_no_password_of_a_database(&cloud)?;
     ceph::keys_are_where_disks_are_opened(&cloud)?;
-    deleted_it_leaves_nothing(&cloud)
+    deleted_it_leaves_nothing(&cloud)?;
+    tempest::smoke_tests_pass(&cloud)
 }
 
 #[test]

@@ -153,13 +153,16 @@ def given_options():
 
 
 def flavours(there):
-    """A cloud without two flavours that fit gets some for the time of the run."""
+    """A cloud without two flavours that fit gets some for the time of the run: their ids."""
     all_flavours = there("compute", "/flavors/detail?is_public=true")["flavors"]
     if len(all_flavours) >= 2:
-        return
+        return []
+    made = []
     for number, ram in [(1, 128), (2, 192)]:
         body = {"name": f"{cloud.PREFIX}-{number}", "ram": ram, "vcpus": 1, "disk": 1}
-        there.send("POST", "compute", "/flavors", {"flavor": body}, quiet=False)
+        answer = there.send("POST", "compute", "/flavors", {"flavor": body}, quiet=False)
+        made.append(answer.json()["flavor"]["id"])
+    return made
 
 
 def tempest(words, **more):
@@ -252,9 +255,10 @@ def main():
         print(f"{before} things of an earlier run are deleted", flush=True)
     administrator = Administrator(there)
     mine = {administrator.user, administrator.project}
+    own_flavours = []
     try:
         if "compute" in there.catalogue:
-            flavours(there)
+            own_flavours = flavours(there)
         found = cloud.options(cloud.ask(there), interface)
         config = f"{WORK}/tempest.conf"
         with open(os.open(config, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
@@ -277,7 +281,9 @@ def main():
     except cloud.Lacking as lacking:
         sys.exit(str(lacking))
     finally:
-        left_over = sweep.sweep(there, keep=mine)
+        left_over = sweep.sweep(there, keep=mine | set(own_flavours))
+        for flavour in own_flavours:
+            there.send("DELETE", "compute", f"/flavors/{flavour}")
         administrator.leave()
     tell(results, time.monotonic() - began, left_over, reports)
     lock.close()
