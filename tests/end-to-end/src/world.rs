@@ -219,7 +219,7 @@ impl Pod {
     }
 }
 
-fn decoded(text: &str) -> anyhow::Result<String> {
+pub fn decoded(text: &str) -> anyhow::Result<String> {
     let bytes: k8s_openapi::ByteString = serde_json::from_value(text.into())?;
     Ok(String::from_utf8(bytes.0)?)
 }

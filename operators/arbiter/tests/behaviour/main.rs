@@ -169,7 +169,7 @@ async fn an_account_without_rights_is_told_what_it_lacks() {
     world.away.client_with("limited", rules).await;
     world.access_key(&world.kubeconfig(Some("limited"), None)).await;
     world.remote_cluster().await;
-    let lacking = "may not get secrets, create secrets, patch secrets, delete secrets there";
+    let lacking = "is not allowed to get secrets, create secrets, patch secrets, delete secrets there";
     let site = world.ready::<RemoteCluster>("site", "False", lacking).await;
     let state = condition(&site, "HasEnoughPermissions").expect("told");
     assert_eq!(

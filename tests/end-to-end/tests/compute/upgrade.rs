@@ -74,6 +74,8 @@ fn an_update_to_the_next_release_disturbs_no_guest() -> anyhow::Result<()> {
         ensure!(phases.contains("Expanding"), "{service}: {phases:?}");
     }
     messages_were_of_the_oldest_version(&world)?;
+    world.run(world.session.delete_server(&second.id))?;
+    world.gone(&second.id, PATIENCE)?;
     crate::everything_that_serves_it_is_up(&cloud)
 }
 

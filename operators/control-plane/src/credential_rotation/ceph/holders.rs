@@ -70,12 +70,12 @@ mod tests {
             (
                 "no agent",
                 place(&[], &["h"], vec![told("h", None)]),
-                vec!["guests on h, perhaps"],
+                vec!["possibly guests on h"],
             ),
             (
                 "no Hypervisor",
                 place(&[], &["h"], vec![]),
-                vec!["guests on h, perhaps"],
+                vec!["possibly guests on h"],
             ),
         ] {
             let found = holders(&strings(&["cinder-1", "cinder-2"]), &place);
