@@ -180,7 +180,7 @@ fn each_lack_is_named_once_with_its_way_out() {
             |f| f.registry = Some(("r.example".into(), Err("refused".into()))),
             "images",
             Verdict::Warning,
-            "r.example does not answer",
+            "r.example cannot be reached",
         ),
         (
             |f| f.pulls = vec!["keystone-0".into()],

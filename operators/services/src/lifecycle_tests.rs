@@ -112,7 +112,7 @@ fn keys_that_go_before_an_expired_token_may_be_asked_for_are_told_of() {
     let (reason, message) = words(&seen);
     assert_eq!(reason, "Ready", "a warning, no more");
     assert!(
-        message.contains("for 172800 s more ([token] allow_expired_window)"),
+        message.contains("for another 172800 s ([token] allow_expired_window)"),
         "{message}"
     );
     seen.object.spec.common.extra_config =
@@ -220,7 +220,7 @@ fn options_that_could_not_be_checked_are_said() {
             serde_json::from_value(json!({"keystone_authtoken": {"password": "hunter2"}})).expect("options");
         let error = refusal(&seen);
         assert!(
-            error.contains("extraConfig.keystone_authtoken.password: is a secret"),
+            error.contains("extraConfig.keystone_authtoken.password: must not be set here"),
             "{error}"
         );
     }

@@ -143,7 +143,7 @@ fn what_others_do_to_a_pod_holds_no_upgrade() {
 
 #[test]
 fn an_upgrade_that_began_to_contract_is_not_taken_back() {
-    let words = "contract of 29.1.0 has begun: set the image to ; going back requires restoring the database from a backup29.1.0";
+    let words = "contract of 29.1.0 has begun: set the image to 29.1.0; going back requires restoring the database from a backup";
     for (condition, other) in [
         (None, "28.1.0"),
         (Some("Failed"), "28.1.0"),

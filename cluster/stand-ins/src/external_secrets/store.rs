@@ -223,7 +223,7 @@ mod unit {
         for (provider, says) in [
             (json!({}), "0 entries"),
             (json!({"vault": {}, "kubernetes": {}}), "2 entries"),
-            (json!({"aws": {}}), "\"aws\" is not known here"),
+            (json!({"aws": {}}), "\"aws\" is not supported here"),
         ] {
             let error = place(provider).expect_err("refused").to_string();
             assert!(error.contains(says), "{error}");

@@ -206,7 +206,7 @@ fn nothing_is_asked_for_before_it_can_be_made() {
             (state.reason.as_str(), state.truth.as_str()),
             (reason::WAITING, "False")
         );
-        assert_eq!(state.message, format!("glance-1 waits: {words}"));
+        assert_eq!(state.message, format!("glance-1 is waiting: {words}"));
         assert_eq!(
             report.status_fields().get("nextRotation"),
             None,
@@ -225,7 +225,7 @@ fn nothing_is_asked_for_before_it_can_be_made() {
         next.object.metadata.annotations = Some([(ROTATE_NOW.to_owned(), "leak".to_owned())].into());
         let told = message(&next);
         assert!(
-            told.starts_with(&format!("glance-2 waits: {words}; glance-1 is valid")),
+            told.starts_with(&format!("glance-2 is waiting: {words}; glance-1 is valid")),
             "{told}"
         );
         let report = next.report(&Applied::rehearse(Decision::hold()));

@@ -226,7 +226,7 @@ fn a_host_that_is_down_moves_nothing() {
             .message
             .as_deref()
             .expect("said")
-            .contains("evacuation")
+            .contains("evacuated")
     );
 }
 
