@@ -11,7 +11,7 @@ use c5c3_api::common::Time;
 use c5c3_api::conditions::hypervisor::{EVICTING, HOST_FAILED};
 use c5c3_api::conditions::reason;
 use c5c3_api::hypervisor::{FailoverStatus, HypervisorSpec, Maintenance};
-use openstack_client::{Guest, Service};
+use openstack_client::{Guest, Move, Service};
 
 use super::transition::WAITING;
 use super::view::{Action, NodeView, Step, View};
@@ -187,18 +187,19 @@ fn restart(view: &View, service: &Service, how: &str, step: &mut Step) {
             down: true,
         });
     }
-    let tries = |guest: &Guest| {
-        let own = view
-            .moves
-            .iter()
-            .filter(|one| one.server == guest.id && one.id > before);
-        own.filter(|one| one.kind == "evacuation" && matches!(one.status.as_str(), "failed" | "error"))
-            .count()
+    let evacuations = |guest: &Guest| {
+        let own = view.moves.iter().filter(|one| one.server == guest.id);
+        own.filter(|one| one.id > before && one.kind == "evacuation")
+            .collect::<Vec<_>>()
     };
+    let has_failed = |one: &&&Move| matches!(one.status.as_str(), "failed" | "error");
+    let tries = |guest: &Guest| evacuations(guest).iter().filter(has_failed).count();
+    // Nova clears the task of a server that runs elsewhere just before it writes its new host down. Whoever
+    // evacuates it again in between leaves it in error.
+    let moves = |guest: &Guest| guest.task.is_some() || evacuations(guest).len() > tries(guest);
     let mut guests: Vec<&Guest> = view.guests.iter().flatten().collect();
     guests.sort_by(|a, b| turn(a).cmp(&turn(b)));
-    let (moving, still): (Vec<&Guest>, Vec<&Guest>) =
-        guests.into_iter().partition(|guest| guest.task.is_some());
+    let (moving, still): (Vec<&Guest>, Vec<&Guest>) = guests.into_iter().partition(|guest| moves(guest));
     // A server that was in error before has no disk that could be trusted.
     let fits = |guest: &&Guest| match guest.status.as_str() {
         "ACTIVE" | "SHUTOFF" => true,

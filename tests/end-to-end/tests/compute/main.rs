@@ -253,15 +253,13 @@ fn hypervisors_are_up(cloud: &Cloud) -> anyhow::Result<()> {
 
 /// What hypervisors are given, by how the names of the Secrets begin. While certificates are replaced there are two of
 /// a kind.
-const GIVEN: [&str; 8] = [
-    "libvirt-ceph",
+const GIVEN: [&str; 6] = [
     "neutron-agent-",
     "nova-compute-cell1-",
-    "nova-disks",
+    "nova-disks-credentials-",
+    "nova-libvirt-files-",
     "nova-libvirt-tls",
-    "ovn-hypervisors",
-    "ceph-client-nova",
-    "nova-ceph",
+    "ovn-tls",
 ];
 
 fn hypervisors_have_no_password_of_a_database(cloud: &Cloud) -> anyhow::Result<()> {

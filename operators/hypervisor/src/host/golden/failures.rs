@@ -151,6 +151,18 @@ fn failed() -> Vec<(&'static str, View)> {
                 });
             }),
         ),
+        (
+            "failed: one runs elsewhere, and Nova has not noted its host yet",
+            with(off(two()), |v| {
+                v.moves = vec![evacuation(8, "g2", "pre-migrating")];
+            }),
+        ),
+        (
+            "failed: one is done elsewhere since it was listed",
+            with(off(two()), |v| {
+                v.moves = vec![evacuation(8, "g2", "done")];
+            }),
+        ),
         ("failed: one was in error before", off(vec![error()])),
         (
             "failed: one failed to start once",
