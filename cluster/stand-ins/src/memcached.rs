@@ -69,7 +69,7 @@ impl Controller for Memcacheds {
     }
 }
 
-fn objects(object: &Memcached) -> Result<Vec<Value>, Error> {
+pub(crate) fn objects(object: &Memcached) -> Result<Vec<Value>, Error> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let meta = metadata(&namespace, &name, SERVER, &name);
     let pods = labels(SERVER, &name);

@@ -1,7 +1,7 @@
 //! `k8s.mariadb.com`: servers, databases, users, grants.
 
 mod galera;
-mod manifests;
+pub(crate) mod manifests;
 mod server;
 mod sql;
 mod statement;

@@ -2,7 +2,7 @@
 
 mod cluster;
 mod definitions;
-mod manifests;
+pub(crate) mod manifests;
 mod members;
 mod topology;
 mod topology_objects;
