@@ -1,5 +1,6 @@
 //! Every object that a server becomes, as files in `snapshots`.
 
+use c5c3_kit::Wanted;
 use kube::Resource;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -9,7 +10,8 @@ use crate::{mariadb, memcached, rabbitmq, valkey};
 
 fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(spec: Value) -> K {
     let metadata = json!({"namespace": "openstack", "name": "server", "uid": "u"});
-    let whole = json!({"apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata, "spec": spec});
+    let whole =
+        json!({"apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata, "spec": spec});
     serde_json::from_value(whole).expect("an object")
 }
 
@@ -18,8 +20,9 @@ fn resources() -> Value {
 }
 
 /// The files of a ConfigMap are shown by their hashes.
-fn shown(objects: Vec<Value>) -> Vec<Value> {
-    let show = |mut object: Value| {
+fn shown(objects: Vec<Wanted>) -> Vec<Value> {
+    let show = |wanted: Wanted| {
+        let mut object = wanted.into_object();
         if object["kind"] == "ConfigMap" {
             let files = object["data"].as_object_mut().into_iter().flatten();
             files.for_each(|(_, text)| *text = hash(text).into());
