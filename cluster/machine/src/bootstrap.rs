@@ -12,7 +12,12 @@ use embedded_node::addresses::Addresses;
 use embedded_node::error::{Error, Result};
 
 /// `node` is the number of a node of the cluster.
-pub(crate) async fn objects(client: &Client, addresses: &Addresses, node: u8) -> Result<()> {
+pub(crate) async fn objects(
+    client: &Client,
+    addresses: &Addresses,
+    node: u8,
+    provisioner: &str,
+) -> Result<()> {
     let default: Api<Service> = Api::namespaced(client.clone(), "default");
     let system: Api<Service> = Api::namespaced(client.clone(), "kube-system");
     create(
@@ -67,7 +72,7 @@ pub(crate) async fn objects(client: &Client, addresses: &Addresses, node: u8) ->
         json!({
             "metadata": { "name": "directory", "annotations": {
                 "storageclass.kubernetes.io/is-default-class": "true" } },
-            "provisioner": workloads::PROVISIONER,
+            "provisioner": provisioner,
             "reclaimPolicy": "Delete",
             "volumeBindingMode": "Immediate",
         }),

@@ -18,7 +18,7 @@ use machine::daemon::{Options, Running, say};
 use openstack_client::{Dial, Stream, Tcp};
 use stand_ins::external_secrets::BANK;
 
-use super::{StateDir, own};
+use super::{NAMES, StateDir, own};
 use crate::cloud::apply::apply;
 use crate::cloud::profile::Bundle;
 use crate::commands::block_on;
@@ -59,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let stop = Stop::on_signal().context("signals")?;
     let options = Options {
+        names: NAMES,
         state: arguments.place.path().to_owned(),
         image_stores: vec![arguments.image_store.clone()],
         init: own(&["node-init"])?,

@@ -14,7 +14,7 @@ use machine::{Plan, Settings, up};
 
 use super::bring::{Exposed, bring};
 use super::farewell::farewell;
-use super::{StateDir, absolute, elsewhere, failed, own};
+use super::{NAMES, StateDir, absolute, elsewhere, failed, own};
 use crate::cloud::access::Target;
 use crate::cloud::images;
 use crate::cloud::profile::Bundle;
@@ -163,7 +163,7 @@ impl Arguments {
         if !self.known() {
             return Ok(false);
         }
-        let (_, settings) = Settings::existing(self.place.path())?;
+        let (_, settings) = Settings::existing(NAMES, self.place.path())?;
         Ok(!settings.is_single())
     }
 
@@ -209,7 +209,7 @@ impl Arguments {
     /// for. Numbers of nodes mean one for everything.
     fn settled(&self) -> Result<Option<Vec<String>>, Failure> {
         if self.known() {
-            let (_, settings) = Settings::existing(self.place.path())?;
+            let (_, settings) = Settings::existing(NAMES, self.place.path())?;
             return Ok(Some(settings.clusters));
         }
         let numbers = self.nodes.is_some() || self.hypervisors.is_some();
@@ -293,6 +293,7 @@ fn cluster(arguments: &Arguments, mut plan: Plan, start: Instant) -> Result<up::
     let named = !plan.clusters.is_empty() || arguments.has_clusters()?;
     let (nodes, hypervisors) = arguments.machine(named);
     let options = up::Options {
+        names: NAMES,
         state: arguments.place.path().to_owned(),
         plan,
         nodes,
@@ -316,7 +317,7 @@ async fn present(arguments: &Arguments) -> Result<Bundle, Failure> {
     let staying = |plane: &ControlPlane| plane.metadata.deletion_timestamp.is_none();
     let planes: Vec<ControlPlane> = planes.into_iter().filter(staying).collect();
     if planes.is_empty() {
-        let (_, settings) = Settings::existing(arguments.place.path())?;
+        let (_, settings) = Settings::existing(NAMES, arguments.place.path())?;
         let guests = settings.nodes.iter().any(|node| node.traits.hypervisor);
         return arguments.of(if guests { Profile::Small } else { Profile::Core });
     }
