@@ -1,4 +1,5 @@
-//! A Ceph monitor in another cluster: real monitors in two embedded clusters form one quorum.
+//! A Ceph monitor in another cluster: real monitors in two embedded clusters form one quorum. Neither is the first
+//! cluster of the machine, as in a cloud.
 //!
 //! Needs root. The image is built first; that takes minutes once, then nothing.
 
@@ -10,6 +11,8 @@ use end_to_end::patience::until_ok;
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "rook-ceph";
+/// kubectl's words for the place of Ceph, which is not the first cluster of the machine.
+const HERE: [&str; 4] = ["--context", "storage", "-n", NAMESPACE];
 /// kubectl's words for the place of the arbiter.
 const THERE: [&str; 4] = ["--context", "arbiter", "-n", "external-arbiter"];
 
@@ -58,7 +61,7 @@ struct Site(Cloud);
 
 impl Site {
     fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.0.kubectl(&[&["-n", NAMESPACE], arguments].concat(), "")
+        self.0.kubectl(&[&HERE[..], arguments].concat(), "")
     }
 
     fn apply(&self, place: &[&str], objects: &str) -> anyhow::Result<()> {
@@ -86,7 +89,7 @@ impl Site {
         let secret = json!({"apiVersion": "v1", "kind": "Secret",
             "metadata": {"name": "arbiter-kubeconfig", "namespace": NAMESPACE},
             "stringData": {"kubeconfig.yaml": config.to_string()}});
-        self.apply(&[], &secret.to_string())
+        self.apply(&HERE[..2], &secret.to_string())
     }
 
     /// The names of the monitors in the quorum, as the first of them tells it.
@@ -156,6 +159,8 @@ fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
             "--profile",
             "none",
             "--cluster",
+            "control-plane=1",
+            "--cluster",
             "storage=1",
             "--cluster",
             "arbiter=1",
@@ -164,9 +169,9 @@ fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
     let site = Site(cloud);
     let start = Instant::now();
     let told = |what: &str, since: Instant| println!("{what} after {:.1} s", since.elapsed().as_secs_f32());
-    site.apply(&[], CEPH)?;
+    site.apply(&HERE[..2], CEPH)?;
     site.apply(&["--context", "arbiter"], ACCOUNT)?;
-    site.apply(&[], ARBITER)?;
+    site.apply(&HERE[..2], ARBITER)?;
     site.access_key()?;
     site.ready("remotecluster/arbiter-site", 60)?;
     site.kubectl(&[

@@ -16,6 +16,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use machine::daemon::{Options, Running, say};
 use openstack_client::{Dial, Stream, Tcp};
+use serde_json::Value;
 use stand_ins::external_secrets::BANK;
 
 use super::{StateDir, own};
@@ -103,21 +104,24 @@ async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
             .await
             .with_context(|| format!("cannot install {name}"))?;
     }
-    let crew = roles::all().into_iter().chain([roles::stand_ins()]);
-    let accounts = if home {
-        roles::objects(&crew.collect::<Vec<_>>(), roles::NAMESPACE)
-    } else {
-        // Hypervisors, Ceph and copies of Secrets are looked after in the cluster where they are.
-        let settled = [roles::hypervisor(), roles::stand_ins()];
-        let crossing = crew.filter(|role| role.name != roles::stand_ins().name);
-        let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
-        accounts.extend(settled.iter().flat_map(|role| role.objects(roles::NAMESPACE)));
-        accounts
-    };
-    for object in accounts {
+    for object in accounts(home) {
         apply(client, &object).await?;
     }
     Ok(())
+}
+
+/// Who works in a cluster, and what each may do there.
+fn accounts(home: bool) -> Vec<Value> {
+    let crew = roles::all().into_iter().chain([roles::stand_ins()]);
+    if home {
+        return roles::objects(&crew.collect::<Vec<_>>(), roles::NAMESPACE);
+    }
+    // Hypervisors, Ceph with its arbiters and copies of Secrets are looked after in the cluster where they are.
+    let settled = [roles::hypervisor(), roles::arbiter(), roles::stand_ins()];
+    let crossing = crew.filter(|role| settled.iter().all(|one| one.name != role.name));
+    let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
+    accounts.extend(settled.iter().flat_map(|role| role.objects(roles::NAMESPACE)));
+    accounts
 }
 
 /// What the chart `hypervisor` brings to nodes that run guests.
@@ -152,7 +156,8 @@ struct Crew {
     ovn: Clusters,
     /// One for each cluster: hypervisors are looked after where they are.
     hypervisors: Vec<Clusters>,
-    arbiter: Clusters,
+    /// One for each cluster: an arbiter is asked for where its Ceph is.
+    arbiters: Vec<Clusters>,
     stand_ins: Clusters,
     /// Those of other clusters, each at home in its own.
     elsewhere: Vec<Clusters>,
@@ -186,7 +191,7 @@ impl Crew {
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
             hypervisors: hypervisors(running)?,
-            arbiter: account(&roles::arbiter())?,
+            arbiters: arbiters(running)?,
             stand_ins,
             elsewhere,
             dial: Arc::new(Inwards(running.inside(None)?)),
@@ -208,6 +213,16 @@ fn hypervisors(running: &Running) -> Result<Vec<Clusters>, Failure> {
                 running.client_as(None, &user, &groups)?,
             ),
         });
+    }
+    Ok(all)
+}
+
+/// The operator of arbiters at home in each cluster; other clusters it knows by kubeconfigs alone.
+fn arbiters(running: &Running) -> Result<Vec<Clusters>, Failure> {
+    let (user, groups) = (roles::arbiter().user(), ["system:serviceaccounts"]);
+    let mut all = Vec::new();
+    for name in running.clusters() {
+        all.push(Clusters::of(running.client_as(Some(name), &user, &groups)?));
     }
     Ok(all)
 }
@@ -264,8 +279,10 @@ async fn operate(crew: Crew, stop: Stop) {
             c5c3_hypervisor::run(clusters.clone(), metrics, Arc::new(connect), stop.clone())
         })
     });
-    let arbiter = kept(&stop, || {
-        c5c3_arbiter::run(crew.arbiter.clone(), crew.metrics.clone(), None, stop.clone())
+    let arbiters = crew.arbiters.iter().map(|clusters| {
+        kept(&stop, || {
+            c5c3_arbiter::run(clusters.clone(), crew.metrics.clone(), None, stop.clone())
+        })
     });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
@@ -282,13 +299,54 @@ async fn operate(crew: Crew, stop: Stop) {
     });
     let elsewhere = futures::future::join_all(elsewhere);
     let hypervisors = futures::future::join_all(hypervisors);
+    let arbiters = futures::future::join_all(arbiters);
     tokio::join!(
         control_plane,
         services,
         ovn,
         hypervisors,
-        arbiter,
+        arbiters,
         stand_ins,
         elsewhere
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Resources that an account may write, by its ClusterRole.
+    fn writable(accounts: &[Value], name: &str) -> Vec<String> {
+        let roles = accounts
+            .iter()
+            .filter(|one| one["kind"] == "ClusterRole" && one["metadata"]["name"] == name);
+        let rules = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten());
+        let written = rules.filter(|rule| rule["verbs"].to_string().contains("\"patch\""));
+        let resources = written.flat_map(|rule| rule["resources"].as_array().into_iter().flatten());
+        resources.filter_map(|one| one.as_str().map(str::to_owned)).collect()
+    }
+
+    #[test]
+    fn ceph_has_its_arbiters_wherever_it_is() {
+        for home in [true, false] {
+            let may = writable(&accounts(home), roles::arbiter().name);
+            for needed in ["remotearbiters/status", "remoteclusters/status", "cephclusters"] {
+                assert!(may.iter().any(|one| one == needed), "home {home}, {needed}: {may:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_has_two_accounts_in_a_cluster() {
+        for home in [true, false] {
+            let mut names: Vec<String> = accounts(home)
+                .iter()
+                .map(|one| format!("{} {}", one["kind"], one["metadata"]))
+                .collect();
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), all, "home {home}");
+        }
+    }
 }

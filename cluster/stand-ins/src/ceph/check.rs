@@ -7,13 +7,16 @@ use crate::error::Error;
 
 /// Smallest file in which bluestore can be made, with room for its own tables.
 const SMALLEST: u64 = 1 << 30;
-/// Rook names monitors by letters, and two thirds of the alphabet are enough.
+/// As many as Rook takes, and how many it makes when nobody says.
+const MOST_MONS: i32 = 9;
+const USUAL_MONS: i32 = 3;
+/// On one machine.
 const MOST_OSDS: i32 = 16;
 
-/// The letters of monitors: as many as wanted.
+/// The letters of monitors: as many as wanted. To Rook none means that nobody said.
 pub(crate) fn mon_ids(spec: &CephClusterSpec) -> Vec<String> {
-    let count = spec.mon.as_ref().and_then(|mon| mon.count).unwrap_or(3);
-    letters(count)
+    let count = spec.mon.as_ref().and_then(|mon| mon.count);
+    letters(count.filter(|count| *count != 0).unwrap_or(USUAL_MONS))
 }
 
 /// Whether monitors have addresses that other clusters reach.
@@ -55,11 +58,12 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
                 "stretched clusters are not supported here: leave it out, or use a cluster with the real Rook",
             );
         }
-        if !matches!(mon.count, None | Some(1 | 3 | 5)) {
-            let count = mon.count.unwrap_or_default();
+        let count = mon.count.unwrap_or_default();
+        // An even count is no better than one less, but Rook takes it: two sites have as many each.
+        if !(0..=MOST_MONS).contains(&count) {
             return wrong(
                 "spec.mon.count",
-                format!("{count} monitors have no clear majority: set 1, 3 or 5"),
+                format!("{count} monitors: set 1 to {MOST_MONS}, best an odd number"),
             );
         }
         if let Some(id) = mon.external_mon_ids.iter().find(|id| mon_ids(spec).contains(id)) {
@@ -196,6 +200,9 @@ mod tests {
         for spec in [
             json!({}),
             json!({"mon": {"count": 1}, "mgr": {"count": 1}}),
+            json!({"mon": {"count": 2}}),
+            json!({"mon": {"count": 4}}),
+            json!({"mon": {"count": 9}}),
             json!({"mon": {"count": 3, "externalMonIDs": ["ext-a"]}, "external": {"enable": false}}),
             json!({"storage": {"useAllNodes": false, "storageClassDeviceSets": [set(2, "4Gi")]}}),
         ] {
@@ -204,11 +211,19 @@ mod tests {
     }
 
     #[test]
+    fn there_are_as_many_monitors_as_rook_makes() {
+        for (count, letters) in [(None, "abc"), (Some(0), "abc"), (Some(2), "ab"), (Some(4), "abcd")] {
+            let spec: CephClusterSpec = serde_json::from_value(json!({"mon": {"count": count}})).expect("a spec");
+            assert_eq!(mon_ids(&spec).concat(), letters, "{count:?}");
+        }
+    }
+
+    #[test]
     fn what_is_not_run_here_is_refused_by_name() {
         for (spec, field) in [
             (json!({"external": {"enable": true}}), "spec.external.enable"),
-            (json!({"mon": {"count": 2}}), "spec.mon.count"),
-            (json!({"mon": {"count": 0}}), "spec.mon.count"),
+            (json!({"mon": {"count": 10}}), "spec.mon.count"),
+            (json!({"mon": {"count": -1}}), "spec.mon.count"),
             (
                 json!({"mon": {"count": 3, "externalMonIDs": ["b"]}}),
                 "spec.mon.externalMonIDs",

@@ -158,7 +158,7 @@ fn keys_are_in_secrets_alone() {
 
 #[test]
 fn a_refused_cluster_says_so_and_is_left_alone() {
-    let seen = observed(2, facts(&[], None));
+    let seen = observed(10, facts(&[], None));
     let decision = seen.decide().expect("a decision");
     assert!(!prunes(&decision) && decision.wanted().is_empty());
     let report = seen.report(&Applied::rehearse(decision));
