@@ -135,7 +135,11 @@ pub(crate) fn gone(cloud: &Cloud, what: &str, name: &str) -> anyhow::Result<()> 
 /// What a disk of a guest holds, read from the disk itself. `first`: where it begins, in MiB.
 fn checksum(cloud: &Cloud, server: &str, disk: &str, first: u32) -> anyhow::Result<String> {
     let read = format!("dd if=/dev/{disk} bs=1M skip={first} count=4 2>/dev/null | sha256sum");
-    inside_of(cloud, server, &format!("echo 3 > /proc/sys/vm/drop_caches; {read}"))
+    inside_of(
+        cloud,
+        server,
+        &format!("echo 3 > /proc/sys/vm/drop_caches; {read}"),
+    )
 }
 
 /// Something that was never there before: its checksum.
@@ -202,7 +206,11 @@ pub(crate) fn returned(cloud: &Cloud, entrusted: &Entrusted) -> anyhow::Result<(
     let read = until_ok("the disk is in the guest again", PATIENCE, || {
         checksum(cloud, "demo", "vdb", 0)
     })?;
-    ensure!(read == entrusted.0, "{:?} was written, {read:?} read", entrusted.0);
+    ensure!(
+        read == entrusted.0,
+        "{:?} was written, {read:?} read",
+        entrusted.0
+    );
     overwritten(cloud, "demo", "vdb", 0)?;
     detach(cloud, "demo", "entrusted")?;
     cloud.c5c3_here("openstack", &["volume", "delete", "entrusted"])?;

@@ -69,12 +69,23 @@ pub(crate) fn nothing_written_is_lost_whatever_dies(cloud: &Cloud) -> anyhow::Re
     inside(cloud, "touch /run/stop")?;
     let acknowledged = writer.stopped()?;
     let gap = longest(&acknowledged);
-    println!("{} blocks were acknowledged, the longest time between two {gap:.1?}", acknowledged.len());
+    println!(
+        "{} blocks were acknowledged, the longest time between two {gap:.1?}",
+        acknowledged.len()
+    );
 
     let read = cloud.c5c3_here("ssh", &["demo", "--", READ])?;
     compared("the guest", &read, &acknowledged)?;
     let image = format!("volumes/volume-{id}");
-    let process = ["-n", NAMESPACE, "exec", "deployment/cinder-volume-ceph", "--", "sh", "-c"];
+    let process = [
+        "-n",
+        NAMESPACE,
+        "exec",
+        "deployment/cinder-volume-ceph",
+        "--",
+        "sh",
+        "-c",
+    ];
     let outside = cloud.kubectl(&[&process[..], &[&exported(&image)]].concat(), "")?;
     compared("outside", &outside, &acknowledged)?;
 
@@ -96,11 +107,19 @@ fn killed(cloud: &Cloud, writer: &Writer, pods: &[String], program: &str) -> any
     let start = Instant::now();
     let names: Vec<&str> = pods.iter().map(String::as_str).collect();
     cloud.kill_programs(&[CEPH, &["-n", STORAGE]].concat(), &names, program)?;
-    until(&format!("{program} of {pods:?} was started again"), RECOVERY, || {
-        let now: Vec<u32> = pods.iter().map(restarts).collect::<Result<_, _>>()?;
-        let all = now.iter().zip(&earlier).all(|(now, earlier)| now > earlier);
-        Ok(if all { Ok(()) } else { Err(format!("{earlier:?}, now {now:?}")) })
-    })?;
+    until(
+        &format!("{program} of {pods:?} was started again"),
+        RECOVERY,
+        || {
+            let now: Vec<u32> = pods.iter().map(restarts).collect::<Result<_, _>>()?;
+            let all = now.iter().zip(&earlier).all(|(now, earlier)| now > earlier);
+            Ok(if all {
+                Ok(())
+            } else {
+                Err(format!("{earlier:?}, now {now:?}"))
+            })
+        },
+    )?;
     healthy(cloud, RECOVERY)?;
     let whole = start.elapsed();
     let killed_at = before.saturating_sub(1);
@@ -120,7 +139,17 @@ fn kubectl(cloud: &Cloud, words: &[&str]) -> anyhow::Result<String> {
 
 /// Names of pods with a label.
 fn pods(cloud: &Cloud, label: &str) -> anyhow::Result<Vec<String>> {
-    let names = kubectl(cloud, &["get", "pods", "-l", label, "-o", "jsonpath={.items[*].metadata.name}"])?;
+    let names = kubectl(
+        cloud,
+        &[
+            "get",
+            "pods",
+            "-l",
+            label,
+            "-o",
+            "jsonpath={.items[*].metadata.name}",
+        ],
+    )?;
     let mut names: Vec<String> = names.split_whitespace().map(str::to_owned).collect();
     ensure!(!names.is_empty(), "no pod has {label}");
     names.sort();
@@ -166,13 +195,18 @@ fn place(number: usize) -> usize {
 }
 
 fn content(number: usize) -> Vec<u8> {
-    format!("{number:0width$}\n", width = LINE - 1).repeat(BLOCK / LINE).into_bytes()
+    format!("{number:0width$}\n", width = LINE - 1)
+        .repeat(BLOCK / LINE)
+        .into_bytes()
 }
 
 /// Blocks that hold neither what was acknowledged last nor what was being written at the end.
 fn differences(disk: &[u8], acknowledged: &[usize]) -> anyhow::Result<Vec<String>> {
     ensure!(disk.len() == REGIONS * REGION, "{} bytes were read", disk.len());
-    let skipped = acknowledged.iter().enumerate().find(|(index, number)| index != *number);
+    let skipped = acknowledged
+        .iter()
+        .enumerate()
+        .find(|(index, number)| index != *number);
     ensure!(skipped.is_none(), "not one after the other: {skipped:?}");
     let mut last = vec![None; REGIONS * SLOTS];
     for number in acknowledged {
@@ -201,13 +235,19 @@ pub(crate) struct Acknowledged {
 
 /// The longest time between two that follow each other.
 fn longest(written: &[Acknowledged]) -> Duration {
-    let gap = written.windows(2).map(|two| two[1].at - two[0].at).fold(0.0, f32::max);
+    let gap = written
+        .windows(2)
+        .map(|two| two[1].at - two[0].at)
+        .fold(0.0, f32::max);
     Duration::from_secs_f32(gap)
 }
 
 fn read(line: &str) -> Option<Acknowledged> {
     let (number, at) = line.split_once(' ')?;
-    Some(Acknowledged { number: number.parse().ok()?, at: at.parse().ok()? })
+    Some(Acknowledged {
+        number: number.parse().ok()?,
+        at: at.parse().ok()?,
+    })
 }
 
 /// A program in the guest that writes to its volume and says the number and the time of each block, until it is asked
@@ -249,7 +289,11 @@ impl Writer {
         let before = self.written()?.len();
         until(&format!("{wanted} more blocks are written"), PATIENCE, || {
             let more = self.written()?.len() - before;
-            Ok(if more >= wanted { Ok(()) } else { Err(format!("{more} so far")) })
+            Ok(if more >= wanted {
+                Ok(())
+            } else {
+                Err(format!("{more} so far"))
+            })
         })
     }
 
