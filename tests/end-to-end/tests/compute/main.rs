@@ -61,7 +61,9 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
     }
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
     hosts::an_emptied_host_gives_its_server_away(&world)?;
+    let entrusted = volumes::entrusted(&cloud)?;
     hosts::a_server_of_a_host_without_power_starts_elsewhere(&world)?;
+    volumes::returned(&cloud, &entrusted)?;
     hypervisors_have_no_password_of_a_database(&cloud)?;
     ceph::keys_are_where_disks_are_opened(&cloud)?;
     deleted_it_leaves_nothing(&cloud)?;
