@@ -56,7 +56,7 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	cargo bench --locked -p c5c3-image-builder
 	cargo build --locked --release -p c5c3
 	BENCH_PROGRAM=$(CURDIR)/$(RELEASE) cargo bench --locked -p machine --bench pods
-	cargo bench --locked -p end-to-end --bench cloud --bench servers
+	cargo bench --locked -p end-to-end --bench cloud --bench servers --bench storage
 
 docs: build-packages tools ## Generate CRDs, roles, charts and the API reference from the types anew.
 	UPDATE=1 cargo test --locked -p c5c3-api --quiet
