@@ -323,7 +323,9 @@ mod tests {
         let rules = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten());
         let written = rules.filter(|rule| rule["verbs"].to_string().contains("\"patch\""));
         let resources = written.flat_map(|rule| rule["resources"].as_array().into_iter().flatten());
-        resources.filter_map(|one| one.as_str().map(str::to_owned)).collect()
+        resources
+            .filter_map(|one| one.as_str().map(str::to_owned))
+            .collect()
     }
 
     #[test]
@@ -331,7 +333,10 @@ mod tests {
         for home in [true, false] {
             let may = writable(&accounts(home), roles::arbiter().name);
             for needed in ["remotearbiters/status", "remoteclusters/status", "cephclusters"] {
-                assert!(may.iter().any(|one| one == needed), "home {home}, {needed}: {may:?}");
+                assert!(
+                    may.iter().any(|one| one == needed),
+                    "home {home}, {needed}: {may:?}"
+                );
             }
         }
     }
