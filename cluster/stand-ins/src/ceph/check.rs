@@ -2,7 +2,7 @@
 
 use c5c3_api::foreign::rook::{CephCluster, CephClusterSpec, DeviceSet};
 
-use super::size;
+use super::{fields, members, size};
 use crate::error::Error;
 
 /// Smallest file in which bluestore can be made, with room for its own tables.
@@ -66,10 +66,10 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
                 format!("{count} monitors: set 1 to {MOST_MONS}, best an odd number"),
             );
         }
-        if let Some(id) = mon.external_mon_ids.iter().find(|id| mon_ids(spec).contains(id)) {
+        if let Some(id) = mon.external_mon_ids.iter().find(|id| members::is_own(id)) {
             return wrong(
                 "spec.mon.externalMonIDs",
-                format!("{id:?} is a monitor of this cluster: choose another name"),
+                format!("{id:?}: letters are names of monitors of this cluster, choose a longer one"),
             );
         }
     }
@@ -96,7 +96,36 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
             "encryption is not supported here: leave it out",
         );
     }
+    fields::check(spec)?;
     storage(spec)
+}
+
+/// `before`: whether the monitors that are there are exported. A cluster whose keys are gone is not started over: its data would be lost forever.
+pub(crate) fn known(cluster: &CephCluster, before: Option<bool>, has_identity: bool) -> Result<(), Error> {
+    // Monitors know each other by their addresses.
+    let exported = exported(&cluster.spec);
+    if before.is_some_and(|before| before != exported) {
+        return Err(Error::Invalid {
+            field: "spec.network.multiClusterService.enabled",
+            reason: format!(
+                "the addresses of monitors cannot change: set it back to {}",
+                !exported
+            ),
+        });
+    }
+    let before = cluster
+        .status
+        .as_ref()
+        .and_then(|status| status.ceph.as_ref()?.fsid.as_deref());
+    match (before, has_identity) {
+        (Some(fsid), false) => Err(Error::Invalid {
+            field: "Secret rook-ceph-mon",
+            reason: format!(
+                "is missing or incomplete, and without it cluster {fsid} cannot be read: restore it"
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn storage(spec: &CephClusterSpec) -> Result<(), Error> {
@@ -212,8 +241,14 @@ mod tests {
 
     #[test]
     fn there_are_as_many_monitors_as_rook_makes() {
-        for (count, letters) in [(None, "abc"), (Some(0), "abc"), (Some(2), "ab"), (Some(4), "abcd")] {
-            let spec: CephClusterSpec = serde_json::from_value(json!({"mon": {"count": count}})).expect("a spec");
+        for (count, letters) in [
+            (None, "abc"),
+            (Some(0), "abc"),
+            (Some(2), "ab"),
+            (Some(4), "abcd"),
+        ] {
+            let spec: CephClusterSpec =
+                serde_json::from_value(json!({"mon": {"count": count}})).expect("a spec");
             assert_eq!(mon_ids(&spec).concat(), letters, "{count:?}");
         }
     }

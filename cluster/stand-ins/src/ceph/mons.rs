@@ -188,12 +188,14 @@ pub(crate) fn secrets(
     secrets
 }
 
-/// Monitors and their addresses, as Rook tells them to others. `elsewhere` run outside of this cluster.
+/// Monitors and their addresses, as Rook tells them to others. `elsewhere` run outside of this cluster, `out` are not in
+/// the quorum, `last` is the number of the last letter that was given.
 pub(crate) fn endpoints(
     namespace: &str,
     addresses: &BTreeMap<String, String>,
     seats: &Seats,
     elsewhere: &BTreeMap<String, String>,
+    (out, last): (&[String], u8),
 ) -> ConfigMap {
     let own = addresses
         .iter()
@@ -206,17 +208,16 @@ pub(crate) fn endpoints(
         .collect();
     let csi = json!([{"clusterID": namespace, "monitors": monitors, "namespace": ""}]);
     let names: Vec<&str> = elsewhere.keys().map(String::as_str).collect();
-    let last = addresses.len().saturating_sub(1).to_string();
     names::config_map(
         namespace,
         ENDPOINTS,
         &[
             ("data", &data.join(",")),
-            ("maxMonId", &last),
+            ("maxMonId", &last.to_string()),
             (seats::MAPPING, &seats::written(seats)),
             ("csi-cluster-config-json", &csi.to_string()),
             ("externalMons", &names.join(",")),
-            ("outOfQuorum", ""),
+            ("outOfQuorum", &out.join(",")),
         ],
     )
 }
