@@ -6,7 +6,7 @@ use kube::{Resource, ResourceExt};
 use machine::Plan;
 use serde_json::{Value, json};
 
-use super::NAMESPACE;
+use super::{NAMESPACE, accounts};
 
 /// A document that is not applied: it says which clusters and nodes the machine has.
 const MACHINE: (&str, &str) = ("embedded.c5c3.io/v1alpha1", "Machine");
@@ -114,6 +114,7 @@ impl Bundle {
     pub(crate) fn on(mut self, clusters: &[String]) -> Self {
         self.machine = Plan::default();
         let there = |name: &str| clusters.iter().any(|cluster| cluster == name);
+        without_arbiters(&mut self.objects, there);
         for object in &mut self.objects {
             if !cluster_of(object).is_some_and(there) {
                 *object = unplaced(object);
@@ -163,6 +164,18 @@ pub(crate) fn unplaced(object: &Value) -> Value {
         annotations.remove(CLUSTER);
     }
     object
+}
+
+/// A monitor elsewhere is of no use where there is no elsewhere.
+fn without_arbiters(objects: &mut Vec<Value>, there: impl Fn(&str) -> bool) {
+    let missing = |object: &&Value| accounts::place(object).is_some_and(|place| !there(place));
+    let remotes = objects.iter().filter(missing);
+    let remotes: Vec<Value> = remotes.map(|one| one["metadata"]["name"].clone()).collect();
+    objects.retain(|object| match object["kind"].as_str() {
+        Some("RemoteCluster") => !missing(&object),
+        Some("RemoteArbiter") => !remotes.contains(&object["spec"]["remoteCluster"]["name"]),
+        _ => true,
+    });
 }
 
 fn is_machine(object: &Value) -> bool {

@@ -50,7 +50,8 @@ enum Profile {
     Volumes,
     /// Keystone, Glance and Placement, one replica of each.
     Core,
-    /// Three replicas of everything on three nodes; three hypervisors, and three nodes with Ceph, in clusters of their own.
+    /// Three replicas of everything on three nodes; three hypervisors, three nodes with Ceph and one with its arbiter, in
+    /// clusters of their own.
     Ha,
     /// No cloud.
     None,
@@ -68,6 +69,8 @@ impl Profile {
             Profile::Core => Some(include_str!("../../../../deploy/profiles/core.yaml")),
             Profile::Ha => Some(concat!(
                 include_str!("../../../../deploy/quickstart/storage.yaml"),
+                "---\n",
+                include_str!("../../../../deploy/quickstart/arbiter.yaml"),
                 "---\n",
                 include_str!("../../../../deploy/profiles/ha.yaml")
             )),
