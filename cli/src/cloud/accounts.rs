@@ -76,10 +76,10 @@ pub(crate) async fn token(there: &Client, access: &Access) -> Result<String, Fai
     let (namespace, name) = &access.account;
     let accounts: Api<ServiceAccount> = Api::namespaced(there.clone(), namespace);
     let request = TokenRequest {
-        spec: TokenRequestSpec {
+        spec: Some(TokenRequestSpec {
             expiration_seconds: Some(YEAR),
             ..TokenRequestSpec::default()
-        },
+        }),
         ..TokenRequest::default()
     };
     let answer = accounts
