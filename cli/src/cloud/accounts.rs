@@ -86,10 +86,8 @@ pub(crate) async fn token(there: &Client, access: &Access) -> Result<String, Fai
         .create_token_request(name, &PostParams::default(), &request)
         .await
         .with_context(|| format!("no token of account {name} in cluster {}", access.cluster))?;
-    let status = answer
-        .status
-        .with_context(|| format!("no token of account {name}"))?;
-    Ok(status.token)
+    let token = answer.status.and_then(|status| status.token);
+    Ok(token.with_context(|| format!("the answer has no token of account {name}"))?)
 }
 
 /// The Secret with the token and the way to the cluster, which has this context in a kubeconfig of the machine.
