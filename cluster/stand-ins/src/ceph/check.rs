@@ -2,7 +2,7 @@
 
 use c5c3_api::foreign::rook::{CephCluster, CephClusterSpec, DeviceSet};
 
-use super::{fields, members, size};
+use super::{fields, members, placement, size};
 use crate::error::Error;
 
 /// Smallest file in which bluestore can be made, with room for its own tables.
@@ -24,6 +24,12 @@ pub(crate) fn exported(spec: &CephClusterSpec) -> bool {
     let network = spec.network.as_ref();
     let shared = network.and_then(|network| network.multi_cluster_service.as_ref());
     shared.is_some_and(|shared| shared.enabled)
+}
+
+/// The label of nodes that says in which site they are, where daemons are spread over sites.
+pub(crate) fn site_label(spec: &CephClusterSpec) -> Option<&str> {
+    let label = spec.mon.as_ref()?.more.get("failureDomainLabel")?.as_str()?;
+    (!label.is_empty()).then_some(label)
 }
 
 /// Rook runs two managers by default, one of them standing by.
@@ -180,6 +186,12 @@ fn device_set(set: &DeviceSet) -> Result<(), Error> {
         return wrong(
             "spec.storage.storageClassDeviceSets.encrypted",
             format!("set {name:?}: encryption is not supported here: leave it out"),
+        );
+    }
+    if let Err(why) = placement::of(set) {
+        return wrong(
+            "spec.storage.storageClassDeviceSets.placement",
+            format!("set {name:?}: it cannot be read: {why}"),
         );
     }
     let [template] = set.volume_claim_templates.as_slice() else {

@@ -176,7 +176,8 @@ impl Controller for CephClusters {
         if seats::is_host(&object.spec) {
             let nodes: Vec<Node> = reader.list_all("").await?;
             let known = seats::read(endpoints.as_ref());
-            (members, seats, stuck) = seats::seated(members, change, &known, &nodes);
+            (members, seats, stuck) =
+                seats::seated(members, change, &known, &nodes, check::site_label(&object.spec));
             addresses.extend(seats.iter().map(|(id, seat)| (id.clone(), seat.address.clone())));
         } else {
             members = change.map_or_else(|| members.clone(), |change| members::with(&members, &change));

@@ -264,11 +264,11 @@ fn a_lost_monitor_gives_way_to_one_on_another_node() {
     let members: Vec<String> = known.keys().cloned().collect();
     let change = Some(("b".to_owned(), "d".to_owned()));
     let nodes = [node("n1"), node("n2"), node("n3"), node("n4")];
-    let (next, seats, stuck) = seats::seated(members.clone(), change.clone(), &known, &nodes);
+    let (next, seats, stuck) = seats::seated(members.clone(), change.clone(), &known, &nodes, None);
     assert_eq!((next.concat().as_str(), stuck), ("acd", None));
     assert_eq!((seats.len(), seats["d"].name.as_str()), (3, "n4"));
     // Without another node it is waited for.
-    let (same, seats, stuck) = seats::seated(members.clone(), change, &known, &nodes[..3]);
+    let (same, seats, stuck) = seats::seated(members.clone(), change, &known, &nodes[..3], None);
     assert_eq!((&same, stuck.as_deref()), (&members, Some("b")));
     assert_eq!(seats, known);
 

@@ -56,7 +56,7 @@ pub(crate) const TABLE: &[(&str, Meaning)] = &[
     ("mon.allowMultiplePerNode", Ignored),
     ("mon.count", Run),
     ("mon.externalMonIDs", Run),
-    ("mon.failureDomainLabel", Ignored),
+    ("mon.failureDomainLabel", Run),
     (
         "mon.floatingMon",
         Refused("it is not supported here: leave it out, or use a RemoteArbiter"),
@@ -110,7 +110,7 @@ pub(crate) const TABLE: &[(&str, Meaning)] = &[
     ("storage.storageClassDeviceSets[].count", Run),
     ("storage.storageClassDeviceSets[].encrypted", Run),
     ("storage.storageClassDeviceSets[].name", Run),
-    ("storage.storageClassDeviceSets[].placement", Ignored),
+    ("storage.storageClassDeviceSets[].placement", Run),
     ("storage.storageClassDeviceSets[].portable", Run),
     ("storage.storageClassDeviceSets[].preparePlacement", Ignored),
     ("storage.storageClassDeviceSets[].resources", Run),
@@ -194,7 +194,7 @@ pub(crate) fn ignored(spec: &CephClusterSpec) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The fields of Rook 1.18 by their paths, as its API reference lists them.
+    /// The fields of Rook's type of August 2026, by their paths.
     const ROOK: &[(&str, &str)] = &[
         (
             "",

@@ -18,6 +18,7 @@ mod object_store;
 mod object_user;
 mod orders;
 mod osds;
+mod placement;
 mod pods;
 mod pool;
 mod seats;

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 use serde_json::json;
 
+use super::check;
 use super::keyring::{Mint, all_caps, caps, entry, mgr_caps};
 use super::names::{self, CONFIG, Daemon, ENDPOINTS, MGR, MON, MONS_KEYRING};
 use super::pods::{self, KEYRING, Pod, Ready};
@@ -273,6 +274,8 @@ pub(crate) fn deployment(
         replicas: 1,
         host: seats::is_host(&cluster.spec),
         node: seat.map(|seat| seat.hostname.clone()),
+        placement: None,
+        sites: check::site_label(&cluster.spec),
     })
 }
 
@@ -293,5 +296,7 @@ pub(crate) fn mgr_deployment(cluster: &CephCluster, image: &str, fsid: &str, id:
         replicas: 1,
         host: seats::is_host(&cluster.spec),
         node: None,
+        placement: None,
+        sites: check::site_label(&cluster.spec),
     })
 }

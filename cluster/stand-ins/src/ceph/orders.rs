@@ -208,6 +208,7 @@ mod tests {
             size: 1 << 30,
             portable: true,
             resources: None,
+            placement: Default::default(),
             uuid: uuid.map(str::to_owned),
             wanted: Default::default(),
         };
