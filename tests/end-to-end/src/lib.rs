@@ -1,5 +1,6 @@
 //! What the end-to-end tests share: servers to run them on, real programs, recorded transcripts.
 
+pub mod arbiter;
 pub mod ceph_users;
 pub mod cli;
 pub mod cloud;
