@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use machine::daemon::{Options, Running, say};
-use openstack_client::{Dial, Stream, Tcp};
+use openstack_client::{Beyond, Dial, Stream, Tcp};
 use stand_ins::external_secrets::BANK;
 
 use super::{StateDir, own};
@@ -131,17 +131,34 @@ async fn agents(client: &kube::Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names and addresses of the cluster are reached inside it, all others from the machine.
+/// Names and addresses of the cluster are reached inside it, those of other machines from this one. This
+/// process is root on the machine: what objects name must not make it ask there.
 #[derive(Debug)]
-struct Inwards(Inside);
+struct Inwards {
+    inside: Inside,
+    beyond: Beyond,
+}
 
 #[async_trait::async_trait]
 impl Dial for Inwards {
     async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        match self.0.connect(host, port).await? {
-            Some(stream) => Ok(Box::new(stream)),
-            None => Tcp.dial(host, port).await,
+        if let Some(stream) = self.inside.connect(host, port).await? {
+            return Ok(Box::new(stream));
         }
+        let places = self.beyond.resolve(host, port).await?;
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for place in places {
+            // A name of the world may lead into the cluster.
+            match self.inside.connect(&place.ip().to_string(), port).await {
+                Ok(Some(stream)) => return Ok(Box::new(stream)),
+                Ok(None) => match Tcp.dial(&place.ip().to_string(), port).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = error,
+                },
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 }
 
@@ -157,6 +174,8 @@ struct Crew {
     /// Those of other clusters, each at home in its own.
     elsewhere: Vec<Clusters>,
     dial: Arc<dyn Dial>,
+    /// For verifying clouds: public endpoints of an embedded cloud are on the machine's loopback.
+    verification: Arc<dyn Dial>,
     metrics: Metrics,
 }
 
@@ -180,6 +199,10 @@ impl Crew {
         let elsewhere = elsewhere.collect::<Result<_, _>>()?;
         let metrics = Metrics::default();
         let shown = metrics.clone();
+        let dial = |beyond: Beyond| {
+            let inside = running.inside(None)?;
+            Ok::<_, Failure>(Arc::new(Inwards { inside, beyond }))
+        };
         running.join_metrics(move || shown.render());
         Ok(Crew {
             control_plane: account(&roles::control_plane())?,
@@ -189,7 +212,8 @@ impl Crew {
             arbiter: account(&roles::arbiter())?,
             stand_ins,
             elsewhere,
-            dial: Arc::new(Inwards(running.inside(None)?)),
+            dial: dial(Beyond::default())?,
+            verification: dial(Beyond::default().and_loopback())?,
             metrics,
         })
     }
@@ -233,7 +257,7 @@ async fn operate(crew: Crew, stop: Stop) {
             namespace: None,
             unserved: roles::unserved(),
             verify: Arc::new(c5c3_control_plane::verification::Real {
-                dial: crew.dial.clone(),
+                dial: crew.verification.clone(),
             }),
         };
         c5c3_control_plane::run(
