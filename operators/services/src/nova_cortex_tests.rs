@@ -1,6 +1,7 @@
 //! Nova's scheduler asks Cortex where that is switched on, and only there.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::process::Command;
 
 use c5c3_api::openstack::Nova;
@@ -120,7 +121,10 @@ fn the_client_falls_back_in_time() {
     let output = match ran {
         Ok(output) => output,
         Err(error) => {
-            eprintln!("skipped: no python3 here: {error}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "skipped: there is no python3 on this machine: {error}"
+            );
             return;
         }
     };
