@@ -144,6 +144,7 @@ fn verdict(observed: &Observed<CredentialRotations>) -> Verdict {
         last: last.unwrap_or(0),
         asked: request(observed).is_some(),
         behind: !facts.behind.is_empty(),
+        followed: true,
     };
     decide(Terms::of(&object.spec), &seen, *now)
 }
@@ -206,6 +207,8 @@ impl Controller for CredentialRotations {
             Kind::of::<Project>(),
             Kind::of::<RoleAssignment>(),
             Kind::of::<Secret>(),
+            // Pods of services, which use what is rotated.
+            Kind::of::<Pod>().labelled("app.kubernetes.io/part-of=c5c3"),
         ]
     }
 

@@ -81,6 +81,8 @@ fn verdict(observed: &Observed<CredentialRotations>, facts: &Facts) -> Verdict {
         last: last.unwrap_or(0),
         asked: request(observed).is_some(),
         behind: !facts.holders.is_empty(),
+        // They may be in any cluster, and guests are no objects at all.
+        followed: false,
     };
     decide(Terms::of(&object.spec), &seen, observed.now)
 }
