@@ -165,7 +165,7 @@ fn pod(server: &MariaDb, image: &str) -> Value {
             {"name": "config", "mountPath": "/etc/c5c3/config", "readOnly": true},
         ],
         "startupProbe": open,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "terminationMessagePolicy": "File",
     });
     if is_cluster(server) {
         command.push("cluster");

@@ -214,7 +214,7 @@ fn pod(cluster: &RabbitmqCluster, image: &str) -> Value {
         ],
         "startupProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 600},
         "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 5, "failureThreshold": 2},
-        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "terminationMessagePolicy": "File",
     });
     if let Some(resources) = &cluster.spec.resources {
         container["resources"] = json!(resources);

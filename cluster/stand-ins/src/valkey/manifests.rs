@@ -141,7 +141,7 @@ fn pod(object: &Valkey, image: &str) -> Value {
             ],
             "startupProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 120},
             "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 5, "failureThreshold": 2},
-            "terminationMessagePolicy": "FallbackToLogsOnError",
+            "terminationMessagePolicy": "File",
         })
     };
     let mut server = container(SERVER, "server", PORT);
