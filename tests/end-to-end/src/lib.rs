@@ -3,6 +3,7 @@
 pub mod ceph_users;
 pub mod cli;
 pub mod cloud;
+pub mod crowd;
 pub mod elsewhere;
 pub mod forward;
 pub mod memory;
