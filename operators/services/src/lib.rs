@@ -18,6 +18,7 @@ mod keep;
 pub mod keys;
 mod kinds;
 mod names;
+mod ovn;
 mod plan;
 mod reconcile;
 mod recurring;
@@ -51,6 +52,8 @@ mod nova_cortex_tests;
 mod nova_guests_tests;
 #[cfg(test)]
 mod nova_tests;
+#[cfg(test)]
+mod nova_upgrade_tests;
 #[cfg(test)]
 mod registry_tests;
 #[cfg(test)]

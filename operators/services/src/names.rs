@@ -18,6 +18,8 @@ pub(crate) const CONFIG: &str = "c5c3.io/config";
 /// The image of a process as the spec names it. On its way to a node others may write another name
 /// for the same image, or put containers beside ours.
 pub(crate) const IMAGE: &str = "c5c3.io/image";
+/// The version of others that pods keep to as long as they run.
+pub(crate) const KEEPS_TO: &str = "c5c3.io/keeps-to";
 /// The database schema that is there when a Job is complete.
 pub(crate) const SCHEMA: &str = "c5c3.io/schema";
 /// What the pod of a Job is made of.

@@ -265,3 +265,74 @@ fn secrets_that_an_ovncluster_tells_are_watched_where_it_is() {
         ]
     );
 }
+
+/// Without TLS.
+fn plain() -> Neutron {
+    let mut neutron = serde_json::to_value(neutron()).expect("writes");
+    neutron["spec"]["ovn"] = json!({"enabled": true, "nbConnection": "tcp:192.0.2.1:6641",
+        "sbConnection": "tcp:192.0.2.1:6642"});
+    serde_json::from_value(neutron).expect("a Neutron")
+}
+
+#[test]
+fn databases_that_the_spec_names_have_to_answer() {
+    let mut seen = observed(plain(), facts());
+    seen.facts.ovn = None;
+    take_job(&mut seen, "neutron-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    let tries = template(&seen, "Deployment", "neutron")["spec"]["initContainers"][0].clone();
+    assert_eq!(tries["env"], json!([{"name": "MUST_ANSWER", "value": "yes"}]));
+    let words = tries["command"].as_array().expect("words");
+    assert_eq!(words[4..], ["tcp:192.0.2.1:6641", "tcp:192.0.2.1:6642"]);
+
+    let told = |seen: &Seen| state(seen, OVN_CONNECTED);
+    assert_eq!(
+        told(&seen),
+        (
+            "Progressing".to_owned(),
+            "api has not reached ovn.nbConnection and ovn.sbConnection yet".to_owned()
+        )
+    );
+    for process in ["api", "periodic-workers", "ovn-maintenance"] {
+        take_check_of(&mut seen, OVN_CHECK, process, None);
+    }
+    assert_eq!(
+        told(&seen),
+        (
+            "Ready".to_owned(),
+            "ovn.nbConnection and ovn.sbConnection answer".to_owned()
+        )
+    );
+    let words = "OVN at tcp:192.0.2.1:6642 does not answer: No route to host";
+    take_check_of(&mut seen, OVN_CHECK, "api", Some(words));
+    let expected = format!("api: {words}; correct ovn.nbConnection and ovn.sbConnection");
+    assert_eq!(told(&seen), ("Unreachable".to_owned(), expected));
+}
+
+/// With the interpreter of this machine, as the pod runs it.
+#[test]
+fn a_silent_database_is_told_only_where_a_person_wrote_its_address() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its address").port();
+    let run = |must: &str, port: u16| {
+        let program = include_str!("build/ovn.py").replace("ANSWERS_WITHIN = 60", "ANSWERS_WITHIN = 0");
+        let mut python = std::process::Command::new("python3");
+        let address = format!("tcp:127.0.0.1:{port}");
+        python
+            .args(["-c", &program, "/nowhere", &address])
+            .env("MUST_ANSWER", must);
+        let output = python.output().expect("python3");
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    assert_eq!(run("yes", port), (true, String::new()));
+    drop(listener);
+    assert_eq!(run("", port), (true, String::new()), "the program waits for it");
+    let (well, said) = run("yes", port);
+    assert!(
+        !well && said.contains("does not answer: Connection refused"),
+        "{said}"
+    );
+}

@@ -230,3 +230,29 @@ fn data_is_migrated_when_all_run_the_new_version() {
     take_job(&mut seen, "nova-data-migrations", Some("Complete"));
     assert_eq!(status(&seen, "installedRelease"), Value::from("32.2.1"));
 }
+
+#[test]
+fn a_node_of_a_cell_that_there_is_not_is_told() {
+    let mut seen = seen();
+    take_job(&mut seen, "nova-api-db-sync", Some("Complete"));
+    take_deployments(&mut seen);
+    take_deployments(&mut seen);
+    let before = objects(&seen);
+    seen.facts.strays = vec![crate::facts::Stray {
+        node: "node-7".to_owned(),
+        label: "nova.openstack.c5c3.io/cell",
+        value: "cell9".to_owned(),
+        known: vec!["cell1".to_owned(), "cell2".to_owned()],
+        part: service::CELLS_READY,
+    }];
+    assert_eq!(
+        state(&seen, service::CELLS_READY),
+        (
+            "Invalid".to_owned(),
+            "node node-7 is labelled nova.openstack.c5c3.io/cell=cell9, and there is no such cell: label it with one \
+             of cell1, cell2, or add the cell"
+                .to_owned()
+        )
+    );
+    assert_eq!(objects(&seen), before, "what runs goes on");
+}

@@ -404,7 +404,9 @@ impl Plan {
 
     /// What must be up in its new version before a process is changed.
     pub fn waits_for<'p>(&self, process: &'p Process) -> Option<&'p str> {
-        let before = process.after.iter().find(|name| !self.up.contains(name));
+        let upgraded = process.upgraded_after.iter().filter(|_| self.upgrade);
+        let mut before = process.after.iter().chain(upgraded);
+        let before = before.find(|name| !self.up.contains(name));
         before.map(String::as_str)
     }
 

@@ -6,19 +6,17 @@ use c5c3_kit::conditions::Truth;
 use c5c3_kit::{Applied, Controller, Fault, Kind, States};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::answers;
 use crate::build::{self, Outcome};
-use crate::facts::{Facts, Live, Trouble};
+use crate::facts::{Facts, Live, Stray, Trouble};
+use crate::ovn;
 use crate::plan::{Gate, Migration, Plan, Prepared};
 use crate::rollout::{self, Progress, blocked_pod, progress};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
-use crate::storage;
-
-const OVN: &str = service::OVN_CONNECTED;
 
 pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
@@ -39,12 +37,12 @@ pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applie
     }
     if let Some(ovn) = &facts.ovn {
         let cluster = Kind::of::<OvnCluster>().named(None, &ovn.name_any());
-        states = self::ovn(states, ovn).because_of(service::OVN_CONNECTED, Some(cluster));
+        states = ovn::told(states, ovn).because_of(service::OVN_CONNECTED, Some(cluster));
     }
     for (part, text) in &service.not_required {
         states = states.not_required(part, text.clone());
     }
-    states = certified(states, plan, facts);
+    states = ovn::tried(states, plan, facts);
     // Several may share a condition: the first that is not well speaks.
     let said = |states: &States, part| states.get(part).is_some_and(|said| said.truth != Truth::True);
     for extra in service.volumes() {
@@ -56,6 +54,23 @@ pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applie
         if !said(&states, running.part) {
             states = process(states, plan, facts, applied, running, &gate);
         }
+    }
+    if let Some(stray) = facts.strays.first() {
+        let Stray {
+            node,
+            label,
+            value,
+            known,
+            ..
+        } = stray;
+        let text = format!(
+            "node {node} is labelled {label}={value}, and there is no such cell: label it with one of {}, or add the cell",
+            known.join(", ")
+        );
+        let blocker = Kind::of::<Node>().named(None, node);
+        states = states
+            .unmet(stray.part, reason::INVALID, text)
+            .because_of(stray.part, Some(blocker));
     }
     for run in &plan.recurring {
         if run.part.is_some_and(|part| !said(&states, part)) {
@@ -102,52 +117,6 @@ pub(crate) fn groups(plan: &Plan, facts: &Facts) -> Value {
         told
     };
     json!({groups.field: groups.all.iter().map(one).collect::<Vec<_>>()})
-}
-
-/// OVN is there when its own operator says so; its addresses are in the configuration by then.
-fn ovn(states: States, cluster: &OvnCluster) -> States {
-    let name = cluster.name_any();
-    let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
-    let ready = conditions.unwrap_or_default().iter().find(|c| c.type_ == "Ready");
-    match ready {
-        Some(ready) if ready.status == "True" => {
-            let text = format!("OVNCluster {name} is Ready");
-            states.met(service::OVN_CONNECTED, reason::READY, text)
-        }
-        Some(ready) => {
-            let text = format!("OVNCluster {name} is not Ready: {}", ready.message);
-            states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
-        }
-        None => {
-            let text = format!("OVNCluster {name} reports no status yet");
-            states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
-        }
-    }
-}
-
-/// With TLS: whether OVN's databases accept the certificates of each process, as its pods try them before their
-/// programs start.
-fn certified(states: States, plan: &Plan, facts: &Facts) -> States {
-    let service = &plan.service;
-    let Some(secrets) = build::ovn(service, facts).ok().and_then(|ovn| ovn.secrets) else {
-        return states;
-    };
-    for process in &service.processes {
-        let Some(caller) = build::ovn_caller(process) else {
-            continue;
-        };
-        let (_, refused) = storage::checks(facts, process, build::OVN_CHECK);
-        if let Some(words) = refused {
-            let words = plan.configuration.hidden.hide(&words);
-            let name = secrets.of(caller);
-            let text = format!("{}: {words}; mend Secret {name}", process.name);
-            let secret = Kind::of::<Secret>().named(None, name);
-            let part = OVN;
-            let states = states.unmet(part, reason::CERTIFICATES_NOT_ACCEPTED, text);
-            return states.because_of(part, Some(secret));
-        }
-    }
-    states
 }
 
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.

@@ -10,6 +10,7 @@ mod job;
 mod messaging;
 mod network;
 mod ovn;
+mod pins;
 mod pod;
 mod policy;
 mod schema;
@@ -33,7 +34,7 @@ pub use job::{
 pub use messaging::{PORT as BUS_PORT, messaging_objects, messaging_ready};
 pub use network::network_objects;
 pub(crate) use ovn::{AUTHORITY as OVN_AUTHORITY, CERTIFICATE as OVN_CERTIFICATE, KEY as OVN_KEY};
-pub use ovn::{OVN_CHECK, caller as ovn_caller, ovn};
+pub use ovn::{OVN_CHECK, caller as ovn_caller, is_given as ovn_is_given, ovn};
 pub use schema::setup_title;
 pub use secrets::hidden;
 pub use workload::{CEPH_CHECK, image, is_scaled, resized, workload, workload_name};

@@ -1,6 +1,6 @@
 //! OVN: its addresses, and the certificates with which a process logs in there.
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, EnvVar};
 
 use super::secrets::Values;
 use crate::error::Error;
@@ -36,6 +36,12 @@ impl Secrets {
             OvnCaller::Hypervisor => &self.hypervisors,
         }
     }
+}
+
+/// The spec names the addresses of the databases.
+pub fn is_given(service: &Service) -> bool {
+    let ovn = service.ovn.as_ref();
+    ovn.is_some_and(|ovn| matches!(ovn.place, OvnPlace::Given(..)))
 }
 
 /// One of several addresses is enough.
@@ -158,8 +164,9 @@ fn pem(
     })
 }
 
-/// Before the program starts its certificates are tried: where they are not accepted it would try for ever, and
-/// pods that serve would have made way for it.
+/// Before the program starts its way to OVN is tried: where nobody answers, or its certificates are not accepted, it
+/// would try for ever, and pods that serve would have made way for it. Databases of an OVNCluster are its own
+/// business: with it, a database that is away is waited for.
 pub(super) fn tries(
     service: &Service,
     process: &Process,
@@ -168,7 +175,10 @@ pub(super) fn tries(
 ) -> Option<Container> {
     let caller = caller(process)?;
     let known = ovn(service, facts).ok()?;
-    known.secrets.as_ref()?;
+    let given = is_given(service);
+    if known.secrets.is_none() && !given {
+        return None;
+    }
     let volume = process
         .volumes
         .iter()
@@ -186,6 +196,13 @@ pub(super) fn tries(
         name: OVN_CHECK.to_owned(),
         volume_mounts: Some(mounts.cloned().collect()),
         command: Some(command),
+        env: given.then(|| {
+            vec![EnvVar {
+                name: "MUST_ANSWER".to_owned(),
+                value: Some("yes".to_owned()),
+                ..EnvVar::default()
+            }]
+        }),
         image: container.image.clone(),
         security_context: container.security_context.clone(),
         resources: container.resources.clone(),

@@ -17,10 +17,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
 use super::claims::is_shared;
-use super::{Configuration, ovn, pod};
+use super::{Configuration, ovn, pins, pod};
 use crate::facts::{Facts, Live};
 use crate::kinds::ceph;
-use crate::names::{CONFIG, IMAGE};
+use crate::names::{CONFIG, IMAGE, KEEPS_TO};
 use crate::shape::{Process, Rights, Runs, Service, Update, VolumeSource, Worker, Workload};
 
 /// The API carries the name of the service: it is what people look for.
@@ -126,6 +126,8 @@ fn template(
     let hash = configuration.hash_of(&process.settings).to_owned();
     annotations.insert(CONFIG.to_owned(), hash);
     annotations.insert(IMAGE.to_owned(), image(service, process));
+    let pin = pins::pin(service, configuration, process, facts);
+    annotations.extend(pin.map(|version| (KEEPS_TO.to_owned(), version)));
     PodTemplateSpec {
         metadata: Some(metadata),
         spec: Some(pod_spec(service, configuration, process, labels, facts)),

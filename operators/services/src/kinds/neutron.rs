@@ -92,11 +92,6 @@ impl Subject for Neutron {
             let cluster = metadata.compute_ref.as_ref().map(|cluster| cluster.name.clone());
             processes.push(agent(self).in_cluster(cluster));
         }
-        let named = spec.ovn.cluster_ref.is_none();
-        let not_required = named.then(|| {
-            let text = "nbConnection and sbConnection are used as they are".to_owned();
-            (service::OVN_CONNECTED, text)
-        });
         let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         Service {
             status: self.status.as_ref().map(|status| status.common.clone()),
@@ -117,7 +112,6 @@ impl Subject for Neutron {
                 ..Schema::default()
             },
             processes,
-            not_required: not_required.into_iter().collect(),
             ..Service::new(self, spec.common.clone())
         }
     }

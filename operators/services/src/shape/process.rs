@@ -21,6 +21,10 @@ pub struct Process {
     pub cluster: Option<String>,
     /// Processes whose new version must be up before this one is changed.
     pub after: Vec<String>,
+    /// The same where another version takes over: a first start need not wait for so much.
+    pub upgraded_after: Vec<String>,
+    /// Processes whose version it asks for once and keeps to: it starts anew when all of them run another one.
+    pub keeps_to: Vec<String>,
     /// Seconds in which it ends what it is at.
     pub grace: u32,
     /// The condition that tells whether enough of it runs.
@@ -130,6 +134,8 @@ impl Process {
             },
             cluster: None,
             after: Vec::new(),
+            upgraded_after: Vec::new(),
+            keeps_to: Vec::new(),
             grace: 60,
             part,
             environment: Vec::new(),
@@ -154,6 +160,14 @@ impl Process {
     pub fn after(self, before: &[&str]) -> Self {
         let after = before.iter().map(ToString::to_string).collect();
         Process { after, ..self }
+    }
+
+    pub fn upgraded_after(self, before: &[&str]) -> Self {
+        let upgraded_after = before.iter().map(ToString::to_string).collect();
+        Process {
+            upgraded_after,
+            ..self
+        }
     }
 
     pub fn in_cluster(self, cluster: Option<String>) -> Self {

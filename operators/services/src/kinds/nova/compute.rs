@@ -58,6 +58,11 @@ pub(super) fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         }
     }
     let computes: Vec<String> = cells.iter().map(name).collect();
+    for process in &mut to.processes {
+        if let Some(cells) = speaks_to(process, cells) {
+            process.keeps_to = cells.iter().map(name).collect();
+        }
+    }
     to.recurring.push(Recurring {
         steps: vec![Step::new("discover-hosts", &["/etc/nova/hosts.py", "60"])],
         nodes_of: computes,
@@ -71,6 +76,19 @@ pub(super) fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         told_by: Vec::new(),
         all: cells.iter().map(group).collect(),
     });
+}
+
+/// The cells to whose nova-computes a process speaks.
+fn speaks_to<'a>(process: &Process, cells: &'a [Cell]) -> Option<&'a [Cell]> {
+    if ["scheduler", "api", "conductor"].contains(&process.name.as_str()) {
+        return Some(cells);
+    }
+    let of_cell =
+        |cell: &Cell| process.name == super::conductor_name(cell) || process.name == consoles::name(cell);
+    let own = cells.iter().position(of_cell)?;
+    // Conductors that serve the API too ask all cells.
+    let all = cells.get(own)?.own_bus().is_none() && process.name == super::conductor_name(cells.get(own)?);
+    if all { Some(cells) } else { cells.get(own..=own) }
 }
 
 /// The clusters of the hypervisors, each with the name of its own set of these pods.
@@ -261,7 +279,9 @@ fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
         rights: Rights::Host {
             capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "NET_ADMIN"],
         },
-        ..Process::new(&name, runs, service::CELLS_READY).after(&[&super::conductor_name(cell)])
+        ..Process::new(&name, runs, service::CELLS_READY)
+            .after(&[&super::conductor_name(cell)])
+            .upgraded_after(&["scheduler", "api"])
     }
 }
 
