@@ -76,7 +76,7 @@ fn mistakes() -> Vec<Mistake> {
             object: PLANE,
             wrong: backends(&[backend("ceph", "nobody")]),
             right: backends(&[ceph]),
-            answer: Told("Secret nobody is missing"),
+            answer: Told("Secret nobody"),
         },
         Mistake {
             object: PLANE,

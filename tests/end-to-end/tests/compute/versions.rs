@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
+use end_to_end::patience::until;
 use serde_json::Value;
 
-use crate::NAMESPACE;
+use crate::{NAMESPACE, PATIENCE};
 
 const PACE: Duration = Duration::from_secs(2);
 const IMAGE: &str = "c5c3.io/image";
@@ -113,9 +114,22 @@ impl Versions {
         Ok(())
     }
 
-    /// What the pod kept to while versions were mixed, by the UID that [`pins`] gives.
-    pub(crate) fn pinned_while_mixed(&self, uid: &str) -> Option<u64> {
-        self.mixed.get(uid).copied()
+    /// Waits until none is left that began to speak while versions were mixed.
+    pub(crate) fn all_start_anew(&self, cloud: &Cloud) -> anyhow::Result<()> {
+        until("conductors start anew", PATIENCE, || {
+            let mut keep = pods(cloud)?;
+            keep.retain(|pod| self.mixed.contains_key(&pod.uid));
+            Ok(if keep.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("{keep:?}"))
+            })
+        })
+    }
+
+    /// Images of the version before.
+    pub(crate) fn old(&self) -> &BTreeSet<String> {
+        &self.old
     }
 }
 
@@ -123,6 +137,19 @@ impl Pod {
     fn is(&self, part: &str) -> bool {
         self.component.starts_with(part)
     }
+}
+
+/// Waits until no pod of Nova has one of these images.
+pub(crate) fn all_have_moved(cloud: &Cloud, old: &BTreeSet<String>) -> anyhow::Result<()> {
+    until("no pod of Nova is of the version before", 3 * PATIENCE, || {
+        let mut left = pods(cloud)?;
+        left.retain(|pod| old.contains(&pod.image));
+        Ok(if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("{left:?}"))
+        })
+    })
 }
 
 /// To what each conductor keeps that has spoken to a nova-compute, by UID.
