@@ -326,7 +326,7 @@ fn certificates(cloud: &Cloud) -> anyhow::Result<Value> {
 }
 
 fn quota(world: &World<'_>, words: &[&str]) -> anyhow::Result<()> {
-    let words = [&["quota", "set"], words, &["admin"]].concat();
+    let words = [&["quota", "set"][..], words, &["admin"]].concat();
     world.cloud.c5c3_here("openstack", &words).map(drop)
 }
 

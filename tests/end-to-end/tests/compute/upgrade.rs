@@ -206,7 +206,7 @@ fn work(world: &World<'_>, seen: &mut Seen) {
 fn an_image(world: &World<'_>) -> anyhow::Result<()> {
     let session = &world.session;
     let image = world.run(session.create_image(&ImageDraft::raw("meanwhile")))?;
-    world.run(session.upload_image(&image.id, Content::bytes(vec![7; 1 << 20])))?;
+    world.run(session.upload_image(&image.id, Content::bytes(vec![7_u8; 1 << 20])))?;
     let there = world
         .run(session.image(&image.id))?
         .context("the image is gone")?;
