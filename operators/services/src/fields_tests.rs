@@ -2,7 +2,7 @@
 
 use c5c3_api::cortex::Cortex;
 use c5c3_api::fields::{Field, changed, fields, spec_of};
-use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement};
+use c5c3_api::openstack::{Cinder, Glance, Keystone, Neutron, Nova, Placement, Tempest};
 use c5c3_kit::{Controller, Observed};
 use serde_json::{Value, json};
 
@@ -19,10 +19,8 @@ fn digest<S: Subject>(object: S, mut facts: Facts) -> String {
     if let Some(refusal) = Services::<S>::refusal(&plan) {
         return refusal.to_string();
     }
-    for mut job in objects(&seen)
-        .into_iter()
-        .filter(|object| object["kind"] == "Job")
-    {
+    let first = objects(&seen);
+    for mut job in first.iter().filter(|object| object["kind"] == "Job").cloned() {
         job["status"] = json!({"conditions": [{"type": "Complete", "status": "True"}]});
         let name = job["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         seen.facts
@@ -38,6 +36,7 @@ fn digest<S: Subject>(object: S, mut facts: Facts) -> String {
     let references = Services::<S>::references(&seen.object);
     let references: Vec<String> = references.iter().map(ToString::to_string).collect();
     json!([
+        first,
         objects(&seen),
         jobs,
         report.status_fields(),
@@ -179,4 +178,24 @@ fn every_field_of_a_cinder_acts_or_is_refused() {
     let base = cinder();
     let ignored = ignored::<Cinder>("Cinder", vec![base.clone(), with(&base, rich())]);
     assert_eq!(ignored, Vec::<String>::new());
+}
+
+#[test]
+fn every_field_of_a_tempest_acts_or_is_refused() {
+    let tempest: Tempest = serde_json::from_value(json!({
+        "apiVersion": "tempest.openstack.c5c3.io/v1alpha1", "kind": "Tempest",
+        "metadata": {"namespace": "openstack", "name": "tempest", "uid": "t"},
+        "spec": {
+            "image": {"repository": "ghcr.io/c5c3/tempest", "tag": "45.0.0"},
+            "keystone": {"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"}},
+            "tests": {"concurrency": 2, "includeRegex": "smoke"},
+        },
+    }))
+    .expect("a Tempest");
+    let trusted = json!({"authUrl": "http://keystone:5000/v3", "appCredentialRef": {"secretName": "service-app"},
+        "caSecretRef": {"name": "keystone-ca", "key": "cacert"}});
+    let trusting = with(&tempest, json!({"keystone": trusted}));
+    let ignored = ignored::<Tempest>("Tempest", vec![tempest, trusting]);
+    // A run is one pod: there is nothing to spread.
+    assert_eq!(ignored, ["pods.topologyKey"]);
 }

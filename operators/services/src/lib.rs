@@ -28,7 +28,11 @@ pub mod shape;
 mod storage;
 
 #[cfg(test)]
+mod address_tests;
+#[cfg(test)]
 mod bad_inputs_tests;
+#[cfg(test)]
+mod cache_tests;
 #[cfg(test)]
 mod ceph_tests;
 #[cfg(test)]
@@ -57,6 +61,8 @@ mod registry_tests;
 mod rendered_tests;
 #[cfg(test)]
 mod seeds_tests;
+#[cfg(test)]
+mod storage_tests;
 #[cfg(test)]
 mod tempest_tests;
 #[cfg(test)]

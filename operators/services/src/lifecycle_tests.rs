@@ -370,6 +370,35 @@ fn how_many_run_follows_the_spec_while_it_is_refused() {
 }
 
 #[test]
+fn keys_are_rotated_when_they_are_due_while_it_is_refused() {
+    let mut seen = running();
+    let wrong = [("expirations".to_owned(), "1".to_owned())];
+    seen.object.spec.common.extra_config = [("token".to_owned(), wrong.into())].into();
+    assert!(refusal(&seen).contains("expirations"));
+    let rotated = |seen: &Observed<Services<Keystone>>| {
+        let all = objects(seen);
+        let keys = all
+            .iter()
+            .find(|object| object["metadata"]["name"] == "keystone-fernet-keys");
+        let keys = keys.expect("wanted").clone();
+        (
+            keys["metadata"]["annotations"]["c5c3.io/rotated-at"].clone(),
+            keys["data"].clone(),
+        )
+    };
+    let before = rotated(&seen);
+    seen.facts.random = [[5; 32], [6; 32], [7; 32], [8; 32]];
+    assert_eq!(rotated(&seen), before, "not due yet");
+    seen.now = "2026-03-01T12:00:00Z".parse().expect("a time");
+    assert!(refusal(&seen).contains("expirations"), "and it is refused still");
+    let after = rotated(&seen);
+    assert_eq!(after.0, "2026-03-01T12:00:00Z");
+    assert_ne!(after.1, before.1);
+    assert_eq!(kept(&seen, "Job"), Vec::<String>::new());
+    assert_eq!(count(&seen, "Job"), 0, "nothing else begins");
+}
+
+#[test]
 fn a_service_without_replicas_is_not_ready() {
     let mut seen = running();
     seen.object.spec.replicas = 0;

@@ -383,6 +383,7 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
     // What we write ourselves brings no pass.
     let noted = plan.is_to_be_noted().then_some(plan.now + NOTED);
     let hanging = build::next_hanging(facts, plan.now);
+    let unshared = build::next_unshared(facts, plan.now);
     // No watch tells when another cluster answers again.
     let away = facts
         .elsewhere
@@ -392,7 +393,8 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
     let others = coming.map(|migration| migration.from);
     // A certificate comes to its end without news, too.
     let certified = facts.certificates.as_ref().map(|_| plan.now + CERTIFICATES);
-    let others = others.chain(noted).chain(hanging).chain(away).chain(certified);
+    let others = others.chain(noted).chain(hanging).chain(unshared);
+    let others = others.chain(away).chain(certified);
     again(report, plan.now, plan.keys.iter(), others)
 }
 

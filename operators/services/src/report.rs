@@ -45,6 +45,7 @@ pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applie
         states = states.not_required(part, text.clone());
     }
     states = certified(states, plan, facts);
+    states = crate::storage::tried(states, plan, facts);
     // Several may share a condition: the first that is not well speaks.
     let said = |states: &States, part| states.get(part).is_some_and(|said| said.truth != Truth::True);
     for extra in service.volumes() {
@@ -333,7 +334,10 @@ fn volume(
                     states.unmet(part, reason::WAITING, text)
                 }
                 phase => {
-                    let text = format!("PersistentVolumeClaim {name} is {phase}; see its events");
+                    let unshared = claim.and_then(|claim| build::unshared(claim, plan.now));
+                    let text = unshared.unwrap_or_else(|| {
+                        format!("PersistentVolumeClaim {name} is {phase}; see its events")
+                    });
                     states.unmet(part, reason::PROGRESSING, text)
                 }
             };

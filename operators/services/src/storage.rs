@@ -1,5 +1,5 @@
-//! Whether a service reaches its data in Ceph. A mounted keyring proves nothing: each pod opens its pool with
-//! its own key before its program starts, so a pod that is up has been let in.
+//! Whether a service reaches its data in Ceph or in an object store. A mounted key proves nothing: each pod opens its
+//! pool or asks for its bucket with its own key before its program starts, so a pod that is up has been let in.
 
 use c5c3_api::common::ObjectRef;
 use c5c3_api::conditions::{CEPH_CONNECTED, reason};
@@ -18,6 +18,7 @@ pub(crate) fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mou
         login,
         ceph_client,
         opens,
+        tried,
         ..
     } = &key.source
     else {
@@ -26,16 +27,36 @@ pub(crate) fn ceph(states: States, plan: &Plan, facts: &Facts, key: &Volume, mou
     if let Some(why) = ceph_client.as_ref().and_then(|client| unready(facts, client)) {
         return states.unmet(CEPH_CONNECTED, reason::WAITING, why);
     }
-    let Some(pool) = opens else {
-        // Handed on to a program that opens disks later.
-        return states.met(CEPH_CONNECTED, reason::READY, mounted);
+    let user = ceph::user(facts, login);
+    let what = match opens {
+        Some(pool) => format!("opened pool {pool} as client.{user}"),
+        None if *tried => format!("logged in to Ceph as client.{user}"),
+        // Handed on to guests: another process tries it.
+        None => return states,
     };
-    let mut processes = plan.service.processes.iter();
+    let check = if *tried {
+        build::KEYS_CHECK
+    } else {
+        build::CEPH_CHECK
+    };
+    let processes = plan.service.processes.iter();
     let mounts = |process: &&Process| process.volumes.iter().any(|volume| volume.name == key.name);
-    match processes.find(mounts) {
-        Some(process) => opened(states, plan, facts, process, (pool, ceph::user(facts, login))),
-        None => states.unmet(CEPH_CONNECTED, reason::WAITING, mounted),
+    let processes: Vec<&Process> = processes.filter(mounts).collect();
+    if processes.is_empty() {
+        return states.unmet(CEPH_CONNECTED, reason::WAITING, mounted);
     }
+    passed(states, plan, facts, &processes, (CEPH_CONNECTED, check, &what))
+}
+
+/// What the pods of a service try with credentials that are not those of Ceph.
+pub(crate) fn tried(mut states: States, plan: &Plan, facts: &Facts) -> States {
+    for process in &plan.service.processes {
+        if let Some(tries) = &process.tries {
+            let check = (tries.part, tries.name, tries.what.as_str());
+            states = passed(states, plan, facts, &[process], check);
+        }
+    }
+    states
 }
 
 /// What Rook says of the user, where it is in this cluster and the spec names it.
@@ -49,28 +70,35 @@ fn unready(facts: &Facts, client: &ObjectRef) -> Option<String> {
     (phase != "Ready").then(|| format!("CephClient {name} is {phase}"))
 }
 
-fn opened(
+/// Of each process at least one pod passed, and none was refused.
+fn passed(
     states: States,
     plan: &Plan,
     facts: &Facts,
-    process: &Process,
-    (pool, user): (&str, &str),
+    processes: &[&Process],
+    (part, check, what): (&'static str, &str, &str),
 ) -> States {
-    let (passed, refused) = checks(facts, process, build::CEPH_CHECK);
-    if let Some(words) = refused {
-        let words = plan.configuration.hidden.hide(&words);
-        return states.unmet(
-            CEPH_CONNECTED,
-            reason::FAILED,
-            format!("{}: {words}", process.name),
-        );
+    let mut at_work = Vec::new();
+    for process in processes {
+        let name = &process.name;
+        let (passed, refused) = checks(facts, process, check);
+        if let Some(words) = refused {
+            let words = plan.configuration.hidden.hide(&words);
+            return states.unmet(part, reason::FAILED, format!("{name}: {words}"));
+        }
+        // Where there is no hypervisor nobody has to.
+        if passed == 0 && process.is_on_nodes() && !facts.pods.iter().any(|pod| is_of(pod, process)) {
+            continue;
+        }
+        if passed == 0 {
+            return states.unmet(part, reason::PROGRESSING, format!("{name} has not {what} yet"));
+        }
+        at_work.push(name.as_str());
     }
-    if passed == 0 {
-        let text = format!("{} has not opened pool {pool} as client.{user} yet", process.name);
-        return states.unmet(CEPH_CONNECTED, reason::PROGRESSING, text);
+    match at_work.as_slice() {
+        [] => states.not_required(part, "there is no hypervisor"),
+        names => states.met(part, reason::READY, format!("{} {what}", names.join(", "))),
     }
-    let text = format!("{} opened pool {pool} as client.{user}", process.name);
-    states.met(CEPH_CONNECTED, reason::READY, text)
 }
 
 /// How the tries of a process's pods went: so many passed, and the words of one that did not.

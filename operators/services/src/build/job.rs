@@ -149,6 +149,7 @@ impl Steps<'_> {
             elsewhere: false,
             scaled: false,
             facts: None,
+            masked: true,
         };
         pod::spec(service, configuration.of(&self.settings), container)
     }

@@ -20,7 +20,7 @@ mod uwsgi;
 mod workload;
 
 pub use certificates::certificates;
-pub use claims::claims;
+pub use claims::{claims, next_unshared, unshared};
 #[cfg(test)]
 pub(crate) use configuration::options;
 pub use configuration::{Configuration, Configured, address_option, configuration, naming_key};
@@ -36,4 +36,5 @@ pub(crate) use ovn::{AUTHORITY as OVN_AUTHORITY, CERTIFICATE as OVN_CERTIFICATE,
 pub use ovn::{OVN_CHECK, caller as ovn_caller, ovn};
 pub use schema::setup_title;
 pub use secrets::hidden;
-pub use workload::{CEPH_CHECK, image, is_scaled, resized, workload, workload_name};
+pub(crate) use uwsgi::HOST;
+pub use workload::{CEPH_CHECK, KEYS_CHECK, image, is_scaled, resized, workload, workload_name};

@@ -173,23 +173,17 @@ pub(super) fn tries(
         .volumes
         .iter()
         .find(|volume| matches!(volume.source, VolumeSource::OvnCertificates(_)))?;
-    let mounts = container.volume_mounts.iter().flatten();
-    let mounts = mounts.filter(|mount| mount.name == volume.name || mount.name == "tmp");
-    let mut command = ["python3", "-c", include_str!("ovn.py"), volume.path.as_str()]
+    let mut command = ["-c", include_str!("ovn.py"), volume.path.as_str()]
         .map(str::to_owned)
         .to_vec();
     if caller == OvnCaller::ControlPlane {
         command.push(known.northbound);
     }
     command.push(known.southbound);
-    Some(Container {
-        name: OVN_CHECK.to_owned(),
-        volume_mounts: Some(mounts.cloned().collect()),
-        command: Some(command),
-        image: container.image.clone(),
-        security_context: container.security_context.clone(),
-        resources: container.resources.clone(),
-        termination_message_policy: container.termination_message_policy.clone(),
-        ..Container::default()
-    })
+    Some(super::workload::before(
+        container,
+        OVN_CHECK,
+        command,
+        &[&volume.name],
+    ))
 }

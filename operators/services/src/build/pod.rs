@@ -33,6 +33,8 @@ pub(super) struct Container<'a> {
     pub scaled: bool,
     /// Who it is in Ceph; no step mounts a keyring.
     pub facts: Option<&'a Facts>,
+    /// What it prints is masked before it leaves the container.
+    pub masked: bool,
 }
 
 /// What a container is sure of when the spec says nothing. Without a request a pod is the first to go
@@ -92,8 +94,9 @@ pub(super) fn spec(service: &Service, configured: Option<&Configured>, shape: Co
         env: Some(environment),
         env_from: Some(secrets.collect()),
         volume_mounts: Some(mounts),
-        // The last lines of a failed step reach the condition this way.
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        // The last lines of a failed step reach the condition this way. Those of a program that masks nothing stay in
+        // its log: more people may read the status of a pod.
+        termination_message_policy: Some(last_lines(shape.masked).to_owned()),
         security_context: Some(container_rights(shape.rights)),
         resources: Some(resources(service.common.resources.as_ref(), shape.scaled)),
         ..PodContainer::default()
@@ -123,6 +126,10 @@ pub(super) fn spec(service: &Service, configured: Option<&Configured>, shape: Co
         pod.host_pid = Some(true);
     }
     pod
+}
+
+fn last_lines(masked: bool) -> &'static str {
+    if masked { "FallbackToLogsOnError" } else { "File" }
 }
 
 /// The volumes of a pod, and where its container finds them.

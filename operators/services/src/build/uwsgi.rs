@@ -4,6 +4,9 @@ use c5c3_api::common::{LogFormat, LogLevel, Logging};
 
 use crate::shape::{Process, Runs};
 
+/// In a variable of a process with `POD_IP`: that address as a part of a URL, in brackets where it needs them.
+pub(crate) const HOST: &str = "@HOST@";
+
 /// The application that stands before that of a service: its file beside the configuration, and the text.
 pub(super) fn front(process: &Process) -> Option<(String, String)> {
     let Runs::Wsgi { module, .. } = &process.runs else {

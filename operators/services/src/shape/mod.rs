@@ -10,7 +10,7 @@ mod step;
 mod volume;
 
 pub use ovn::{Ovn, OvnCaller, OvnPlace};
-pub use process::{Port, Process, Rights, Runs, Update, Variable, Worker, Workload};
+pub use process::{Port, Process, Rights, Runs, Tries, Update, Variable, Worker, Workload};
 pub use settings::{CephOption, CephValue, Fact, Login, SecretOption, Settings};
 pub use step::{Asked, KeySet, Recurring, Schema, Step, Task};
 pub use volume::{CephLogin, Sharing, Volume, VolumeSource};

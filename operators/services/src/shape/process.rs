@@ -31,6 +31,7 @@ pub struct Process {
     /// The ServiceAccount by which it speaks to the API server; without one it has no way there. Whoever gives rights
     /// makes it.
     pub account: Option<&'static str>,
+    pub tries: Option<Tries>,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +97,20 @@ pub enum Update {
     Recreate,
 }
 
+/// What each pod tries before its program starts, with the program's own credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tries {
+    /// Of the container that does it.
+    pub name: &'static str,
+    /// The condition that tells how it went.
+    pub part: &'static str,
+    /// In Python.
+    pub script: &'static str,
+    pub arguments: Vec<String>,
+    /// For people: what it does.
+    pub what: String,
+}
+
 /// A variable's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
@@ -136,6 +151,7 @@ impl Process {
             volumes: Vec::new(),
             rights: Rights::None,
             account: None,
+            tries: None,
         }
     }
 

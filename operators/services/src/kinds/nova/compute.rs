@@ -209,14 +209,41 @@ fn ceph_keys(nova: &Nova) -> Vec<Volume> {
                     login: ceph::login(secret, client.as_ref(), "nova"),
                     files: &[ceph::KEYRING],
                     ceph_client: client.clone(),
-                    // QEMU opens disks; whether the key is good is seen by nova-compute and Cinder.
+                    // QEMU opens disks; whether the key is good is tried in the pods of nova-compute.
                     opens: None,
+                    tried: false,
                     also: Vec::new(),
                 },
             });
         }
     }
     keys
+}
+
+/// The keys of volumes, which nova-compute itself does not need: before it starts Ceph is asked whether it accepts
+/// them. What it opens itself is tried as such.
+fn tried_keys(nova: &Nova) -> Vec<Volume> {
+    let own = nova
+        .spec
+        .compute
+        .rbd
+        .as_ref()
+        .map(|rbd| &rbd.ceph_secret_ref.name);
+    let tried = |mut key: Volume| {
+        if let VolumeSource::Keyring {
+            login, files, tried, ..
+        } = &mut key.source
+        {
+            if Some(&login.secret) == own {
+                return None;
+            }
+            (*files, *tried) = (&["ceph.conf", ceph::KEYRING], true);
+        }
+        key.name = format!("tried-{}", key.name);
+        Some(key)
+    };
+    let given = nova.spec.compute.libvirt_image.iter();
+    given.flat_map(|_| ceph_keys(nova)).filter_map(tried).collect()
 }
 
 fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
@@ -257,6 +284,7 @@ fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
         .chain(shares::lent(&nova.spec.compute.volume_claims))
         // Nova itself makes the disks of servers; those of Cinder it only passes on.
         .chain((nova.spec.compute.rbd.iter()).map(|rbd| ceph::keyring("ceph".to_owned(), rbd, "nova")))
+        .chain(tried_keys(nova))
         .collect(),
         rights: Rights::Host {
             capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "NET_ADMIN"],
