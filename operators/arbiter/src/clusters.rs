@@ -121,3 +121,34 @@ impl Controller for RemoteClusters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn every_field_of_a_cluster_acts_or_is_refused() {
+        let digest = |spec: &Value| {
+            let object = json!({"apiVersion": "ceph.c5c3.io/v1alpha1", "kind": "RemoteCluster",
+                "metadata": {"namespace": "rook-ceph", "name": "site"}, "spec": spec});
+            let object: RemoteCluster = serde_json::from_value(object).expect("a RemoteCluster");
+            // What is asked, and with which key.
+            let way = Way::of("rook-ceph", &object.spec);
+            let references = RemoteClusters::references(&object);
+            let seen = Observed::<RemoteClusters> {
+                object,
+                facts: Facts {
+                    finding: Finding::Fit,
+                    users: Vec::new(),
+                },
+                now: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let report = seen.report(&Applied::rehearse(Decision::hold()));
+            format!("{way:?} {references:?} {report:?}")
+        };
+        let spec = json!({"namespace": "arbiters", "accesskeyRef": {"name": "key"}});
+        let ignored = c5c3_api::fields::ignored("RemoteCluster", &[spec], digest);
+        assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
+    }
+}
