@@ -322,6 +322,60 @@ mod tests {
         }
     }
 
+    /// No field is accepted and ignored: of which kinds that is proven is a list, and none is left out of it silently.
+    #[test]
+    fn every_kind_with_a_controller_is_proven_or_named() {
+        use std::collections::BTreeSet;
+        let unserved = unserved();
+        let has_fields = |kind: &c5c3_api::Kind| {
+            let schema = c5c3_api::fields::spec_of(&kind.kind).unwrap_or_default();
+            schema["properties"]
+                .as_object()
+                .is_some_and(|fields| !fields.is_empty())
+        };
+        let served: BTreeSet<&str> = registry()
+            .iter()
+            .filter(|kind| kind.origin == Origin::Ours && has_fields(kind))
+            .filter(|kind| unserved.iter().all(|one| one.resource.kind != kind.kind))
+            .map(|kind| kind.kind.as_str())
+            .collect();
+        let proven = c5c3_api::fields::PROVEN.iter().flat_map(|(_, kinds)| *kinds);
+        let named: Vec<&str> = proven.chain(c5c3_api::fields::UNPROVEN).copied().collect();
+        assert_eq!(
+            named.len(),
+            named.iter().collect::<BTreeSet<_>>().len(),
+            "named twice"
+        );
+        assert_eq!(named.into_iter().collect::<BTreeSet<_>>(), served);
+        for (folder, kinds) in c5c3_api::fields::PROVEN {
+            let text = tests_of_fields(folder);
+            for kind in *kinds {
+                assert!(text.contains(kind), "{folder} has no test of {kind}");
+            }
+        }
+    }
+
+    /// The files of a crate that look at every field of a schema.
+    fn tests_of_fields(folder: &str) -> String {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut left = vec![root.join(folder).join("src"), root.join(folder).join("tests")];
+        let mut all = String::new();
+        while let Some(directory) = left.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    left.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                if text.contains("#[test]") && text.contains("ignored") {
+                    all.push_str(&text);
+                }
+            }
+        }
+        all
+    }
+
     #[test]
     fn leases_are_a_matter_of_the_own_namespace() {
         for role in all() {
