@@ -22,6 +22,9 @@ pub(crate) struct Storage {
     pub used: u64,
     pub total: u64,
     pub message: String,
+    /// Codes of Ceph's own checks that found something, such as `OSD_DOWN`.
+    #[serde(skip)]
+    pub checks: Vec<String>,
 }
 
 /// Those of all namespaces; none where Rook's kinds are not known or may not be read.
@@ -58,6 +61,7 @@ fn storage(cluster: &CephCluster) -> Storage {
             })
         },
         health,
+        checks: ceph.details.into_keys().collect(),
     }
 }
 
@@ -76,24 +80,29 @@ pub(crate) fn explain(found: &mut Explanation, storage: &Storage, cluster: Optio
         .map(|cluster| format!(" --context {cluster}"))
         .unwrap_or_default();
     let kubectl = format!("kubectl{there} -n {namespace}");
-    let looks = [
-        ("mon ", "rook-ceph-mon"),
-        ("monitor", "rook-ceph-mon"),
-        ("osd", "rook-ceph-osd"),
-        ("OSD", "rook-ceph-osd"),
-        ("manager", "rook-ceph-mgr"),
-    ];
-    let named = looks.iter().find(|(word, _)| storage.message.contains(word));
-    let mut advice: Vec<String> = named
-        .map(|(_, app)| format!("{kubectl} get pods -l app={app} -o wide   # why is it not running?"))
-        .into_iter()
+    let why = "# why is it not running?";
+    let mut advice: Vec<String> = DAEMONS
+        .iter()
+        .filter(|(prefix, _)| storage.checks.iter().any(|code| code.starts_with(prefix)))
+        .map(|(_, app)| format!("{kubectl} get pods -l app={app} -o wide   {why}"))
+        .take(1)
         .collect();
-    if storage.message.contains("full") {
+    if advice.is_empty() && !storage.well {
+        advice.push(format!("{kubectl} get pods -o wide   {why}"));
+    }
+    if storage.checks.iter().any(|code| code.ends_with("FULL")) {
         advice.push("add OSDs (storage.storageClassDeviceSets[].count) or delete data: Ceph accepts no writes while an OSD is full".to_owned());
     }
     advice.push(format!("{kubectl} describe cephcluster {}", storage.name));
     found.advice.splice(0..0, advice);
 }
+
+/// How the codes of checks begin that are about a daemon, and the label of its pods.
+const DAEMONS: [(&str, &str); 3] = [
+    ("MON_", "rook-ceph-mon"),
+    ("OSD_", "rook-ceph-osd"),
+    ("MGR_", "rook-ceph-mgr"),
+];
 
 /// What Ceph's own checks found, errors first.
 fn complaints(ceph: &CephHealth) -> String {
@@ -160,11 +169,13 @@ mod tests {
             used: 0,
             total: 0,
             message: "osd.1 on disks-data-1 is down".to_owned(),
+            checks: vec!["OSD_DOWN".to_owned(), "PG_DEGRADED".to_owned()],
         };
-        let mut found = Explanation {
+        let nothing = || Explanation {
             chain: Vec::new(),
             advice: vec!["later".to_owned()],
         };
+        let mut found = nothing();
         explain(&mut found, &storage, Some("storage"));
         assert_eq!(found.chain[0].message, "osd.1 on disks-data-1 is down");
         assert!(
@@ -174,5 +185,21 @@ mod tests {
             found.advice
         );
         assert_eq!(found.advice.last().map(String::as_str), Some("later"));
+        // The wording decides nothing.
+        let silent = Storage {
+            message: "an OSD is full".to_owned(),
+            checks: Vec::new(),
+            ..storage.clone()
+        };
+        let mut found = nothing();
+        explain(&mut found, &silent, None);
+        assert!(found.advice[0].starts_with("kubectl -n rook-ceph get pods -o wide"));
+        let full = Storage {
+            checks: vec!["OSD_FULL".to_owned()],
+            ..storage
+        };
+        let mut found = nothing();
+        explain(&mut found, &full, None);
+        assert!(found.advice[1].starts_with("add OSDs"), "{:?}", found.advice);
     }
 }
