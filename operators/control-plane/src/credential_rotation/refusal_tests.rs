@@ -114,7 +114,7 @@ fn one_that_takes_longer_than_an_hour_is_told() {
     let (truth, why, told) = state(&later(facts.clone(), 83, 60));
     assert_eq!((truth.as_str(), why.as_str()), ("False", reason::WAITING));
     assert!(
-        told.starts_with("glance-2 waits: RoleAssignment glance-admin: no, for"),
+        told.starts_with("glance-2 is waiting: RoleAssignment glance-admin: no, for"),
         "{told}"
     );
     // Nothing was in the way, nobody looked: it is made now.

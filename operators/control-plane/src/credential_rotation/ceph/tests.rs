@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::Facts as AllFacts;
+use super::super::facts::CREDENTIAL;
 use super::*;
 
 fn at(minute: i64) -> Timestamp {
