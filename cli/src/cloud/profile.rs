@@ -2,6 +2,9 @@
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::services::SERVICES;
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 use machine::Plan;
 use serde_json::{Value, json};
@@ -218,21 +221,34 @@ pub(crate) fn exposures(plane: &ControlPlane) -> Vec<Value> {
     let owners: Vec<_> = plane.owner_ref(&()).into_iter().collect();
     let exposed = |service: &str, component: &str, name: String, url: Option<&str>| {
         let port = loopback_port(url?)?;
-        Some(json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {
-                "namespace": namespace, "name": name,
-                "annotations": {"c5c3.io/expose": port.to_string()},
-                "ownerReferences": owners,
+        let selector = [
+            ("app.kubernetes.io/name", service),
+            ("app.kubernetes.io/instance", service),
+            ("app.kubernetes.io/component", component),
+        ];
+        Some(json!(Service {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.clone()),
+                name: Some(name),
+                annotations: Some([("c5c3.io/expose".to_owned(), port.to_string())].into()),
+                owner_references: Some(owners.clone()),
+                ..ObjectMeta::default()
             },
-            "spec": {
-                "selector": {
-                    "app.kubernetes.io/name": service,
-                    "app.kubernetes.io/instance": service,
-                    "app.kubernetes.io/component": component,
-                },
-                "ports": [{"name": "api", "port": port, "targetPort": "api"}],
-            },
+            spec: Some(ServiceSpec {
+                selector: Some(
+                    selector
+                        .map(|(label, value)| (label.to_owned(), value.to_owned()))
+                        .into()
+                ),
+                ports: Some(vec![ServicePort {
+                    name: Some("api".to_owned()),
+                    port: port.into(),
+                    target_port: Some(IntOrString::String("api".to_owned())),
+                    ..ServicePort::default()
+                }]),
+                ..ServiceSpec::default()
+            }),
+            ..Service::default()
         }))
     };
     let apis = SERVICES.iter().filter(|service| service.runs(&plane.spec));
