@@ -13,18 +13,18 @@ use kube::ResourceExt;
 use crate::error::Error;
 use crate::remote::{Finding, Remotes, Way};
 
-pub const NAME: &str = "remote-cluster";
+pub(crate) const NAME: &str = "remote-cluster";
 
 /// A cluster that does not answer is looked at sooner than its interval says.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The controller.
-pub struct RemoteClusters {
+pub(crate) struct RemoteClusters {
     pub remotes: Remotes,
 }
 
 #[derive(Debug)]
-pub struct Facts {
+pub(crate) struct Facts {
     pub finding: Finding,
     /// RemoteArbiters that name it.
     pub users: Vec<String>,

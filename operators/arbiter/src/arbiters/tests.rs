@@ -266,7 +266,7 @@ fn refused() -> Vec<(&'static str, World)> {
             World::fresh().with(|w| {
                 w.arbiter["metadata"]["namespace"] = json!("tenant");
                 w.arbiter["spec"]["cephCluster"]["namespace"] = json!("rook-ceph");
-                w.ceph["metadata"]["annotations"] = json!({super::LETS_IN: "others, tenant"});
+                w.ceph["metadata"]["annotations"] = json!({super::plan::LETS_IN: "others, tenant"});
             }),
         ),
         (
