@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use c5c3_kit::ownership::{CONTROLLER, OWNER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
 
 use crate::error::Error;
-use crate::shape::Subject;
 
 /// When a key set was last rotated. A person may set it back to have it rotated now.
 pub(crate) const ROTATED: &str = "c5c3.io/rotated-at";
@@ -45,14 +43,6 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn of<S: Subject>(subject: &S) -> Self {
-        Names {
-            namespace: subject.namespace().unwrap_or_default(),
-            name: subject.name_any(),
-            service: S::SERVICE,
-        }
-    }
-
     /// The name must do for a Service and, with what is put behind it, for a Job.
     pub fn check(&self) -> Result<(), Error> {
         let longest = LONGEST - SUFFIX;

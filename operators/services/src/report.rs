@@ -10,13 +10,12 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::answers;
 use crate::build::{self, Outcome};
-use crate::facts::{Facts, Live, Trouble};
-use crate::plan::{Gate, Migration, Plan, Prepared};
-use crate::rollout::{self, Progress, blocked_pod, progress};
+use crate::facts::{Facts, Live};
+use crate::judge::rollout::{self, Progress, blocked_pod, progress};
+use crate::judge::{Gate, answers, storage, troubled};
+use crate::plan::{Migration, Plan, Prepared};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
-use crate::storage;
 
 const OVN: &str = service::OVN_CONNECTED;
 
@@ -65,13 +64,6 @@ pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applie
     states
 }
 
-/// A part that is not met, and the object on which that depends.
-pub(crate) fn troubled(states: States, part: &'static str, reason: &str, trouble: &Trouble) -> States {
-    states
-        .unmet(part, reason, trouble.text.clone())
-        .because_of(part, trouble.blocker.clone())
-}
-
 /// The status of cells or backends, one by one.
 pub(crate) fn groups(plan: &Plan, facts: &Facts) -> Value {
     let Some(groups) = &plan.service.groups else {
@@ -80,17 +72,18 @@ pub(crate) fn groups(plan: &Plan, facts: &Facts) -> Value {
     let answers = answers::newest(&facts.pods, &groups.told_by);
     let one = |group: &Group| {
         let waits = group.processes.iter().find(|name| !plan.up.contains(name));
-        let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waiting for {name}"));
-        let mut told = json!({"name": group.name, "status": status});
         let mut more = match answers.get(&group.name) {
             Some(Value::Object(answer)) => answer.clone(),
             _ => group.known.clone(),
         };
         // Up it may be, and yet out of reach of what it looks after.
         let down = more.remove("state").is_some_and(|state| state == "down");
-        if down && status == "Ready" {
-            told["status"] = "down".into();
-        }
+        let status = match waits {
+            Some(name) => format!("waiting for {name}"),
+            None if down => "down".to_owned(),
+            None => "Ready".to_owned(),
+        };
+        let mut told = json!({"name": group.name, "status": status});
         if let Some(fields) = told.as_object_mut() {
             fields.extend(more);
         }
@@ -347,7 +340,13 @@ fn volume(
             }
             let mounted = format!("Secret {} is mounted at {}", login.secret, extra.path);
             match part {
-                CEPH_CONNECTED => crate::storage::ceph(states, plan, facts, extra, &mounted),
+                CEPH_CONNECTED => storage::ceph(
+                    states,
+                    &plan.service,
+                    facts,
+                    extra,
+                    (&plan.configuration.hidden, &mounted),
+                ),
                 _ => states.met(part, reason::READY, mounted),
             }
         }

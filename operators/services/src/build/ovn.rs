@@ -5,12 +5,9 @@ use k8s_openapi::api::core::v1::Container;
 use super::secrets::Values;
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::shape::{OvnCaller, OvnPlace, Process, Service, Settings, VolumeSource};
-
-/// Files of certificates, as every part of OVN calls them.
-pub(crate) const KEY: &str = "tls.key";
-pub(crate) const CERTIFICATE: &str = "tls.crt";
-pub(crate) const AUTHORITY: &str = "ca.crt";
+use crate::shape::{
+    OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY, OvnCaller, OvnPlace, Process, Service, Settings, VolumeSource,
+};
 
 /// The container that tries the certificates of a pod.
 pub const OVN_CHECK: &str = "ovn";
@@ -125,9 +122,9 @@ pub(super) fn certificates(service: &Service, settings: &Settings, facts: &Facts
     };
     let secret = secrets.of(caller);
     let files = [
-        (CERTIFICATE, "CERTIFICATE", "certificate"),
-        (KEY, "PRIVATE KEY", "private key"),
-        (AUTHORITY, "CERTIFICATE", "certificate"),
+        (OVN_CERTIFICATE, "CERTIFICATE", "certificate"),
+        (OVN_KEY, "PRIVATE KEY", "private key"),
+        (OVN_AUTHORITY, "CERTIFICATE", "certificate"),
     ];
     let read = |(key, mark, what)| Ok((str::to_owned(key), pem(facts, secret, key, mark, what)?));
     files.into_iter().map(read).collect()

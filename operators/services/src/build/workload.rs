@@ -202,6 +202,7 @@ fn pod_spec(
         rights: &process.rights,
         credentials: true,
         elsewhere: process.cluster.is_some(),
+        requests: process.requests,
         scaled: is_scaled(service, process),
         facts: Some(facts),
     };

@@ -1,15 +1,19 @@
 //! What the reconciler reads before it decides.
 
+mod account;
 mod backends;
 mod certificates;
 pub(crate) mod dependencies;
 mod elsewhere;
 mod live;
 pub(crate) mod ovn;
+mod pods;
 
+pub(crate) use account::{Account, value};
 pub(crate) use backends::BROKERS_READY;
 pub(crate) use certificates::NodeCertificates;
 pub(crate) use live::Live;
+pub(crate) use pods::has_ended;
 
 use std::collections::{BTreeMap, BTreeSet};
 

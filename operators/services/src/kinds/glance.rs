@@ -6,8 +6,8 @@ use c5c3_kit::Part;
 
 use super::ceph;
 use crate::shape::{
-    Port, Process, Runs, Schema, SecretOption, Service, Settings, Sharing, Step, Subject, Variable, Volume,
-    VolumeSource,
+    Port, Process, Recurring, Runs, Schema, SecretOption, Service, Settings, Sharing, Step, Subject,
+    Variable, Volume, VolumeSource,
 };
 
 const IMAGES: &str = "/var/lib/glance";
@@ -21,6 +21,7 @@ impl Subject for Glance {
         Part::required(DEPLOYMENT_READY),
     ];
     const CEPH: bool = true;
+    const RECURRING: bool = true;
 
     fn shape(&self) -> Service {
         let spec = &self.spec;
@@ -68,6 +69,7 @@ impl Subject for Glance {
                 volumes: volumes(self),
                 ..Process::new("api", api, DEPLOYMENT_READY).replicas(spec.replicas)
             }],
+            recurring: vec![purge()],
             // The last two are stores that Glance makes by itself.
             free_groups: ["store", "os_glance_tasks_store", "os_glance_staging_store"]
                 .map(str::to_owned)
@@ -81,6 +83,23 @@ impl Subject for Glance {
 fn manage(name: &str, arguments: &[&str]) -> Step {
     let fixed = ["glance-manage", "--config-file", "/etc/glance/glance-api.conf"];
     Step::new(name, &[&fixed, arguments].concat())
+}
+
+/// Rows of what was deleted a month ago. Those of images stay longer: an image whose row is gone could be made again
+/// under its id by somebody else, while servers and volumes still name it.
+fn purge() -> Recurring {
+    let purge = |name, what, days: &str| {
+        let age = format!("--age_in_days={days}");
+        manage(name, &["db", what, &age, "--max_rows=-1"])
+    };
+    Recurring {
+        steps: vec![
+            purge("db-purge-images", "purge_images_table", "180"),
+            purge("db-purge", "purge", "30"),
+        ],
+        schedule: Some("53 3 * * 0".to_owned()),
+        ..Recurring::default()
+    }
 }
 
 fn settings(glance: &Glance) -> Settings {

@@ -36,7 +36,7 @@ fn bus_ports(bus: &Messaging) -> Vec<u16> {
     let port = |host: &String| host.rsplit_once(':')?.1.parse().ok();
     let ports: Vec<u16> = bus.hosts.iter().filter_map(port).collect();
     if ports.is_empty() {
-        vec![crate::build::BUS_PORT]
+        vec![crate::shape::BUS_PORT]
     } else {
         ports
     }

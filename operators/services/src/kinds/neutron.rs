@@ -6,11 +6,10 @@ use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, se
 use c5c3_api::openstack::{Neutron, NeutronMetadata, NeutronSpec, port};
 use c5c3_kit::Part;
 
-use crate::build::{OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY};
 use crate::error::Error;
 use crate::shape::{
-    Fact, Ovn, OvnCaller, OvnPlace, Process, Rights, Runs, Schema, SecretOption, Service, Settings, Step,
-    Subject, Volume, VolumeSource, Worker, Workload,
+    Fact, OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY, Ovn, OvnCaller, OvnPlace, Process, Rights, Runs, Schema,
+    SecretOption, Service, Settings, Step, Subject, Volume, VolumeSource, Worker, Workload,
 };
 
 const CONFIG: &str = "/etc/neutron/neutron.conf";

@@ -28,6 +28,8 @@ pub struct Process {
     pub environment: Vec<(String, Variable)>,
     pub volumes: Vec<Volume>,
     pub rights: Rights,
+    /// What it is sure of where the spec says nothing.
+    pub requests: Requests,
     /// The ServiceAccount by which it speaks to the API server; without one it has no way there. Whoever gives rights
     /// makes it.
     pub account: Option<&'static str>,
@@ -116,9 +118,35 @@ pub enum Rights {
     Privileged { host_pid: bool },
 }
 
+/// What a container asks for. Without a request a pod is the first to go when a node runs out of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requests {
+    pub cpu: &'static str,
+    pub memory: &'static str,
+}
+
+impl Requests {
+    /// Somebody waits for its answers.
+    pub const API: Self = Requests {
+        cpu: "25m",
+        memory: "64Mi",
+    };
+    /// It waits for work most of the time.
+    pub const WORKER: Self = Requests {
+        cpu: "10m",
+        memory: "64Mi",
+    };
+    /// A step of a job.
+    pub const STEP: Self = Requests::API;
+}
+
 impl Process {
     /// One replica of a program that starts beside the others.
     pub fn new(name: &str, runs: Runs, part: &'static str) -> Self {
+        let requests = match &runs {
+            Runs::Worker { .. } => Requests::WORKER,
+            Runs::Wsgi { .. } | Runs::Program { .. } => Requests::API,
+        };
         Process {
             name: name.to_owned(),
             settings: String::new(),
@@ -135,6 +163,7 @@ impl Process {
             environment: Vec::new(),
             volumes: Vec::new(),
             rights: Rights::None,
+            requests,
             account: None,
         }
     }
