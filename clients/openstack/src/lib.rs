@@ -40,7 +40,9 @@ pub use compute::{
 };
 pub use dial::{Dial, Stream, Tcp};
 pub use error::{Cause, Class, Error, Result};
-pub use fleet::{Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, Service, TestBed, TestDraft};
+pub use fleet::{
+    Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, PRIORITY, Service, TestBed, TestDraft,
+};
 pub use identity::{Assignment, Connect, Entity, Fields, Identified, Identity, Kind};
 pub use images::{Content, Image, ImageDraft, Images};
 pub use network::{NetworkKind, Networking};
