@@ -1,12 +1,14 @@
 //! Random worlds on the simulated fleet: whatever goes wrong, nothing is started twice or lost, and
 //! when the world heals every host gets where it should be.
 
+mod servers;
+#[path = "../simulation/mod.rs"]
 mod simulation;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use c5c3_api::hypervisor::{EvictionSpec, HypervisorSpec, Maintenance, OnboardingPhase};
+use c5c3_api::hypervisor::{EvictionSpec, HypervisorSpec, Maintenance, OnboardingPhase, Trouble};
 use openstack_client::{SimulatedFleet, Violations};
 use simulation::Simulation;
 
@@ -70,7 +72,7 @@ async fn world(seed: u64) {
     let mut leaving: BTreeSet<String> = BTreeSet::new();
     for round in 0..30 {
         let name = names[usize::try_from(dice.roll(names.len() as u64)).expect("small")].clone();
-        match dice.roll(10) {
+        match dice.roll(14) {
             0 => all.maintain(&name, Maintenance::Manual),
             1 => all.maintain(&name, Maintenance::Auto),
             2 => all.maintain(&name, Maintenance::Ha),
@@ -82,6 +84,10 @@ async fn world(seed: u64) {
                 service.disabled_reason = None;
             }),
             8 => all.retry(&name, &format!("r{round}")),
+            10 => toggle(&mut all.unfit, &name),
+            11 => toggle(&mut all.pressed, &name),
+            12 => toggle(&mut all.mute, &name),
+            13 => crash(&mut all, &mut dice),
             _ if leaving.is_empty() => {
                 leaving.insert(name.clone());
                 all.delete(&name);
@@ -93,6 +99,10 @@ async fn world(seed: u64) {
     }
     // The world heals.
     fleet.set_faults(0, 1);
+    for all in [&mut all.unfit, &mut all.pressed, &mut all.mute] {
+        all.clear();
+    }
+    all.mend();
     for name in &names {
         fleet.set_up(name, true);
         fleet.set_broken(name, false);
@@ -106,21 +116,22 @@ async fn world(seed: u64) {
         fleet.fail_moves(id, 0);
     }
     for server in fleet.servers() {
-        if server.status == "ERROR" && servers.contains(&server.id) {
+        if matches!(server.status.as_str(), "ERROR" | "SHUTOFF") && servers.contains(&server.id) {
             fleet.set_status(&server.id, "ACTIVE");
         }
     }
     let well = |all: &Simulation| {
-        names.iter().all(|name| {
-            if leaving.contains(name) {
-                !all.hosts.contains_key(name) && !all.fleet.knows(name)
-            } else {
-                all.phase(name) == Some(OnboardingPhase::Succeeded)
-                    && all.fleet.service(name).is_some_and(|one| one.enabled())
-                    && all.fleet.members("zone-a").contains(name)
-                    && !all.evictions.contains_key(name)
-            }
-        })
+        !all.reacts()
+            && names.iter().all(|name| {
+                if leaving.contains(name) {
+                    !all.hosts.contains_key(name) && !all.fleet.knows(name)
+                } else {
+                    all.phase(name) == Some(OnboardingPhase::Succeeded)
+                        && all.fleet.service(name).is_some_and(|one| one.enabled())
+                        && all.fleet.members("zone-a").contains(name)
+                        && !all.evictions.contains_key(name)
+                }
+            })
     };
     let healed = all.run(Duration::from_secs(4 * 3600), well).await;
     let phases: Vec<_> = names
@@ -139,6 +150,34 @@ async fn world(seed: u64) {
         there, servers,
         "world {seed}: no server is lost, no test server is left"
     );
+}
+
+fn toggle(set: &mut BTreeSet<String>, name: &str) {
+    if !set.remove(name) {
+        set.insert(name.to_owned());
+    }
+}
+
+/// A server fails on its host; Nova notices or not, and takes the next requests or not.
+fn crash(all: &mut Simulation, dice: &mut Dice) {
+    let running: Vec<_> = all
+        .fleet
+        .servers()
+        .into_iter()
+        .filter(|one| one.status == "ACTIVE" && one.task.is_none())
+        .collect();
+    let Some(server) = running.get(usize::try_from(dice.roll(running.len().max(1) as u64)).expect("small"))
+    else {
+        return;
+    };
+    if dice.roll(2) == 0 {
+        all.fleet.set_status(&server.id, "SHUTOFF");
+    }
+    all.fleet
+        .refuse_restarts(&server.id, u32::try_from(dice.roll(4)).expect("small"));
+    let kinds = [Trouble::Crashed, Trouble::Watchdog, Trouble::IoError];
+    let kind = kinds[usize::try_from(dice.roll(3)).expect("small")];
+    all.report(&server.host, &server.id, Some(kind));
 }
 
 #[tokio::test]
@@ -284,12 +323,21 @@ fn strike(all: &mut Simulation, name: &str, event: u64) {
             fleet.set_power(name, false);
             fleet.set_up(name, false);
             all.silent.insert(name.to_owned());
+            all.mute.insert(name.to_owned());
         }
         // Frozen, or cut off from everybody.
         2 => {
             fleet.set_up(name, false);
             all.silent.insert(name.to_owned());
+            all.mute.insert(name.to_owned());
         }
+        // Neither its kubelet nor its nova-compute is heard, but its agent is: it runs.
+        5 if fleet.has_power(name) => {
+            fleet.set_up(name, false);
+            all.silent.insert(name.to_owned());
+            all.mute.remove(name);
+        }
+        6 => toggle(&mut all.deaf_plugs, name),
         3 => fleet.set_up(name, false),
         4 => {
             all.silent.insert(name.to_owned());
@@ -301,6 +349,8 @@ fn strike(all: &mut Simulation, name: &str, event: u64) {
 
 fn heal(all: &mut Simulation, name: &str) {
     all.fenced.remove(name);
+    all.mute.remove(name);
+    all.deaf_plugs.remove(name);
     all.fleet.set_power(name, true);
     all.fleet.set_up(name, true);
     all.silent.remove(name);
@@ -329,6 +379,9 @@ async fn failures(seed: u64) {
             ..HypervisorSpec::default()
         };
         all.join(name, spec);
+        if dice.roll(2) == 0 {
+            all.plugs.insert(name.clone());
+        }
     }
     all.run(Duration::from_secs(300), |_| false).await;
     let mut servers = BTreeSet::new();
@@ -341,29 +394,23 @@ async fn failures(seed: u64) {
         servers.insert(id);
     }
     fleet.set_faults(u32::try_from(dice.roll(30)).expect("small"), seed);
-    let mut off: BTreeSet<String> = BTreeSet::new();
     for _ in 0..40 {
         let name = names[usize::try_from(dice.roll(names.len() as u64)).expect("small")].clone();
-        let event = dice.roll(10);
+        let event = dice.roll(12);
         strike(&mut all, &name, event);
-        match event {
-            0 | 1 => {
-                off.insert(name);
-            }
-            5.. => {
-                off.remove(&name);
-            }
-            _ => {}
-        }
         // Somebody looks at the plugs at times.
         if dice.roll(3) == 0 {
-            for name in &off {
+            for name in names.iter().filter(|name| !fleet.has_power(name)) {
                 all.fenced.insert(name.clone());
                 all.wake(name);
             }
         }
         all.run(Duration::from_secs(5 + dice.roll(90)), |_| false).await;
         assert_eq!(fleet.violations(), Violations::default(), "world {seed}");
+        assert_eq!(
+            all.cut_alive, 0,
+            "world {seed}: a host was cut off that was heard"
+        );
     }
     // All heal but one, which is off for certain.
     fleet.set_faults(0, 1);

@@ -1,5 +1,7 @@
 //! The operator on an API server, the embedded one or that of C5C3_TEST_KUBECONFIG; Nova is simulated.
 
+mod agents;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +14,7 @@ use c5c3_kit::{Clusters, Metrics, Stop};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Node, NodeAddress, NodeCondition, NodeStatus, Pod, Secret};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use openstack_client::{Cloud, Fleet, SimulatedFleet, Violations};
 use serde_json::{Value, json};
 use test_harness::{TestCluster, eventually, settles};
@@ -227,99 +229,6 @@ async fn a_host_comes_is_emptied_comes_back_and_leaves() {
     assert_eq!(world.fleet.violations(), Violations::default());
 }
 
-/// As the agent of a node tells it.
-async fn tell_of(world: &World, node: &str, server: &str, trouble: Option<&str>) {
-    let now = jiff::Timestamp::now().to_string();
-    let since = format!("{}Z", now.split('.').next().unwrap_or(&now).trim_end_matches('Z'));
-    let mut instance = json!({"id": server, "name": "instance-1", "active": trouble.is_none()});
-    if let Some(kind) = trouble {
-        instance["trouble"] = json!({"kind": kind, "since": since});
-    }
-    let status = json!({
-        "apiVersion": "hypervisor.c5c3.io/v1", "kind": "Hypervisor", "metadata": {"name": node},
-        "status": {"instances": [instance], "conditions": [{"type": "LibVirtConnection", "status": "True",
-            "reason": "Connected", "message": "", "lastTransitionTime": since}]}});
-    world
-        .hosts()
-        .patch_status(
-            node,
-            &PatchParams::apply("c5c3-node-agent").force(),
-            &Patch::Apply(status),
-        )
-        .await
-        .expect("told");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_crashes_is_restarted_on_its_host() {
-    let world = World::start().await;
-    for name in ["node1", "node2"] {
-        world.add_node(name).await;
-        world.told(name, "True", "Ready").await;
-    }
-    let server = world.fleet.add_server("node1", "web", "ACTIVE", 512);
-    tell_of(&world, "node1", &server, None).await;
-    let hosts = world.hosts();
-    let reaction = async |state: &str| {
-        let what = format!("the server is {state}");
-        eventually(&what, async || {
-            let status = hosts.get("node1").await.ok()?.status?;
-            let told = status.reactions.iter().find(|one| one.server == server)?.clone();
-            (format!("{:?}", told.state) == state).then_some((told, status))
-        })
-        .await
-    };
-    let began = std::time::Instant::now();
-    world.fleet.set_status(&server, "SHUTOFF");
-    tell_of(&world, "node1", &server, Some("Crashed")).await;
-    let (told, status) = reaction("Restarting").await;
-    eprintln!(
-        "restarted {:?} after the agent told of the crash",
-        began.elapsed()
-    );
-    assert_eq!((told.attempts, world.fleet.restarts(&server)), (1, 1));
-    let well = |status: &c5c3_api::hypervisor::HypervisorStatus| {
-        let told = status
-            .conditions
-            .iter()
-            .find(|one| one.type_ == "InstancesWell")
-            .cloned();
-        told.map(|one| (one.status, one.reason)).expect("told")
-    };
-    assert_eq!(well(&status), ("False".to_owned(), "Recovering".to_owned()));
-
-    eventually("Nova has started it", async || {
-        let servers = world.fleet.servers();
-        let one = servers.iter().find(|one| one.id == server)?;
-        (one.status == "ACTIVE" && one.task.is_none()).then_some(())
-    })
-    .await;
-    tell_of(&world, "node1", &server, None).await;
-    let (told, status) = reaction("Recovered").await;
-    assert_eq!(told.message.as_deref(), Some("it is running again"));
-    assert_eq!(well(&status), ("True".to_owned(), "Ready".to_owned()));
-    assert_eq!(world.fleet.restarts(&server), 1, "once is enough");
-
-    // One whose owner stopped it is none of ours.
-    world.fleet.set_status(&server, "SHUTOFF");
-    tell_of(&world, "node1", &server, None).await;
-    let silence = Duration::from_secs(3);
-    settles("restarts", silence, async || world.fleet.restarts(&server)).await;
-    assert_eq!(world.fleet.restarts(&server), 1);
-    let events: Api<k8s_openapi::api::events::v1::Event> = Api::all(world.cluster.client());
-    for reason in ["InstanceTrouble", "InstanceRecovered"] {
-        eventually(reason, async || {
-            let told = events.list(&ListParams::default()).await.ok()?;
-            let named = told
-                .items
-                .iter()
-                .filter(|one| one.reason.as_deref() == Some(reason));
-            (named.count() == 1).then_some(())
-        })
-        .await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_host_is_aborted_and_retried_by_an_annotation() {
     let world = World::start().await;
@@ -401,6 +310,7 @@ async fn a_host_that_cannot_run_servers_is_aborted_with_the_reason() {
     for name in ["switchless", "mute", "keyless"] {
         world.add_node(name).await;
     }
+    agents::beat(&world, "mute");
     libvirt("False").await;
     let why = async |name: &str| {
         let told = world
