@@ -149,6 +149,8 @@ fn guests_move_by_tls_unless_somebody_says_otherwise() {
         let libvirt = |name: &str| option(&service, "compute-cell1", "libvirt", name);
         assert_eq!(libvirt("live_migration_scheme"), Some(scheme));
         assert_eq!(libvirt("live_migration_with_native_tls"), native);
+        assert_eq!(libvirt("live_migration_permit_auto_converge"), Some("true"));
+        assert_eq!(libvirt("live_migration_timeout_action"), Some("force_complete"));
     }
 }
 
