@@ -35,7 +35,7 @@ quick: build-packages ## Unit and in-process tests: no root, nothing installed b
 test: packages tools ## All tests, those with the real programs too (root).
 	scripts/run-tests
 
-soak: packages tools ## Long drills (root): crashes of the store, idle clouds, programs that die while servers are made, two cells, an update below running guests, monitors in two clusters, keys of Ceph that change, random worlds.
+soak: packages tools ## Long drills (root): crashes of the store, idle clouds, programs that die while servers are made, two cells, an update below running guests, monitors in two clusters, a lost site of Ceph, keys of Ceph that change, random worlds.
 	C5C3_CRASHES=20000 cargo test --locked -p apiserver --lib -- crashes
 	cargo build --locked -p c5c3
 	C5C3_WORLDS=1000 cargo test --locked -p c5c3-hypervisor --test model
@@ -43,7 +43,7 @@ soak: packages tools ## Long drills (root): crashes of the store, idle clouds, p
 	C5C3_DRILLS=3 C5C3_IDLE=600 cargo test --locked -p end-to-end --test compute -- --include-ignored
 	C5C3_DRILLS=1 cargo test --locked -p end-to-end --test storage
 	cargo test --locked -p end-to-end --test volumes -- --ignored
-	cargo test --locked -p end-to-end --test arbiter -- --ignored
+	cargo test --locked -p end-to-end --test arbiter --test stretch -- --ignored
 
 check: build-packages ## Format, lints and docs, warnings are errors.
 	cargo fmt --all --check
@@ -56,7 +56,7 @@ bench: packages tools ## Measure; each figure stands beside a baseline of the sa
 	cargo bench --locked -p c5c3-image-builder
 	cargo build --locked --release -p c5c3
 	BENCH_PROGRAM=$(CURDIR)/$(RELEASE) cargo bench --locked -p machine --bench pods
-	cargo bench --locked -p end-to-end --bench cloud --bench servers
+	cargo bench --locked -p end-to-end --bench cloud --bench servers --bench storage
 
 docs: build-packages tools ## Generate CRDs, roles, charts and the API reference from the types anew.
 	UPDATE=1 cargo test --locked -p c5c3-api --quiet

@@ -60,7 +60,7 @@ pub mod ovs {
     pub const ALL_BONDS_HEALTHY: &str = "AllBondsHealthy";
 }
 
-/// Of a Hypervisor; the last five are the agent's.
+/// Of a Hypervisor; those of libvirt and of units are the agent's.
 pub mod hypervisor {
     pub const ONBOARDING: &str = "Onboarding";
     pub const OFFBOARDED: &str = "Offboarded";
@@ -72,7 +72,6 @@ pub mod hypervisor {
     pub const AGENT_REPORTING: &str = "AgentReporting";
     pub const HYPERVISOR_DISABLED: &str = "HypervisorDisabled";
     pub const EVICTING: &str = "Evicting";
-    pub const AGENT_PODS_EVICTED: &str = "AgentPodsEvicted";
     pub const HA_ENABLED: &str = "HaEnabled";
     pub const HOST_FAILED: &str = "HostFailed";
     pub const INSTANCES_WELL: &str = "InstancesWell";
@@ -170,6 +169,10 @@ pub mod reason {
     pub const TERMINATING: &str = "Terminating";
     pub const DECOMMISSIONED: &str = "Decommissioned";
     pub const AGENT_MISSING: &str = "AgentMissing";
+    pub const SILENT: &str = "Silent";
+    pub const TAINTED: &str = "Tainted";
+    pub const NODE_PRESSURE: &str = "NodePressure";
+    pub const WAITING_FOR_CAPACITY: &str = "WaitingForCapacity";
     pub const NODE_MISSING: &str = "NodeMissing";
     pub const DISABLED_BY_OTHERS: &str = "DisabledByOthers";
     pub const NOT_IN_NOVA: &str = "NotInNova";
@@ -225,7 +228,6 @@ pub fn of_kind(kind: &str) -> &'static [&'static str] {
             hypervisor::AGENT_REPORTING,
             hypervisor::HYPERVISOR_DISABLED,
             hypervisor::EVICTING,
-            hypervisor::AGENT_PODS_EVICTED,
             hypervisor::HA_ENABLED,
             hypervisor::HOST_FAILED,
             hypervisor::INSTANCES_WELL,

@@ -1,6 +1,8 @@
 //! `ovn.c5c3.io/v1alpha1`: the network virtualization.
 
-use crate::common::{Condition, Image, LocalRef, ResourceRequirements, Time, default, is_default};
+use crate::common::{
+    Condition, Image, LocalRef, PodSettings, ResourceRequirements, Time, default, is_default,
+};
 use crate::schema::{self, rules};
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -62,6 +64,9 @@ pub struct OvnClusterSpec {
     /// The cluster whose nodes are the hypervisors, by the name that the operators know; this one when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compute_ref: Option<LocalRef>,
+    /// Placement of the databases' and northd's pods, and secrets for pulling the images of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pods: Option<PodSettings>,
 }
 
 /// One of OVN's databases: a raft cluster.
@@ -193,6 +198,8 @@ pub struct OvnClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// The object that prevents this one from becoming ready.
+    pub blocked_by: Option<crate::common::Blocker>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
     /// Addresses of the databases.

@@ -31,7 +31,13 @@ const CHARTS: &[Chart] = &[
     Chart {
         name: "control-plane",
         description: "The operators of clouds: ControlPlane, OpenStack services, OVN",
-        templates: &["_c5c3.tpl", "operators.yaml", "alerts.yaml", "NOTES.txt"],
+        templates: &[
+            "_c5c3.tpl",
+            "operators.yaml",
+            "cortex.yaml",
+            "alerts.yaml",
+            "NOTES.txt",
+        ],
         values: &["common", "operators", "control-plane"],
         operators: &["control-plane", "services", "ovn"],
     },
@@ -133,6 +139,11 @@ impl Chart {
         }
         if self.name == "hypervisor" {
             files.extend(of_hypervisors());
+        }
+        if self.name == "control-plane" {
+            let access = roles::cortex().access;
+            let text = rights(&access.rules(), &[], &access.rules_at_home());
+            files.insert("rbac/cortex.yaml".to_owned(), text);
         }
         if self.name == "crds" {
             files.extend(definitions());
@@ -248,6 +259,23 @@ fn charts_are_generated() {
                 "{}/{name} is stale: run `make docs`",
                 chart.name
             );
+        }
+    }
+}
+
+/// Sockets that listen on `0.0.0.0` do not hear IPv6.
+#[test]
+fn no_chart_listens_on_ipv4_alone() {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for chart in CHARTS {
+        texts.extend(chart.files());
+    }
+    texts.extend(there(&deploy().join("quickstart")));
+    let listen = texts.iter().filter(|(_, text)| text.contains("=[::]:"));
+    assert!(listen.count() > 4);
+    for (name, text) in &texts {
+        for alone in ["0.0.0.0:", "$(POD_IP):", "$(HOST_IP):"] {
+            assert!(!text.contains(alone), "{name}: {alone}");
         }
     }
 }

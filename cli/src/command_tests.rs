@@ -147,6 +147,43 @@ fn the_labels_injector_of_the_chart_is_asked_where_it_listens() {
     }
 }
 
+#[test]
+fn the_webhook_of_the_sidecar_is_reached_where_it_listens() {
+    let text = include_str!("../../deploy/quickstart/sidecar.yaml");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML");
+    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).expect(kind);
+    let (service, hook) = (of_kind("Service"), of_kind("MutatingWebhookConfiguration"));
+    let deployment: Deployment = serde_json::from_value(of_kind("Deployment").clone()).expect("a Deployment");
+    assert_eq!(
+        &serde_json::to_value(&deployment).expect("JSON"),
+        of_kind("Deployment")
+    );
+    let pod = deployment.spec.template;
+    let labels = pod.metadata.expect("metadata").labels.expect("labels");
+    let selector = service["spec"]["selector"].as_object().expect("a selector");
+    assert!(
+        selector
+            .iter()
+            .all(|(name, value)| labels.get(name).map(String::as_str) == value.as_str())
+    );
+    let client = &hook["webhooks"][0]["clientConfig"]["service"];
+    assert_eq!(client["name"], service["metadata"]["name"]);
+    assert_eq!(client["port"], service["spec"]["ports"][0]["port"]);
+
+    let container = pod.spec.expect("a pod").containers.remove(0);
+    assert!(matches!(parsed(container.args.as_deref()), Command::Prysm(_)));
+    let words = container.args.expect("arguments");
+    let port = container.ports.expect("ports").remove(0);
+    assert_eq!(
+        service["spec"]["ports"][0]["targetPort"],
+        port.name.expect("a name")
+    );
+    assert!(words.contains(&format!("--listen=0.0.0.0:{}", port.container_port)));
+    let image = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
+    assert_eq!(container.image.as_deref(), Some(image));
+    assert!(words.contains(&format!("--image={image}")));
+}
+
 /// Group, resource and verb of each right.
 fn rights(rules: &Value) -> Vec<[String; 3]> {
     let words = |rule: &Value, field: &str| -> Vec<String> {

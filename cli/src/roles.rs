@@ -2,6 +2,12 @@
 
 use c5c3_api::{Origin, registry};
 use c5c3_kit::{Access, Kind};
+use k8s_openapi::Resource;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, Role as NamespacedRole, RoleBinding, RoleRef, Subject,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
@@ -139,69 +145,107 @@ impl Role {
         if rules.is_empty() {
             return Vec::new();
         }
-        let mut objects = self.objects(namespace);
-        objects
-            .retain(|object| !["Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap_or_default()));
-        for role in objects
-            .iter_mut()
-            .filter(|object| object["kind"] == "ClusterRole")
-        {
-            role["rules"] = json!(rules);
-        }
-        objects
+        let Account { account, binding } = self.account(namespace);
+        vec![json!(account), json!(self.cluster_role(rules)), json!(binding)]
     }
 
     /// For an operator that looks after one namespace: its rights are there, and for the whole cluster it
     /// has only what is in no namespace.
     pub(crate) fn objects_in(&self, namespace: &str, only: &str) -> Vec<Value> {
-        let mut objects = self.objects(namespace);
-        for role in objects
-            .iter_mut()
-            .filter(|object| object["kind"] == "ClusterRole")
-        {
-            role["rules"] = json!(self.access.rules_beside_namespace());
-        }
-        let mut there: Vec<Value> = objects
-            .iter()
-            .filter(|object| ["Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap_or_default()))
-            .cloned()
-            .collect();
-        for object in &mut there {
-            // Its own namespace may be the one: the lease's role has the plain name.
-            let name = format!("{}-{only}", self.name);
-            object["metadata"]["namespace"] = json!(only);
-            object["metadata"]["name"] = json!(name);
-            if object["kind"] == "Role" {
-                object["rules"] = json!(self.access.rules_in_namespace());
-            } else {
-                object["roleRef"]["name"] = json!(name);
-            }
-        }
-        objects.extend(there);
+        let mut objects = self.with_rules(namespace, self.access.rules_beside_namespace());
+        // Its own namespace may be the one: the lease's role has the plain name.
+        let name = format!("{}-{only}", self.name);
+        let metadata = labelled(Some(only), &name);
+        let rules = self.access.rules_in_namespace();
+        objects.extend(namespaced(metadata, rules, self.subject(namespace)));
         objects
     }
 
     /// Account, roles and bindings.
     pub(crate) fn objects(&self, namespace: &str) -> Vec<Value> {
-        let labels = json!({"app.kubernetes.io/part-of": "c5c3"});
-        let name = self.name;
-        let role = |kind: &str| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name});
-        let subjects = json!([{"kind": "ServiceAccount", "namespace": namespace, "name": name}]);
-        vec![
-            json!({"apiVersion": "v1", "kind": "ServiceAccount",
-                "metadata": {"namespace": namespace, "name": name, "labels": labels}}),
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
-                "metadata": {"name": name, "labels": labels}, "rules": self.access.rules()}),
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
-                "metadata": {"name": name, "labels": labels}, "roleRef": role("ClusterRole"),
-                "subjects": subjects}),
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
-                "metadata": {"namespace": namespace, "name": name, "labels": labels},
-                "rules": self.access.rules_at_home()}),
-            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-                "metadata": {"namespace": namespace, "name": name, "labels": labels}, "roleRef": role("Role"),
-                "subjects": subjects}),
-        ]
+        self.with_rules(namespace, self.access.rules())
+    }
+
+    fn with_rules(&self, namespace: &str, everywhere: Vec<PolicyRule>) -> Vec<Value> {
+        let Account { account, binding } = self.account(namespace);
+        let role = self.cluster_role(everywhere);
+        let at_home = namespaced(
+            labelled(Some(namespace), self.name),
+            self.access.rules_at_home(),
+            self.subject(namespace),
+        );
+        let mut objects = vec![json!(account), json!(role), json!(binding)];
+        objects.extend(at_home);
+        objects
+    }
+
+    fn account(&self, namespace: &str) -> Account {
+        Account {
+            account: ServiceAccount {
+                metadata: labelled(Some(namespace), self.name),
+                ..ServiceAccount::default()
+            },
+            binding: ClusterRoleBinding {
+                metadata: labelled(None, self.name),
+                role_ref: role_ref("ClusterRole", self.name),
+                subjects: Some(vec![self.subject(namespace)]),
+            },
+        }
+    }
+
+    fn cluster_role(&self, rules: Vec<PolicyRule>) -> ClusterRole {
+        ClusterRole {
+            metadata: labelled(None, self.name),
+            rules: Some(rules),
+            ..ClusterRole::default()
+        }
+    }
+
+    fn subject(&self, namespace: &str) -> Subject {
+        Subject {
+            kind: "ServiceAccount".to_owned(),
+            namespace: Some(namespace.to_owned()),
+            name: self.name.to_owned(),
+            ..Subject::default()
+        }
+    }
+}
+
+/// An operator's account, and what binds it to its ClusterRole.
+struct Account {
+    account: ServiceAccount,
+    binding: ClusterRoleBinding,
+}
+
+/// A Role and its binding, of the same name.
+fn namespaced(metadata: ObjectMeta, rules: Vec<PolicyRule>, subject: Subject) -> [Value; 2] {
+    let name = metadata.name.clone().unwrap_or_default();
+    let role = NamespacedRole {
+        metadata: metadata.clone(),
+        rules: Some(rules),
+    };
+    let binding = RoleBinding {
+        metadata,
+        role_ref: role_ref("Role", &name),
+        subjects: Some(vec![subject]),
+    };
+    [json!(role), json!(binding)]
+}
+
+fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef {
+        api_group: Some(ClusterRole::GROUP.to_owned()),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn labelled(namespace: Option<&str>, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        namespace: namespace.map(str::to_owned),
+        name: Some(name.to_owned()),
+        labels: Some([("app.kubernetes.io/part-of".to_owned(), "c5c3".to_owned())].into()),
+        ..ObjectMeta::default()
     }
 }
 
@@ -234,8 +278,10 @@ pub(crate) fn objects_elsewhere(roles: &[Role], namespace: &str) -> Vec<Value> {
 }
 
 fn home(namespace: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": namespace, "labels": {"app.kubernetes.io/part-of": "c5c3"}}})
+    json!(Namespace {
+        metadata: labelled(None, namespace),
+        ..Namespace::default()
+    })
 }
 
 #[cfg(test)]
@@ -320,6 +366,60 @@ mod tests {
                 known.kind
             );
         }
+    }
+
+    /// No field is accepted and ignored: of which kinds that is proven is a list, and none is left out of it silently.
+    #[test]
+    fn every_kind_with_a_controller_is_proven_or_named() {
+        use std::collections::BTreeSet;
+        let unserved = unserved();
+        let has_fields = |kind: &c5c3_api::Kind| {
+            let schema = c5c3_api::fields::spec_of(&kind.kind).unwrap_or_default();
+            schema["properties"]
+                .as_object()
+                .is_some_and(|fields| !fields.is_empty())
+        };
+        let served: BTreeSet<&str> = registry()
+            .iter()
+            .filter(|kind| kind.origin == Origin::Ours && has_fields(kind))
+            .filter(|kind| unserved.iter().all(|one| one.resource.kind != kind.kind))
+            .map(|kind| kind.kind.as_str())
+            .collect();
+        let proven = c5c3_api::fields::PROVEN.iter().flat_map(|(_, kinds)| *kinds);
+        let named: Vec<&str> = proven.chain(c5c3_api::fields::UNPROVEN).copied().collect();
+        assert_eq!(
+            named.len(),
+            named.iter().collect::<BTreeSet<_>>().len(),
+            "named twice"
+        );
+        assert_eq!(named.into_iter().collect::<BTreeSet<_>>(), served);
+        for (folder, kinds) in c5c3_api::fields::PROVEN {
+            let text = tests_of_fields(folder);
+            for kind in *kinds {
+                assert!(text.contains(kind), "{folder} has no test of {kind}");
+            }
+        }
+    }
+
+    /// The files of a crate that look at every field of a schema.
+    fn tests_of_fields(folder: &str) -> String {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut left = vec![root.join(folder).join("src"), root.join(folder).join("tests")];
+        let mut all = String::new();
+        while let Some(directory) = left.pop() {
+            for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    left.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap_or_default();
+                if text.contains("#[test]") && text.contains("ignored") {
+                    all.push_str(&text);
+                }
+            }
+        }
+        all
     }
 
     #[test]

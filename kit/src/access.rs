@@ -130,7 +130,7 @@ impl Access {
     /// Adds the lease of standby replicas.
     #[must_use]
     pub fn with_lease(mut self) -> Self {
-        let verbs = &["get", "create", "update"];
+        let verbs = &["get", "list", "watch", "create", "update"];
         add(&mut self.at_home, &Kind::of::<Lease>(), "", verbs);
         self
     }
@@ -295,7 +295,8 @@ mod tests {
         assert!(verbs(&access.rules(), "leases").is_empty());
         assert_eq!(
             verbs(&access.rules_at_home(), "leases"),
-            ["create", "get", "update"]
+            ["create", "get", "list", "update", "watch"],
+            "who waits watches it"
         );
     }
 

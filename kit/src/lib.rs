@@ -1,4 +1,4 @@
-//! What every controller shares: **observe → decide → apply → report**.
+//! What every controller shares: **observe → plan → decide → apply → report**.
 //!
 //! A controller implements [`Controller`]; [`Loop`] runs it. The kit does the rest, the same for all:
 //!
@@ -29,6 +29,7 @@ pub use access::{Access, Touch};
 pub use clusters::{ClusterError, Clusters, HOME, OTHERS};
 pub use process::{http, lease, metrics, serve, stop, telemetry};
 pub use reconcile::controller;
+pub use report::status::Blocker;
 pub use report::{conditions, events};
 pub use write::{fields, owned, ownership, rewritten};
 

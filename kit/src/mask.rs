@@ -100,7 +100,7 @@ fn forms(secret: &str) -> Vec<String> {
     let mut all = vec![
         secret.to_owned(),
         secret.replace('\\', "\\\\").replace('\'', "''"),
-        json,
+        json.clone(),
         twice,
         repr(secret, '\'', false),
         repr(secret, '"', false),
@@ -110,11 +110,27 @@ fn forms(secret: &str) -> Vec<String> {
         url(secret, true),
         url(secret, false).replace("%20", "+"),
         bytes.join(","),
+        bytes.join(", "),
+        ascii(&json),
         hex.to_uppercase(),
         hex,
     ];
     all.extend(base64(secret));
     all
+}
+
+/// With numbers for what is beyond ASCII, as Python writes JSON.
+fn ascii(json: &str) -> String {
+    let one = |c: char| {
+        let mut buffer = [0; 2];
+        let units = c.encode_utf16(&mut buffer).iter();
+        if c.is_ascii() {
+            c.to_string()
+        } else {
+            units.map(|unit| format!("\\u{unit:04x}")).collect()
+        }
+    };
+    json.chars().map(one).collect()
 }
 
 /// Percent-encoded as in an address.
@@ -207,6 +223,17 @@ mod tests {
         }
         let bytes = hide("#Bin<34,115,51,99,114,51,116>", "s3cr3t");
         assert_eq!(bytes, "#Bin<34,***>");
+    }
+
+    /// The masker of Jobs (`operators/services/src/build/steps.py`) passes the same examples.
+    #[test]
+    fn the_examples_of_both_maskers_are_hidden() {
+        let all: Vec<[String; 3]> =
+            serde_json::from_str(include_str!("mask_examples.json")).expect("examples");
+        assert!(all.len() > 60, "{}", all.len());
+        for [secret, said, masked] in all {
+            assert_eq!(hide(&said, &secret), masked, "{said}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod agent;
 mod figures;
 pub mod guest;
+mod heartbeat;
 pub mod host;
 mod migration;
 mod rights;
@@ -65,14 +66,16 @@ pub async fn run(
     Figures::serve(&metrics, connection);
     let tracker = Tracker {
         client: clusters.home().clone(),
-        namespace: settings.namespace,
+        namespace: settings.namespace.clone(),
         node: settings.node.clone(),
     };
+    let beat = heartbeat::beat(clusters.home().clone(), settings.namespace, settings.node.clone());
     let tasks = [
         tokio::spawn(view::follow(news, seen, told)),
         tokio::spawn(share(heard, connected, of_tracker)),
         tokio::spawn(tracker.run(to_tracker)),
         tokio::spawn(units::follow(settings.root.clone(), known)),
+        tokio::spawn(beat),
     ];
     let agent = NodeAgent {
         view: view.clone(),

@@ -6,6 +6,7 @@
 //! need a server that has both.
 
 use c5c3_api::hypervisor::{Hypervisor, Migration};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::{
@@ -25,7 +26,7 @@ pub struct Rights {
     /// Of its Hypervisor, which has no namespace.
     pub role: ClusterRole,
     pub binding: ClusterRoleBinding,
-    /// Of migrations, in the agent's namespace, and of events.
+    /// Of migrations and its Lease, in the agent's namespace, and of events.
     pub roles: Vec<Role>,
     pub bindings: Vec<RoleBinding>,
 }
@@ -55,7 +56,12 @@ pub fn rights(node: &str, namespace: &str) -> Rights {
         kind: kind.to_owned(),
         name: name(node),
     };
-    let mut places = vec![(namespace, on_migrations())];
+    let mut own = on_migrations();
+    own.push(PolicyRule {
+        resource_names: Some(vec![name(node)]),
+        ..on_leases()
+    });
+    let mut places = vec![(namespace, own)];
     let events = rule::<Event>("", &["create", "patch"]);
     match places.iter_mut().find(|(place, _)| *place == EVENTS) {
         Some((_, rules)) => rules.push(events),
@@ -95,7 +101,7 @@ pub fn rights(node: &str, namespace: &str) -> Rights {
 }
 
 /// What the agents of all nodes may do under one account, as pods of a DaemonSet have. An admission policy has
-/// to keep each to its own Hypervisor.
+/// to keep each to its own Hypervisor, Lease and Migrations.
 pub struct Shared {
     pub cluster: Vec<PolicyRule>,
     pub home: Vec<PolicyRule>,
@@ -104,10 +110,9 @@ pub struct Shared {
 pub fn rights_of_all() -> Shared {
     let mut cluster = on_hypervisors().to_vec();
     cluster.push(rule::<Event>("", &["create", "patch"]));
-    Shared {
-        cluster,
-        home: on_migrations(),
-    }
+    let mut home = on_migrations();
+    home.push(on_leases());
+    Shared { cluster, home }
 }
 
 fn on_hypervisors() -> [PolicyRule; 2] {
@@ -119,9 +124,14 @@ fn on_hypervisors() -> [PolicyRule; 2] {
 
 fn on_migrations() -> Vec<PolicyRule> {
     vec![
-        rule::<Migration>("", &["create", "patch"]),
+        rule::<Migration>("", &["list", "create", "patch", "delete"]),
         rule::<Migration>("/status", &["patch"]),
     ]
+}
+
+/// Its sign of life. An apply of one that is not there creates it by its name.
+fn on_leases() -> PolicyRule {
+    rule::<Lease>("", &["create", "patch"])
 }
 
 /// A list or a watch of one name counts as that name.
@@ -166,6 +176,12 @@ mod tests {
             !text.contains("secrets") && !text.contains("hypervisors"),
             "{text}"
         );
+        let mut leases = elsewhere
+            .iter()
+            .filter(|rule| format!("{rule:?}").contains("leases"));
+        let named = leases.next().and_then(|rule| rule.resource_names.clone());
+        assert_eq!(named, Some(vec!["c5c3-node-agent-node-1".to_owned()]));
+        assert!(leases.next().is_none());
     }
 
     #[test]

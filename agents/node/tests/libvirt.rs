@@ -5,13 +5,14 @@ mod daemon;
 
 use std::time::{Duration, Instant};
 
-use c5c3_api::hypervisor::{Hypervisor, HypervisorSpec, HypervisorStatus};
+use c5c3_api::hypervisor::{Hypervisor, HypervisorSpec, HypervisorStatus, Migration, NODE_LABEL};
 use c5c3_kit::serve::Endpoint;
 use c5c3_kit::{Clusters, Metrics, Stop};
 use c5c3_node_agent::{Settings, rights};
 use daemon::Libvirtd;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::{Client, CustomResourceExt};
+use kube::{Client, CustomResourceExt, ResourceExt};
 use libvirt_client::{Connection, Domain};
 use serde_json::json;
 use test_harness::{TestCluster, eventually, settles};
@@ -177,9 +178,99 @@ async fn the_status_follows_libvirt() {
         "not its own"
     );
     settles("writes while idle", Duration::from_secs(3), async || {
-        world.cluster.writes().await
+        let mut writes = world.cluster.writes().await;
+        // It says that it lives.
+        writes.retain(|resource, _| !resource.contains("leases"));
+        writes
     })
     .await;
+}
+
+/// Without libvirtd: the agent lives, whatever the host does.
+#[tokio::test(flavor = "multi_thread")]
+async fn its_heart_beats_in_a_lease_of_its_own_and_in_no_other() {
+    let cluster = TestCluster::start().await;
+    for crd in [Hypervisor::crd(), c5c3_api::hypervisor::Migration::crd()] {
+        cluster.install(&crd).await;
+    }
+    let object = Hypervisor::new(NODE, HypervisorSpec::default());
+    let hosts = cluster_hypervisors(cluster.client());
+    hosts
+        .create(&PostParams::default(), &object)
+        .await
+        .expect("a Hypervisor");
+    let migrations: Api<Migration> = Api::namespaced(cluster.client(), "default");
+    let made = async |id: &str, node: &str, ended: &str| {
+        let object = json!({"apiVersion": "hypervisor.c5c3.io/v1alpha1", "kind": "Migration", "spec": {},
+            "metadata": {"name": id, "labels": {NODE_LABEL: node}}});
+        let object = serde_json::from_value(object).expect("a Migration");
+        migrations
+            .create(&PostParams::default(), &object)
+            .await
+            .expect("created");
+        let status = json!({"status": {"origin": node, "ended": ended}});
+        migrations
+            .patch_status(id, &PatchParams::default(), &Patch::Merge(status))
+            .await
+            .expect("told");
+    };
+    let id = |number: u8| format!("00000000-0000-0000-0000-00000000000{number}");
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    made(&id(1), NODE, "2026-01-01T00:00:00Z").await;
+    made(&id(2), NODE, &now).await;
+    made(&id(3), "node-10", "2026-01-01T00:00:00Z").await;
+
+    let rights = rights(NODE, "default");
+    let roles = rights
+        .roles
+        .into_iter()
+        .flat_map(|role| role.rules.unwrap_or_default());
+    let rules: Vec<_> = rights.role.rules.into_iter().flatten().chain(roles).collect();
+    let client = cluster.client_with("agent", rules).await;
+    let (_stopper, stop) = Stop::channel();
+    let settings = Settings {
+        node: NODE.to_owned(),
+        namespace: "default".to_owned(),
+        libvirt: "test+unix:///default?socket=/nonexistent".parse().expect("a URI"),
+        way: libvirt_client::Settings::default(),
+        root: "/".into(),
+    };
+    tokio::spawn(c5c3_node_agent::run(
+        Clusters::of(client.clone()),
+        Metrics::default(),
+        settings,
+        stop,
+    ));
+    let leases: Api<Lease> = Api::namespaced(cluster.client(), "default");
+    let first = eventually("the first beat", async || {
+        let lease = leases.get_opt("c5c3-node-agent-node-1").await.ok()??;
+        assert_eq!(lease.labels().get(NODE_LABEL).map(String::as_str), Some(NODE));
+        lease.spec?.renew_time
+    })
+    .await;
+    eventually("what is over is deleted", async || {
+        migrations.get_opt(&id(1)).await.ok()?.is_none().then_some(())
+    })
+    .await;
+    for kept in [id(2), id(3)] {
+        migrations.get(&kept).await.expect("it stays");
+    }
+    eventually("the next beat", async || {
+        let lease = leases.get("c5c3-node-agent-node-1").await.ok()?;
+        (lease.spec?.renew_time? > first).then_some(())
+    })
+    .await;
+    let others: Api<Lease> = Api::namespaced(client, "default");
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "c5c3-node-agent-node-10"}});
+    let params = PatchParams::apply("agent").force();
+    let refused = others
+        .patch("c5c3-node-agent-node-10", &params, &Patch::Apply(lease))
+        .await
+        .expect_err("not its own");
+    assert!(
+        matches!(&refused, kube::Error::Api(status) if status.code == 403),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

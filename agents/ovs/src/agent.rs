@@ -13,7 +13,7 @@ use c5c3_kit::{Applied, Controller, Decision, Observed, Part, Reader, Report, St
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::view::View;
+use crate::view::{About, View};
 
 /// As many as the kind takes.
 const MOST: usize = 64;
@@ -84,10 +84,10 @@ pub fn desired(view: &View, live: &OvsNodeStatus, now: Timestamp) -> OvsNodeStat
     let mut issues: Vec<OvsIssue> = view
         .issues
         .iter()
-        .map(|(severity, message)| OvsIssue {
-            severity: *severity,
-            message: message.clone(),
-            detected_at: since(message),
+        .map(|issue| OvsIssue {
+            severity: issue.severity,
+            message: issue.message.clone(),
+            detected_at: since(&issue.message),
         })
         .collect();
     issues.sort_by(|a, b| {
@@ -112,9 +112,9 @@ fn states(view: &View, live: &OvsNodeStatus) -> States {
         None => states.not_required(OVN_CONTROLLER_CONNECTED, "the switch is not an OVN chassis"),
         Some(ovn) if ovn.connected => states.met(OVN_CONTROLLER_CONNECTED, "Connected", ""),
         Some(_) => {
-            let mut said = view.issues.iter().map(|(_, message)| message);
-            let said = said.find(|message| message.starts_with("ovn-controller"));
-            let said = said.cloned().unwrap_or_else(|| "it was not connected".to_owned());
+            let mut issues = view.issues.iter();
+            let issue = issues.find(|issue| issue.about == About::OvnController);
+            let said = issue.map_or("it was not connected", |issue| &issue.message);
             states.unmet(OVN_CONTROLLER_CONNECTED, "Disconnected", said)
         }
     };
@@ -147,6 +147,7 @@ fn healthy<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::view::Issue;
     use c5c3_api::ovs::Severity;
 
     fn view(issues: &[&str]) -> View {
@@ -154,7 +155,11 @@ mod tests {
             seen: true,
             issues: issues
                 .iter()
-                .map(|message| (Severity::Warning, (*message).to_owned()))
+                .map(|message| Issue {
+                    about: About::Bridge,
+                    severity: Severity::Warning,
+                    message: (*message).to_owned(),
+                })
                 .collect(),
             ..View::default()
         }

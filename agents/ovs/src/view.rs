@@ -39,6 +39,21 @@ pub const FOLLOWED: [(&str, &[&str]); 4] = [
     ),
 ];
 
+/// Something that looks wrong. When it began is known to the status before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    pub about: About,
+    pub severity: Severity,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    Bridge,
+    Bond,
+    OvnController,
+}
+
 /// What was seen, of one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct View {
@@ -47,8 +62,7 @@ pub struct View {
     /// Has the database answered once?
     pub seen: bool,
     pub status: OvsNodeStatus,
-    /// What looks wrong, and how much; when it began is known to the status before.
-    pub issues: Vec<(Severity, String)>,
+    pub issues: Vec<Issue>,
 }
 
 /// What ovn-controller said; an error when it cannot be asked.
@@ -121,7 +135,7 @@ pub(crate) fn see(tables: &Tables, flows: &BTreeMap<String, Flows>, controller: 
     status.interfaces = Some(interfaces);
     let settings = top.map(|row| map(row, "external_ids")).unwrap_or_default();
     status.ovn_controller = ovn(&settings, controller, &mut issues);
-    issues.sort_by(|a, b| a.1.cmp(&b.1));
+    issues.sort_by(|a: &Issue, b| a.message.cmp(&b.message));
     issues.dedup();
     View {
         trouble: None,
@@ -150,7 +164,7 @@ fn bridge(
     row: &Row,
     flows: &BTreeMap<String, Flows>,
     interfaces: &mut Interfaces,
-    issues: &mut Vec<(Severity, String)>,
+    issues: &mut Vec<Issue>,
 ) -> BridgeStatus {
     let name = text(row, "name").to_owned();
     let ports = referred(tables, "Port", row, "ports");
@@ -169,7 +183,11 @@ fn bridge(
             if let Some(why) = some(member, "error") {
                 gone |= own;
                 broken += 1;
-                issues.push((Severity::Warning, orphan(member, &name, &why)));
+                issues.push(Issue {
+                    about: About::Bridge,
+                    severity: Severity::Warning,
+                    message: orphan(member, &name, &why),
+                });
             }
             if !own && is_physical(member) {
                 interfaces.physical.push(PhysicalInterface {
@@ -190,9 +208,10 @@ fn bridge(
             .inputs
             .iter()
             .filter(|port| **port < RESERVED && !numbers.contains(port));
-        issues.extend(stale.map(|port| {
-            let said = format!("bridge {name}: flows take packets from port {port}, which is gone");
-            (Severity::Info, said)
+        issues.extend(stale.map(|port| Issue {
+            about: About::Bridge,
+            severity: Severity::Info,
+            message: format!("bridge {name}: flows take packets from port {port}, which is gone"),
         }));
     }
     let count: i64 = of_bridge.map_or(0, |known| known.tables.values().copied().map(i64::from).sum());
@@ -240,16 +259,18 @@ fn speed(bits: u64) -> Option<String> {
     }
 }
 
-fn bonded(name: &str, port: &Row, members: &[&Row], issues: &mut Vec<(Severity, String)>) -> Bond {
+fn bonded(name: &str, port: &Row, members: &[&Row], issues: &mut Vec<Issue>) -> Bond {
     let up = members.iter().filter(|member| link(member) == LinkState::Active);
     let (active, all) = (up.count(), members.len());
     for member in members.iter().filter(|member| link(member) == LinkState::Down) {
-        let said = format!("bond {name}: member {} is down", text(member, "name"));
-        let severity = match active {
-            0 => Severity::Critical,
-            _ => Severity::Warning,
-        };
-        issues.push((severity, said));
+        issues.push(Issue {
+            about: About::Bond,
+            severity: match active {
+                0 => Severity::Critical,
+                _ => Severity::Warning,
+            },
+            message: format!("bond {name}: member {} is down", text(member, "name")),
+        });
     }
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     Bond {
@@ -270,7 +291,7 @@ fn bonded(name: &str, port: &Row, members: &[&Row], issues: &mut Vec<(Severity, 
 fn ovn(
     settings: &BTreeMap<String, String>,
     controller: &Controller,
-    issues: &mut Vec<(Severity, String)>,
+    issues: &mut Vec<Issue>,
 ) -> Option<OvnControllerStatus> {
     let remote = settings.get("ovn-remote")?;
     let connected = matches!(controller.as_deref(), Ok("connected"));
@@ -279,7 +300,11 @@ fn ovn(
             Ok(said) => format!("ovn-controller does not reach the southbound database {remote}: {said}"),
             Err(why) => format!("ovn-controller does not answer: {why}"),
         };
-        issues.push((Severity::Critical, why));
+        issues.push(Issue {
+            about: About::OvnController,
+            severity: Severity::Critical,
+            message: why,
+        });
     }
     Some(OvnControllerStatus {
         connected,

@@ -253,7 +253,7 @@ pub struct Global {
     /// Registry to use instead of the releases' own, such as mirror.example.com/c5c3.
     #[schemars(regex(pattern = r"^[a-z0-9]([-a-z0-9.:/_]*[a-z0-9])?$"), length(max = 255))]
     pub image_registry: Option<String>,
-    /// Placement of the pods of services, MariaDB and RabbitMQ, and secrets for pulling their images.
+    /// Placement of the pods of services, MariaDB, RabbitMQ and OVN, and secrets for pulling their images.
     pub pods: Option<PodSettings>,
 }
 

@@ -139,6 +139,8 @@ pub struct CredentialRotationStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// The object that prevents this one from becoming ready.
+    pub blocked_by: Option<crate::common::Blocker>,
     /// The generation that was processed.
     pub observed_generation: Option<i64>,
     /// When the current credential was made.

@@ -1,4 +1,4 @@
-use crate::common::{LocalRef, ResourceRequirements, is_default};
+use crate::common::{Image, LocalRef, ResourceRequirements, is_default};
 use crate::ovn::OvnTls;
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
@@ -185,8 +185,8 @@ pub const OVN_SIZE: &str = "10Gi";
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules(&[
     (
-        "!has(self.northbound) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize))",
-        "infrastructure.ovn: set either northbound and southbound (external) or replicas, storageClass and storageSize (managed), not both",
+        "!has(self.northbound) || !(has(self.replicas) || has(self.storageClass) || has(self.storageSize) || has(self.resources) || has(self.image) || has(self.ovsImage))",
+        "infrastructure.ovn: set either northbound and southbound (external) or replicas, storageClass, storageSize, resources and images (managed), not both",
     ),
     (
         "has(self.northbound) == has(self.southbound)",
@@ -224,6 +224,16 @@ pub struct OvnInfrastructure {
     #[serde(default)]
     #[schemars(schema_with = "schema::size")]
     pub storage_size: Option<String>,
+    /// Requests and limits of each member of the databases.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::resources")]
+    pub resources: Option<ResourceRequirements>,
+    /// Image of OVN; that of the release when left out.
+    #[serde(default)]
+    pub image: Option<Image>,
+    /// Image of Open vSwitch; that of the release when left out.
+    #[serde(default)]
+    pub ovs_image: Option<Image>,
     /// External northbound database, such as ssl:192.0.2.1:6641.
     #[schemars(
         regex(pattern = r"^(tcp|ssl):[^\s,]+(,(tcp|ssl):[^\s,]+)*$"),

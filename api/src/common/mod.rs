@@ -15,7 +15,7 @@ pub use quantity::parse_quantity;
 pub use references::{Blocker, Image, LocalRef, ObjectRef, SecretKeyRef};
 pub use service::{
     Autoscaling, Dependency, ExtraConfig, LogFormat, LogLevel, Logging, NetworkPolicy, PolicyOverrides,
-    ServiceCommon, ServiceStatus, UpgradePhase,
+    RecurringJobStatus, ServiceCommon, ServiceStatus, UpgradePhase,
 };
 
 pub use k8s_openapi::api::core::v1::ResourceRequirements;

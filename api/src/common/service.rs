@@ -1,4 +1,6 @@
-use super::{Blocker, Condition, Image, LocalRef, PodSettings, ResourceRequirements, default, is_default};
+use super::{
+    Blocker, Condition, Image, LocalRef, PodSettings, ResourceRequirements, Time, default, is_default,
+};
 use crate::schema::{self, rules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -181,6 +183,29 @@ pub struct ServiceStatus {
     pub replicas: Option<i32>,
     /// Label selector of the API pods.
     pub selector: Option<String>,
+    /// Each job that runs on a schedule or once for each change, with its last run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub recurring_jobs: Vec<RecurringJobStatus>,
+}
+
+/// The last run of a job.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecurringJobStatus {
+    /// Name of the job.
+    pub name: String,
+    /// Schedule in UTC, if it has one.
+    pub schedule: Option<String>,
+    /// When the last run started.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub last_run: Option<Time>,
+    /// Whether the last run that ended succeeded.
+    pub succeeded: Option<bool>,
+    /// The step that failed in it, and its last words.
+    pub failure: Option<String>,
 }
 
 /// Step of an upgrade.

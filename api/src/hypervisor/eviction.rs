@@ -31,6 +31,12 @@ use serde_with::skip_serializing_none;
         json_path = ".status.outstandingRamMb",
         description = "Memory of the instances that still have to move, in MiB."
     ),
+    printcolumn(
+        name = "Until",
+        type_ = "date",
+        json_path = ".status.estimatedCompletion",
+        description = "When the host is expected to be empty."
+    ),
     printcolumn(name = "Why", type_ = "string", json_path = ".spec.reason", priority = 1)
 )]
 #[serde(rename_all = "camelCase")]
@@ -79,6 +85,16 @@ pub struct EvictionStatus {
     pub empty_since: Option<Time>,
     /// Instances that moved.
     pub moved: Option<i32>,
+    /// Memory of the instances that moved, in MiB.
+    pub moved_ram_mb: Option<i64>,
+    /// When the first migration was started.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub started_at: Option<Time>,
+    /// When the host is expected to be empty; known once one instance has moved.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub estimated_completion: Option<Time>,
     /// Instances being moved, and those that could not be moved yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["server"]))]
@@ -105,6 +121,8 @@ pub struct InstanceEviction {
     pub since: Option<Time>,
     /// Progress of the migration, in percent.
     pub progress: Option<i32>,
+    /// Whether Nova was asked to complete this migration even if it has to pause the instance.
+    pub forced: Option<bool>,
     /// Why it is not moving.
     pub message: Option<String>,
 }

@@ -66,12 +66,12 @@ use std::collections::BTreeMap;
     ),
 ])))]
 pub struct HypervisorSpec {
-    /// Desired version of the operating system.
+    /// Desired version of the operating system. Not supported: the condition OperatingSystemUpdate says so.
     #[schemars(length(max = 128))]
     pub version: Option<String>,
-    /// Reboot after an upgrade was installed.
+    /// Reboot after an upgrade was installed. Not supported, as version.
     pub reboot: bool,
-    /// Move the instances away before a reboot.
+    /// Move the instances away before such a reboot.
     pub evacuate_on_reboot: bool,
     /// Let the operator onboard and offboard the host.
     pub lifecycle_enabled: bool,
@@ -93,13 +93,13 @@ pub struct HypervisorSpec {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub aggregates: Vec<String>,
-    /// UUIDs of the projects that may use the host; all when empty.
+    /// UUIDs of the projects that may use the host; all when empty. Not supported: a host with this field is not Ready.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::uuids")]
     pub allowed_projects: Vec<String>,
     /// Restart instances elsewhere when the host fails.
     pub high_availability: bool,
-    /// Ask cert-manager for a certificate of libvirt.
+    /// Ask cert-manager for a certificate of libvirt. Not supported: the condition TLSCertificateInstalled says so.
     pub create_cert_manager_certificate: bool,
     /// Let the agent install that certificate.
     pub install_certificate: bool,

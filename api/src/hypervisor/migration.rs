@@ -53,7 +53,11 @@ pub struct MigrationStatus {
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]
     pub started: Option<Time>,
-    /// Time since then.
+    /// When it ended; the object is deleted an hour later.
+    #[serde(default)]
+    #[schemars(schema_with = "schema::time")]
+    pub ended: Option<Time>,
+    /// Time since it started.
     pub time_elapsed: Option<String>,
     /// Estimated time left.
     pub time_remaining: Option<String>,

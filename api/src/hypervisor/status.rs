@@ -82,6 +82,23 @@ pub struct HypervisorStatus {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["server"])
     )]
     pub reactions: Vec<Reaction>,
+    /// What was done about the host and its instances, and why; the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+    pub history: Vec<HistoryEntry>,
+}
+
+/// One entry of the history of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    /// When it was done.
+    #[schemars(schema_with = "schema::time")]
+    pub time: Time,
+    /// What was done.
+    pub action: String,
+    /// The reason for it.
+    pub reason: String,
 }
 
 /// What was done for an instance that was in trouble.
@@ -100,6 +117,9 @@ pub struct Reaction {
     /// Restarts so far; an hour without trouble resets the count.
     #[serde(default)]
     pub attempts: i32,
+    /// Requests in a row that Nova refused; they do not count as restarts.
+    #[serde(default)]
+    pub refusals: i32,
     /// Since when the instance is in trouble, or was.
     #[serde(default)]
     #[schemars(schema_with = "schema::time")]

@@ -109,6 +109,14 @@ impl Target {
         Ok(client)
     }
 
+    /// Ways to all clusters.
+    pub(crate) fn kubeconfig(&self) -> Result<Kubeconfig, Failure> {
+        let own = self.own();
+        let file = self.file(&own)?;
+        let read = file.map_or_else(Kubeconfig::read, Kubeconfig::read_from);
+        Ok(read.context("cannot read the kubeconfig")?)
+    }
+
     /// What people call the cluster: the context.
     fn context_name(&self, file: Option<&Path>) -> String {
         let current = || {

@@ -2,6 +2,7 @@
 
 use anyhow::Context;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::discovery::{Scope, pinned_kind};
@@ -52,11 +53,17 @@ pub(crate) async fn namespace(client: &Client, name: &str) -> Result<(), Failure
     if api.get_metadata_opt(name).await?.is_some() {
         return Ok(());
     }
-    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let object = Namespace {
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
+        ..Namespace::default()
+    };
     api.patch(name, &PatchParams::apply(MANAGER), &Patch::Apply(&object))
         .await
         .map(drop)
-        .map_err(|error| said(&object, error))
+        .map_err(|error| said(&json!(object), error))
 }
 
 fn unknown(group: &str, kind: &str) -> String {

@@ -2,6 +2,7 @@
 //! reading is pure.
 
 pub(crate) mod access;
+pub(crate) mod accounts;
 pub(crate) mod apply;
 pub(crate) mod explain;
 pub(crate) mod health;

@@ -2,11 +2,14 @@
 
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::services::SERVICES;
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 use machine::Plan;
 use serde_json::{Value, json};
 
-use super::NAMESPACE;
+use super::{NAMESPACE, accounts};
 
 /// A document that is not applied: it says which clusters and nodes the machine has.
 const MACHINE: (&str, &str) = ("embedded.c5c3.io/v1alpha1", "Machine");
@@ -114,6 +117,7 @@ impl Bundle {
     pub(crate) fn on(mut self, clusters: &[String]) -> Self {
         self.machine = Plan::default();
         let there = |name: &str| clusters.iter().any(|cluster| cluster == name);
+        without_arbiters(&mut self.objects, there);
         for object in &mut self.objects {
             if !cluster_of(object).is_some_and(there) {
                 *object = unplaced(object);
@@ -163,6 +167,18 @@ pub(crate) fn unplaced(object: &Value) -> Value {
         annotations.remove(CLUSTER);
     }
     object
+}
+
+/// A monitor elsewhere is of no use where there is no elsewhere.
+fn without_arbiters(objects: &mut Vec<Value>, there: impl Fn(&str) -> bool) {
+    let missing = |object: &&Value| accounts::place(object).is_some_and(|place| !there(place));
+    let remotes = objects.iter().filter(missing);
+    let remotes: Vec<Value> = remotes.map(|one| one["metadata"]["name"].clone()).collect();
+    objects.retain(|object| match object["kind"].as_str() {
+        Some("RemoteCluster") => !missing(&object),
+        Some("RemoteArbiter") => !remotes.contains(&object["spec"]["remoteCluster"]["name"]),
+        _ => true,
+    });
 }
 
 fn is_machine(object: &Value) -> bool {
@@ -218,21 +234,34 @@ pub(crate) fn exposures(plane: &ControlPlane) -> Vec<Value> {
     let owners: Vec<_> = plane.owner_ref(&()).into_iter().collect();
     let exposed = |service: &str, component: &str, name: String, url: Option<&str>| {
         let port = loopback_port(url?)?;
-        Some(json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {
-                "namespace": namespace, "name": name,
-                "annotations": {"c5c3.io/expose": port.to_string()},
-                "ownerReferences": owners,
+        let selector = [
+            ("app.kubernetes.io/name", service),
+            ("app.kubernetes.io/instance", service),
+            ("app.kubernetes.io/component", component),
+        ];
+        Some(json!(Service {
+            metadata: ObjectMeta {
+                namespace: Some(namespace.clone()),
+                name: Some(name),
+                annotations: Some([("c5c3.io/expose".to_owned(), port.to_string())].into()),
+                owner_references: Some(owners.clone()),
+                ..ObjectMeta::default()
             },
-            "spec": {
-                "selector": {
-                    "app.kubernetes.io/name": service,
-                    "app.kubernetes.io/instance": service,
-                    "app.kubernetes.io/component": component,
-                },
-                "ports": [{"name": "api", "port": port, "targetPort": "api"}],
-            },
+            spec: Some(ServiceSpec {
+                selector: Some(
+                    selector
+                        .map(|(label, value)| (label.to_owned(), value.to_owned()))
+                        .into()
+                ),
+                ports: Some(vec![ServicePort {
+                    name: Some("api".to_owned()),
+                    port: port.into(),
+                    target_port: Some(IntOrString::String("api".to_owned())),
+                    ..ServicePort::default()
+                }]),
+                ..ServiceSpec::default()
+            }),
+            ..Service::default()
         }))
     };
     let apis = SERVICES.iter().filter(|service| service.runs(&plane.spec));

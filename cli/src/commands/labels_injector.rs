@@ -16,7 +16,7 @@ use crate::failure::Failure;
 /// Copy labels of nodes to their pods: an admission webhook, and a watch for the pods it missed.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  c5c3 labels-injector --namespace c5c3-system --listen 0.0.0.0:8443
+  c5c3 labels-injector --namespace c5c3-system --listen [::]:8443
   c5c3 labels-injector --label topology.kubernetes.io/zone --label example.com/rack")]
 pub(crate) struct Arguments {
     /// Node labels to copy to pods [default: topology.kubernetes.io/region and /zone, kubernetes.metal.cloud.sap/name]

@@ -2,6 +2,7 @@
 //! them. [`Link`] matches calls and answers on one stream; [`pause`] spaces attempts to reconnect.
 
 mod again;
+mod beyond;
 mod link;
 mod tls;
 
@@ -13,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
 pub use again::pause;
+pub use beyond::Beyond;
 pub use link::{Link, Lost, Protocol, Received};
 pub use tls::{Certificates, HostName, TlsError};
 

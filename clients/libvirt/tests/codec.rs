@@ -150,3 +150,15 @@ fn the_value_of_a_secret_is_never_printed() {
     let value = Opaque::<65536>(b"AQBzdWNo".to_vec());
     assert_eq!(format!("{value:?}"), "8 bytes");
 }
+
+#[path = "../../../fuzz/targets/libvirt.rs"]
+mod fuzzed;
+
+#[path = "../../../fuzz/seeds.rs"]
+mod seeds;
+
+/// The seeds of the fuzz target, as an ordinary test.
+#[test]
+fn messages_mean_the_same_however_they_arrive() {
+    seeds::run("libvirt", fuzzed::libvirt);
+}

@@ -38,9 +38,11 @@ pub use clouds::{Auth, Cloud, CloudsError, DomainName, Scope, UserName};
 pub use compute::{
     Address, Compute, ComputeService, Fault as ServerFault, Flavour, KeyPair, Server, ServerDraft,
 };
-pub use dial::{Dial, Stream, Tcp};
+pub use dial::{Beyond, Dial, Stream, Tcp};
 pub use error::{Cause, Class, Error, Result};
-pub use fleet::{Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, Service, TestBed, TestDraft};
+pub use fleet::{
+    Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, PRIORITY, Service, TestBed, TestDraft,
+};
 pub use identity::{Assignment, Connect, Entity, Fields, Identified, Identity, Kind};
 pub use images::{Content, Image, ImageDraft, Images};
 pub use network::{NetworkKind, Networking};

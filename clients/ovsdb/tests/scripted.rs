@@ -338,3 +338,15 @@ async fn a_session_comes_back_and_says_what_is_wrong_meanwhile() {
     peer.answer("monitor_cond_since", json!([false, "t", {}])).await;
     until(&session, "the connection", |state| state.remote.is_some()).await;
 }
+
+#[path = "../../../fuzz/targets/ovsdb.rs"]
+mod fuzzed;
+
+#[path = "../../../fuzz/seeds.rs"]
+mod seeds;
+
+/// The seeds of the fuzz target, as an ordinary test.
+#[test]
+fn messages_mean_the_same_however_they_arrive() {
+    seeds::run("ovsdb", fuzzed::ovsdb);
+}

@@ -1,6 +1,7 @@
 //! With the emulator of sushy-tools, OpenStack's own. It comes from the Python package index into a directory of
 //! the test's own; without that it says so.
 
+use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -49,7 +50,7 @@ fn start() -> Option<Emulator> {
     let directory = tempfile::tempdir().expect("a directory");
     let venv = directory.path().join("venv");
     if !installed(&venv) {
-        eprintln!("skipped: sushy-tools cannot be installed here");
+        let _ = writeln!(std::io::stderr(), "skipped: sushy-tools cannot be installed here");
         return None;
     }
     // admin:secret, as `htpasswd -nbB` writes it.

@@ -25,3 +25,13 @@ fn selectors_mean_the_same_when_they_are_read_again() {
 fn quantities_mean_the_same_when_they_are_read_again() {
     runner::run("quantities", targets::quantities);
 }
+
+#[test]
+fn strategic_patches_end_in_an_object_or_an_error() {
+    runner::run("strategic", targets::strategic);
+}
+
+#[test]
+fn what_was_applied_can_be_applied_again() {
+    runner::run("apply", targets::apply);
+}

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::json;
-use tokio::{sync::Semaphore, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -129,7 +129,8 @@ impl Server {
             default_cluster: config.clusters[0].as_str().into(),
             lanes: Lanes::new(config.limits.requests),
             connections: Connections::new(config.limits.connections),
-            watches: Arc::new(Semaphore::new(config.limits.watches)),
+            watches: Lanes::new(config.limits.watches),
+            streams: Lanes::new(config.limits.streams),
             limits: config.limits,
             metrics: Arc::new(Metrics::default()),
             access: access.clone(),

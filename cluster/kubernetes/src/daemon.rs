@@ -14,7 +14,7 @@ use embedded_node::network::expose::Exposed;
 use embedded_node::network::frontends::{Exposure, Snapshot};
 use embedded_node::node::{Blueprint, Node};
 use embedded_node::process::Process;
-use embedded_node::{Error, Result};
+use embedded_node::{Error, Names, Result};
 use k8s_openapi::api::core::v1::Node as NodeObject;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
@@ -32,6 +32,7 @@ use crate::{images, names, volumes};
 
 /// How the daemon is started.
 pub(crate) struct Options {
+    pub names: Names,
     pub state: PathBuf,
     pub programs: PathBuf,
     /// The layout with images, and the names of those to bring; none stands for all.
@@ -48,7 +49,7 @@ pub(crate) async fn run(options: &Options) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Error::system("listen for signals"))?;
     embedded_node::limits::raise_files();
     embedded_node::limits::raise_watches();
-    let layout = Layout::new(&options.state)?;
+    let layout = Layout::new(options.names, &options.state)?;
     let _held = lock(&layout).await?;
     layout.close_to_others()?;
     let mut settings =
@@ -181,10 +182,10 @@ async fn nodes(
 /// The image store of the nodes, and the names of those that take from it. Every pod needs the first image.
 async fn stock(options: &Options, layout: &Layout, nodes: &[Node]) -> Result<(Images, Vec<String>)> {
     let builtin = layout.state().join("builtin");
-    write_pause(&builtin)?;
+    write_pause(&builtin, options.names)?;
     let stores = vec![builtin, options.store.clone()];
     let pulled = layout.state().join("pulled");
-    let images = Images::new(stores, pulled, Registries::new(Vec::new()));
+    let images = Images::new(stores, pulled, Registries::new(options.names, Vec::new()));
     let snapshotter = detect::machine(layout.state())?.snapshotter;
     for node in nodes {
         let channel = cri::channel(&node.layout.socket());

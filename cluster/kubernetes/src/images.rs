@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use embedded_node::images::{Images, builder_name, store};
 
-/// How often it is looked whether another image was built.
+/// How often to check whether another image was built.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Brings what is there, then what comes, forever.
+/// Imports the images that exist, then every new one, forever.
 pub(crate) async fn keep(images: Images, nodes: Vec<String>, directory: PathBuf, wanted: Vec<String>) {
     let mut last = None;
     loop {

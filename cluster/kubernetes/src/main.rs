@@ -12,13 +12,20 @@ mod volumes;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use embedded_node::{Error, Result};
+use embedded_node::{Error, Names, Result};
 use machine::{Plan, program, up};
 
 const USAGE: &str = "usage: real-kubernetes COMMAND
   up STATE PROGRAMS STORE [IMAGE...]   bring it up with the programs of a directory; images of the OCI layout
                                        STORE come to its nodes, those with one of the names or all
   down STATE [--purge]                 stop it, and remove its files";
+
+pub(crate) const PROVISIONER: &str = "kubernetes.c5c3.io/local";
+/// Those of the program whose objects it is tested with.
+const NAMES: Names = Names {
+    program: "c5c3",
+    domain: "c5c3.io",
+};
 
 fn main() -> ExitCode {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -33,6 +40,7 @@ async fn run(args: Vec<String>) -> Result<()> {
             let mut command = vec!["daemon", *state, *programs, *store];
             command.extend(images);
             let options = up::Options {
+                names: NAMES,
                 state: PathBuf::from(state),
                 plan: Plan::default(),
                 nodes: None,
@@ -44,6 +52,7 @@ async fn run(args: Vec<String>) -> Result<()> {
         }
         ["daemon", state, programs, store, images @ ..] => {
             daemon::run(&daemon::Options {
+                names: NAMES,
                 state: PathBuf::from(state),
                 programs: PathBuf::from(programs),
                 store: PathBuf::from(store),
@@ -53,7 +62,7 @@ async fn run(args: Vec<String>) -> Result<()> {
             .await
         }
         other => {
-            let down = program::take_down(other).await;
+            let down = program::take_down(NAMES, other).await;
             down.unwrap_or_else(|| Err(Error::said(USAGE)))
         }
     }

@@ -57,7 +57,7 @@ pub(crate) async fn follow(client: Client, node: Node, known: watch::Sender<Arc<
             services: services.state(),
             slices: slices.state(),
         };
-        let (wanted, wrong) = exposures(&snapshot);
+        let (wanted, wrong) = exposures(&snapshot, node.layout.names);
         known.send_replace(Arc::new(snapshot));
         for (service, why) in wrong {
             tracing::warn!("{service}: {why}");

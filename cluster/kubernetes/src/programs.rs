@@ -1,4 +1,4 @@
-//! The programs of Kubernetes on a node: what each is told. Pure but for writing the files.
+//! The programs of Kubernetes on a node, with their arguments and files. Pure but for writing the files.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(crate) fn check(directory: &Path) -> Result<()> {
     }
 }
 
-/// What the programs are told beside their configuration.
+/// Arguments of the programs beside their configuration.
 pub(crate) struct Ground<'a> {
     pub programs: &'a Path,
     /// Of the API: the store's data, and everyone's access.
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn the_control_plane_is_on_the_first_node_alone() {
         let directory = tempfile::tempdir().expect("a directory");
-        let layout = embedded_node::Layout::new(directory.path()).expect("a layout");
+        let layout = embedded_node::Layout::new(crate::NAMES, directory.path()).expect("a layout");
         let addresses = Addresses::default();
         let nodes = ["node-1", "node-2"].map(|name| (name.to_owned(), "10.190.0.1".to_owned()));
         let access = Access::prepare(directory.path(), &addresses, 1, &nodes).expect("keys");

@@ -14,8 +14,9 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
+use crate::PROVISIONER;
+
 const CLASS: &str = "local";
-const PROVISIONER: &str = "kubernetes.c5c3.io/local";
 /// The scheduler's word that a pod of the claim has a place.
 const PLACED: &str = "volume.kubernetes.io/selected-node";
 

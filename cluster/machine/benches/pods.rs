@@ -25,6 +25,10 @@ use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
+const NAMES: embedded_node::Names = embedded_node::Names {
+    program: "c5c3",
+    domain: "c5c3.io",
+};
 const IMAGE: &str = "c5c3.local/busybox:1";
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -124,7 +128,7 @@ impl Cluster {
     }
 
     fn layout(&self) -> Result<Layout> {
-        Ok(Layout::new(&self.state())?)
+        Ok(Layout::new(NAMES, &self.state())?)
     }
 
     fn daemon(&self) -> Result<Process> {

@@ -12,7 +12,12 @@ use embedded_node::addresses::Addresses;
 use embedded_node::error::{Error, Result};
 
 /// `node` is the number of a node of the cluster.
-pub(crate) async fn objects(client: &Client, addresses: &Addresses, node: u8) -> Result<()> {
+pub(crate) async fn objects(
+    client: &Client,
+    addresses: &Addresses,
+    node: u8,
+    provisioner: &str,
+) -> Result<()> {
     let default: Api<Service> = Api::namespaced(client.clone(), "default");
     let system: Api<Service> = Api::namespaced(client.clone(), "kube-system");
     create(
@@ -67,7 +72,7 @@ pub(crate) async fn objects(client: &Client, addresses: &Addresses, node: u8) ->
         json!({
             "metadata": { "name": "directory", "annotations": {
                 "storageclass.kubernetes.io/is-default-class": "true" } },
-            "provisioner": workloads::PROVISIONER,
+            "provisioner": provisioner,
             "reclaimPolicy": "Delete",
             "volumeBindingMode": "Immediate",
         }),
@@ -93,5 +98,77 @@ where
     match api.create(&PostParams::default(), &typed).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         other => other.map(drop).map_err(Error::api(what)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_api_is_a_service_with_endpoints_in_both_forms() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let config = apiserver::Config {
+            state_dir: directory.path().to_owned(),
+            ..apiserver::Config::default()
+        };
+        let server = apiserver::Server::start(config).await.expect("a server");
+        let client = server.client("default");
+        let addresses = Addresses::default();
+        objects(&client, &addresses, 7, "local").await.expect("created");
+
+        let services: Api<Service> = Api::namespaced(client.clone(), "default");
+        let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), "default");
+        let endpoints: Api<Endpoints> = Api::namespaced(client.clone(), "default");
+        let found = (
+            services.get("kubernetes").await.expect("the Service"),
+            slices.get("kubernetes").await.expect("the EndpointSlice"),
+            endpoints.get("kubernetes").await.expect("the Endpoints"),
+        );
+        let (service, slice, old) = &found;
+        let spec = service.spec.as_ref().expect("a spec");
+        let api = addresses.api_service().to_string();
+        assert_eq!(spec.cluster_ip, Some(api));
+        let ports = spec.ports.as_deref().unwrap_or_default();
+        let port = ports.first().expect("a port");
+        assert_eq!((port.name.as_deref(), port.port), (Some("https"), 443));
+        assert!(
+            spec.selector.is_none(),
+            "no controller makes other endpoints of it"
+        );
+
+        let node = addresses.node(7).to_string();
+        let labels = slice.metadata.labels.clone().unwrap_or_default();
+        assert_eq!(labels["kubernetes.io/service-name"], "kubernetes");
+        assert_eq!(slice.address_type, "IPv4");
+        let [endpoint] = slice.endpoints.as_deref().unwrap_or_default() else {
+            panic!("{:?}", slice.endpoints);
+        };
+        assert_eq!(endpoint.addresses, [node.clone()]);
+        let ready = endpoint
+            .conditions
+            .as_ref()
+            .and_then(|conditions| conditions.ready);
+        assert_eq!(ready, Some(true));
+        let ports = slice.ports.as_deref().unwrap_or_default();
+        let port = ports.first().expect("a port");
+        assert_eq!((port.name.as_deref(), port.port), (Some("https"), Some(6443)));
+
+        let [subset] = old.subsets.as_deref().unwrap_or_default() else {
+            panic!("{old:?}");
+        };
+        let ips: Vec<&str> = subset.addresses.iter().flatten().map(|a| a.ip.as_str()).collect();
+        assert_eq!(ips, [node]);
+        let ports: Vec<i32> = subset.ports.iter().flatten().map(|port| port.port).collect();
+        assert_eq!(ports, [6443]);
+        let labels = old.metadata.labels.clone().unwrap_or_default();
+        assert_eq!(labels["endpointslice.kubernetes.io/skip-mirror"], "true");
+
+        // The next start finds them and leaves them as they are.
+        objects(&client, &addresses, 7, "local").await.expect("there already");
+        let version = |metadata: &kube::api::ObjectMeta| metadata.resource_version.clone();
+        let again = services.get("kubernetes").await.expect("the Service");
+        assert_eq!(version(&again.metadata), version(&service.metadata));
+        server.shutdown().await;
     }
 }

@@ -8,25 +8,29 @@ use std::time::Duration;
 use crate::settings::Settings;
 use embedded_node::addresses::{Addresses, Network};
 use embedded_node::error::{Error, Result};
+use embedded_node::names::Names;
 use embedded_node::netns;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The network where floating addresses are, and the fabric's own address on it.
-pub fn data_network(state: &Path) -> Result<(Network, Ipv4Addr)> {
-    let (_, settings) = Settings::existing(state)?;
+pub fn data_network(names: Names, state: &Path) -> Result<(Network, Ipv4Addr)> {
+    let (_, settings) = Settings::existing(names, state)?;
     let addresses = settings.addresses;
     Ok((addresses.data_network(), addresses.data_gateway()))
 }
 
 /// Connects to an address of the data network, from inside the fabric: the machine's own network is not
 /// involved.
-pub fn connect(state: &Path, address: Ipv4Addr, port: u16) -> Result<TcpStream> {
-    let (layout, settings) = Settings::existing(state)?;
+pub fn connect(names: Names, state: &Path, address: Ipv4Addr, port: u16) -> Result<TcpStream> {
+    let (layout, settings) = Settings::existing(names, state)?;
     check(&settings.addresses, address)?;
     let fabric = layout.fabric();
     if !fabric.exists() {
-        return Err(Error::said("the cluster is not running: start it with `c5c3 up`"));
+        return Err(Error::said(format!(
+            "the cluster is not running: start it with `{} up`",
+            names.program
+        )));
     }
     netns::dial(&fabric, SocketAddr::from((address, port)), PATIENCE)
 }

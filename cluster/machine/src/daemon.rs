@@ -21,6 +21,7 @@ use embedded_node::error::{Error, Result};
 use embedded_node::fabric::Fabric;
 use embedded_node::images::{Images, Registries, write_pause};
 use embedded_node::layout::Layout;
+use embedded_node::names::Names;
 use embedded_node::network;
 use embedded_node::process::Process;
 
@@ -29,8 +30,9 @@ pub use crate::identity::{is_ready, running};
 /// How a daemon is started.
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub names: Names,
     pub state: PathBuf,
-    /// Directories with images beside those that c5c3 brings along.
+    /// Directories with images beside those that this program brings along.
     pub image_stores: Vec<PathBuf>,
     /// Program and arguments that run [`embedded_node::init::main`].
     pub init: Vec<String>,
@@ -67,7 +69,7 @@ impl Running {
     pub async fn start(options: &Options, say: Say<'_>) -> Result<Self> {
         embedded_node::limits::raise_files();
         embedded_node::limits::raise_watches();
-        let layout = Layout::new(&options.state)?;
+        let layout = Layout::new(options.names, &options.state)?;
         let held = lock(&layout).await?;
         layout.close_to_others()?;
         let mut settings =
@@ -92,7 +94,7 @@ impl Running {
         say("preparing the network");
         let fabric = Fabric::open(&layout, settings.addresses).await?;
         let builtin = layout.state().join("builtin");
-        write_pause(&builtin)?;
+        write_pause(&builtin, options.names)?;
         let mut stores = vec![builtin];
         for store in &options.image_stores {
             // Relative to where the user was: the daemon goes elsewhere later.
@@ -105,7 +107,7 @@ impl Running {
             images: Images::new(
                 stores,
                 layout.state().join("pulled"),
-                Registries::new(settings.registries.clone()),
+                Registries::new(options.names, settings.registries.clone()),
             ),
             init: options.init.clone(),
             data_labels: options.data_labels.clone(),
@@ -203,7 +205,11 @@ impl Running {
                 return Ok(());
             }
             if tokio::time::Instant::now() > deadline {
-                let why = late(!told.is_empty(), &waiting, self.layout.state())?;
+                let why = late(
+                    !told.is_empty(),
+                    &waiting,
+                    &self.layout.names().log(self.layout.state()),
+                )?;
                 tracing::warn!("{why}");
                 say(&why);
                 return Ok(());
@@ -236,9 +242,8 @@ impl Running {
     }
 }
 
-/// What is said of nodes that are not ready in time; an error when there is no other.
-fn late(others: bool, waiting: &[String], state: &Path) -> Result<String> {
-    let log = state.join("c5c3.log");
+/// The message about nodes that are not ready in time; an error when there is no other node.
+fn late(others: bool, waiting: &[String], log: &Path) -> Result<String> {
     let why = format!(
         "{} did not become Ready: see {}",
         waiting.join(", "),
@@ -305,13 +310,13 @@ mod tests {
     #[test]
     fn some_nodes_are_enough() {
         let waiting = ["node-2".to_owned()];
-        let said = late(true, &waiting, Path::new("/s")).unwrap();
+        let said = late(true, &waiting, Path::new("/s/log")).unwrap();
         assert_eq!(
             said,
-            "node-2 did not become Ready: see /s/c5c3.log; continuing with the others"
+            "node-2 did not become Ready: see /s/log; continuing with the others"
         );
         assert!(
-            late(false, &waiting, Path::new("/s")).is_err(),
+            late(false, &waiting, Path::new("/s/log")).is_err(),
             "nothing could run"
         );
     }

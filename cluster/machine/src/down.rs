@@ -14,21 +14,22 @@ use embedded_node::cri::{self, Cri};
 use embedded_node::error::{Error, Result};
 use embedded_node::fabric;
 use embedded_node::layout::Layout;
+use embedded_node::names::Names;
 use embedded_node::node::{self, Node};
-use embedded_node::pods::names;
+use embedded_node::pods::start::names as annotations;
 
 /// Time that programs get to end by themselves.
 const GRACE: Duration = Duration::from_secs(20);
 
-pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Result<()> {
+pub async fn down(names: Names, state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Result<()> {
     if !state.exists() {
         say(&format!("there is no cluster in {}", state.display()));
         return Ok(());
     }
-    let layout = Layout::new(state)?;
+    let layout = Layout::new(names, state)?;
     if purge {
         let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
-        claim::check_purge(layout.state(), home.as_deref())?;
+        claim::check_purge(names, layout.state(), home.as_deref())?;
     }
     // Settings that cannot be read must not keep a person from cleaning up.
     let settings = match Settings::load(&layout) {
@@ -48,10 +49,10 @@ pub async fn down(state: &Path, purge: bool, say: &mut dyn FnMut(&str)) -> Resul
         stopped?;
     }
     fabric::remove(&layout)?;
-    cgroups::remove_if_empty("c5c3-nodes")?;
+    cgroups::remove_if_empty(&names.cgroup())?;
     if purge {
         say("removing the state directory");
-        let stays = claim::purge(layout.state())?;
+        let stays = claim::purge(names, layout.state())?;
         if !stays.is_empty() {
             let (place, stays) = (layout.state().display(), stays.join(", "));
             say(&format!(
@@ -81,7 +82,7 @@ async fn stop_daemon(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<()> {
     Ok(())
 }
 
-/// Programs are asked to end; then the plug is pulled.
+/// Asks the programs to end, then kills the node.
 async fn stop_node(layout: &Layout, entry: &NodeEntry) -> Result<()> {
     let layout = layout.node(&entry.name, entry.index);
     if Node::running(&layout).is_some() {
@@ -104,7 +105,7 @@ async fn stop_node(layout: &Layout, entry: &NodeEntry) -> Result<()> {
 
 /// What the pod asked for, within reason.
 fn own_grace(sandbox: &PodSandbox) -> Duration {
-    let asked = sandbox.annotations.get(names::GRACE);
+    let asked = sandbox.annotations.get(annotations::GRACE);
     let seconds = asked.and_then(|text| text.parse().ok());
     seconds.map_or(GRACE, Duration::from_secs).min(GRACE)
 }

@@ -18,7 +18,7 @@ pub struct Identity {
     pub process: Process,
     #[serde(default)]
     pub program: PathBuf,
-    /// Its nodes are Ready, and what it brings along is there.
+    /// Its nodes are Ready, and the objects that it brings along exist.
     #[serde(default)]
     pub ready: bool,
 }
@@ -104,7 +104,8 @@ pub async fn lock(layout: &Layout) -> Result<File> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     Err(Error::said(format!(
-        "another c5c3 process runs the cluster in {}",
+        "another {} process runs the cluster in {}",
+        layout.names().program,
         layout.state().display()
     )))
 }
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn a_daemon_is_ready_when_it_says_so_of_itself() {
         let directory = tempfile::tempdir().unwrap();
-        let layout = Layout::new(directory.path()).unwrap();
+        let layout = Layout::new(crate::settings::EXAMPLE, directory.path()).unwrap();
         let process = Process::current().unwrap();
         assert!(!is_ready(&layout, &process));
         let _held = File::create(lock_file(&layout)).unwrap();
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn a_stranger_is_never_taken_for_the_daemon() {
         let directory = tempfile::tempdir().unwrap();
-        let layout = Layout::new(directory.path()).unwrap();
+        let layout = Layout::new(crate::settings::EXAMPLE, directory.path()).unwrap();
         let lock = lock_file(&layout);
         let held = File::create(&lock).unwrap();
         held.lock().unwrap();

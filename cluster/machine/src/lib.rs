@@ -8,6 +8,8 @@ pub mod daemon;
 pub mod detect;
 pub mod down;
 pub mod identity;
+#[cfg(test)]
+mod independence_tests;
 mod mark;
 pub mod nodes;
 pub mod plan;

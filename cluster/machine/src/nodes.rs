@@ -10,6 +10,7 @@ use crate::daemon;
 use crate::power;
 use crate::settings::Settings;
 use embedded_node::error::{Error, Result};
+use embedded_node::names::Names;
 use embedded_node::node::{self, Node};
 
 /// A node as `node list` shows it.
@@ -24,8 +25,8 @@ pub struct Listed {
     pub pid: Option<i32>,
 }
 
-pub fn list(state: &Path) -> Result<Vec<Listed>> {
-    let (layout, settings) = Settings::existing(state)?;
+pub fn list(names: Names, state: &Path) -> Result<Vec<Listed>> {
+    let (layout, settings) = Settings::existing(names, state)?;
     Ok(settings
         .nodes
         .iter()
@@ -49,8 +50,8 @@ pub fn list(state: &Path) -> Result<Vec<Listed>> {
 }
 
 /// Cuts a node's power. It stays off until [`start`].
-pub async fn kill(state: &Path, name: &str) -> Result<()> {
-    let (layout, settings) = Settings::existing(state)?;
+pub async fn kill(names: Names, state: &Path, name: &str) -> Result<()> {
+    let (layout, settings) = Settings::existing(names, state)?;
     let entry = settings.node(name)?;
     let layout = layout.node(&entry.name, entry.index);
     power::set_off(&layout)?;
@@ -58,14 +59,15 @@ pub async fn kill(state: &Path, name: &str) -> Result<()> {
 }
 
 /// Restores a node's power and waits until it runs.
-pub async fn start(state: &Path, name: &str) -> Result<()> {
-    let (layout, settings) = Settings::existing(state)?;
+pub async fn start(names: Names, state: &Path, name: &str) -> Result<()> {
+    let (layout, settings) = Settings::existing(names, state)?;
     let entry = settings.node(name)?;
     let node = layout.node(&entry.name, entry.index);
     power::set_on(&node)?;
     if daemon::running(&layout).is_none() {
         return Err(Error::said(format!(
-            "node {name} is switched on now and starts with the cluster: run `c5c3 up`"
+            "node {name} is switched on now and starts with the cluster: run `{} up`",
+            names.program
         )));
     }
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -1,13 +1,14 @@
-//! Which logical clusters a machine has, and with which nodes: what `up` is asked for.
+//! The logical clusters that `up` is asked for, with their nodes.
 
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{NodeEntry, SINGLE, Settings};
 use embedded_node::addresses::{MAX_CLUSTERS, MAX_NODES};
 use embedded_node::error::{Error, Result};
+use embedded_node::names::Names;
 use embedded_node::traits::Traits;
 
-/// The cluster whose nodes run guests, unless they are told otherwise.
+/// The cluster whose nodes run guests unless the plan says otherwise.
 const HYPERVISORS: &str = "hypervisor";
 /// With the number of a node it is still a host's name.
 const LONGEST: usize = 50;
@@ -34,7 +35,7 @@ pub struct ClusterPlan {
 pub struct Group {
     #[serde(default = "one")]
     pub count: u8,
-    /// `None` leaves nodes that are there as they are.
+    /// `None` leaves existing nodes as they are.
     #[serde(default)]
     pub traits: Option<Traits>,
 }
@@ -78,7 +79,7 @@ fn check_name(name: &str) -> Result<()> {
 
 impl Settings {
     /// Adds what the plan asks for. `new`: nothing is stored yet, so the plan's clusters are all.
-    pub fn follow(&mut self, plan: &Plan, new: bool) -> Result<()> {
+    pub fn follow(&mut self, names: Names, plan: &Plan, new: bool) -> Result<()> {
         if plan.clusters.is_empty() {
             return Ok(());
         }
@@ -91,8 +92,8 @@ impl Settings {
         {
             return Err(Error::Refused(format!(
                 "cluster {:?}: this state directory has one cluster for everything, {SINGLE:?}; \
-                 clusters of their own need a new --state-dir, or `c5c3 down --purge` first",
-                foreign.name
+                 clusters of their own need a new --state-dir, or `{} down --purge` first",
+                foreign.name, names.program
             )));
         }
         for cluster in &plan.clusters {
@@ -115,7 +116,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The node at this position of a cluster is there and as it should be.
+    /// Makes sure that the node at this position of a cluster exists and is as it should be.
     fn settle(&mut self, cluster: &str, position: usize, traits: Option<&Traits>) -> Result<()> {
         let mut own = self.nodes.iter_mut().filter(|node| node.cluster == cluster);
         if let Some(node) = own.nth(position) {
@@ -157,6 +158,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::EXAMPLE;
 
     fn plan(texts: &[&str]) -> Plan {
         let clusters = texts.iter().map(|text| text.parse().unwrap()).collect();
@@ -175,7 +177,11 @@ mod tests {
     fn clusters_and_their_nodes_are_added() {
         let mut settings = Settings::default();
         settings
-            .follow(&plan(&["control-plane=2", "hypervisor=1", "arbiter=0"]), true)
+            .follow(
+                EXAMPLE,
+                &plan(&["control-plane=2", "hypervisor=1", "arbiter=0"]),
+                true,
+            )
             .unwrap();
         assert_eq!(settings.clusters, ["control-plane", "hypervisor", "arbiter"]);
         assert_eq!(
@@ -187,11 +193,11 @@ mod tests {
         // More of them later; what is there keeps its number.
         let before = settings.clone();
         settings
-            .follow(&plan(&["control-plane=1", "hypervisor=1"]), false)
+            .follow(EXAMPLE, &plan(&["control-plane=1", "hypervisor=1"]), false)
             .unwrap();
         assert_eq!(settings, before, "nothing is taken away");
         settings
-            .follow(&plan(&["control-plane=3", "storage=1"]), false)
+            .follow(EXAMPLE, &plan(&["control-plane=3", "storage=1"]), false)
             .unwrap();
         assert_eq!(names(&settings)[3..], ["4 control-plane-3", "5 storage-1"]);
         assert_eq!(
@@ -210,7 +216,7 @@ mod tests {
             {"traits": {"hypervisor": true, "zone": "a"}}, {"count": 2, "traits": {"dataLink": true}}, {}]}]}"#;
         let plan: Plan = serde_json::from_str(text).unwrap();
         let mut settings = Settings::default();
-        settings.follow(&plan, true).unwrap();
+        settings.follow(EXAMPLE, &plan, true).unwrap();
         let of = |i: usize| &settings.nodes[i].traits;
         assert_eq!(of(0).zone.as_deref(), Some("a"));
         assert!(!of(1).hypervisor && of(2).has_data_link() && of(3).hypervisor);
@@ -220,10 +226,12 @@ mod tests {
     fn a_single_cluster_stays_single() {
         let mut settings = Settings::default();
         settings.grow(1).unwrap();
-        let said = settings.follow(&plan(&["hypervisor=1"]), false).unwrap_err();
+        let said = settings
+            .follow(EXAMPLE, &plan(&["hypervisor=1"]), false)
+            .unwrap_err();
         assert!(matches!(said, Error::Refused(_)), "{said}");
         assert!(said.to_string().contains("new --state-dir"), "{said}");
-        settings.follow(&plan(&["default=2"]), false).unwrap();
+        settings.follow(EXAMPLE, &plan(&["default=2"]), false).unwrap();
         assert_eq!(names(&settings), ["1 node-1", "2 node-2"]);
     }
 
@@ -234,10 +242,13 @@ mod tests {
         }
         let mut settings = Settings::default();
         let many = plan(&["a=0", "b=0", "c=0", "d=0", "e=0", "f=0", "g=0"]);
-        let said = settings.follow(&many, true).unwrap_err().to_string();
+        let said = settings.follow(EXAMPLE, &many, true).unwrap_err().to_string();
         assert!(said.contains("7 are more than the 6"), "{said}");
         let crowd = plan(&["a=200", "b=200"]);
-        let said = Settings::default().follow(&crowd, true).unwrap_err().to_string();
+        let said = Settings::default()
+            .follow(EXAMPLE, &crowd, true)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("all 250 numbers are taken"), "{said}");
     }
 }

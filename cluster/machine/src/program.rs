@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use embedded_node::{Error, Result, init};
+use embedded_node::{Error, Names, Result, init};
 
 use crate::{daemon, down, up};
 
@@ -54,11 +54,11 @@ pub async fn bring_up(options: &up::Options) -> Result<()> {
 }
 
 /// `down STATE [--purge]`; `None` for other arguments.
-pub async fn take_down(args: &[&str]) -> Option<Result<()>> {
+pub async fn take_down(names: Names, args: &[&str]) -> Option<Result<()>> {
     let (state, purge) = match args {
         ["down", state] => (state, false),
         ["down", state, "--purge"] => (state, true),
         _ => return None,
     };
-    Some(down::down(Path::new(state), purge, &mut daemon::say).await)
+    Some(down::down(names, Path::new(state), purge, &mut daemon::say).await)
 }

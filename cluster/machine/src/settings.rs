@@ -9,9 +9,9 @@ use crate::mark;
 use embedded_node::addresses::{Addresses, MAX_NODES};
 use embedded_node::error::{Error, Result};
 use embedded_node::layout::Layout;
+use embedded_node::names::Names;
 use embedded_node::traits::Traits;
 
-pub const DEFAULT_STATE: &str = "/var/lib/c5c3";
 pub const DOMAIN: &str = "cluster.local";
 /// Name of the only cluster, when several were not requested.
 pub const SINGLE: &str = "default";
@@ -150,7 +150,8 @@ impl Settings {
     }
 
     pub fn store(&self, layout: &Layout) -> Result<()> {
-        let text = mark::text(self, layout.state()).map_err(|e| Error::said(format!("settings: {e}")))?;
+        let text = mark::text(layout.names(), self, layout.state())
+            .map_err(|e| Error::said(format!("settings: {e}")))?;
         for path in files(layout) {
             embedded_node::node::write(&path, &text)?;
         }
@@ -201,21 +202,28 @@ impl Settings {
     }
 
     /// The cluster that must exist in this directory.
-    pub fn existing(state: &Path) -> Result<(Layout, Self)> {
+    pub fn existing(names: Names, state: &Path) -> Result<(Layout, Self)> {
         let missing = || {
             Error::said(format!(
-                "no cluster in {}: start one with `c5c3 up` or name its --state-dir",
-                state.display()
+                "no cluster in {}: start one with `{} up` or name its --state-dir",
+                state.display(),
+                names.program
             ))
         };
         if !state.exists() {
             return Err(missing());
         }
-        let layout = Layout::new(state)?;
+        let layout = Layout::new(names, state)?;
         let settings = Self::load(&layout)?.ok_or_else(missing)?;
         Ok((layout, settings))
     }
 }
+
+#[cfg(test)]
+pub(crate) const EXAMPLE: Names = Names {
+    program: "example",
+    domain: "example.org",
+};
 
 #[cfg(test)]
 mod tests {
@@ -224,7 +232,7 @@ mod tests {
     #[test]
     fn settings_survive_and_damage_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let layout = Layout::new(dir.path()).unwrap();
+        let layout = Layout::new(EXAMPLE, dir.path()).unwrap();
         assert_eq!(Settings::load(&layout).unwrap(), None);
         let mut settings = Settings::default();
         settings.grow(2).unwrap();

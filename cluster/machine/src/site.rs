@@ -31,6 +31,7 @@ impl Site {
             client,
             accounts: Accounts::of(server, ground, cluster),
             network: Network::new(network::Settings {
+                names: ground.layout.names(),
                 cluster: cluster.into(),
                 addresses,
                 domain: DOMAIN.into(),
@@ -42,7 +43,8 @@ impl Site {
         let inside = network::Inside::new(site.network.clone());
         server.set_network(cluster, Arc::new(inside));
         let node = site.nodes().map(|node| node.index).min().unwrap_or(1);
-        bootstrap::objects(&site.client, &addresses, node).await?;
+        let provisioner = ground.layout.names().provisioner();
+        bootstrap::objects(&site.client, &addresses, node, &provisioner).await?;
         Ok(site)
     }
 
@@ -56,11 +58,15 @@ impl Site {
     pub(crate) fn start(self: &Arc<Self>, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
         let mut tasks = Vec::new();
         let (clients, volumes) = (self.accounts.workloads.clone(), self.ground.layout.volumes());
+        let names = self.ground.layout.names();
+        let config = workloads::Config {
+            volumes,
+            provisioner: names.provisioner(),
+            slices: names.slices(),
+        };
         let end = stop.clone();
         tasks.push(keep("the workload controllers", stop.clone(), move || {
-            let volumes = volumes.clone();
-            let config = workloads::Config { volumes };
-            workloads::run(clients.clone(), config, end.clone().cancelled_owned())
+            workloads::run(clients.clone(), config.clone(), end.clone().cancelled_owned())
         }));
         let (follow, user) = (self.network.clone(), self.accounts.network.clone());
         let end = stop.clone();

@@ -24,9 +24,9 @@ use embedded_node::kubelet::{self, Description, Setup};
 use embedded_node::layout::Layout;
 use embedded_node::network::{Member, Network};
 use embedded_node::node::{self, Blueprint, Node};
-use embedded_node::pods::sandbox::Dns;
+use embedded_node::pods::start::sandbox::Dns;
 
-/// How often is looked whether a node that is off should be on.
+/// How often to check whether a node that is off should be on.
 const LOOK: Duration = Duration::from_millis(250);
 /// How often a node's cable is checked.
 const CABLE: Duration = Duration::from_secs(5);
@@ -148,7 +148,7 @@ pub(crate) async fn node(site: Arc<Site>, entry: NodeEntry, stop: CancellationTo
     let layout = site.ground.layout.node(&entry.name, entry.index);
     while !stop.is_cancelled() {
         if power::is_off(&layout) {
-            // Also when the plug was pulled while nobody looked.
+            // Also when the node died while this program was not running.
             if kubelet::mark_down(&site.accounts.supervisor, &entry.name)
                 .await
                 .is_ok()

@@ -14,17 +14,19 @@ use crate::settings::Settings;
 use crate::{claim, daemon, preflight};
 use embedded_node::error::{Error, Result};
 use embedded_node::layout::Layout;
-use embedded_node::pods::tls;
+use embedded_node::names::Names;
+use embedded_node::pods::probes::tls;
 
 #[derive(Clone, Debug)]
 pub struct Options {
+    pub names: Names,
     pub state: PathBuf,
-    /// Logical clusters and their nodes; empty: what is there, else one cluster that is everything.
+    /// Logical clusters and their nodes; empty: those that exist, else one cluster that is everything.
     pub plan: Plan,
-    /// At least so many nodes of the first cluster; `None` leaves it as it is and gives a new one
+    /// The minimum number of nodes of the first cluster; `None` leaves it as it is and gives a new one
     /// one node.
     pub nodes: Option<u8>,
-    /// At least so many of the nodes run guests.
+    /// The minimum number of nodes that run guests.
     pub hypervisors: u8,
     /// Registries to allow beside those that are allowed already.
     pub registries: Vec<String>,
@@ -42,20 +44,20 @@ pub struct Up {
 
 /// Brings the cluster up; it stays when this returns.
 pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
-    claim::check(&options.state)?;
+    claim::check(options.names, &options.state)?;
     let problems = preflight::problems(&options.state);
     if !problems.is_empty() {
         return Err(Error::said(problems.join("\n")));
     }
     preflight::install(&options.state, say)?;
-    let layout = Layout::new(&options.state)?;
+    let layout = Layout::new(options.names, &options.state)?;
     let runs = runs(&layout, say).await?;
     let kubeconfig = layout.state().join("api/kubeconfig");
     let known = Settings::load(&layout)?;
     let new = known.is_none();
     let mut settings = known.unwrap_or_default();
     let before = settings.clone();
-    settings.follow(&options.plan, new)?;
+    settings.follow(options.names, &options.plan, new)?;
     if let Some(nodes) = options.nodes.or(settings.nodes.is_empty().then_some(1)) {
         settings.grow(nodes)?;
     }
@@ -67,9 +69,10 @@ pub async fn up(options: &Options, say: &mut dyn FnMut(&str)) -> Result<Up> {
     }
     if runs {
         if settings != before {
-            return Err(Error::said(
-                "the cluster is running with other clusters, nodes or registries: run `c5c3 down`, then this command again",
-            ));
+            return Err(Error::said(format!(
+                "the cluster is running with other clusters, nodes or registries: run `{} down`, then this command again",
+                options.names.program
+            )));
         }
         return Ok(Up {
             kubeconfig,
@@ -89,8 +92,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// A daemon that is ready answers at once; one that was just killed never.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Whether the daemon runs. One that was just killed or just started is waited for.
+/// Whether the daemon runs. Waits for one that was just killed or is just starting.
 async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
+    let program = layout.names().program;
     let start = Instant::now();
     let mut told = false;
     while let Some(process) = daemon::running(layout) {
@@ -106,7 +110,7 @@ async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
         }
         if start.elapsed() > if ready { ANSWER } else { PATIENCE } {
             return Err(Error::said(format!(
-                "the cluster in {} is running, but its API does not answer: run `c5c3 down`, then `c5c3 up`",
+                "the cluster in {} is running, but its API does not answer: run `{program} down`, then `{program} up`",
                 layout.state().display()
             )));
         }
@@ -115,8 +119,8 @@ async fn runs(layout: &Layout, say: &mut dyn FnMut(&str)) -> Result<bool> {
     Ok(false)
 }
 
-/// Whether somebody is at home: a process that was just killed may accept for a moment,
-/// but it does not speak.
+/// Whether the API answers: a process that was just killed may still accept connections for a moment,
+/// but it sends nothing.
 async fn speaks(port: u16) -> bool {
     let greeting = async {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
@@ -131,7 +135,7 @@ async fn start(options: &Options, layout: &Layout, say: &mut dyn FnMut(&str)) ->
     let [program, args @ ..] = options.daemon.as_slice() else {
         return Err(Error::said("no program is named for the daemon"));
     };
-    let path = layout.state().join("c5c3.log");
+    let path = layout.names().log(layout.state());
     let log = log_file(&path)?;
     // A session of its own: it outlives the terminal.
     let mut child = tokio::process::Command::new("setsid")

@@ -1,4 +1,4 @@
-//! What a node's containerd is told: its configuration and the pods' network.
+//! A node's containerd: its configuration and the pods' network.
 
 use std::path::Path;
 
@@ -6,9 +6,6 @@ use serde_json::json;
 
 use crate::addresses::Addresses;
 use crate::layout::NodeLayout;
-
-/// The sandbox image, imported into every node before its first pod.
-pub const PAUSE: &str = "c5c3.local/pause:1";
 
 /// Where the CNI plugins are: Debian's path, else the usual one elsewhere.
 pub fn plugin_directory() -> Option<&'static str> {
@@ -36,6 +33,7 @@ pub fn config(node: &NodeLayout, machine: &Machine) -> String {
     } = machine;
     let root = quoted(&node.containerd_root());
     let cni = quoted(&node.cni());
+    let pause = node.names.pause();
     format!(
         r#"version = 2
 root = {root}
@@ -46,7 +44,7 @@ oom_score = 0
 [plugins."io.containerd.gc.v1.scheduler"]
   startup_delay = "10s"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{PAUSE}"
+  sandbox_image = "{pause}"
   stream_server_address = "127.0.0.1"
   stream_server_port = "0"
   restrict_oom_score_adj = true
@@ -109,7 +107,9 @@ mod tests {
     #[test]
     fn hostile_paths_stay_quoted() {
         let base = tempfile::tempdir().unwrap();
-        let node = Layout::new(&base.path().join("a\"b")).unwrap().node("n", 2);
+        let node = Layout::new(crate::names::EXAMPLE, &base.path().join("a\"b"))
+            .unwrap()
+            .node("n", 2);
         let machine = Machine {
             plugins: "/usr/lib/cni".into(),
             runc: "/usr/sbin/runc".into(),

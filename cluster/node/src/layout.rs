@@ -8,9 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::names::Names;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
+    names: Names,
     state: PathBuf,
     run: PathBuf,
     id: String,
@@ -18,12 +20,22 @@ pub struct Layout {
 
 impl Layout {
     /// The layout of the cluster in `state`, a directory that is made when missing.
-    pub fn new(state: &Path) -> Result<Self> {
+    pub fn new(names: Names, state: &Path) -> Result<Self> {
         std::fs::create_dir_all(state).map_err(Error::file("make directory", state))?;
         let state = state.canonicalize().map_err(Error::file("resolve", state))?;
         let id = format!("{:08x}", fnv(state.as_os_str().as_encoded_bytes()));
-        let run = PathBuf::from(format!("/run/c5c3-{id}"));
-        Ok(Self { state, run, id })
+        let run = names.run(&id);
+        Ok(Self {
+            names,
+            state,
+            run,
+            id,
+        })
+    }
+
+    /// What the program is called that the cluster belongs to.
+    pub fn names(&self) -> Names {
+        self.names
     }
 
     /// Short name of this cluster on the machine, from the state directory's path.
@@ -71,7 +83,8 @@ impl Layout {
             index,
             data: self.nodes().join(name),
             run: self.run.join(format!("n{index}")),
-            cgroup: format!("c5c3-nodes/{}-{name}", self.id),
+            cgroup: format!("{}/{}-{name}", self.names.cgroup(), self.id),
+            names: self.names,
         }
     }
 }
@@ -79,6 +92,7 @@ impl Layout {
 /// Where one node keeps its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeLayout {
+    pub names: Names,
     pub name: String,
     pub index: u8,
     /// Persistent; bound at the same path inside the node.
@@ -149,22 +163,23 @@ fn fnv(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::EXAMPLE;
 
     #[test]
     fn sockets_stay_short_whatever_the_state_directory() {
         let base = tempfile::tempdir().unwrap();
         let deep = base.path().join("a".repeat(120)).join("b".repeat(120));
-        let layout = Layout::new(&deep).unwrap();
+        let layout = Layout::new(EXAMPLE, &deep).unwrap();
         let node = layout.node(&"n".repeat(63), 250);
         assert!(node.socket().as_os_str().len() < 107);
-        assert_ne!(layout.id(), Layout::new(base.path()).unwrap().id());
-        assert_eq!(layout, Layout::new(&deep).unwrap());
+        assert_ne!(layout.id(), Layout::new(EXAMPLE, base.path()).unwrap().id());
+        assert_eq!(layout, Layout::new(EXAMPLE, &deep).unwrap());
     }
 
     #[test]
     fn what_pods_keep_is_closed_to_other_users() {
         let base = tempfile::tempdir().unwrap();
-        let layout = Layout::new(base.path()).unwrap();
+        let layout = Layout::new(EXAMPLE, base.path()).unwrap();
         std::fs::create_dir(layout.volumes()).unwrap();
         let open = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(layout.volumes(), open).unwrap();

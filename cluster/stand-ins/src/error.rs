@@ -51,7 +51,7 @@ impl Fault for Error {
         match self {
             Error::Unreadable(_) | Error::Command(_) | Error::Pod(_) | Error::Store { .. } => Retry::Backoff,
             Error::Ceph(_) => Retry::Backoff,
-            // A store is asked, not watched.
+            // A store is polled, not watched.
             Error::SecretSyncedError(_) => Retry::Backoff,
             _ => Retry::OnChange,
         }

@@ -16,6 +16,8 @@ mod messages;
 mod objects;
 pub mod rabbitmq;
 mod random;
+#[cfg(test)]
+mod rendered_tests;
 pub mod valkey;
 
 pub use error::Error;

@@ -4,17 +4,19 @@ use std::convert::Infallible;
 
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_kit::{Applied, Controller, Decision, Kind, Observed, Part, Reader, Report, States, Wanted};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};
+use k8s_openapi::api::core::v1::{Container, PodTemplateSpec, Probe, Service};
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use kube::api::ObjectMeta;
+use serde_json::json;
 
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, labels, metadata, pod_security, spread};
+use crate::objects::{Instance, accepts, container_port, read_only, words};
 
 const SERVER: &str = "memcached";
 const UID: i64 = 42457;
+const PORT: u16 = 11211;
 const AVAILABLE: &str = "Available";
 
 /// The controller.
@@ -48,9 +50,7 @@ impl Controller for Memcacheds {
     fn plan(_: &Observed<Self>) {}
 
     fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Infallible>, Error> {
-        Ok(Decision::want(
-            objects(&observed.object)?.into_iter().map(Wanted::untyped),
-        ))
+        Ok(Decision::want(objects(&observed.object)?))
     }
 
     async fn act(&self, action: &Infallible) -> Result<(), Error> {
@@ -69,29 +69,56 @@ impl Controller for Memcacheds {
     }
 }
 
-fn objects(object: &Memcached) -> Result<Vec<Value>, Error> {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    let meta = metadata(&namespace, &name, SERVER, &name);
-    let pods = labels(SERVER, &name);
+pub(crate) fn objects(object: &Memcached) -> Result<Vec<Wanted>, Error> {
+    let (name, instance) = (object.name_any(), Instance::of(SERVER, object));
+    let image = server_image(SERVER, object.spec.image.as_deref())?;
+    let deployment = Deployment {
+        metadata: instance.meta(&name),
+        spec: DeploymentSpec {
+            replicas: Some(object.spec.replicas.unwrap_or(1)),
+            selector: instance.pods(),
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta {
+                    labels: Some(instance.labels()),
+                    ..ObjectMeta::default()
+                }),
+                spec: Some(instance.pod(UID, vec![container(object, image)])),
+            },
+            ..DeploymentSpec::default()
+        },
+        ..Deployment::default()
+    };
+    Ok(vec![
+        Wanted::of(&instance.headless(&name, &[(SERVER, PORT)])),
+        Wanted::of(&deployment),
+    ])
+}
+
+fn container(object: &Memcached, image: String) -> Container {
     let config = object.spec.memcached.clone().unwrap_or_default();
     let memory = config.max_memory_mb.unwrap_or(64).to_string();
     let connections = config.max_connections.unwrap_or(1024).to_string();
-    let image = server_image(SERVER, object.spec.image.as_deref())?;
-    Ok(vec![
-        json!({"apiVersion": "v1", "kind": "Service", "metadata": meta,
-            "spec": {"clusterIP": "None", "selector": pods, "ports": [{"name": "memcached", "port": 11211, "targetPort": 11211}]}}),
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta,
-        "spec": {"replicas": object.spec.replicas.unwrap_or(1), "selector": {"matchLabels": pods},
-            "template": {"metadata": {"labels": pods}, "spec": {
-                "automountServiceAccountToken": false, "enableServiceLinks": false, "securityContext": pod_security(UID),
-                "topologySpreadConstraints": spread(&pods),
-                "containers": [{
-                    "name": "memcached", "image": image,
-                    "command": ["memcached", "-l", "0.0.0.0", "-m", memory, "-c", connections, "-U", "0"],
-                    "ports": [{"name": "memcached", "containerPort": 11211}],
-                    "securityContext": container_security(),
-                    "readinessProbe": {"tcpSocket": {"port": 11211}, "periodSeconds": 5},
-                }],
-            }}}}),
-    ])
+    let command = [
+        "memcached",
+        "-l",
+        "0.0.0.0",
+        "-m",
+        &memory,
+        "-c",
+        &connections,
+        "-U",
+        "0",
+    ];
+    Container {
+        name: SERVER.to_owned(),
+        image: Some(image),
+        command: Some(words(&command)),
+        ports: Some(vec![container_port(SERVER, PORT)]),
+        security_context: Some(read_only()),
+        readiness_probe: Some(Probe {
+            period_seconds: Some(5),
+            ..accepts(PORT)
+        }),
+        ..Container::default()
+    }
 }

@@ -1,5 +1,5 @@
-//! What servers were told: an account or a right is made by a command in a server's own pod, once
-//! after each start of ours and again when it has changed. Every message may be sent twice.
+//! Commands to servers: an account or a right is created by a command in a server's own pod, once after each
+//! start of this program and again when it has changed. Every message may be sent twice.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use kube::Client;
 
 use crate::exec::{self, ExecError, ExecTarget};
 
-/// For what no watch tells: an object of another name that this one rests on.
+/// For changes that no watch reports: of an object of another name that this one depends on.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Sends messages to servers and remembers what each was told.
@@ -27,9 +27,9 @@ pub struct Message {
     pub command: &'static [&'static str],
     pub input: String,
     pub uid: String,
-    /// `None`: the object goes, nothing has to be remembered.
+    /// `None`: the object is deleted, and there is nothing to remember.
     pub digest: Option<String>,
-    /// What the server's complaint must not repeat.
+    /// What the server's error message must not repeat.
     pub hidden: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn report<C: Controller>(
     }
 }
 
-/// The same for an object that goes: `left` names what the server still has if it was not told to remove it.
+/// The same for an object that is deleted: `left` names what the server keeps if it was not removed there.
 pub(crate) fn farewell_report<C: Controller>(applied: &Applied<C>, left: Option<String>) -> Report {
     let done = applied.outcomes().iter().any(|outcome| outcome.result.is_ok());
     Report::new(States::default()).left(left.filter(|_| !done))

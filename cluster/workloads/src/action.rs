@@ -29,6 +29,7 @@ impl Target {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
+    /// See [`Action::create`].
     Create(Value),
     /// A JSON merge patch.
     Patch {
@@ -59,6 +60,10 @@ pub enum Action {
 }
 
 impl Action {
+    pub fn create<K: Resource<DynamicType = ()> + Serialize>(object: &K) -> Self {
+        Self::Create(to_value(object))
+    }
+
     /// A patch of the version that was seen, and of no other: what others wrote meanwhile must
     /// not be lost.
     pub fn replace<K>(object: &K, subresource: Option<&'static str>, mut body: Value) -> Self

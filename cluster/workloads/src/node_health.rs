@@ -12,9 +12,9 @@ use crate::scheduler::filter::tolerates;
 use crate::table::Key;
 use crate::world::World;
 
-/// A lease that was not renewed for so long means that the node is gone.
+/// How long after the last renewal of its lease a node counts as gone.
 pub const LEASE_GRACE: i64 = 40;
-/// Pods stay so long on a node that does not answer, unless they say otherwise.
+/// How long pods stay on a node that does not answer, unless they say otherwise.
 const DEFAULT_TOLERATION: i64 = 300;
 const LEASES: &str = "kube-node-lease";
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -49,7 +49,7 @@ pub fn decide(world: &World, name: &str, now: Timestamp) -> Decision {
     if state == "True"
         && let Some(renewed) = renewed
     {
-        // While nobody looked the node had nobody to answer to.
+        // While this controller was not running, the node could not report to it.
         let until = pods::later(renewed.max(world.started), LEASE_GRACE);
         if until <= now {
             mark_unknown(node, now, &mut decision);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodTemplateSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
@@ -77,6 +77,15 @@ pub(crate) fn owner_reference<K: Resource<DynamicType = ()> + ResourceExt>(owner
         uid: owner.uid().unwrap_or_default(),
         controller: Some(true),
         block_owner_deletion: Some(true),
+    }
+}
+
+/// Metadata of an object in the namespace of `owner`, which controls it.
+pub(crate) fn owned_by<K: Resource<DynamicType = ()> + ResourceExt>(owner: &K) -> ObjectMeta {
+    ObjectMeta {
+        namespace: owner.namespace(),
+        owner_references: Some(vec![owner_reference(owner)]),
+        ..ObjectMeta::default()
     }
 }
 
@@ -161,7 +170,7 @@ pub(crate) fn set_finalizers<K: Resource<DynamicType = ()> + ResourceExt>(
     }
 }
 
-/// Takes a finalizer away, if it is there.
+/// Removes a finalizer, if the object has it.
 pub(crate) fn without_finalizer<K>(object: &K, finalizer: &str) -> Option<Action>
 where
     K: Resource<DynamicType = ()> + ResourceExt,
@@ -191,25 +200,27 @@ pub(crate) enum PodName {
 }
 
 /// A pod of the template, controlled by `owner`.
-pub(crate) fn from_template<O>(owner: &O, template: &PodTemplateSpec, name: PodName) -> Value
+pub(crate) fn from_template<O>(owner: &O, template: &PodTemplateSpec, name: PodName) -> Pod
 where
     O: Resource<DynamicType = ()> + ResourceExt,
 {
     let meta = template.metadata.clone().unwrap_or_default();
-    let mut metadata = json!({
-        "namespace": owner.namespace(),
-        "labels": meta.labels.unwrap_or_default(),
-        "annotations": meta.annotations.unwrap_or_default(),
-        "ownerReferences": [to_value(&owner_reference(owner))],
-    });
-    match name {
-        PodName::Generated(prefix) => metadata["generateName"] = prefix.into(),
-        PodName::Fixed(name) => metadata["name"] = name.into(),
+    let (name, generate_name) = match name {
+        PodName::Generated(prefix) => (None, Some(prefix)),
+        PodName::Fixed(name) => (Some(name), None),
+    };
+    Pod {
+        metadata: ObjectMeta {
+            name,
+            generate_name,
+            labels: Some(meta.labels.unwrap_or_default()),
+            annotations: Some(meta.annotations.unwrap_or_default()),
+            finalizers: meta.finalizers,
+            ..owned_by(owner)
+        },
+        spec: template.spec.clone(),
+        status: None,
     }
-    if let Some(finalizers) = meta.finalizers {
-        metadata["finalizers"] = json!(finalizers);
-    }
-    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": to_value(&template.spec)})
 }
 
 /// A short, stable name for what a template says, in letters that cannot form words.

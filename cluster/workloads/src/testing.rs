@@ -1,20 +1,31 @@
 //! A simulated API for the tests: decisions are carried out on the world itself, with the same
 //! triggers that the engine uses.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::action::{Action, text};
+use crate::engine::Config;
+use crate::engine::task::{Task, tasks};
 use crate::pods;
-use crate::task::{Task, tasks};
 use crate::world::{Cached, World};
 
 /// The beginning of simulated time: a whole hour, for the schedules.
 pub(crate) fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().expect("a time")
+}
+
+pub(crate) const PROVISIONER: &str = "example.org/directory";
+
+pub(crate) fn config() -> Config {
+    Config {
+        volumes: "/volumes".into(),
+        provisioner: PROVISIONER.to_owned(),
+        slices: "slices.example.org".to_owned(),
+    }
 }
 
 pub(crate) struct Sim {
@@ -108,7 +119,7 @@ impl Sim {
             let Some(task) = self.queue.pop_first() else {
                 return;
             };
-            let decision = task.decide(&self.world, Path::new("/volumes"), self.clock);
+            let decision = task.decide(&self.world, &config(), self.clock);
             match decision.again_at {
                 Some(at) => self.timers.insert(task, at),
                 None => self.timers.remove(&task),

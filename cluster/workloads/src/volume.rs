@@ -5,24 +5,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use apimachinery::quantity::Quantity;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimSpec};
+use k8s_openapi::api::core::v1::{
+    HostPathVolumeSource, ObjectReference, PersistentVolume, PersistentVolumeClaim,
+    PersistentVolumeClaimSpec, PersistentVolumeSpec,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use crate::action::{Action, Decision, Target};
+use crate::engine::Config;
 use crate::pods;
 use crate::table::Key;
 use crate::world::World;
 
-pub const PROVISIONER: &str = "c5c3.io/directory";
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 const CLAIM_IN_USE: &str = "kubernetes.io/pvc-protection";
 const VOLUME_IN_USE: &str = "kubernetes.io/pv-protection";
 
 /// Binds a claim: to a free volume that fits, or to a new directory.
-pub(crate) fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decision {
+pub(crate) fn decide_claim(world: &World, key: &Key, config: &Config) -> Decision {
     let mut decision = Decision::default();
     let Some(claim) = world.claims.get(key) else {
         return decision;
@@ -57,35 +62,55 @@ pub(crate) fn decide_claim(world: &World, key: &Key, directory: &Path) -> Decisi
         return decision;
     }
     let class = class.and_then(|name| world.storage_classes.get(&(String::new(), name)));
-    let Some(class) = class.filter(|class| class.provisioner == PROVISIONER && spec.volume_name.is_none())
+    let Some(class) =
+        class.filter(|class| class.provisioner == config.provisioner && spec.volume_name.is_none())
     else {
         return decision;
     };
     let uid = claim.uid().unwrap_or_default();
     let name = format!("pvc-{uid}");
-    let size = spec
-        .resources
-        .as_ref()
-        .and_then(|r| r.requests.as_ref())
-        .and_then(|r| r.get("storage").cloned());
-    decision.push(Action::Create(json!({
-        "apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": PROVISIONER}, "finalizers": [VOLUME_IN_USE]},
-        "spec": {
-            "capacity": {"storage": size.map_or_else(|| "1Gi".to_owned(), |size| size.0)},
-            "accessModes": spec.access_modes.clone().unwrap_or_else(|| vec!["ReadWriteOnce".into()]),
-            "persistentVolumeReclaimPolicy": class.reclaim_policy.clone().unwrap_or_else(|| "Delete".into()),
-            "storageClassName": class.name_any(),
-            "volumeMode": "Filesystem",
-            "hostPath": {"path": directory.join(&name).to_string_lossy(), "type": "DirectoryOrCreate"},
-            "claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": key.0, "name": key.1, "uid": uid},
+    let asked = spec.resources.as_ref().and_then(|r| r.requests.as_ref());
+    let size = asked.and_then(|r| r.get("storage").cloned());
+    decision.push(Action::create(&PersistentVolume {
+        metadata: ObjectMeta {
+            name: Some(name.clone()),
+            annotations: Some([(PROVISIONED_BY.to_owned(), config.provisioner.clone())].into()),
+            finalizers: Some(vec![VOLUME_IN_USE.to_owned()]),
+            ..ObjectMeta::default()
         },
-    })));
+        spec: Some(PersistentVolumeSpec {
+            capacity: Some([("storage".to_owned(), size.unwrap_or_else(|| Text("1Gi".into())))].into()),
+            access_modes: Some((spec.access_modes.clone()).unwrap_or_else(|| vec!["ReadWriteOnce".into()])),
+            persistent_volume_reclaim_policy: Some(
+                (class.reclaim_policy.clone()).unwrap_or_else(|| "Delete".into()),
+            ),
+            storage_class_name: Some(class.name_any()),
+            volume_mode: Some("Filesystem".into()),
+            host_path: Some(HostPathVolumeSource {
+                path: config.volumes.join(&name).to_string_lossy().into_owned(),
+                type_: Some("DirectoryOrCreate".into()),
+            }),
+            claim_ref: Some(reference_to(claim)),
+            ..PersistentVolumeSpec::default()
+        }),
+        status: None,
+    }));
     decision
 }
 
+fn reference_to(claim: &PersistentVolumeClaim) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("PersistentVolumeClaim".into()),
+        namespace: claim.namespace(),
+        name: Some(claim.name_any()),
+        uid: claim.uid(),
+        ..ObjectReference::default()
+    }
+}
+
 /// A volume whose claim is gone: its directory goes with it, or waits for a person.
-pub(crate) fn decide_volume(world: &World, name: &str, directory: &Path) -> Decision {
+pub(crate) fn decide_volume(world: &World, name: &str, config: &Config) -> Decision {
     let mut decision = Decision::default();
     let Some(volume) = world.volumes.get(&(String::new(), name.to_owned())) else {
         return decision;
@@ -107,7 +132,7 @@ pub(crate) fn decide_volume(world: &World, name: &str, directory: &Path) -> Deci
     };
     let reclaimed = (wanted == "Released"
         && spec.persistent_volume_reclaim_policy.as_deref() == Some("Delete"))
-    .then(|| own_directory(volume, directory))
+    .then(|| own_directory(volume, config))
     .flatten();
     if pods::is_terminating(volume.as_ref()) {
         if wanted == "Bound" {
@@ -146,13 +171,14 @@ pub(crate) fn decide_volume(world: &World, name: &str, directory: &Path) -> Deci
     decision
 }
 
-/// The directory that was made for the volume. A path that somebody else wrote is not ours to remove.
-fn own_directory(volume: &PersistentVolume, directory: &Path) -> Option<PathBuf> {
-    let provisioner = volume.annotations().get("pv.kubernetes.io/provisioned-by")?;
+/// The directory that was made for the volume. A path from anywhere else is never removed.
+fn own_directory(volume: &PersistentVolume, config: &Config) -> Option<PathBuf> {
+    let provisioner = volume.annotations().get(PROVISIONED_BY)?;
     let path = Path::new(&volume.spec.as_ref()?.host_path.as_ref()?.path);
     let name = volume.name_any();
     let plain = !name.contains('/') && !name.starts_with('.');
-    (provisioner == PROVISIONER && plain && path == directory.join(&name)).then(|| path.to_owned())
+    (*provisioner == config.provisioner && plain && path == config.volumes.join(&name))
+        .then(|| path.to_owned())
 }
 
 /// Keeps the object, once deleted, until this controller lets it go.
@@ -266,8 +292,7 @@ fn bind(claim: &PersistentVolumeClaim, volume: &PersistentVolume, decision: &mut
         .as_ref()
         .is_none_or(|reference| reference.uid.is_none())
     {
-        let body = json!({"spec": {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
-            "namespace": claim.namespace(), "name": claim.name_any(), "uid": claim.uid()}}});
+        let body = json!({"spec": {"claimRef": reference_to(claim)}});
         decision.push(Action::replace(volume, None, body));
         return;
     }

@@ -17,7 +17,7 @@ fn volume(name: &str, spec: Value) -> Value {
 
 fn with_class() -> Sim {
     let mut sim = Sim::default();
-    sim.learn(json!({"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "provisioner": PROVISIONER, "reclaimPolicy": "Delete",
+    sim.learn(json!({"kind": "StorageClass", "apiVersion": "storage.k8s.io/v1", "provisioner": crate::testing::PROVISIONER, "reclaimPolicy": "Delete",
         "metadata": {"name": "directory", "annotations": {DEFAULT_CLASS: "true"}}}));
     sim
 }
@@ -41,7 +41,7 @@ fn a_claim_gets_a_directory_that_goes_with_it() {
     assert_eq!(claim.volume_name.as_deref(), Some("pvc-u1"));
     assert_eq!(claim.storage_class_name.as_deref(), Some("directory"));
     assert_eq!(
-        decide_claim(&sim.world, &key(), Path::new("/v")),
+        decide_claim(&sim.world, &key(), &crate::testing::config()),
         Decision::default()
     );
 
@@ -97,7 +97,8 @@ fn a_path_that_was_not_made_here_is_never_removed() {
             json!({"hostPath": {"path": path}, "persistentVolumeReclaimPolicy": "Delete",
                 "claimRef": {"namespace": "n", "name": "gone", "uid": "x"}}),
         );
-        forged["metadata"]["annotations"] = json!({"pv.kubernetes.io/provisioned-by": PROVISIONER});
+        forged["metadata"]["annotations"] =
+            json!({"pv.kubernetes.io/provisioned-by": crate::testing::PROVISIONER});
         sim.learn(forged);
         sim.settle();
         assert_eq!(sim.removed_directories.len(), 0, "{path}");
@@ -142,7 +143,7 @@ fn a_volume_is_taken_before_its_claim_is_bound() {
     claim["metadata"]["finalizers"] = json!([CLAIM_IN_USE]);
     sim.learn(claim);
     let kinds = |sim: &Sim| -> Vec<String> {
-        let actions = decide_claim(&sim.world, &key(), Path::new("/v")).actions;
+        let actions = decide_claim(&sim.world, &key(), &crate::testing::config()).actions;
         let patched = actions.into_iter().map(|action| match action {
             Action::Patch { target, body, .. } => {
                 assert!(body["status"].is_object() || body["metadata"]["resourceVersion"].is_string());

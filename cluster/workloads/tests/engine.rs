@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 const NAMESPACE: &str = "default";
+const PROVISIONER: &str = "example.org/directory";
 
 struct Cluster {
     client: Client,
@@ -34,6 +35,8 @@ impl Cluster {
         let (stop, stopped) = oneshot::channel::<()>();
         let config = workloads::Config {
             volumes: directory.path().join("volumes"),
+            provisioner: PROVISIONER.to_owned(),
+            slices: "slices.example.org".to_owned(),
         };
         // Under the role that they have in a cluster: what it lacks would be missed here.
         let clients = workloads::Clients {
@@ -197,7 +200,7 @@ async fn a_job_counts_pods_that_are_removed_as_they_end() {
 async fn a_claim_and_its_directory_outlive_the_delete_until_the_pod_ends() {
     let cluster = Cluster::start().await;
     let claims: Api<PersistentVolumeClaim> = cluster.api();
-    let class = json!({"metadata": {"name": "directory"}, "provisioner": workloads::PROVISIONER});
+    let class = json!({"metadata": {"name": "directory"}, "provisioner": PROVISIONER});
     cluster
         .make(Api::<StorageClass>::all(cluster.client.clone()), class)
         .await;

@@ -4,6 +4,7 @@
 mod build;
 mod command;
 mod error;
+pub mod fuzzing;
 mod oci;
 mod output;
 mod sources;

@@ -16,6 +16,8 @@ use c5c3_image_builder::{Call, Images, STORE};
 
 const RELEASE: &str = "2025.2";
 const LIMIT: Duration = Duration::from_secs(240);
+/// Seconds from the start of its kernel until it is ready, with an emulated processor.
+const BOOTS_WITHIN: f32 = 10.0;
 const METADATA: &str = r#"{"public_keys": {"k": "ssh-ed25519 AAAAC3Nza test\n"}, "keys": [{"data": "ssh-ed25519 AAAAC3Nza test\n"}], "hostname": "vm1.novalocal", "name": "vm1"}"#;
 
 /// Answers one request as the metadata service does.
@@ -78,6 +80,20 @@ fn boot(images: &Images, directory: &Path, more: &[String], meet: impl FnOnce())
     said()
 }
 
+/// On the guest's own clock: "c5c3-guest: ready … at 4.2 s".
+fn seconds_to_ready(said: &str) -> Option<f32> {
+    let line = said.lines().find(|line| line.contains("c5c3-guest: ready"))?;
+    let (_, rest) = line.rsplit_once(" at ")?;
+    rest.trim().trim_end_matches('s').trim().parse().ok()
+}
+
+#[test]
+fn the_ready_line_tells_the_seconds() {
+    let line = "x\nc5c3-guest: ready hostname=vm1 keys=1 at 4.25 s\r\ny";
+    assert_eq!(seconds_to_ready(line), Some(4.25));
+    assert_eq!(seconds_to_ready("c5c3-guest: power off"), None);
+}
+
 #[test]
 #[ignore = "builds images and boots a machine"]
 fn the_guest_knows_its_name_and_key_answers_by_ssh_and_obeys_the_power_button() {
@@ -118,6 +134,11 @@ fn the_guest_knows_its_name_and_key_answers_by_ssh_and_obeys_the_power_button() 
     });
     assert!(said.contains("address 169.254.169.15/24"), "{said}");
     assert!(said.contains("ready hostname=vm1.novalocal keys=1 at"), "{said}");
+    let took = seconds_to_ready(&said);
+    assert!(
+        took.is_some_and(|took| took <= BOOTS_WITHIN),
+        "{took:?} s: {said}"
+    );
 
     // Without a network card, from a config drive that is made as Nova makes it.
     let [drive, iso] = ["drive", "drive.iso"].map(|name| file(name).display().to_string());

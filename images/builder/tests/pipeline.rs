@@ -497,3 +497,15 @@ fn patches_and_overrides_change_the_real_service() {
     let checked = run(&["check", "keystone"]);
     assert!(checked.status.success(), "{}", text(&checked));
 }
+
+#[path = "../../../fuzz/targets/builder.rs"]
+mod fuzzed;
+
+#[path = "../../../fuzz/seeds.rs"]
+mod seeds;
+
+/// The seeds of the fuzz target, as an ordinary test.
+#[test]
+fn nothing_outside_a_layer_changes() {
+    seeds::run("layers", fuzzed::layers);
+}

@@ -36,7 +36,7 @@ fn ordinal(release: &str) -> Option<i64> {
     (1..=2).contains(&half).then_some(year * 2 + half - 1)
 }
 
-/// The first release of a year can be left out by nobody and leaves out the second one.
+/// The first release of a year cannot be skipped, and the second one can.
 fn is_slurp(ordinal: i64) -> bool {
     ordinal % 2 == 0
 }

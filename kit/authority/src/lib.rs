@@ -2,7 +2,8 @@
 //! what is due renewed.
 //!
 //! An authority is followed by another before it ends: first everybody trusts both, then certificates
-//! come from the new one, so nobody is turned away who has not read the Secret again yet.
+//! come from the new one, so nobody is turned away who has not read the Secret again yet. (ARCHITECTURE.md
+//! tells this rotation from the three others.)
 
 mod pem;
 

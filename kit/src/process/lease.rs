@@ -1,22 +1,35 @@
 //! Leadership by a `coordination.k8s.io` Lease: of several processes one works, the others wait.
 //!
 //! A candidate trusts its own clock only: it counts from when it saw the lease change, so clocks that
-//! disagree do no harm.
+//! disagree do no harm. One that waits watches the lease, so it asks nothing while the leader renews, and
+//! is there when the lease has run out: with the usual terms 10 s after the last renewal. Where it cannot
+//! watch, it looks every second.
 
 use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease as LeaseObject, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Api, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, Resource};
 
-use crate::fault::{plain, spread};
+use crate::fault::plain;
 use crate::process::metrics::Metrics;
 use crate::process::stop::Stop;
 use crate::report::events::instance;
 
 const CONTROLLER: &str = "leader";
+
+/// How long a leader may be silent.
+const DURATION: Duration = Duration::from_secs(10);
+/// How often one that waits looks at a lease that it cannot watch.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks at a lease that is free: another candidate may have been faster.
+const SOON: Duration = Duration::from_millis(200);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
@@ -31,12 +44,12 @@ impl Terms {
         Terms {
             namespace: namespace.into(),
             name: name.into(),
-            duration: Duration::from_secs(15),
+            duration: DURATION,
         }
     }
 
     fn renewal(&self) -> Duration {
-        self.duration / 3
+        self.duration / 5
     }
 
     /// A renewal that failed is tried again this soon.
@@ -107,14 +120,52 @@ fn written(before: Option<&LeaseSpec>, me: &str, terms: &Terms, claim: Claim) ->
     }
 }
 
+/// What a candidate has seen of the lease, by its own clock.
+#[derive(Debug, Default)]
+struct Sight {
+    /// The version last seen, and when it was first seen.
+    seen: Option<(String, Instant)>,
+    /// How long its holder may be silent; nothing when there is no holder.
+    lasts: Duration,
+    /// Changes come by a watch.
+    watched: bool,
+}
+
+impl Sight {
+    /// Whether it is another version than before.
+    fn see(&mut self, lease: Option<&LeaseObject>, now: Instant) -> bool {
+        let version = lease.and_then(|lease| lease.metadata.resource_version.clone());
+        let version = version.unwrap_or_default();
+        if self.seen.as_ref().is_some_and(|(seen, _)| *seen == version) {
+            return false;
+        }
+        self.seen = Some((version, now));
+        let spec = lease.and_then(|lease| lease.spec.as_ref());
+        let held = spec.filter(|spec| spec.holder_identity.as_deref().is_some_and(|h| !h.is_empty()));
+        let seconds = held.and_then(|spec| u64::try_from(spec.lease_duration_seconds?).ok());
+        self.lasts = Duration::from_secs(seconds.unwrap_or(0));
+        true
+    }
+
+    fn unchanged(&self, now: Instant) -> Duration {
+        let since = self.seen.as_ref().map(|(_, since)| *since);
+        since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    /// How long to wait before the next look.
+    fn pause(&self, now: Instant) -> Duration {
+        let left = self.lasts.saturating_sub(self.unchanged(now)).max(SOON);
+        if self.watched { left } else { left.min(LOOK) }
+    }
+}
+
 /// A candidate for one lease.
 pub struct Candidate {
     api: Api<LeaseObject>,
     terms: Terms,
     metrics: Metrics,
     me: String,
-    /// The version last seen, and when it was first seen.
-    seen: Option<(String, Instant)>,
+    sight: Sight,
     /// When the last question was put whose answer is that we hold the lease. Others count from
     /// when the server has the request, which is after this.
     held: Option<Instant>,
@@ -128,7 +179,7 @@ impl Candidate {
             terms,
             metrics,
             me,
-            seen: None,
+            sight: Sight::default(),
             held: None,
         }
     }
@@ -139,10 +190,11 @@ impl Candidate {
 
     /// Waits until this process leads; `false` when the stop came first.
     pub async fn lead(&mut self, stop: &Stop) -> bool {
-        let mut told = false;
+        let mut changes: Option<BoxStream<'static, watcher::Result<Option<LeaseObject>>>> = None;
         loop {
             // An answer that comes later than this is of a reign that is over.
             let patience = self.terms.reign();
+            let before = self.sight.seen.clone();
             let step = tokio::select! {
                 () = stop.requested() => return false,
                 step = tokio::time::timeout(patience, self.step()) => step,
@@ -152,17 +204,56 @@ impl Candidate {
                     tracing::info!(lease = self.terms.name, "leading");
                     return true;
                 }
-                Ok(Ok(false)) if !told => {
-                    told = true;
-                    tracing::info!(lease = self.terms.name, "another process leads; waiting");
-                }
                 Ok(Ok(false)) => {}
                 Ok(Err(error)) => tracing::warn!(lease = self.terms.name, "{}", plain(&error)),
                 Err(_) => tracing::warn!(lease = self.terms.name, "no answer in {patience:?}"),
             }
-            tokio::select! {
+            // A watch that did not tell of what this look has found is dead.
+            if self.sight.watched && self.sight.seen != before {
+                self.sight.watched = false;
+                changes = None;
+            }
+            let changes = changes.get_or_insert_with(|| {
+                tracing::info!(lease = self.terms.name, "waiting for the lease");
+                let watched = watcher::watch_object(self.api.clone(), &self.terms.name);
+                watched.default_backoff().boxed()
+            });
+            if !self.wait(changes, stop).await {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until the next look is due; `false` when the stop came first.
+    async fn wait(
+        &mut self,
+        changes: &mut BoxStream<'static, watcher::Result<Option<LeaseObject>>>,
+        stop: &Stop,
+    ) -> bool {
+        let mut due = Instant::now() + self.sight.pause(Instant::now());
+        loop {
+            let told = tokio::select! {
                 () = stop.requested() => return false,
-                () = tokio::time::sleep(spread(self.terms.renewal(), rand::random())) => {}
+                () = tokio::time::sleep_until(due.into()) => return true,
+                told = changes.next() => told,
+            };
+            let now = Instant::now();
+            match told {
+                Some(Ok(lease)) => {
+                    self.sight.watched = true;
+                    self.sight.see(lease.as_ref(), now);
+                    due = now + self.sight.pause(now);
+                }
+                Some(Err(error)) => {
+                    tracing::debug!(lease = self.terms.name, %error, "cannot watch the lease");
+                    self.sight.watched = false;
+                    due = due.min(now + self.sight.pause(now));
+                }
+                None => {
+                    self.sight.watched = false;
+                    tokio::time::sleep(self.sight.pause(now)).await;
+                    return true;
+                }
             }
         }
     }
@@ -202,23 +293,12 @@ impl Candidate {
     async fn step(&mut self) -> kube::Result<bool> {
         let asked = Instant::now();
         let live = self.api.get_opt(&self.terms.name).await?;
-        let version = live
-            .as_ref()
-            .and_then(|l| l.metadata.resource_version.clone())
-            .unwrap_or_default();
-        let since = match &self.seen {
-            Some((seen, since)) if *seen == version => *since,
-            _ => {
-                let now = Instant::now();
-                self.seen = Some((version, now));
-                now
-            }
-        };
+        self.sight.see(live.as_ref(), Instant::now());
         let spec = live.as_ref().and_then(|lease| lease.spec.as_ref());
         let claim = if live.is_some() && spec.is_none() {
             Claim::Take
         } else {
-            claim(spec, &self.me, since.elapsed())
+            claim(spec, &self.me, self.sight.unchanged(Instant::now()))
         };
         if claim == Claim::Wait {
             return Ok(false);
@@ -317,5 +397,82 @@ mod tests {
         let renewed = written(Some(&taken), "me", &terms, Claim::Renew);
         assert_eq!(renewed.lease_transitions, Some(3));
         assert_eq!(renewed.acquire_time, taken.acquire_time);
+    }
+
+    /// From the last renewal until one that waits looks at a lease that has run out. `late`: so long before
+    /// it the one that waits had looked; `heard`: so long after a renewal its watch tells of it.
+    fn hand_over(watched: bool, late: Duration, heard: Duration) -> Duration {
+        let terms = Terms::new("ns", "l");
+        let start = Instant::now();
+        let renewed = start + Duration::from_secs(60);
+        let version = |name: &str| LeaseObject {
+            metadata: ObjectMeta {
+                resource_version: Some(name.into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(written(None, "you", &terms, Claim::Create)),
+        };
+        let mut sight = Sight {
+            watched,
+            ..Sight::default()
+        };
+        let mut now = renewed.checked_sub(late).expect("after the start");
+        sight.see(Some(&version("1")), now);
+        if watched {
+            now = renewed + heard;
+            sight.see(Some(&version("2")), now);
+        }
+        for _ in 0..100 {
+            now += sight.pause(now);
+            let live = if now >= renewed { "2" } else { "1" };
+            sight.see(Some(&version(live)), now);
+            let spec = version(live).spec;
+            if now >= renewed && claim(spec.as_ref(), "me", sight.unchanged(now)) == Claim::Take {
+                return now - renewed;
+            }
+        }
+        panic!("the lease is never taken")
+    }
+
+    #[test]
+    fn another_leads_within_15_s_after_the_last_renewal() {
+        let (mut watching, mut looking) = (Duration::ZERO, Duration::ZERO);
+        for late in (0..2_000).step_by(50).map(Duration::from_millis) {
+            watching = watching.max(hand_over(true, late, Duration::from_millis(500)));
+            looking = looking.max(hand_over(false, late, Duration::ZERO));
+        }
+        assert_eq!(watching, Duration::from_millis(10_500));
+        assert!(looking <= Duration::from_secs(12), "{looking:?}");
+    }
+
+    #[test]
+    fn a_leader_that_cannot_renew_stops_before_another_begins() {
+        let terms = Terms::new("ns", "l");
+        assert!(terms.renewal() * 3 < terms.reign(), "two renewals may fail");
+        assert!(terms.reign() + Duration::from_secs(3) < terms.duration);
+    }
+
+    #[test]
+    fn one_that_waits_looks_at_once_when_the_lease_is_free() {
+        let now = Instant::now();
+        let mut sight = Sight {
+            watched: true,
+            ..Sight::default()
+        };
+        let mut lease = LeaseObject {
+            spec: Some(held_by("you")),
+            ..LeaseObject::default()
+        };
+        assert!(sight.see(Some(&lease), now));
+        assert!(!sight.see(Some(&lease), now), "the same version");
+        assert_eq!(sight.pause(now), Duration::from_secs(15), "as its holder says");
+        sight.watched = false;
+        assert_eq!(sight.pause(now), LOOK);
+        lease.spec = Some(held_by(""));
+        lease.metadata.resource_version = Some("2".into());
+        sight.see(Some(&lease), now);
+        assert_eq!(sight.pause(now), SOON);
+        sight.see(None, now);
+        assert_eq!(sight.pause(now), SOON, "it was deleted");
     }
 }

@@ -206,6 +206,10 @@ impl Wanted {
         self
     }
 
+    pub fn is_lasting(&self) -> bool {
+        self.lasting
+    }
+
     pub fn in_cluster(mut self, name: impl Into<ClusterName>) -> Self {
         self.cluster = name.into();
         self

@@ -10,8 +10,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::kinds::Reference;
 
-pub use c5c3_api::conditions::READY;
-use c5c3_api::conditions::reason::{self, DELETING, NOT_REACHED, NOT_REPORTED, NOT_REQUIRED};
+/// This generation was processed and every required part is up.
+pub const READY: &str = "Ready";
+
+/// Reasons of conditions that the kit gives by itself.
+pub mod reason {
+    pub const READY: &str = "Ready";
+    pub const DELETING: &str = "Deleting";
+    pub const NOT_REQUIRED: &str = "NotRequired";
+    /// A pass that failed did not get to it.
+    pub const NOT_REACHED: &str = "NotReached";
+    /// Nobody has said anything of it.
+    pub const NOT_REPORTED: &str = "NotReported";
+}
+use reason::{DELETING, NOT_REACHED, NOT_REPORTED, NOT_REQUIRED};
 
 /// One condition that a controller declares. The order of the declaration is the order of
 /// importance: of several parts that are not well, the first is named as the blocker.

@@ -1,7 +1,7 @@
 //! The report step: what is written to `.status`, and when.
 
-use c5c3_api::common::Blocker;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::clusters::HOME;
@@ -50,6 +50,20 @@ pub(crate) fn body(
     })
 }
 
+/// The object that keeps another one from being ready, as `status.blockedBy` has it. What is the same as of that other
+/// one is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Blocker {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    pub kind: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+}
+
 /// Names the object that keeps this one from being ready, or takes the name away.
 pub(crate) fn point(body: &mut Value, own: &Key, blocker: Option<&Reference>) {
     let Some(status) = body["status"].as_object_mut() else {
@@ -57,19 +71,21 @@ pub(crate) fn point(body: &mut Value, own: &Key, blocker: Option<&Reference>) {
     };
     status.remove("blockedBy");
     if let Some(blocker) = blocker {
-        status.insert("blockedBy".to_owned(), json!(named(own, blocker)));
+        status.insert("blockedBy".to_owned(), json!(Blocker::of(own, blocker)));
     }
 }
 
-fn named(own: &Key, blocker: &Reference) -> Blocker {
-    let (kind, group) = blocker.kind.split_once('.').unwrap_or((&blocker.kind, ""));
-    let elsewhere = |namespace: &&String| own.namespace.as_ref() != Some(namespace);
-    Blocker {
-        group: (!group.is_empty()).then(|| group.to_owned()),
-        kind: kind.to_owned(),
-        name: blocker.key.name.clone(),
-        namespace: blocker.key.namespace.as_ref().filter(elsewhere).cloned(),
-        cluster: (blocker.cluster != HOME).then(|| blocker.cluster.to_string()),
+impl Blocker {
+    pub fn of(own: &Key, blocker: &Reference) -> Self {
+        let (kind, group) = blocker.kind.split_once('.').unwrap_or((&blocker.kind, ""));
+        let elsewhere = |namespace: &&String| own.namespace.as_ref() != Some(namespace);
+        Blocker {
+            group: (!group.is_empty()).then(|| group.to_owned()),
+            kind: kind.to_owned(),
+            name: blocker.key.name.clone(),
+            namespace: blocker.key.namespace.as_ref().filter(elsewhere).cloned(),
+            cluster: (blocker.cluster != HOME).then(|| blocker.cluster.to_string()),
+        }
     }
 }
 

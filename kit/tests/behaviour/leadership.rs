@@ -67,10 +67,16 @@ async fn a_silent_leader_is_replaced_and_learns_of_it() {
     let (_never, stop) = Stop::channel();
     assert!(first.lead(&stop).await);
     // It does not renew.
+    let silent = std::time::Instant::now();
     assert!(
         tokio::time::timeout(Duration::from_secs(60), second.lead(&stop))
             .await
             .expect("in time")
+    );
+    let took = silent.elapsed();
+    assert!(
+        took >= Duration::from_secs(2),
+        "not before it has run out: {took:?}"
     );
     let lost = first.hold(&stop).await;
     assert!(matches!(lost, Err(Lost::NotRenewed(_))), "{lost:?}");

@@ -13,18 +13,18 @@ use kube::ResourceExt;
 use crate::error::Error;
 use crate::remote::{Finding, Remotes, Way};
 
-pub const NAME: &str = "remote-cluster";
+pub(crate) const NAME: &str = "remote-cluster";
 
 /// A cluster that does not answer is looked at sooner than its interval says.
 const SOON: Duration = Duration::from_secs(10);
 
 /// The controller.
-pub struct RemoteClusters {
+pub(crate) struct RemoteClusters {
     pub remotes: Remotes,
 }
 
 #[derive(Debug)]
-pub struct Facts {
+pub(crate) struct Facts {
     pub finding: Finding,
     /// RemoteArbiters that name it.
     pub users: Vec<String>,
@@ -119,5 +119,36 @@ impl Controller for RemoteClusters {
             Finding::Fit => report.again_in(interval),
             _ => report.again_in(interval.min(SOON)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn every_field_of_a_cluster_acts_or_is_refused() {
+        let digest = |spec: &Value| {
+            let object = json!({"apiVersion": "ceph.c5c3.io/v1alpha1", "kind": "RemoteCluster",
+                "metadata": {"namespace": "rook-ceph", "name": "site"}, "spec": spec});
+            let object: RemoteCluster = serde_json::from_value(object).expect("a RemoteCluster");
+            // What is asked, and with which key.
+            let way = Way::of("rook-ceph", &object.spec);
+            let references = RemoteClusters::references(&object);
+            let seen = Observed::<RemoteClusters> {
+                object,
+                facts: Facts {
+                    finding: Finding::Fit,
+                    users: Vec::new(),
+                },
+                now: jiff::Timestamp::UNIX_EPOCH,
+            };
+            let report = seen.report(&Applied::rehearse(Decision::hold()));
+            format!("{way:?} {references:?} {report:?}")
+        };
+        let spec = json!({"namespace": "arbiters", "accesskeyRef": {"name": "key"}});
+        let ignored = c5c3_api::fields::ignored("RemoteCluster", &[spec], digest);
+        assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
     }
 }

@@ -4,10 +4,10 @@
 //! - [`arbiters`] runs the monitor there: a pure plan of what is reserved, applied and removed.
 //! - [`remote`] is all that touches the other cluster.
 
-pub mod arbiters;
-pub mod clusters;
+mod arbiters;
+mod clusters;
 mod error;
-pub mod remote;
+mod remote;
 
 pub use error::Error;
 

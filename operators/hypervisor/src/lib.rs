@@ -13,20 +13,24 @@ pub mod names;
 mod nodes;
 pub mod nova;
 mod power;
+mod pulse;
 
 pub use error::Error;
 pub use login::{CONTROL_PLANE, Connect, Real};
 pub use power::PowerView;
+pub use pulse::AgentView;
 
 use std::sync::Arc;
 
 use c5c3_kit::{Access, ClusterError, Clusters, Loop, Metrics, Stop, together};
-use eviction::Evictions;
+use eviction::{Evictions, Refusals};
 use futures::FutureExt;
+use futures::channel::mpsc;
 use host::Hosts;
 use login::Clouds;
 use nodes::Nodes;
 use power::Plugs;
+use pulse::Pulses;
 
 /// Reconciles all hosts of a cluster until `stop`. `connect` opens Nova and Placement.
 pub async fn run(
@@ -36,14 +40,20 @@ pub async fn run(
     stop: Stop,
 ) -> Result<(), ClusterError> {
     let clouds = Clouds::new(connect);
-    together(stop, |stop| {
+    let pulses = Pulses::default();
+    let (fallen, changed) = mpsc::unbounded();
+    let beats = pulses.clone().follow(clusters.home().clone(), fallen);
+    let listening = tokio::spawn(beats);
+    let result = together(stop, |stop| {
         let hosts = Hosts {
             clouds: clouds.clone(),
             // Management controllers have a network of their own, which no cloud's network leads to.
             plugs: Plugs::new(Arc::new(dial::Tcp)),
+            pulses: pulses.clone(),
+            refusals: Refusals::default(),
         };
         let nodes = Loop::new(Nodes, clusters.clone(), metrics.clone()).labelled(names::HYPERVISOR);
-        let hosts = Loop::new(hosts, clusters.clone(), metrics.clone());
+        let hosts = Loop::new(hosts, clusters.clone(), metrics.clone()).triggered_by(changed);
         let evictions = Loop::new(Evictions::new(clouds), clusters, metrics);
         vec![
             nodes.run(stop.clone()).boxed(),
@@ -51,7 +61,9 @@ pub async fn run(
             evictions.run(stop).boxed(),
         ]
     })
-    .await
+    .await;
+    listening.abort();
+    result
 }
 
 /// What the operator may do in a cluster.

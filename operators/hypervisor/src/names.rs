@@ -21,6 +21,7 @@ pub const TEST: &str = "c5c3-test";
 const OF_MAINTENANCE: &str = "c5c3: maintenance";
 const OF_ONBOARDING: &str = "c5c3: onboarding";
 const OF_EVICTION: &str = "c5c3: eviction";
+const OF_PRESSURE: &str = "c5c3: node pressure";
 /// What Nova writes where `enable_new_services` is false.
 const OF_NEW_SERVICES: &str = "New compute service disabled";
 
@@ -37,6 +38,15 @@ pub fn aborted(why: &str) -> String {
 
 pub fn eviction(name: &str) -> String {
     shortened(&format!("{OF_EVICTION} {name}"))
+}
+
+pub fn pressure(kinds: &[String]) -> String {
+    shortened(&format!("{OF_PRESSURE}: {}", kinds.join(", ")))
+}
+
+/// Was it disabled because the Node is short of something?
+pub fn is_of_pressure(reason: Option<&str>) -> bool {
+    reason.is_some_and(|text| text.starts_with(OF_PRESSURE))
 }
 
 /// Nova takes 255 characters.

@@ -1,7 +1,8 @@
 //! What can keep OVN from being brought up. Texts name Secrets and keys, never values.
 
 use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_READY};
-use c5c3_kit::{Fault, ReadError, Retry};
+use c5c3_kit::{Fault, Kind, ReadError, Reference, Retry};
+use k8s_openapi::api::core::v1::Secret;
 
 use crate::names::Side;
 
@@ -82,6 +83,15 @@ impl Fault for Error {
             | Error::ChassisStays { .. }
             | Error::NotAsked(_) => Retry::Backoff,
             _ => Retry::OnChange,
+        }
+    }
+
+    fn blocker(&self) -> Option<Reference> {
+        match self {
+            Error::SecretMissing { secret, .. } | Error::KeyMissing { secret, .. } => {
+                Some(Kind::of::<Secret>().named(None, secret))
+            }
+            _ => None,
         }
     }
 }

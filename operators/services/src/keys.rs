@@ -1,7 +1,8 @@
 //! Sets of Fernet keys: `0` is staged, the highest number is primary, the others still decrypt.
 //!
 //! A rotation turns the staged key into the primary one. Every server has had the staged key since
-//! the last rotation, so a token of the new primary is understood everywhere at once.
+//! the last rotation, so a token of the new primary is understood everywhere at once. (ARCHITECTURE.md
+//! tells this rotation from the three others.)
 
 use std::collections::BTreeMap;
 

@@ -8,61 +8,25 @@
 #[cfg(test)]
 extern crate self as c5c3_services;
 
-mod answers;
 pub mod build;
 pub mod config;
 mod error;
 mod facts;
 mod figures;
-mod keep;
+mod judge;
 pub mod keys;
 mod kinds;
 mod names;
 mod plan;
 mod reconcile;
-mod recurring;
 mod report;
-mod rollout;
 mod rotation;
 pub mod shape;
-mod storage;
 
-#[cfg(test)]
-mod bad_inputs_tests;
-#[cfg(test)]
-mod ceph_tests;
-#[cfg(test)]
-mod cinder_tests;
-#[cfg(test)]
-mod cortex_tests;
-#[cfg(test)]
-mod elsewhere_tests;
-#[cfg(test)]
-mod fields_tests;
-#[cfg(test)]
-mod jobs_tests;
-#[cfg(test)]
-mod lifecycle_tests;
-#[cfg(test)]
-mod neutron_tls_tests;
-#[cfg(test)]
-mod nova_cortex_tests;
-#[cfg(test)]
-mod nova_guests_tests;
-#[cfg(test)]
-mod nova_tests;
-#[cfg(test)]
-mod registry_tests;
-#[cfg(test)]
-mod rendered_tests;
-#[cfg(test)]
-mod seeds_tests;
-#[cfg(test)]
-mod tempest_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
-mod upgrade_tests;
+mod tests;
 
 pub use error::Error;
 pub use reconcile::Services;

@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 
 use c5c3_kit::ownership::{CONTROLLER, OWNER};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
 
 use crate::error::Error;
-use crate::shape::Subject;
 
 /// When a key set was last rotated. A person may set it back to have it rotated now.
 pub(crate) const ROTATED: &str = "c5c3.io/rotated-at";
@@ -18,6 +16,10 @@ pub(crate) const CONFIG: &str = "c5c3.io/config";
 /// The image of a process as the spec names it. On its way to a node others may write another name
 /// for the same image, or put containers beside ours.
 pub(crate) const IMAGE: &str = "c5c3.io/image";
+/// The version of others that pods keep to as long as they run.
+pub(crate) const KEEPS_TO: &str = "c5c3.io/keeps-to";
+/// In a variable of a process with `POD_IP`: that address as a part of a URL, in brackets where it needs them.
+pub(crate) const HOST: &str = "@HOST@";
 /// The database schema that is there when a Job is complete.
 pub(crate) const SCHEMA: &str = "c5c3.io/schema";
 /// What the pod of a Job is made of.
@@ -45,14 +47,6 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn of<S: Subject>(subject: &S) -> Self {
-        Names {
-            namespace: subject.namespace().unwrap_or_default(),
-            name: subject.name_any(),
-            service: S::SERVICE,
-        }
-    }
-
     /// The name must do for a Service and, with what is put behind it, for a Job.
     pub fn check(&self) -> Result<(), Error> {
         let longest = LONGEST - SUFFIX;

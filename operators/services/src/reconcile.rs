@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use c5c3_api::common::ServiceStatus;
+use c5c3_api::common::{RecurringJobStatus, ServiceStatus};
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::{mariadb, rabbitmq, rook::CephClient};
 use c5c3_api::ovn::OvnCluster;
@@ -27,9 +27,10 @@ use serde_json::{Value, json};
 use crate::build::{self, Outcome};
 use crate::error::Error;
 use crate::facts::{self, Facts, dependencies};
-use crate::keep::{earlier_accounts, earlier_configurations};
+use crate::judge::Gate;
+use crate::judge::keep::{earlier_accounts, earlier_configurations};
 use crate::names::Names;
-use crate::plan::{Gate, Plan, Refused, plan};
+use crate::plan::{Plan, Refused, plan};
 use crate::report;
 use crate::rotation::Planned;
 use crate::shape::{Process, Service, Subject, Workload};
@@ -275,8 +276,13 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     wanted.extend(build::messaging_objects(service));
     wanted.extend(configuration(plan, facts));
     wanted.extend(build::network_objects(service));
-    let mut kept = earlier_configurations(plan, facts);
-    kept.extend(earlier_accounts(plan, facts));
+    let mut kept = earlier_configurations(service, &plan.configuration, facts);
+    kept.extend(earlier_accounts(
+        &service.names,
+        &plan.configuration,
+        plan.rolled_out,
+        facts,
+    ));
     let namespace = Some(service.names.namespace.as_str());
 
     for (job, may_start) in plan.jobs() {
@@ -338,6 +344,12 @@ fn decide(plan: &Plan, facts: &Facts) -> Decision<Infallible> {
     kept.into_iter().fold(Decision::want(wanted), Decision::keep)
 }
 
+fn recurring_jobs(plan: &Plan) -> Vec<RecurringJobStatus> {
+    let before = plan.service.status.as_ref();
+    let before = before.map_or(&[][..], |status| &status.recurring_jobs);
+    plan.recurring.iter().map(|run| run.last_run(before)).collect()
+}
+
 fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Report {
     let service = &plan.service;
     let mut status = json!({});
@@ -357,6 +369,7 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
                 service.names.selector(),
                 api.map_or("api", |process| process.name.as_str())
             )),
+            recurring_jobs: recurring_jobs(plan),
             ..ServiceStatus::default()
         };
         merge(&mut status, serde_json::to_value(told).unwrap_or_default());
@@ -383,6 +396,7 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
     // What we write ourselves brings no pass.
     let noted = plan.is_to_be_noted().then_some(plan.now + NOTED);
     let hanging = build::next_hanging(facts, plan.now);
+    let unshared = build::next_unshared(facts, plan.now);
     // No watch tells when another cluster answers again.
     let away = facts
         .elsewhere
@@ -392,7 +406,8 @@ fn report<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> Re
     let others = coming.map(|migration| migration.from);
     // A certificate comes to its end without news, too.
     let certified = facts.certificates.as_ref().map(|_| plan.now + CERTIFICATES);
-    let others = others.chain(noted).chain(hanging).chain(away).chain(certified);
+    let others = others.chain(noted).chain(hanging).chain(unshared);
+    let others = others.chain(away).chain(certified);
     again(report, plan.now, plan.keys.iter(), others)
 }
 

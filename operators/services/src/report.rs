@@ -6,19 +6,16 @@ use c5c3_kit::conditions::Truth;
 use c5c3_kit::{Applied, Controller, Fault, Kind, States};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Secret};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::answers;
 use crate::build::{self, Outcome};
-use crate::facts::{Facts, Live, Trouble};
-use crate::plan::{Gate, Migration, Plan, Prepared};
-use crate::rollout::{self, Progress, blocked_pod, progress};
+use crate::facts::{Facts, Live, Stray};
+use crate::judge::rollout::{self, Progress, blocked_pod, progress};
+use crate::judge::{Gate, answers, ovn, storage, troubled};
+use crate::plan::{Migration, Plan, Prepared};
 use crate::shape::{Group, Process, Step, Volume, VolumeSource, Workload};
-use crate::storage;
-
-const OVN: &str = service::OVN_CONNECTED;
 
 pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applied<C>) -> States {
     let service = &plan.service;
@@ -39,12 +36,13 @@ pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applie
     }
     if let Some(ovn) = &facts.ovn {
         let cluster = Kind::of::<OvnCluster>().named(None, &ovn.name_any());
-        states = self::ovn(states, ovn).because_of(service::OVN_CONNECTED, Some(cluster));
+        states = ovn::told(states, ovn).because_of(service::OVN_CONNECTED, Some(cluster));
     }
     for (part, text) in &service.not_required {
         states = states.not_required(part, text.clone());
     }
-    states = certified(states, plan, facts);
+    states = ovn::tried(states, service, &plan.configuration.hidden, facts);
+    states = storage::tried(states, service, &plan.configuration.hidden, facts);
     // Several may share a condition: the first that is not well speaks.
     let said = |states: &States, part| states.get(part).is_some_and(|said| said.truth != Truth::True);
     for extra in service.volumes() {
@@ -57,19 +55,29 @@ pub(crate) fn states<C: Controller>(plan: &Plan, facts: &Facts, applied: &Applie
             states = process(states, plan, facts, applied, running, &gate);
         }
     }
+    if let Some(stray) = facts.strays.first() {
+        let Stray {
+            node,
+            label,
+            value,
+            known,
+            ..
+        } = stray;
+        let text = format!(
+            "node {node} is labelled {label}={value}, and there is no such cell: label it with one of {}, or add the cell",
+            known.join(", ")
+        );
+        let blocker = Kind::of::<Node>().named(None, node);
+        states = states
+            .unmet(stray.part, reason::INVALID, text)
+            .because_of(stray.part, Some(blocker));
+    }
     for run in &plan.recurring {
         if run.part.is_some_and(|part| !said(&states, part)) {
             states = run.state(states, &gate);
         }
     }
     states
-}
-
-/// A part that is not met, and the object on which that depends.
-pub(crate) fn troubled(states: States, part: &'static str, reason: &str, trouble: &Trouble) -> States {
-    states
-        .unmet(part, reason, trouble.text.clone())
-        .because_of(part, trouble.blocker.clone())
 }
 
 /// The status of cells or backends, one by one.
@@ -80,17 +88,18 @@ pub(crate) fn groups(plan: &Plan, facts: &Facts) -> Value {
     let answers = answers::newest(&facts.pods, &groups.told_by);
     let one = |group: &Group| {
         let waits = group.processes.iter().find(|name| !plan.up.contains(name));
-        let status = waits.map_or_else(|| "Ready".to_owned(), |name| format!("waiting for {name}"));
-        let mut told = json!({"name": group.name, "status": status});
         let mut more = match answers.get(&group.name) {
             Some(Value::Object(answer)) => answer.clone(),
             _ => group.known.clone(),
         };
         // Up it may be, and yet out of reach of what it looks after.
         let down = more.remove("state").is_some_and(|state| state == "down");
-        if down && status == "Ready" {
-            told["status"] = "down".into();
-        }
+        let status = match waits {
+            Some(name) => format!("waiting for {name}"),
+            None if down => "down".to_owned(),
+            None => "Ready".to_owned(),
+        };
+        let mut told = json!({"name": group.name, "status": status});
         if let Some(fields) = told.as_object_mut() {
             fields.extend(more);
         }
@@ -102,52 +111,6 @@ pub(crate) fn groups(plan: &Plan, facts: &Facts) -> Value {
         told
     };
     json!({groups.field: groups.all.iter().map(one).collect::<Vec<_>>()})
-}
-
-/// OVN is there when its own operator says so; its addresses are in the configuration by then.
-fn ovn(states: States, cluster: &OvnCluster) -> States {
-    let name = cluster.name_any();
-    let conditions = cluster.status.as_ref().map(|status| status.conditions.as_slice());
-    let ready = conditions.unwrap_or_default().iter().find(|c| c.type_ == "Ready");
-    match ready {
-        Some(ready) if ready.status == "True" => {
-            let text = format!("OVNCluster {name} is Ready");
-            states.met(service::OVN_CONNECTED, reason::READY, text)
-        }
-        Some(ready) => {
-            let text = format!("OVNCluster {name} is not Ready: {}", ready.message);
-            states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
-        }
-        None => {
-            let text = format!("OVNCluster {name} reports no status yet");
-            states.unmet(service::OVN_CONNECTED, reason::DEPENDENCY_NOT_READY, text)
-        }
-    }
-}
-
-/// With TLS: whether OVN's databases accept the certificates of each process, as its pods try them before their
-/// programs start.
-fn certified(states: States, plan: &Plan, facts: &Facts) -> States {
-    let service = &plan.service;
-    let Some(secrets) = build::ovn(service, facts).ok().and_then(|ovn| ovn.secrets) else {
-        return states;
-    };
-    for process in &service.processes {
-        let Some(caller) = build::ovn_caller(process) else {
-            continue;
-        };
-        let (_, refused) = storage::checks(facts, process, build::OVN_CHECK);
-        if let Some(words) = refused {
-            let words = plan.configuration.hidden.hide(&words);
-            let name = secrets.of(caller);
-            let text = format!("{}: {words}; mend Secret {name}", process.name);
-            let secret = Kind::of::<Secret>().named(None, name);
-            let part = OVN;
-            let states = states.unmet(part, reason::CERTIFICATES_NOT_ACCEPTED, text);
-            return states.because_of(part, Some(secret));
-        }
-    }
-    states
 }
 
 /// Schema and task are one Job; the number of the step that failed tells whose trouble it is.
@@ -333,7 +296,10 @@ fn volume(
                     states.unmet(part, reason::WAITING, text)
                 }
                 phase => {
-                    let text = format!("PersistentVolumeClaim {name} is {phase}; see its events");
+                    let unshared = claim.and_then(|claim| build::unshared(claim, plan.now));
+                    let text = unshared.unwrap_or_else(|| {
+                        format!("PersistentVolumeClaim {name} is {phase}; see its events")
+                    });
                     states.unmet(part, reason::PROGRESSING, text)
                 }
             };
@@ -347,7 +313,13 @@ fn volume(
             }
             let mounted = format!("Secret {} is mounted at {}", login.secret, extra.path);
             match part {
-                CEPH_CONNECTED => crate::storage::ceph(states, plan, facts, extra, &mounted),
+                CEPH_CONNECTED => storage::ceph(
+                    states,
+                    &plan.service,
+                    facts,
+                    extra,
+                    (&plan.configuration.hidden, &mounted),
+                ),
                 _ => states.met(part, reason::READY, mounted),
             }
         }

@@ -26,7 +26,7 @@ pub fn rights() -> Rights {
             rule::<Secret>(&[AUTHORITY, CERTIFICATE], &["get", "list", "watch", "update"]),
             // What does not exist yet has no name to be granted by.
             rule::<Secret>(&[], &["create"]),
-            rule::<Lease>(&[], &["get", "create", "update"]),
+            rule::<Lease>(&[], &["get", "list", "watch", "create", "update"]),
         ],
     }
 }

@@ -99,7 +99,7 @@ impl Sidecar {
             "image": self.image,
             "args": [
                 "prysm", "ops-log", format!("--file={LOGS}/{}", self.file),
-                format!("--position={STATE}/position"), format!("--listen=0.0.0.0:{}", self.port),
+                format!("--position={STATE}/position"), format!("--listen=[::]:{}", self.port),
             ],
             "env": [{"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
             "ports": [{"name": "metrics", "containerPort": self.port, "protocol": "TCP"}],

@@ -143,7 +143,7 @@ fn print(seen: &Seen, ready: f64) {
         "time to a token: {:.1} s (goal 15)",
         seen.token.unwrap_or(f64::NAN)
     );
-    println!("time to Ready:   {ready:.1} s (goal 30)");
+    println!("time to Ready:   {ready:.1} s (goal 20)");
     let mut steps: Vec<(&String, f64, f64)> = seen
         .pods
         .iter()

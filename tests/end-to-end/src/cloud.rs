@@ -161,6 +161,17 @@ impl Cloud {
 
     /// The same, where `place` are kubectl's words for cluster and namespace.
     pub fn kill_programs(&self, place: &[&str], pods: &[&str], program: &str) -> anyhow::Result<()> {
+        self.signal_programs(place, pods, program, "KILL")
+    }
+
+    /// Sends a signal to a program in these pods, in all of them at once.
+    pub fn signal_programs(
+        &self,
+        place: &[&str],
+        pods: &[&str],
+        program: &str,
+        signal: &str,
+    ) -> anyhow::Result<()> {
         let mut found = Vec::new();
         for pod in pods {
             let uid = ["get", "pod", pod, "-o", "jsonpath={.metadata.uid}"];
@@ -169,7 +180,7 @@ impl Cloud {
             ensure!(!processes.is_empty(), "no {program} runs in pod {pod}");
             found.extend(processes);
         }
-        process::kill(&found)
+        process::signal(&found, signal)
     }
 }
 

@@ -1,8 +1,10 @@
 //! What the end-to-end tests share: servers to run them on, real programs, recorded transcripts.
 
+pub mod arbiter;
 pub mod ceph_users;
 pub mod cli;
 pub mod cloud;
+pub mod crowd;
 pub mod elsewhere;
 pub mod forward;
 pub mod memory;

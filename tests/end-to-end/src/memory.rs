@@ -1,11 +1,18 @@
-//! The memory that a cloud of this machine takes, by part.
+//! The memory that a cloud of this machine takes, by part, and the processor time of our own processes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::Value;
 
 use crate::cloud::Cloud;
+
+/// The name of our processes: the daemon, the first process of each node, and agents in pods.
+pub const OURS: &str = "c5c3";
+
+/// Ticks per second in which Linux tells programs of processor time.
+const TICKS: u64 = 100;
 
 /// A process of the machine.
 struct Process {
@@ -31,6 +38,24 @@ pub fn by_part(cloud: &Cloud, contexts: &[&str]) -> anyhow::Result<BTreeMap<Stri
         *parts.entry(owner.unwrap_or(&process.name).clone()).or_default() += taken;
     }
     Ok(parts)
+}
+
+/// Processor time that our own processes of the cloud have taken so far. The time of one that has ended is not in it.
+pub fn own_time(cloud: &Cloud) -> anyhow::Result<Duration> {
+    let processes = processes()?;
+    let all = descendants(&processes, cloud.daemon()?).into_iter();
+    let ours = all.filter(|id| processes.get(id).is_some_and(|process| process.name == OURS));
+    let ticks: u64 = ours
+        .filter_map(|id| ticks(&std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?))
+        .sum();
+    Ok(Duration::from_millis(ticks * 1000 / TICKS))
+}
+
+/// Of a process, in user space and in the kernel. Its name may hold anything but is in brackets.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut times = rest.split_whitespace().skip(11);
+    Some(times.next()?.parse::<u64>().ok()? + times.next()?.parse::<u64>().ok()?)
 }
 
 /// Names of the sets to which pods belong, by their UIDs.
@@ -113,4 +138,11 @@ fn all_below_a_process_are_found() {
     };
     let processes = BTreeMap::from([(2, process(1)), (3, process(2)), (9, process(3)), (4, process(1))]);
     assert_eq!(descendants(&processes, 2), BTreeSet::from([2, 3, 9]));
+}
+
+#[test]
+fn processor_time_is_read_behind_any_name() {
+    let stat = "7 (a (b) c) S 1 7 7 0 -1 4194560 100 200 3 4 250 150 9 9 20 0 8 0 100 1000 10";
+    assert_eq!(ticks(stat), Some(400));
+    assert_eq!(ticks("7 (a) S"), None);
 }

@@ -44,12 +44,17 @@ pub fn find_processes(program: &str, group: &str) -> anyhow::Result<Vec<u32>> {
 
 /// Ends them at once, as a crash would. The death of one may take others with it.
 pub fn kill(processes: &[u32]) -> anyhow::Result<()> {
+    signal(processes, "KILL")
+}
+
+/// Sends them a signal.
+pub fn signal(processes: &[u32], name: &str) -> anyhow::Result<()> {
     let mut hit = 0;
     for id in processes {
         let mut command = Command::new("kill");
-        command.args(["-9", &id.to_string()]).stderr(Stdio::null());
+        command.args(["-s", name, &id.to_string()]).stderr(Stdio::null());
         hit += usize::from(command.status().context("kill")?.success());
     }
-    ensure!(hit > 0, "kill -9: none of {processes:?} is there");
+    ensure!(hit > 0, "kill -s {name}: none of {processes:?} is there");
     Ok(())
 }

@@ -75,10 +75,7 @@ impl<'a> Stream<'a> {
         most: Duration,
         also: &[&str],
     ) -> anyhow::Result<Self> {
-        let image = cloud
-            .c5c3(&["image", "list", "-o", "json"])
-            .and_then(|text| Ok(serde_json::from_str::<Value>(&text)?))?;
-        let image = reference(&image).context("the image of the openstack client")?;
+        let image = client_image(cloud)?;
         let env = json!([
             {"name": "URL", "value": format!("http://keystone.{namespace}.svc:5000/v3")},
             {"name": "ALSO", "value": also.join(" ")},
@@ -145,6 +142,12 @@ impl<'a> Stream<'a> {
             .kubectl(&["-n", &self.namespace, "delete", "pod", &self.name], "")?;
         Ok(outcome(&said))
     }
+}
+
+/// The image with Python and the OpenStack client.
+pub(crate) fn client_image(cloud: &Cloud) -> anyhow::Result<String> {
+    let list: Value = serde_json::from_str(&cloud.c5c3(&["image", "list", "-o", "json"])?)?;
+    reference(&list).context("the image of the openstack client")
 }
 
 fn reference(list: &Value) -> Option<String> {

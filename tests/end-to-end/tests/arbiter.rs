@@ -1,20 +1,19 @@
-//! A Ceph monitor in another cluster: real monitors in two embedded clusters form one quorum.
+//! A Ceph monitor in another cluster: real monitors in two embedded clusters form one quorum. Neither is the first
+//! cluster of the machine, as in a cloud.
 //!
 //! Needs root. The image is built first; that takes minutes once, then nothing.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
+use end_to_end::arbiter::{ACCOUNT, THERE, access_key};
 use end_to_end::cloud::Cloud;
 use end_to_end::patience::until_ok;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 const NAMESPACE: &str = "rook-ceph";
-/// kubectl's words for the place of the arbiter.
-const THERE: [&str; 4] = ["--context", "arbiter", "-n", "external-arbiter"];
-
-/// What a person applies to the cluster of the arbiter.
-const ACCOUNT: &str = include_str!("../../../deploy/quickstart/arbiter.yaml");
+/// kubectl's words for the place of Ceph, which is not the first cluster of the machine.
+const HERE: [&str; 4] = ["--context", "storage", "-n", NAMESPACE];
 
 const CEPH: &str = r#"
 apiVersion: v1
@@ -58,35 +57,12 @@ struct Site(Cloud);
 
 impl Site {
     fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        self.0.kubectl(&[&["-n", NAMESPACE], arguments].concat(), "")
+        self.0.kubectl(&[&HERE[..], arguments].concat(), "")
     }
 
     fn apply(&self, place: &[&str], objects: &str) -> anyhow::Result<()> {
         let words = [place, &["apply", "-f", "-"]].concat();
         self.0.kubectl(&words, objects).map(drop)
-    }
-
-    /// A kubeconfig for the account over there, with a token and nothing more.
-    fn access_key(&self) -> anyhow::Result<()> {
-        let token = self
-            .0
-            .kubectl(&[&THERE[..], &["create", "token", "c5c3-arbiter"]].concat(), "")?;
-        let view = [
-            "--context",
-            "arbiter",
-            "config",
-            "view",
-            "--raw",
-            "--minify",
-            "-o",
-            "json",
-        ];
-        let mut config: Value = serde_json::from_str(&self.0.kubectl(&view, "")?)?;
-        config["users"][0]["user"] = json!({"token": token.trim()});
-        let secret = json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "arbiter-kubeconfig", "namespace": NAMESPACE},
-            "stringData": {"kubeconfig.yaml": config.to_string()}});
-        self.apply(&[], &secret.to_string())
     }
 
     /// The names of the monitors in the quorum, as the first of them tells it.
@@ -156,6 +132,8 @@ fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
             "--profile",
             "none",
             "--cluster",
+            "control-plane=1",
+            "--cluster",
             "storage=1",
             "--cluster",
             "arbiter=1",
@@ -164,10 +142,10 @@ fn an_arbiter_joins_is_killed_is_replaced_and_leaves() -> anyhow::Result<()> {
     let site = Site(cloud);
     let start = Instant::now();
     let told = |what: &str, since: Instant| println!("{what} after {:.1} s", since.elapsed().as_secs_f32());
-    site.apply(&[], CEPH)?;
+    site.apply(&HERE[..2], CEPH)?;
     site.apply(&["--context", "arbiter"], ACCOUNT)?;
-    site.apply(&[], ARBITER)?;
-    site.access_key()?;
+    site.apply(&HERE[..2], ARBITER)?;
+    access_key(&site.0, &HERE[..2], NAMESPACE)?;
     site.ready("remotecluster/arbiter-site", 60)?;
     site.kubectl(&[
         "wait",

@@ -174,29 +174,37 @@ impl TestCluster {
 
     /// Write requests so far, by resource, as the server itself counts them.
     pub async fn writes(&self) -> BTreeMap<String, u64> {
+        requests(&self.metrics().await, WRITES)
+    }
+
+    /// The same of reads: who is idle follows watches, and asks nothing.
+    pub async fn reads(&self) -> BTreeMap<String, u64> {
+        requests(&self.metrics().await, READS)
+    }
+
+    async fn metrics(&self) -> String {
         let request = http::Request::get("/metrics")
             .body(Vec::new())
             .expect("a request");
-        let text = self
-            .client
-            .request_text(request)
-            .await
-            .expect("the server has metrics");
-        writes(&text)
+        let text = self.client.request_text(request).await;
+        text.expect("the server has metrics")
     }
 }
 
-fn writes(metrics: &str) -> BTreeMap<String, u64> {
-    const WRITES: &[&str] = &[
-        "apply",
-        "create",
-        "delete",
-        "deletecollection",
-        "patch",
-        "post",
-        "put",
-        "update",
-    ];
+const READS: &[&str] = &["get", "list"];
+const WRITES: &[&str] = &[
+    "apply",
+    "create",
+    "delete",
+    "deletecollection",
+    "patch",
+    "post",
+    "put",
+    "update",
+];
+
+/// Requests with one of these verbs, by resource.
+fn requests(metrics: &str, verbs: &[&str]) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for line in metrics
         .lines()
@@ -210,12 +218,16 @@ fn writes(metrics: &str) -> BTreeMap<String, u64> {
         else {
             continue;
         };
+        // Paths such as that of the metrics.
+        if resource.is_empty() {
+            continue;
+        }
         let count = line
             .rsplit(' ')
             .next()
             .and_then(|n| n.parse::<f64>().ok())
             .unwrap_or(0.0);
-        if WRITES.contains(&verb.to_ascii_lowercase().as_str()) {
+        if verbs.contains(&verb.to_ascii_lowercase().as_str()) {
             *counts.entry(resource.to_owned()).or_default() += count as u64;
         }
     }
@@ -287,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_writes_in_the_metrics_of_either_server() {
+    fn counts_requests_in_the_metrics_of_either_server() {
         let text = "\
 # TYPE apiserver_request_total counter
 apiserver_request_total{code=\"200\",group=\"\",resource=\"secrets\",subresource=\"\",verb=\"APPLY\"} 3
@@ -297,8 +309,9 @@ apiserver_request_total{code=\"200\",resource=\"leases\",verb=\"PUT\"} 1
 apiserver_request_duration_seconds_count{verb=\"PUT\"} 7
 ";
         assert_eq!(
-            writes(text),
+            requests(text, WRITES),
             BTreeMap::from([("leases".to_owned(), 1), ("secrets".to_owned(), 5)])
         );
+        assert_eq!(requests(text, READS), BTreeMap::from([("secrets".to_owned(), 9)]));
     }
 }

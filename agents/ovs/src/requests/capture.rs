@@ -111,6 +111,7 @@ async fn listen(tap: &Tap, filter: &Filter, bounds: Bounds) -> Result<Recorded, 
 
 #[cfg(test)]
 mod tests {
+    use super::super::Request;
     use super::*;
     use serde_json::json;
 
@@ -121,6 +122,22 @@ mod tests {
             bytes_per_packet: each,
             ..OvsCaptureSpec::default()
         }
+    }
+
+    #[test]
+    fn every_field_of_a_capture_acts_or_is_refused() {
+        let digest = |spec: &serde_json::Value| {
+            let spec: OvsCaptureSpec = serde_json::from_value(spec.clone()).expect("a spec");
+            let (bounds, filter) = (Bounds::of(&spec), Filter::of(spec.filter.as_ref()));
+            let port = is_port(&Tables::default(), &spec.port);
+            let object = c5c3_api::ovs::OvsCapture::new("c", spec);
+            let (node, ttl) = (Request::node(&object), Request::ttl(&object));
+            format!("{bounds:?} {filter:?} {port:?} {node} {ttl:?}")
+        };
+        let spec = json!({"nodeRef": {"name": "node-1"}, "port": "tap1", "packets": 5, "seconds": 5,
+            "bytesPerPacket": 100});
+        let ignored = c5c3_api::fields::ignored("OVSCapture", &[spec], digest);
+        assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
     }
 
     #[test]

@@ -11,19 +11,23 @@ const BRIDGE: &str = "br-int";
 const LONGEST: usize = 64 << 10;
 
 pub(crate) async fn trace(switch: &Path, spec: &OvsTraceSpec) -> Result<OvsTraceStatus, String> {
-    let bridge = spec.bridge.as_deref().unwrap_or(BRIDGE);
-    for (field, text) in [("bridge", bridge), ("flow", &spec.flow)] {
-        if let Some(why) = refused(text) {
-            return Err(format!("{field}: {why}"));
-        }
-    }
-    let said = control::ask(switch, "ovs-vswitchd", "ofproto/trace", &[bridge, &spec.flow]).await?;
+    let said = control::ask(switch, "ovs-vswitchd", "ofproto/trace", &question(spec)?).await?;
     let (result, left_out) = within(&said, LONGEST);
     Ok(OvsTraceStatus {
         message: (left_out > 0).then(|| format!("{left_out} bytes in the middle are left out")),
         result: Some(result),
         ..OvsTraceStatus::default()
     })
+}
+
+fn question(spec: &OvsTraceSpec) -> Result<[&str; 2], String> {
+    let bridge = spec.bridge.as_deref().unwrap_or(BRIDGE);
+    for (field, text) in [("bridge", bridge), ("flow", &spec.flow)] {
+        if let Some(why) = refused(text) {
+            return Err(format!("{field}: {why}"));
+        }
+    }
+    Ok([bridge, &spec.flow])
 }
 
 /// The API server checks it by the definition; one that is older than this agent might not.
@@ -55,7 +59,22 @@ fn within(text: &str, longest: usize) -> (String, usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Request;
     use super::*;
+
+    #[test]
+    fn every_field_of_a_trace_acts() {
+        let digest = |spec: &serde_json::Value| {
+            let spec: OvsTraceSpec = serde_json::from_value(spec.clone()).expect("a spec");
+            let question = format!("{:?}", question(&spec));
+            let object = c5c3_api::ovs::OvsTrace::new("t", spec);
+            let (node, ttl) = (Request::node(&object), Request::ttl(&object));
+            format!("{question} {node} {ttl:?}")
+        };
+        let spec = serde_json::json!({"nodeRef": {"name": "node-1"}, "flow": "icmp"});
+        let ignored = c5c3_api::fields::ignored("OVSTrace", &[spec], digest);
+        assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
+    }
 
     #[test]
     fn no_option_is_slipped_in() {

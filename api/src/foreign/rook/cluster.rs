@@ -41,6 +41,39 @@ pub struct CephClusterSpec {
     /// Section → option → value, kept in the monitors.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ceph_config: BTreeMap<String, BTreeMap<String, String>>,
+    pub health_check: Option<HealthCheck>,
+    /// What else Rook knows.
+    #[serde(flatten)]
+    pub more: Fields,
+}
+
+/// Fields that nobody here reads, by name.
+pub type Fields = BTreeMap<String, serde_json::Value>;
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HealthCheck {
+    pub daemon_health: Option<DaemonHealth>,
+    #[serde(flatten)]
+    pub more: Fields,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct DaemonHealth {
+    pub mon: Option<DaemonCheck>,
+    #[serde(flatten)]
+    pub more: Fields,
+}
+
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct DaemonCheck {
+    pub disabled: Option<bool>,
+    pub interval: Option<String>,
+    /// After this time a monitor is replaced; zero: never.
+    pub timeout: Option<String>,
 }
 
 #[skip_serializing_none]
@@ -61,6 +94,8 @@ pub struct MonSpec {
     pub external_mon_ids: Vec<String>,
     pub stretch_cluster: Option<StretchCluster>,
     pub volume_claim_template: Option<ClaimTemplate>,
+    #[serde(flatten)]
+    pub more: Fields,
 }
 
 #[skip_serializing_none]
@@ -90,6 +125,8 @@ pub struct MgrSpec {
     pub allow_multiple_per_node: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub modules: Vec<MgrModule>,
+    #[serde(flatten)]
+    pub more: Fields,
 }
 
 #[skip_serializing_none]
@@ -112,6 +149,8 @@ pub struct StorageSpec {
     /// OSDs on volumes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub storage_class_device_sets: Vec<DeviceSet>,
+    #[serde(flatten)]
+    pub more: Fields,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -133,6 +172,8 @@ pub struct DeviceSet {
     pub resources: Option<ResourceRequirements>,
     #[serde(default)]
     pub volume_claim_templates: Vec<ClaimTemplate>,
+    #[serde(flatten)]
+    pub more: Fields,
 }
 
 #[skip_serializing_none]
@@ -161,6 +202,8 @@ pub struct NetworkSpec {
     pub ip_family: Option<String>,
     /// Monitors with addresses that other clusters reach.
     pub multi_cluster_service: Option<MultiClusterService>,
+    #[serde(flatten)]
+    pub more: Fields,
 }
 
 #[skip_serializing_none]
@@ -182,6 +225,8 @@ pub struct ExternalSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SecuritySpec {
     pub kms: Option<KeyManagement>,
+    #[serde(flatten)]
+    pub more: Fields,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]

@@ -9,6 +9,7 @@ use clap::Args;
 use machine::connect;
 
 use crate::commands::block_on;
+use crate::commands::cluster::NAMES;
 use crate::failure::Failure;
 use crate::guests::demo::{self, SERVER, Wish};
 use crate::guests::network::Outside;
@@ -50,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let here = &arguments.here;
     let state = here.place.path();
     let login = block_on(here.login())?;
-    let (network, gateway) = connect::data_network(state)?;
+    let (network, gateway) = connect::data_network(NAMES, state)?;
     let wish = Wish {
         disk: disk(&arguments.image_store, &login.release, say)?,
         outside: Outside {
@@ -91,7 +92,7 @@ fn disk(store: &Path, release: &str, say: impl Fn(&str) + Send + Sync + 'static)
 fn answers(state: &Path, address: Ipv4Addr, patience: Duration) -> Result<(), Failure> {
     let began = Instant::now();
     loop {
-        match connect::connect(state, address, SSH) {
+        match connect::connect(NAMES, state, address, SSH) {
             Ok(_) => return Ok(()),
             Err(error) if began.elapsed() > patience => {
                 return Err(Failure::NotReady(format!(

@@ -15,6 +15,7 @@ Examples:
   c5c3 explain                     what blocks the cloud, and how to fix it
   c5c3 explain glance/glance       the same for one object
   c5c3 explain service.openstack.k-orc.cloud/glance
+  c5c3 explain cephcluster/storage
   c5c3 explain pod/mariadb-0 -o json
 
 Exit codes:
@@ -53,24 +54,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             .object
             .as_ref()
             .map(|(kind, name)| (kind.as_str(), name.as_str()));
-        let mut ceph = Vec::new();
-        if named.is_none() {
-            for cluster in sight.clusters() {
-                let other = (cluster.name != sight.home.name).then(|| cluster.name.clone());
-                let found = storage::read(&cluster.client).await?;
-                ceph.extend(found.into_iter().map(|one| (other.clone(), one)));
-            }
-            if !has_cloud(&seen) && ceph.is_empty() {
-                return Err(Failure::NotFound(no_cloud(&target.namespace)));
-            }
+        let mut ceph = storage::Seen::default();
+        for cluster in sight.clusters() {
+            let other = || (cluster.name != sight.home.name).then(|| cluster.name.clone());
+            let clusters = storage::read(&cluster.client).await?;
+            ceph.clusters
+                .extend(clusters.into_iter().map(|one| (other(), one)));
+            let arbiters = storage::arbiters(&cluster.client).await?;
+            ceph.arbiters
+                .extend(arbiters.into_iter().map(|one| (other(), one)));
         }
-        let start = explain::start(&seen, named).map_err(Failure::NotFound)?;
+        if named.is_none() && !has_cloud(&seen) && ceph.clusters.is_empty() {
+            return Err(Failure::NotFound(no_cloud(&target.namespace)));
+        }
+        let start = if named.is_some_and(|named| storage::has(&ceph, named)) {
+            None
+        } else {
+            explain::start(&seen, named).map_err(Failure::NotFound)?
+        };
         let mut found = start
             .map(|object| explain::explain(&seen, object))
             .unwrap_or_default();
-        if let Some((other, unwell)) = ceph.iter().find(|(_, one)| !one.well) {
-            storage::explain(&mut found, unwell, other.as_deref());
-        }
+        storage::below(&ceph, &mut found, start, named);
         match arguments.output {
             Format::Table => print(&words(&found))?,
             format => print_values(&[json!(found)], format)?,

@@ -13,7 +13,7 @@ use crate::cloud::health::{Health, counts, group, health, is_owned, kind, name, 
 use crate::cloud::login;
 use crate::cloud::nodes;
 use crate::cloud::snapshot::{self, Snapshot};
-use crate::cloud::storage::{self, Storage};
+use crate::cloud::storage::{self, Arbiter, Storage};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::guests::failed;
@@ -68,6 +68,8 @@ struct Screen {
     compute: Option<Compute>,
     /// Ceph clusters, of all namespaces.
     storage: Vec<Storage>,
+    /// Monitors of Ceph in other clusters.
+    arbiters: Vec<Arbiter>,
 }
 
 #[derive(Debug, Serialize, PartialEq, Eq)]
@@ -98,6 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         for cluster in sight.clusters() {
             screen.storage.extend(storage::read(&cluster.client).await?);
+            screen.arbiters.extend(storage::arbiters(&cluster.client).await?);
         }
         screen.unseen = sight.blind;
         if arguments.output != Format::Table {
@@ -135,7 +138,8 @@ impl Screen {
 
     fn is_well(&self) -> bool {
         let parts = self.clouds.iter().chain(&self.parts).all(|row| row.ready);
-        parts && self.unseen.is_empty() && self.storage.iter().all(|storage| storage.well)
+        let ceph = self.storage.iter().all(|storage| storage.well);
+        parts && self.unseen.is_empty() && ceph && self.arbiters.iter().all(|arbiter| arbiter.ready)
     }
 }
 
@@ -179,7 +183,7 @@ fn show(screen: &Screen) -> Result<(), Failure> {
     if !screen.parts.is_empty() {
         print_table(&table)?;
     }
-    show_storage(&screen.storage)?;
+    show_storage(&screen.storage, &screen.arbiters)?;
     let (available, all) = screen.catalogue;
     if all > 0 {
         print(&format!(
@@ -213,26 +217,47 @@ fn show(screen: &Screen) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show_storage(all: &[Storage]) -> Result<(), Failure> {
-    if all.is_empty() {
+fn show_storage(all: &[Storage], arbiters: &[Arbiter]) -> Result<(), Failure> {
+    if all.is_empty() && arbiters.is_empty() {
         return Ok(());
     }
     print("\n")?;
-    let mut table = Table::new(&["STORAGE", "READY", "VERSION", "HEALTH", "USED", "MESSAGE"]);
-    for one in all {
-        let name = format!("{}/{}", one.namespace, one.name);
-        let ready = if one.well { "yes" } else { "no" };
-        let used = storage::used(one);
-        let cells = [&name, ready, &one.version, &one.health, &used, &one.message];
-        table.row(cells.map(|cell| {
-            if cell.is_empty() {
-                "-".to_owned()
-            } else {
-                cell.to_owned()
-            }
-        }));
+    let mut table = Table::new(&["STORAGE", "READY", "VERSION", "HEALTH", "MONS", "USED", "MESSAGE"]);
+    for row in storage_rows(all, arbiters) {
+        table.row(row.map(|cell| if cell.is_empty() { "-".to_owned() } else { cell }));
     }
     print_table(&table)
+}
+
+/// An arbiter is a row of its own, with its name in Ceph among the monitors.
+fn storage_rows(all: &[Storage], arbiters: &[Arbiter]) -> Vec<[String; 7]> {
+    let yes = |well: bool| if well { "yes" } else { "no" }.to_owned();
+    let clusters = all.iter().map(|one| {
+        let mons = one
+            .monitors
+            .map(|mons| format!("{}/{}", mons.in_quorum, mons.all));
+        [
+            format!("{}/{}", one.namespace, one.name),
+            yes(one.well),
+            one.version.clone(),
+            one.health.clone(),
+            mons.unwrap_or_default(),
+            storage::used(one),
+            one.message.clone(),
+        ]
+    });
+    let elsewhere = arbiters.iter().map(|one| {
+        [
+            format!("{}/{} (arbiter)", one.namespace, one.name),
+            yes(one.ready),
+            String::new(),
+            String::new(),
+            one.monitor.clone(),
+            String::new(),
+            one.message.clone(),
+        ]
+    });
+    clusters.chain(elsewhere).collect()
 }
 
 fn screen(seen: &Snapshot) -> Screen {
@@ -379,5 +404,43 @@ mod tests {
         assert!(screen(&plane("True")).is_well());
         assert!(!screen(&plane("False")).is_well());
         assert!(has_cloud(&plane("False")) && !has_cloud(&Snapshot::default()));
+    }
+    #[test]
+    fn monitors_in_the_quorum_are_counted_and_arbiters_have_rows() {
+        let arbiter = Arbiter {
+            name: "third".to_owned(),
+            namespace: "rook-ceph".to_owned(),
+            ceph_cluster: "storage".to_owned(),
+            ready: false,
+            monitor: "ext-a".to_owned(),
+            reason: "OutOfQuorum".to_owned(),
+            message: "it is not in the quorum".to_owned(),
+        };
+        let storage = Storage {
+            name: "storage".to_owned(),
+            namespace: "rook-ceph".to_owned(),
+            well: true,
+            health: "HEALTH_WARN".to_owned(),
+            version: "18.2.7-0".to_owned(),
+            monitors: Some(storage::Monitors { in_quorum: 3, all: 4 }),
+            used: 1 << 30,
+            total: 4 << 30,
+            message: "1/4 mons down".to_owned(),
+            checks: vec!["MON_DOWN".to_owned()],
+        };
+        let rows = storage_rows(&[storage], &[arbiter.clone()]);
+        assert_eq!(
+            rows[0].join(" | "),
+            "rook-ceph/storage | yes | 18.2.7-0 | HEALTH_WARN | 3/4 | 1.0 of 4.0 GiB | 1/4 mons down"
+        );
+        assert_eq!(
+            rows[1].join(" | "),
+            "rook-ceph/third (arbiter) | no |  |  | ext-a |  | it is not in the quorum"
+        );
+        let screen = Screen {
+            arbiters: vec![arbiter],
+            ..Screen::default()
+        };
+        assert!(!screen.is_well());
     }
 }

@@ -9,7 +9,7 @@ use crate::cloud::access::Target;
 use crate::cloud::profile::{Bundle, exposures};
 use crate::cloud::progress::Shown;
 use crate::cloud::sight::{self, Sight};
-use crate::cloud::{apply, explain, profile, progress, snapshot};
+use crate::cloud::{accounts, apply, explain, profile, progress, snapshot};
 use crate::commands::cloud::explain::words;
 use crate::failure::Failure;
 use crate::output::{end_waiting, say_when, show_waiting};
@@ -44,6 +44,16 @@ pub(crate) async fn bring(
             Some(name) => apply::apply(&target.other(name).await?, &profile::unplaced(object)).await?,
             None => apply::apply(&client, object).await?,
         }
+    }
+    for access in accounts::wanted(&bundle.objects).map_err(Failure::Usage)? {
+        let token = accounts::token(&target.other(&access.cluster).await?, &access).await?;
+        let secret = accounts::secret(&access, &target.kubeconfig()?, &token)
+            .ok_or_else(|| Failure::NotFound(format!("the kubeconfig has no context {}", access.cluster)))?;
+        let home = match &access.home {
+            Some(name) => target.other(name).await?,
+            None => client.clone(),
+        };
+        apply::apply(&home, &secret).await?;
     }
     for plane in bundle.planes.iter().filter(|_| exposed == Exposed::OnLoopback) {
         let api: Api<ControlPlane> = Api::namespaced(client.clone(), &place(plane));

@@ -15,10 +15,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use machine::daemon::{Options, Running, say};
-use openstack_client::{Dial, Stream, Tcp};
+use openstack_client::{Beyond, Dial, Stream, Tcp};
+use serde_json::Value;
 use stand_ins::external_secrets::BANK;
 
-use super::{StateDir, own};
+use super::{NAMES, StateDir, own};
 use crate::cloud::apply::apply;
 use crate::cloud::profile::Bundle;
 use crate::commands::block_on;
@@ -59,6 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 async fn serve(arguments: &Arguments) -> Result<(), Failure> {
     let stop = Stop::on_signal().context("signals")?;
     let options = Options {
+        names: NAMES,
         state: arguments.place.path().to_owned(),
         image_stores: vec![arguments.image_store.clone()],
         init: own(&["node-init"])?,
@@ -103,21 +105,24 @@ async fn install(client: &kube::Client, home: bool) -> Result<(), Failure> {
             .await
             .with_context(|| format!("cannot install {name}"))?;
     }
-    let crew = roles::all().into_iter().chain([roles::stand_ins()]);
-    let accounts = if home {
-        roles::objects(&crew.collect::<Vec<_>>(), roles::NAMESPACE)
-    } else {
-        // Hypervisors, Ceph and copies of Secrets are looked after in the cluster where they are.
-        let settled = [roles::hypervisor(), roles::stand_ins()];
-        let crossing = crew.filter(|role| role.name != roles::stand_ins().name);
-        let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
-        accounts.extend(settled.iter().flat_map(|role| role.objects(roles::NAMESPACE)));
-        accounts
-    };
-    for object in accounts {
+    for object in accounts(home) {
         apply(client, &object).await?;
     }
     Ok(())
+}
+
+/// Who works in a cluster, and what each may do there.
+fn accounts(home: bool) -> Vec<Value> {
+    let crew = roles::all().into_iter().chain([roles::stand_ins()]);
+    if home {
+        return roles::objects(&crew.collect::<Vec<_>>(), roles::NAMESPACE);
+    }
+    // Hypervisors, Ceph with its arbiters and copies of Secrets are looked after in the cluster where they are.
+    let settled = [roles::hypervisor(), roles::arbiter(), roles::stand_ins()];
+    let crossing = crew.filter(|role| settled.iter().all(|one| one.name != role.name));
+    let mut accounts = roles::objects_elsewhere(&crossing.collect::<Vec<_>>(), roles::NAMESPACE);
+    accounts.extend(settled.iter().flat_map(|role| role.objects(roles::NAMESPACE)));
+    accounts
 }
 
 /// What the chart `hypervisor` brings to nodes that run guests.
@@ -131,17 +136,34 @@ async fn agents(client: &kube::Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Names and addresses of the cluster are reached inside it, all others from the machine.
+/// Names and addresses of the cluster are reached inside it, those of other machines from this one. This
+/// process is root on the machine: what objects name must not make it ask there.
 #[derive(Debug)]
-struct Inwards(Inside);
+struct Inwards {
+    inside: Inside,
+    beyond: Beyond,
+}
 
 #[async_trait::async_trait]
 impl Dial for Inwards {
     async fn dial(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
-        match self.0.connect(host, port).await? {
-            Some(stream) => Ok(Box::new(stream)),
-            None => Tcp.dial(host, port).await,
+        if let Some(stream) = self.inside.connect(host, port).await? {
+            return Ok(Box::new(stream));
         }
+        let places = self.beyond.resolve(host, port).await?;
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for place in places {
+            // A name of the world may lead into the cluster.
+            match self.inside.connect(&place.ip().to_string(), port).await {
+                Ok(Some(stream)) => return Ok(Box::new(stream)),
+                Ok(None) => match Tcp.dial(&place.ip().to_string(), port).await {
+                    Ok(stream) => return Ok(stream),
+                    Err(error) => last = error,
+                },
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
     }
 }
 
@@ -152,11 +174,14 @@ struct Crew {
     ovn: Clusters,
     /// One for each cluster: hypervisors are looked after where they are.
     hypervisors: Vec<Clusters>,
-    arbiter: Clusters,
+    /// One for each cluster: an arbiter is asked for where its Ceph is.
+    arbiters: Vec<Clusters>,
     stand_ins: Clusters,
     /// Those of other clusters, each at home in its own.
     elsewhere: Vec<Clusters>,
     dial: Arc<dyn Dial>,
+    /// For verifying clouds: public endpoints of an embedded cloud are on the machine's loopback.
+    verification: Arc<dyn Dial>,
     metrics: Metrics,
 }
 
@@ -180,16 +205,21 @@ impl Crew {
         let elsewhere = elsewhere.collect::<Result<_, _>>()?;
         let metrics = Metrics::default();
         let shown = metrics.clone();
+        let dial = |beyond: Beyond| {
+            let inside = running.inside(None)?;
+            Ok::<_, Failure>(Arc::new(Inwards { inside, beyond }))
+        };
         running.join_metrics(move || shown.render());
         Ok(Crew {
             control_plane: account(&roles::control_plane())?,
             services: account(&roles::services())?,
             ovn: account(&roles::ovn())?,
             hypervisors: hypervisors(running)?,
-            arbiter: account(&roles::arbiter())?,
+            arbiters: arbiters(running)?,
             stand_ins,
             elsewhere,
-            dial: Arc::new(Inwards(running.inside(None)?)),
+            dial: dial(Beyond::default())?,
+            verification: dial(Beyond::default().and_loopback())?,
             metrics,
         })
     }
@@ -208,6 +238,16 @@ fn hypervisors(running: &Running) -> Result<Vec<Clusters>, Failure> {
                 running.client_as(None, &user, &groups)?,
             ),
         });
+    }
+    Ok(all)
+}
+
+/// The operator of arbiters at home in each cluster; other clusters it knows by kubeconfigs alone.
+fn arbiters(running: &Running) -> Result<Vec<Clusters>, Failure> {
+    let (user, groups) = (roles::arbiter().user(), ["system:serviceaccounts"]);
+    let mut all = Vec::new();
+    for name in running.clusters() {
+        all.push(Clusters::of(running.client_as(Some(name), &user, &groups)?));
     }
     Ok(all)
 }
@@ -233,7 +273,7 @@ async fn operate(crew: Crew, stop: Stop) {
             namespace: None,
             unserved: roles::unserved(),
             verify: Arc::new(c5c3_control_plane::verification::Real {
-                dial: crew.dial.clone(),
+                dial: crew.verification.clone(),
             }),
         };
         c5c3_control_plane::run(
@@ -264,8 +304,10 @@ async fn operate(crew: Crew, stop: Stop) {
             c5c3_hypervisor::run(clusters.clone(), metrics, Arc::new(connect), stop.clone())
         })
     });
-    let arbiter = kept(&stop, || {
-        c5c3_arbiter::run(crew.arbiter.clone(), crew.metrics.clone(), None, stop.clone())
+    let arbiters = crew.arbiters.iter().map(|clusters| {
+        kept(&stop, || {
+            c5c3_arbiter::run(clusters.clone(), crew.metrics.clone(), None, stop.clone())
+        })
     });
     let stand_ins = kept(&stop, || {
         stand_ins::run(
@@ -282,13 +324,59 @@ async fn operate(crew: Crew, stop: Stop) {
     });
     let elsewhere = futures::future::join_all(elsewhere);
     let hypervisors = futures::future::join_all(hypervisors);
+    let arbiters = futures::future::join_all(arbiters);
     tokio::join!(
         control_plane,
         services,
         ovn,
         hypervisors,
-        arbiter,
+        arbiters,
         stand_ins,
         elsewhere
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Resources that an account may write, by its ClusterRole.
+    fn writable(accounts: &[Value], name: &str) -> Vec<String> {
+        let roles = accounts
+            .iter()
+            .filter(|one| one["kind"] == "ClusterRole" && one["metadata"]["name"] == name);
+        let rules = roles.flat_map(|role| role["rules"].as_array().into_iter().flatten());
+        let written = rules.filter(|rule| rule["verbs"].to_string().contains("\"patch\""));
+        let resources = written.flat_map(|rule| rule["resources"].as_array().into_iter().flatten());
+        resources
+            .filter_map(|one| one.as_str().map(str::to_owned))
+            .collect()
+    }
+
+    #[test]
+    fn ceph_has_its_arbiters_wherever_it_is() {
+        for home in [true, false] {
+            let may = writable(&accounts(home), roles::arbiter().name);
+            for needed in ["remotearbiters/status", "remoteclusters/status", "cephclusters"] {
+                assert!(
+                    may.iter().any(|one| one == needed),
+                    "home {home}, {needed}: {may:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_has_two_accounts_in_a_cluster() {
+        for home in [true, false] {
+            let mut names: Vec<String> = accounts(home)
+                .iter()
+                .map(|one| format!("{} {}", one["kind"], one["metadata"]))
+                .collect();
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), all, "home {home}");
+        }
+    }
 }

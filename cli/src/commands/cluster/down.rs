@@ -3,7 +3,7 @@
 use clap::Args;
 use machine::down;
 
-use super::{StateDir, failed};
+use super::{NAMES, StateDir, failed};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::say;
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     block_on(async {
-        down::down(arguments.place.path(), arguments.purge, &mut say)
+        down::down(NAMES, arguments.place.path(), arguments.purge, &mut say)
             .await
             .map_err(failed)
     })

@@ -11,6 +11,7 @@ pub(crate) mod up;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use embedded_node::Names;
 
 use crate::failure::Failure;
 
@@ -21,6 +22,12 @@ fn failed(error: embedded_node::Error) -> Failure {
         other => other.into(),
     }
 }
+
+/// What embedded clusters of this program are called.
+pub(crate) const NAMES: Names = Names {
+    program: "c5c3",
+    domain: "c5c3.io",
+};
 
 /// The default directory of a cluster.
 const STATE: &str = "/var/lib/c5c3/cluster";

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use clap::{Args, Subcommand};
 use machine::{connect, nodes};
 
-use super::{StateDir, failed};
+use super::{NAMES, StateDir, failed};
 use crate::commands::block_on;
 use crate::failure::Failure;
 use crate::output::{Format, Table, print_table, print_values};
@@ -69,17 +69,17 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::List { place, output } => list(place, *output),
-        Command::Kill { place, name } => block_on(async { Ok(nodes::kill(place.path(), name).await?) }),
-        Command::Start { place, name } => block_on(async { Ok(nodes::start(place.path(), name).await?) }),
+        Command::Kill { place, name } => block_on(async { Ok(nodes::kill(NAMES, place.path(), name).await?) }),
+        Command::Start { place, name } => block_on(async { Ok(nodes::start(NAMES, place.path(), name).await?) }),
         Command::Connect { place, address, port } => {
-            let stream = connect::connect(place.path(), *address, *port).map_err(failed)?;
+            let stream = connect::connect(NAMES, place.path(), *address, *port).map_err(failed)?;
             Ok(connect::pipe(stream)?)
         }
     }
 }
 
 fn list(place: &StateDir, output: Format) -> Result<(), Failure> {
-    let listed = nodes::list(place.path())?;
+    let listed = nodes::list(NAMES, place.path())?;
     if output != Format::Table {
         let values: Vec<_> = listed
             .iter()

@@ -14,7 +14,7 @@ use machine::{Plan, Settings, up};
 
 use super::bring::{Exposed, bring};
 use super::farewell::farewell;
-use super::{StateDir, absolute, elsewhere, failed, own};
+use super::{NAMES, StateDir, absolute, elsewhere, failed, own};
 use crate::cloud::access::Target;
 use crate::cloud::images;
 use crate::cloud::profile::Bundle;
@@ -50,7 +50,8 @@ enum Profile {
     Volumes,
     /// Keystone, Glance and Placement, one replica of each.
     Core,
-    /// Three replicas of everything on three nodes; three hypervisors, and three nodes with Ceph, in clusters of their own.
+    /// Three replicas of everything on three nodes; three hypervisors, three nodes with Ceph and one with its arbiter, in
+    /// clusters of their own.
     Ha,
     /// No cloud.
     None,
@@ -68,6 +69,8 @@ impl Profile {
             Profile::Core => Some(include_str!("../../../../deploy/profiles/core.yaml")),
             Profile::Ha => Some(concat!(
                 include_str!("../../../../deploy/quickstart/storage.yaml"),
+                "---\n",
+                include_str!("../../../../deploy/quickstart/arbiter.yaml"),
                 "---\n",
                 include_str!("../../../../deploy/profiles/ha.yaml")
             )),
@@ -163,7 +166,7 @@ impl Arguments {
         if !self.known() {
             return Ok(false);
         }
-        let (_, settings) = Settings::existing(self.place.path())?;
+        let (_, settings) = Settings::existing(NAMES, self.place.path())?;
         Ok(!settings.is_single())
     }
 
@@ -209,7 +212,7 @@ impl Arguments {
     /// for. Numbers of nodes mean one for everything.
     fn settled(&self) -> Result<Option<Vec<String>>, Failure> {
         if self.known() {
-            let (_, settings) = Settings::existing(self.place.path())?;
+            let (_, settings) = Settings::existing(NAMES, self.place.path())?;
             return Ok(Some(settings.clusters));
         }
         let numbers = self.nodes.is_some() || self.hypervisors.is_some();
@@ -293,6 +296,7 @@ fn cluster(arguments: &Arguments, mut plan: Plan, start: Instant) -> Result<up::
     let named = !plan.clusters.is_empty() || arguments.has_clusters()?;
     let (nodes, hypervisors) = arguments.machine(named);
     let options = up::Options {
+        names: NAMES,
         state: arguments.place.path().to_owned(),
         plan,
         nodes,
@@ -316,7 +320,7 @@ async fn present(arguments: &Arguments) -> Result<Bundle, Failure> {
     let staying = |plane: &ControlPlane| plane.metadata.deletion_timestamp.is_none();
     let planes: Vec<ControlPlane> = planes.into_iter().filter(staying).collect();
     if planes.is_empty() {
-        let (_, settings) = Settings::existing(arguments.place.path())?;
+        let (_, settings) = Settings::existing(NAMES, arguments.place.path())?;
         let guests = settings.nodes.iter().any(|node| node.traits.hypervisor);
         return arguments.of(if guests { Profile::Small } else { Profile::Core });
     }
@@ -377,7 +381,9 @@ mod tests {
         let bundle = Bundle::parse(text).expect("parses");
         for cluster in &bundle.machine.clusters {
             let nodes: u8 = cluster.nodes.iter().map(|group| group.count).sum();
-            assert_eq!(nodes, 3, "{}", cluster.name);
+            // An arbiter is one vote, and its cluster has nothing else.
+            let expected = if cluster.name == "arbiter" { 1 } else { 3 };
+            assert_eq!(nodes, expected, "{}", cluster.name);
         }
         let [plane] = bundle.planes.as_slice() else {
             panic!("{} clouds", bundle.planes.len());

@@ -1,6 +1,7 @@
 //! `c5c3 hypervisor …`: look at hosts, drain them, take them back.
 
 mod progress;
+mod steer;
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ const MANAGER: &str = "c5c3-hypervisor-command";
   c5c3 hypervisor list
   c5c3 hypervisor drain node-2 --reason 'replacing a memory module'
   c5c3 hypervisor watch node-2
+  c5c3 hypervisor pause node-2
   c5c3 hypervisor enable node-2")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -55,6 +57,23 @@ Exit codes:
   c5c3 hypervisor enable node-2
   c5c3 hypervisor enable node-2 --no-wait")]
     Enable(Enable),
+    /// Pause a drain: no new migration starts, those in progress finish.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor pause node-2
+  c5c3 hypervisor resume node-2")]
+    Pause(steer::Named),
+    /// Continue a drain that was paused.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor resume node-2")]
+    Resume(steer::Named),
+    /// Stop a drain: servers that have not moved yet stay, and the host returns to service.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor cancel node-2")]
+    Cancel(Enable),
+    /// Try the onboarding of a host again after its fault was fixed.
+    #[command(after_help = "Examples:
+  c5c3 hypervisor retry node-2")]
+    Retry(Enable),
     /// Follow a host until it is in service or drained.
     #[command(after_help = "Examples:
   c5c3 hypervisor watch node-2
@@ -128,6 +147,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             Command::List(arguments) => list(arguments).await,
             Command::Drain(arguments) => drain(arguments).await,
             Command::Enable(arguments) => enable(arguments).await,
+            Command::Pause(arguments) => steer::pause(arguments, true).await,
+            Command::Resume(arguments) => steer::pause(arguments, false).await,
+            Command::Cancel(arguments) => steer::cancel(arguments).await,
+            Command::Retry(arguments) => steer::retry(arguments).await,
             Command::Watch(arguments) => watch(arguments).await,
         }
     })
@@ -296,7 +319,7 @@ async fn follow(
     name: &str,
     start: Instant,
     timeout: u64,
-    end: impl Fn(&Progress) -> Option<Result<(), String>>,
+    mut end: impl FnMut(&Progress) -> Option<Result<(), String>>,
 ) -> Result<(), Failure> {
     let mut last = Vec::new();
     loop {

@@ -4,6 +4,7 @@ use c5c3_api::conditions::READY;
 use c5c3_api::conditions::hypervisor::EVICTING;
 use c5c3_api::conditions::reason;
 use c5c3_api::hypervisor::{Eviction, Hypervisor, InstanceEviction, InstanceState, Maintenance};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde::Serialize;
@@ -52,6 +53,9 @@ pub(crate) struct Progress {
     pub evicting: Option<String>,
     pub moved: i32,
     pub outstanding: usize,
+    /// When the host is expected to be empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_completion: Option<Timestamp>,
     pub instances: Vec<InstanceEviction>,
     /// Servers that cannot move, with the reason.
     pub stuck: Vec<String>,
@@ -89,6 +93,7 @@ impl Progress {
             evicting: evicting.map(|one| format!("{}: {}", one.reason, one.message)),
             moved: status.moved.unwrap_or(0),
             outstanding: status.outstanding_instances.len(),
+            estimated_completion: status.estimated_completion.map(|time| time.0),
             stuck,
             instances: status.instances,
             maintained: host.spec.maintenance != Maintenance::None,
@@ -128,6 +133,9 @@ impl Progress {
         match &self.evicting {
             Some(text) if self.maintained => lines.push(text.clone()),
             _ => lines.push(format!("{}: {}", self.row.state, self.row.message)),
+        }
+        if let Some(until) = self.estimated_completion.filter(|_| self.maintained) {
+            lines.push(format!("expected to be empty at {until}"));
         }
         for one in &self.instances {
             let far = one
@@ -199,6 +207,11 @@ mod tests {
         let draining = of(&host(Maintenance::Manual, "Evicting", false), Some(&runs));
         assert_eq!(draining.drained(), None);
         assert_eq!(draining.lines(), ["Running: words", "Migrating web, try 0 40 %"]);
+        let mut soon = runs.clone();
+        let until: Timestamp = "2026-11-01T10:00:00Z".parse().unwrap();
+        soon.status.as_mut().unwrap().estimated_completion = Some(Time(until));
+        let told = of(&host(Maintenance::Manual, "Evicting", false), Some(&soon)).lines();
+        assert_eq!(told[1], "expected to be empty at 2026-11-01T10:00:00Z");
         let done = of(&host(Maintenance::Manual, "Maintenance", true), None);
         assert_eq!(done.drained(), Some(Ok(())));
         let failed = eviction("False", "Failed", InstanceState::Unmovable);

@@ -59,6 +59,9 @@ pub struct Aggregate {
     pub metadata: BTreeMap<String, String>,
 }
 
+/// Key of a server's metadata: a whole number, with which it is started before or after others.
+pub const PRIORITY: &str = "c5c3:evacuation_priority";
+
 /// A server as it matters to the host that runs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guest {
@@ -70,6 +73,8 @@ pub struct Guest {
     pub task: Option<String>,
     pub host: String,
     pub ram_mb: i64,
+    /// What its metadata say under [`PRIORITY`]: the higher comes first when a host failed; zero when they say nothing.
+    pub priority: i64,
     /// Why it is in the status `ERROR`.
     pub fault: Option<String>,
 }
@@ -148,6 +153,8 @@ pub trait Fleet: Debug + Send + Sync {
     async fn cold_migrate(&self, server: &str) -> Result<()>;
     async fn confirm_migration(&self, server: &str) -> Result<()>;
     async fn abort_migration(&self, server: &str, id: i64) -> Result<()>;
+    /// Completes a live migration that does not converge, if need be by pausing the server.
+    async fn force_complete(&self, server: &str, id: i64) -> Result<()>;
     /// Ends the server's process, if it has one, and restarts it on its host; also one that is stopped.
     async fn hard_reboot(&self, server: &str) -> Result<()>;
     /// Starts the server on another host, from its disk. Its own must be down for certain.

@@ -9,7 +9,8 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{
-    Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, Service, TestBed, TestDraft, placement,
+    Aggregate, Fleet, Guest, HypervisorRecord, Move, MoveProgress, PRIORITY, Service, TestBed, TestDraft,
+    placement,
 };
 use crate::compute::Compute;
 use crate::error::{Class, Result, optional};
@@ -75,6 +76,8 @@ struct GuestAnswer {
     flavor: FlavourOf,
     #[serde(default)]
     fault: Option<FaultOf>,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -98,6 +101,12 @@ impl From<GuestAnswer> for Guest {
             task: answer.task,
             host: answer.host.unwrap_or_default(),
             ram_mb: answer.flavor.ram,
+            // Users write it: what is no number is none.
+            priority: answer
+                .metadata
+                .get(PRIORITY)
+                .and_then(|text| text.trim().parse().ok())
+                .unwrap_or_default(),
             fault: answer.fault.map(|fault| fault.message),
         }
     }
@@ -339,6 +348,14 @@ impl Fleet for Session {
         optional(self.nova_quietly(&doing, Method::DELETE, &path, None).await).map(drop)
     }
 
+    async fn force_complete(&self, server: &str, id: i64) -> Result<()> {
+        let path = format!("{}/migrations/{id}/action", one(server));
+        let body = json!({"force_complete": null});
+        let doing = format!("complete migration {id} of server {server}");
+        // One that is over is complete.
+        optional(self.nova_quietly(&doing, Method::POST, &path, Some(&body)).await).map(drop)
+    }
+
     async fn evacuate(&self, server: &str) -> Result<()> {
         // Up to 2.94 a server that ran is started again; later versions leave it stopped.
         let body = json!({"evacuate": {}});
@@ -439,60 +456,5 @@ impl Fleet for Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::test_server::{Server as TestServer, answer, logged_in};
-
-    #[tokio::test]
-    async fn hosts_are_exact_and_pages_are_followed() {
-        let server = TestServer::start(logged_in(|q| match (q.method.as_str(), q.path.as_str()) {
-            ("GET", "/servers/detail?all_tenants=1&host=node1&limit=500") => {
-                let guest = |id: String, host: &str| {
-                    json!({"id": id, "name": "s", "status": "ACTIVE", "OS-EXT-STS:task_state": null,
-                        "OS-EXT-SRV-ATTR:host": host, "flavor": {"ram": 128}})
-                };
-                let mut all: Vec<Value> = (0..PAGE - 1).map(|i| guest(format!("s{i}"), "node1")).collect();
-                all.push(guest("last".into(), "node10"));
-                answer(200, &json!({"servers": all}))
-            }
-            ("GET", "/servers/detail?all_tenants=1&host=node1&limit=500&marker=last") => answer(
-                200,
-                &json!({"servers": [{"id": "z", "name": "s", "status": "ERROR", "fault": {"message": "bad"},
-                    "OS-EXT-SRV-ATTR:host": "node1"}]}),
-            ),
-            ("GET", "/os-hypervisors/detail?limit=500") => answer(
-                200,
-                &json!({"hypervisors": [{"id": "h1", "hypervisor_hostname": "node1.example",
-                    "service": {"id": "v1", "host": "node1", "disabled_reason": null}}]}),
-            ),
-            ("DELETE", "/os-services/gone") => answer(404, &json!({})),
-            ("PUT", "/os-services/v1") => answer(200, &json!({"service": {}})),
-            ("POST", "/servers") => answer(202, &json!({"server": {"id": "t1"}})),
-            _ => answer(500, &json!({})),
-        }))
-        .await;
-        let session = Session::new(server.cloud()).expect("a session");
-        let guests = session.guests_on("node1").await.expect("a list");
-        assert_eq!(guests.len(), PAGE, "node10 is another host");
-        assert_eq!(guests[PAGE - 1].fault.as_deref(), Some("bad"));
-        assert_eq!(guests[0].ram_mb, 128);
-        let record = session.hypervisors().await.expect("a list").remove(0);
-        assert_eq!((record.id.as_str(), record.service.as_str()), ("h1", "v1"));
-        session.delete_service("gone").await.expect("as good as deleted");
-        session.disable("v1", "why").await.expect("disabled");
-        let draft = TestDraft {
-            name: "t".into(),
-            host: "node1".into(),
-            image: "i".into(),
-            flavour: "f".into(),
-            network: None,
-        };
-        assert_eq!(session.create_test_server(&draft).await.expect("made"), "t1");
-        let asked = server.asked();
-        let sent = asked.last().expect("asked").json();
-        assert_eq!(
-            (&sent["server"]["host"], &sent["server"]["networks"]),
-            (&json!("node1"), &json!("none"))
-        );
-    }
-}
+#[path = "nova_tests.rs"]
+mod tests;

@@ -32,6 +32,8 @@ pub enum Fault {
     Timeout,
     /// The call is carried out, but the answer is lost.
     Lost,
+    /// The answer takes so long.
+    Slow(Duration),
 }
 
 /// Calls so far.
@@ -164,6 +166,10 @@ impl Simulator {
             }
             Some(Fault::Timeout) => return Err(Error::new(doing, Cause::Timeout(latency))),
             Some(Fault::Lost) => true,
+            Some(Fault::Slow(time)) => {
+                tokio::time::sleep(time).await;
+                false
+            }
             None => false,
         };
         let done = work(&mut self.world());

@@ -4,6 +4,7 @@ use apimachinery::selector::{LabelSelector, LabelSelectorSpec};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Operation;
 use crate::registry::Kind;
 
 /// What a webhook or a policy is about.
@@ -44,7 +45,7 @@ pub(super) struct Subject<'a> {
     pub subresource: &'a str,
     pub name: &'a str,
     /// `CREATE`, `UPDATE` or `DELETE`.
-    pub operation: &'static str,
+    pub operation: Operation,
     pub object: Option<&'a Value>,
     pub old: Option<&'a Value>,
     /// The namespace that the object is in.
@@ -75,7 +76,7 @@ fn concerns(rule: &Rule, subject: &Subject<'_>, version: &str) -> bool {
         _ => true,
     };
     scope
-        && holds(&rule.operations, subject.operation)
+        && holds(&rule.operations, subject.operation.as_str())
         && holds(&rule.api_groups, &subject.kind.group)
         && holds(&rule.api_versions, version)
         && (rule.resource_names.is_empty() || rule.resource_names.iter().any(|name| name == subject.name))

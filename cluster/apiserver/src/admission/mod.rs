@@ -123,12 +123,29 @@ fn hooks(configuration: &Value) -> Hooks {
         .collect()
 }
 
+/// What a write does with an object, as webhooks and policies know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+        }
+    }
+}
+
 /// A write on its way to the store.
 pub struct Passage<'a> {
     pub call: &'a Call,
     pub target: &'a Target,
-    /// `CREATE`, `UPDATE` or `DELETE`.
-    pub operation: &'static str,
+    pub operation: Operation,
     pub name: &'a str,
     pub old: Option<&'a Value>,
     pub dry_run: bool,
@@ -271,7 +288,7 @@ impl Passage<'_> {
 
     /// Whether the webhook was asked.
     async fn change(&self, hook: &Hook, object: &mut Value, changes: &mut usize) -> Result<bool> {
-        let deleting = self.operation == "DELETE";
+        let deleting = self.operation == Operation::Delete;
         let Some(answer) = self.ask(hook, (!deleting).then_some(&*object)).await? else {
             return Ok(false);
         };

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::matching::Subject;
+use super::{Operation, matching::Subject};
 use crate::{
     identity::Identity,
     registry::api_version,
@@ -31,15 +31,15 @@ pub(super) fn request(
     let of_resource =
         |version: &str| json!({"group": kind.group, "version": version, "resource": kind.plural});
     let options = match subject.operation {
-        "CREATE" => "CreateOptions",
-        "DELETE" => "DeleteOptions",
-        _ => "UpdateOptions",
+        Operation::Create => "CreateOptions",
+        Operation::Delete => "DeleteOptions",
+        Operation::Update => "UpdateOptions",
     };
     let mut request = json!({
         "uid": uuid::Uuid::new_v4().to_string(),
         "kind": of_kind(version), "resource": of_resource(version),
         "requestKind": of_kind(&kind.version), "requestResource": of_resource(&kind.version),
-        "name": name, "operation": subject.operation, "dryRun": dry_run,
+        "name": name, "operation": subject.operation.as_str(), "dryRun": dry_run,
         "userInfo": {"username": identity.user, "groups": identity.groups},
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},
     });

@@ -39,10 +39,11 @@ fn options(call: &Call, pod: &PodRef) -> Result<LogOptions> {
     })
 }
 
-pub(super) async fn serve(call: &Call, provider: Arc<dyn Provider>, pod: &PodRef) -> Result<Response<Body>> {
-    let options = options(call, pod)?;
+pub(super) async fn serve(call: Call, provider: Arc<dyn Provider>, pod: &PodRef) -> Result<Response<Body>> {
+    let options = options(&call, pod)?;
     let lines = provider.logs(pod, &options).await?;
     let stopping = call.core.stopping.clone();
+    let place = call.lasting;
     let lines = lines
         .take_while(|chunk| {
             if let Err(error) = chunk {
@@ -50,7 +51,11 @@ pub(super) async fn serve(call: &Call, provider: Arc<dyn Provider>, pod: &PodRef
             }
             std::future::ready(chunk.is_ok())
         })
-        .filter_map(|chunk| std::future::ready(chunk.ok()))
+        .filter_map(move |chunk| {
+            // Taken as long as somebody may read.
+            let _taken = &place;
+            std::future::ready(chunk.ok())
+        })
         .take_until(stopping.cancelled_owned());
     let mut response = Response::new(serve::stream(lines));
     response

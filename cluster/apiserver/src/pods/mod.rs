@@ -128,7 +128,7 @@ pub async fn serve(call: Call, target: &Target, pod: Value) -> Result<Response<B
         return Err(ApiError::unavailable(message));
     };
     match target.subresource.as_str() {
-        "log" => logs::serve(&call, provider, &pod).await,
+        "log" => logs::serve(call, provider, &pod).await,
         "exec" => exec::serve(call, provider, pod, false).await,
         "attach" => exec::serve(call, provider, pod, true).await,
         _ => forward::serve(call, provider, pod),

@@ -102,8 +102,10 @@ where
         return Err(ApiError::bad_request("not a WebSocket handshake of version 13"));
     }
     let stopping = call.core.stopping.clone();
+    let place = call.lasting;
     let upgrade = hyper::upgrade::on(Request::from_parts(call.parts, ()));
     tokio::spawn(async move {
+        let _until_the_end = place;
         let upgraded = match upgrade.await {
             Ok(upgraded) => upgraded,
             Err(error) => return tracing::debug!(%error, "the connection was not upgraded"),

@@ -5,12 +5,14 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::{
-    Outcome, Target, body,
+    Outcome, Target,
+    admit::admit,
+    body,
     options::WriteOptions,
     write::{self, Change},
 };
 use crate::{
-    admission::Passage,
+    admission::{Operation, Passage},
     semantics,
     serve::Call,
     status::{ApiError, Cause, CauseReason, Reason, Result},
@@ -97,42 +99,22 @@ async fn store(call: &Call, target: &Target, mut object: Value, options: &WriteO
     let context = strategy::Context::of(call, kind, "");
     let _guard = strategy::write_guard(&context).await;
     live_namespace(call, target, &object)?;
-    strategy::admit(&context, &mut object, None)?;
-    let access = &call.core.access;
-    access.admit(
-        &call.cluster,
-        &call.identity,
-        kind,
-        &target.namespace,
-        None,
-        &object,
-    )?;
     let sent = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     let passage = Passage {
         call,
         target,
-        operation: "CREATE",
+        operation: Operation::Create,
         name: &sent,
         old: None,
         dry_run: options.dry_run,
     };
-    passage.mutate(&mut object).await?;
-    // Only now: a refusal above names the object as it was sent.
-    if let Some(prefix) = generate_name(&object) {
-        object["metadata"]["name"] = generated(&prefix).into();
-    }
-    semantics::prepare_create(kind, &mut object);
-    strategy::prepare(&context, &mut object, None)?;
-    let mut errors = semantics::validate_create(kind, &object);
-    errors.extend(strategy::validate(&context, &object, None));
-    semantics::refuse(kind, &object, &errors)?;
-    strategy::judge(&context, &object, None)?;
+    admit(&context, passage, &mut object, |object| {
+        if let Some(prefix) = generate_name(object) {
+            object["metadata"]["name"] = generated(&prefix).into();
+        }
+    })
+    .await?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    let passage = Passage {
-        name: &name,
-        ..passage
-    };
-    passage.validate(Some(&object)).await?;
     if options.dry_run {
         if call
             .core

@@ -15,7 +15,7 @@ use super::{
     write::{self, Change},
 };
 use crate::{
-    admission::Passage,
+    admission::{Operation, Passage},
     serve::Call,
     status::{ApiError, Reason, Result},
     store::Expect,
@@ -218,7 +218,7 @@ async fn remove(call: &Call, target: &Target, name: &str, plan: &Plan) -> Result
         let passage = Passage {
             call,
             target,
-            operation: "DELETE",
+            operation: Operation::Delete,
             name,
             old: Some(&live),
             dry_run: plan.dry_run,

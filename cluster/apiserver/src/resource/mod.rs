@@ -1,5 +1,6 @@
 //! Verbs on resources, the same for every kind.
 
+mod admit;
 mod body;
 mod create;
 mod delete;

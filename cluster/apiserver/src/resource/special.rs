@@ -10,7 +10,7 @@ use super::{
     update::{check_uid, modify},
 };
 use crate::{
-    admission::Passage,
+    admission::{Operation, Passage},
     registry::Kind,
     semantics,
     serve::Call,
@@ -94,7 +94,7 @@ async fn admitted(call: &Call, target: &Target, sent: &Value, dry_run: bool) -> 
     let passage = Passage {
         call,
         target,
-        operation: "CREATE",
+        operation: Operation::Create,
         name,
         old: None,
         dry_run,

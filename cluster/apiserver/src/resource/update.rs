@@ -4,15 +4,16 @@ use apimachinery::field::ErrorType;
 use serde_json::Value;
 
 use super::{
-    Outcome, Target, body,
+    Outcome, Target,
+    admit::admit,
+    body,
     create::check_namespace,
     options::WriteOptions,
-    special::BINDING,
     version,
     write::{self, Change},
 };
 use crate::{
-    admission::Passage,
+    admission::{Operation, Passage},
     semantics,
     serve::Call,
     status::{ApiError, Cause, Result},
@@ -150,38 +151,15 @@ pub(super) async fn modify(
         let stored = target.stored(call)?;
         let live = version::read(kind, &stored);
         let mut object = change(&live)?;
-        strategy::admit(&context, &mut object, Some(&live))?;
-        let access = &call.core.access;
-        access.admit(
-            &call.cluster,
-            &call.identity,
-            kind,
-            &target.namespace,
-            Some(&live),
-            &object,
-        )?;
         let passage = Passage {
             call,
             target,
-            operation: "UPDATE",
+            operation: Operation::Update,
             name,
             old: Some(&live),
             dry_run: options.dry_run,
         };
-        // Of a Binding webhooks have been asked already.
-        let asks = target.subresource != BINDING;
-        if asks {
-            passage.mutate(&mut object).await?;
-        }
-        semantics::prepare_update(kind, &target.subresource, &mut object, &live);
-        strategy::prepare(&context, &mut object, Some(&live))?;
-        let mut errors = semantics::validate_update(kind, &target.subresource, &object, &live);
-        errors.extend(strategy::validate(&context, &object, Some(&live)));
-        semantics::refuse(kind, &object, &errors)?;
-        strategy::judge(&context, &object, Some(&live))?;
-        if asks {
-            passage.validate(Some(&object)).await?;
-        }
+        admit(&context, passage, &mut object, |_| {}).await?;
         if unchanged(&object, &live) {
             return Ok(live);
         }

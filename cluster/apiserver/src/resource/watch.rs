@@ -7,7 +7,7 @@ use futures::stream;
 use http::{HeaderValue, Response, header};
 use rand::RngExt;
 use serde_json::{Value, json};
-use tokio::{sync::OwnedSemaphorePermit, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     Target,
@@ -28,12 +28,6 @@ const BATCH: usize = 256;
 const CHUNK: usize = 64 << 10;
 
 pub(super) async fn watch(call: Call, target: Target) -> Result<Response<Body>> {
-    let permit = call
-        .core
-        .watches
-        .clone()
-        .try_acquire_owned()
-        .map_err(|_| ApiError::too_many_requests("too many watches are open, please try again later"))?;
     let view = View::of(&call, &target.kind)?;
     let selection = Selection::parse(&target.kind, &call.query)?;
     let start = start(&call)?;
@@ -54,7 +48,6 @@ pub(super) async fn watch(call: Call, target: Target) -> Result<Response<Body>> 
         columns: true,
         ended: false,
         _open: OpenWatch::new(&call.core.metrics),
-        _permit: permit,
         view,
         selection,
         call,
@@ -133,7 +126,6 @@ struct Watch {
     columns: bool,
     ended: bool,
     _open: OpenWatch,
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Watch {

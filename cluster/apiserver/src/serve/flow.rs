@@ -12,9 +12,8 @@ use std::{
 use bytes::Bytes;
 use futures::{FutureExt, future::BoxFuture};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
-use tokio::sync::Semaphore;
 
-use super::{Body, Connections, Lanes, Metrics, Query, ResourcePath, Route, Target, body, route};
+use super::{Body, Connections, Lanes, Metrics, Place, Query, ResourcePath, Route, Target, body, route};
 use crate::{
     cluster::Cluster,
     identity::{Access, Attributes, Decision, Identity, refusal},
@@ -34,8 +33,14 @@ pub struct Limits {
     /// Requests under way, watches aside.
     pub requests: usize,
     pub watches: usize,
+    /// Logs, commands and forwarded ports of pods.
+    pub streams: usize,
     /// Open connections; one address may have half of them.
     pub connections: usize,
+    /// From the handshake of a connection to the beginning of HTTP.
+    pub first_bytes: Duration,
+    /// A connection in which nothing is asked or answered for so long is closed; clients open another.
+    pub idle: Duration,
     /// Time for one request, watches and streams aside.
     pub timeout: Duration,
 }
@@ -47,7 +52,10 @@ impl Default for Limits {
             body_time: Duration::from_secs(30),
             requests: 1024,
             watches: 10_000,
+            streams: 1024,
             connections: 8192,
+            first_bytes: Duration::from_secs(10),
+            idle: Duration::from_secs(180),
             timeout: Duration::from_secs(60),
         }
     }
@@ -63,8 +71,9 @@ pub struct Core {
     pub metrics: Arc<Metrics>,
     pub access: Arc<dyn Access>,
     pub lanes: Lanes,
+    pub watches: Lanes,
+    pub streams: Lanes,
     pub connections: Connections,
-    pub watches: Arc<Semaphore>,
     /// Ends watches and streams when the server stops.
     pub stopping: tokio_util::sync::CancellationToken,
 }
@@ -83,6 +92,8 @@ pub struct Call {
     pub query: Query,
     pub parts: Parts,
     pub warnings: Warnings,
+    /// Of a watch or a stream, until it ends.
+    pub lasting: Option<Place>,
 }
 
 /// What the client should know though its request is done.
@@ -183,6 +194,7 @@ impl Core {
             query,
             parts,
             warnings: Warnings::default(),
+            lasting: None,
         };
         call.authorize(&call.attributes)?;
         Ok(call)
@@ -190,15 +202,24 @@ impl Core {
 }
 
 impl Call {
-    async fn run(self, target: Target, body: Body) -> Result<Response<Body>> {
+    async fn run(mut self, target: Target, body: Body) -> Result<Response<Body>> {
         if target == Target::Path {
             return crate::paths::serve(&self);
         }
-        if self.attributes.verb == Verb::Watch || self.is_stream() {
+        let in_process = self.parts.extensions.get::<Identity>().is_some();
+        let lasting = match self.attributes.verb {
+            Verb::Watch => Some((&self.core.watches, "watches")),
+            _ if self.is_stream() => Some((&self.core.streams, "streams of pods")),
+            _ => None,
+        };
+        if let Some((lanes, what)) = lasting {
+            let place = lanes.place(&self.identity, in_process).ok_or_else(|| {
+                ApiError::too_many_requests(format!("too many {what} are open, please try again later"))
+            })?;
+            self.lasting = Some(place);
             return resource::serve(self, Bytes::new()).await;
         }
         let crowded = || ApiError::too_many_requests("too many requests in progress, please try again later");
-        let in_process = self.parts.extensions.get::<Identity>().is_some();
         let entry = self
             .core
             .lanes

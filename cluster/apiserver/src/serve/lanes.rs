@@ -1,4 +1,4 @@
-//! How many requests may be under way, and whose.
+//! How many requests, watches and streams there may be, and whose.
 
 use std::{
     collections::HashMap,
@@ -9,12 +9,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::identity::{Identity, MASTERS};
 
-/// Part of all requests that one identity may have under way, bodies that still arrive included.
+/// Part of all places that one identity may have, for requests whose bodies still arrive too.
 const SHARE: usize = 4;
 /// Lane of the cluster's own parts, beside the one for all.
 const RESERVED: usize = 4;
 
-/// Places for requests, watches and streams aside.
+/// Places for what goes on at the same time: requests, watches, or streams of pods.
 pub struct Lanes {
     share: usize,
     under_way: Arc<Mutex<HashMap<String, usize>>>,
@@ -49,6 +49,16 @@ impl Lanes {
         })
     }
 
+    /// A place for something that begins at once and may last: a watch, or a stream.
+    pub fn place(&self, identity: &Identity, in_process: bool) -> Option<Place> {
+        let entry = self.enter(identity, in_process)?;
+        let permit = self.serve(&entry)?;
+        Some(Place {
+            _entry: entry,
+            _permit: permit,
+        })
+    }
+
     /// The right to be served; taken when the body is there.
     pub fn serve(&self, entry: &Entry) -> Option<OwnedSemaphorePermit> {
         let everyone = self.everyone.clone().try_acquire_owned();
@@ -64,6 +74,12 @@ fn is_of_the_cluster(identity: &Identity) -> bool {
     identity.groups.iter().any(|group| {
         group == MASTERS || group == "system:nodes" || group == "system:serviceaccounts:kube-system"
     }) || identity.user.starts_with("system:kube-")
+}
+
+/// A place that is taken until this is dropped.
+pub struct Place {
+    _entry: Entry,
+    _permit: OwnedSemaphorePermit,
 }
 
 /// One request of an identity.

@@ -25,14 +25,10 @@ use super::{
 use crate::identity::PeerCertificates;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// From the handshake to the beginning of HTTP.
-const FIRST_BYTES: Duration = Duration::from_secs(10);
 const HEADERS: Duration = Duration::from_secs(30);
 /// A peer that is gone is noticed after both of these.
 const PING: Duration = Duration::from_secs(30);
 const PONG: Duration = Duration::from_secs(20);
-/// A connection in which nothing is asked or answered for so long is closed; clients open another.
-const IDLE: Duration = Duration::from_secs(180);
 
 /// Serves until `stopping`, then lets open connections finish what they do. All of them end when
 /// this is dropped.
@@ -100,6 +96,8 @@ async fn connection(
             .map(|certificate| certificate.to_vec())
             .collect(),
     );
+    let limits = &service.0.limits;
+    let (first_bytes, idle) = (limits.first_bytes, limits.idle);
     let activity = Activity::default();
     let active = activity.clone();
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
@@ -124,7 +122,7 @@ async fn connection(
         .keep_alive_interval(PING)
         .keep_alive_timeout(PONG)
         .max_concurrent_streams(1000);
-    let io = TokioIo::new(Prompt::new(stream, FIRST_BYTES));
+    let io = TokioIo::new(Prompt::new(stream, first_bytes));
     let connection = builder
         .serve_connection_with_upgrades(io, TowerToHyperService::new(service))
         .into_owned();
@@ -132,7 +130,7 @@ async fn connection(
     let ending = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = stopping.cancelled() => None,
-        () = activity.idle(IDLE) => None,
+        () = activity.idle(idle) => None,
     };
     let ended = match ending {
         Some(ended) => ended,

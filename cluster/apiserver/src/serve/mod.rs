@@ -15,7 +15,7 @@ pub use body::{Body, BoxError, Document, bytes, empty, full, json, status, strea
 pub use connections::Connections;
 pub use flow::{ApiService, Call, Core, Home, Limits, Warnings};
 pub use in_process::InProcess;
-pub use lanes::Lanes;
+pub use lanes::{Lanes, Place};
 pub use metrics::{Metrics, OpenWatch};
 pub use query::Query;
 pub use route::{ResourcePath, Route, Target, route};

@@ -33,7 +33,7 @@ fn whole(name: &str) -> apiserver::serve::Body {
     apiserver::serve::full(config_map(name, json!({})).to_string())
 }
 
-async fn account(run: &Running, name: &str) -> String {
+pub(crate) async fn account(run: &Running, name: &str) -> String {
     let c = &run.client;
     assert_eq!(
         post(c, ACCOUNTS, json!({"metadata": {"name": name}})).await.0,
@@ -136,4 +136,93 @@ async fn a_patch_cannot_nest_an_object_until_it_cannot_be_read() {
         (200, true),
         "it is held"
     );
+}
+
+/// A request that lasts as long as its answer is kept.
+async fn open(run: &Running, token: &str, path: &str) -> http::Response<apiserver::serve::Body> {
+    let request = Request::get(path)
+        .header("authorization", format!("Bearer {token}"))
+        .body(apiserver::serve::empty())
+        .unwrap();
+    run.server.service().answer(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn watches_of_one_keep_nobody_else_out() {
+    const SHARE: usize = 16;
+    let run = start_with(|mut config| {
+        config.limits.watches = 4 * SHARE;
+        config
+    })
+    .await;
+    let mut tokens = Vec::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        tokens.push(account(&run, name).await);
+    }
+    let path = format!("{MAPS}?watch=true");
+    let mut held = Vec::new();
+    for (number, token) in tokens[..4].iter().enumerate() {
+        let before = held.len();
+        for _ in 0..=4 * SHARE {
+            let answer = open(&run, token, &path).await;
+            if answer.status().as_u16() == 429 {
+                break;
+            }
+            assert_eq!(answer.status().as_u16(), 200);
+            held.push(answer);
+        }
+        // The server's own controllers watch too, so the last may find all places taken.
+        let own = held.len() - before;
+        assert!(own == SHARE || (number == 3 && own < SHARE), "{own}");
+    }
+    let late = open(&run, &tokens[4], &path).await;
+    assert_eq!(late.status().as_u16(), 429, "all are taken");
+    // What is asked in process comes from the cluster's own parts.
+    let request = Request::get(&path).body(kube::client::Body::empty()).unwrap();
+    let own = run.client.send(request).await.unwrap();
+    assert_eq!(own.status().as_u16(), 200, "they have a lane");
+    held.clear();
+    eventually("places come back", || async {
+        open(&run, &tokens[4], &path).await.status().as_u16() == 200
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_command_has_its_place_until_it_ends() {
+    let run = start_with(|mut config| {
+        config.limits.streams = 4;
+        config
+    })
+    .await;
+    crate::pods::pod(&run).await;
+    let token = account(&run, "a").await;
+    let rules = json!([{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create", "get"]}]);
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
+    let role = json!({"metadata": {"name": "run"}, "rules": rules});
+    assert_eq!(post(&run.client, &format!("{rbac}/roles"), role).await.0, 201);
+    let binding = json!({"metadata": {"name": "run"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "run"},
+        "subjects": [{"kind": "ServiceAccount", "name": "a", "namespace": "default"}]});
+    let bindings = format!("{rbac}/rolebindings");
+    assert_eq!(post(&run.client, &bindings, binding).await.0, 201);
+    let user = "system:serviceaccount:default:a";
+    let groups = ["system:serviceaccounts", "system:authenticated"];
+    let client = run.server.client_as("default", user, &groups);
+    let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = kube::Api::namespaced(client, "default");
+    let params = kube::api::AttachParams::default().stdin(true).stderr(false);
+    let session = pods.exec("p", ["cat"], &params).await.expect("runs");
+    let logs = "/api/v1/namespaces/default/pods/p/log";
+    let refused = open(&run, &token, logs).await;
+    assert_eq!(
+        refused.status().as_u16(),
+        429,
+        "the command has the only place of a share"
+    );
+    session.abort();
+    drop(session);
+    eventually("the place comes back", || async {
+        open(&run, &token, logs).await.status().as_u16() == 200
+    })
+    .await;
 }

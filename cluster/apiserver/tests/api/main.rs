@@ -10,6 +10,7 @@ mod crud;
 mod durability;
 mod errors;
 mod lifecycle;
+mod listener;
 mod load;
 mod nodes;
 mod pod_security;

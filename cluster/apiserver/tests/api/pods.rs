@@ -1,23 +1,27 @@
 //! Logs, commands and ports of pods, with a node that runs commands as plain processes.
 
-use std::{process::Stdio, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, process::Stdio, sync::Arc};
 
 use apiserver::{
     ApiError,
     pods::{Connection, ExecOptions, Exit, LogOptions, LogStream, PodRef, Provider, Session},
 };
-use futures::StreamExt;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use futures::{SinkExt, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api,
     api::{AttachParams, LogParams},
 };
+use rustls::pki_types::ServerName;
 use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     process::Command,
 };
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest};
 
 use crate::support::*;
 
@@ -107,7 +111,7 @@ async fn shouter() -> u16 {
     port
 }
 
-async fn pod(run: &Running) -> Api<Pod> {
+pub(crate) async fn pod(run: &Running) -> Api<Pod> {
     post(
         &run.client,
         "/api/v1/namespaces/default/serviceaccounts",
@@ -202,6 +206,95 @@ async fn commands_run_with_their_streams_and_exit_codes() {
     )
     .await;
     assert_eq!((code, error["reason"].as_str()), (400, Some("BadRequest")));
+}
+
+/// What a client of an older protocol sees of a command that repeats its input: the protocol that was agreed on, and
+/// the messages.
+async fn talk(
+    address: SocketAddr,
+    tls: &TlsConnector,
+    token: &str,
+    offered: Option<&str>,
+) -> (Option<String>, Vec<Message>) {
+    let script = "command=sh&command=-c&command=head%20-c5%3Bexit%203&stdin=true&stdout=true";
+    let url = format!("wss://{address}/api/v1/namespaces/default/pods/p/exec?{script}");
+    let mut request = url.into_client_request().unwrap();
+    let headers = request.headers_mut();
+    headers.insert("authorization", format!("Bearer {token}").parse().unwrap());
+    if let Some(offered) = offered {
+        headers.insert("sec-websocket-protocol", offered.parse().unwrap());
+    }
+    let socket = TcpStream::connect(address).await.unwrap();
+    let stream = tls.connect(ServerName::from(address.ip()), socket).await.unwrap();
+    let (mut socket, answer) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+    let agreed = answer.headers().get("sec-websocket-protocol");
+    let agreed = agreed.map(|name| name.to_str().unwrap().to_owned());
+    let text = agreed.as_deref().is_some_and(|name| name.contains("base64"));
+    let hello = if text {
+        Message::Text(format!("0{}", STANDARD.encode("hello")).into())
+    } else {
+        Message::Binary(b"\0hello".to_vec().into())
+    };
+    socket.send(hello).await.unwrap();
+    let mut said = Vec::new();
+    while let Some(Ok(message)) = socket.next().await {
+        if matches!(message, Message::Close(_)) {
+            break;
+        }
+        said.push(message);
+    }
+    (agreed, said)
+}
+
+#[tokio::test]
+async fn commands_run_for_clients_of_older_protocols() {
+    let run = start_with(|mut config| {
+        config.listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        config
+    })
+    .await;
+    pod(&run).await;
+    let token = crate::load::account(&run, "older").await;
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let binding = json!({"metadata": {"name": "older"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": "older", "namespace": "default"}]});
+    assert_eq!(post(&run.client, rbac, binding).await.0, 201);
+    let (address, tls) = (run.server.addr().unwrap(), crate::listener::tls(&run));
+    let plain = "command terminated with non-zero exit code: exit status 3";
+    for (offered, status) in [
+        (Some("v5.channel.k8s.io"), true),
+        (Some("v4.channel.k8s.io"), true),
+        (Some("v4.base64.channel.k8s.io"), true),
+        (Some("channel.k8s.io"), false),
+        (Some("base64.channel.k8s.io"), false),
+        (Some("nobody.knows, base64.channel.k8s.io"), false),
+        (None, false),
+    ] {
+        let (agreed, said) = talk(address, &tls, &token, offered).await;
+        let last = offered.and_then(|offered| offered.split(", ").last());
+        assert_eq!(agreed.as_deref(), last);
+        let text = offered.is_some_and(|name| name.contains("base64"));
+        // By channel: the number as a byte, or as a digit before Base64.
+        let mut channels = BTreeMap::<u8, Vec<u8>>::new();
+        for message in said {
+            let (channel, data) = match message {
+                Message::Text(said) if text => {
+                    let (channel, data) = said.split_at(1);
+                    (channel.parse().unwrap(), STANDARD.decode(data).unwrap())
+                }
+                Message::Binary(said) if !text => (said[0], said[1..].to_vec()),
+                other => panic!("{offered:?}: {other:?}"),
+            };
+            channels.entry(channel).or_default().extend(data);
+        }
+        assert_eq!(channels[&1], b"hello", "{offered:?}");
+        let end = String::from_utf8(channels[&3].clone()).unwrap();
+        match serde_json::from_str::<serde_json::Value>(&end) {
+            Ok(end) if status => assert_eq!(end["reason"], "NonZeroExitCode", "{offered:?}"),
+            _ => assert_eq!((end.as_str(), status), (plain, false), "{offered:?}"),
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
-//! Embedded clusters without the rest of c5c3: for tests, drills and measurements.
+//! Embedded clusters without anything in them: for tests, drills and measurements.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use embedded_node::{Error, Result};
+use embedded_node::{Error, Names, Result};
 use machine::{Plan, connect, daemon, nodes, program, up};
 
 const USAGE: &str = "usage: embedded-cluster COMMAND
@@ -11,6 +11,12 @@ const USAGE: &str = "usage: embedded-cluster COMMAND
                                           or several: control-plane=2,hypervisor=1
   down STATE [--purge]      stop it, and remove its files
   node STATE list | kill NAME | start NAME | connect ADDRESS PORT";
+
+/// Those of the program whose clusters it stands for.
+const NAMES: Names = Names {
+    program: "c5c3",
+    domain: "c5c3.io",
+};
 
 fn main() -> ExitCode {
     program::main(run)
@@ -34,6 +40,7 @@ async fn run(args: Vec<String>) -> Result<()> {
                 hypervisors = some.parse().unwrap_or_default();
             }
             let options = up::Options {
+                names: NAMES,
                 state: PathBuf::from(state),
                 plan,
                 nodes,
@@ -45,6 +52,7 @@ async fn run(args: Vec<String>) -> Result<()> {
         }
         ["daemon", state, stores @ ..] => {
             let options = daemon::Options {
+                names: NAMES,
                 state: PathBuf::from(state),
                 image_stores: stores.iter().map(PathBuf::from).collect(),
                 init: program::again(&["init"])?,
@@ -53,22 +61,22 @@ async fn run(args: Vec<String>) -> Result<()> {
             daemon::run(&options).await
         }
         ["node", state, "list"] => {
-            for node in nodes::list(Path::new(state))? {
+            for node in nodes::list(NAMES, Path::new(state))? {
                 println!("{}\t{}\t{}", node.name, node.address, node.state);
             }
             Ok(())
         }
-        ["node", state, "kill", name] => nodes::kill(Path::new(state), name).await,
-        ["node", state, "start", name] => nodes::start(Path::new(state), name).await,
+        ["node", state, "kill", name] => nodes::kill(NAMES, Path::new(state), name).await,
+        ["node", state, "start", name] => nodes::start(NAMES, Path::new(state), name).await,
         ["node", state, "connect", address, port] => {
             let (Ok(address), Ok(port)) = (address.parse(), port.parse()) else {
                 return Err(Error::said(USAGE));
             };
-            let stream = connect::connect(Path::new(state), address, port)?;
+            let stream = connect::connect(NAMES, Path::new(state), address, port)?;
             connect::pipe(stream).map_err(Error::system("copy"))
         }
         other => {
-            let down = program::take_down(other).await;
+            let down = program::take_down(NAMES, other).await;
             down.unwrap_or_else(|| Err(Error::said(USAGE)))
         }
     }

@@ -11,7 +11,7 @@ use embedded_node::Result;
 use embedded_node::cri::Cri;
 use embedded_node::node::Node;
 use embedded_node::pods::host::Event;
-use embedded_node::pods::sandbox::Dns;
+use embedded_node::pods::start::sandbox::Dns;
 use embedded_node::pods::volumes::{Needs, TokenRequest};
 use embedded_node::pods::{Claimed, Host, Objects, Reporter, Token, Worker};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
@@ -228,7 +228,8 @@ impl Case {
     }
 
     fn log_file(&self, container: &str, attempt: u32) -> String {
-        let directory = embedded_node::pods::sandbox::log_directory(&self.host.node.layout.logs(), &self.pod);
+        let directory =
+            embedded_node::pods::start::sandbox::log_directory(&self.host.node.layout.logs(), &self.pod);
         format!("{directory}/{container}/{attempt}.log")
     }
 

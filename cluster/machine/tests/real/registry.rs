@@ -11,7 +11,7 @@ use embedded_node::kubelet::remove_unused;
 use serde_json::{Value, json};
 
 use super::memory_api::{Case, MemoryApi, host, pod};
-use super::test_nodes::{BUSYBOX, TestNodes};
+use super::test_nodes::{BUSYBOX, NAMES, TestNodes};
 
 struct Registry {
     address: String,
@@ -172,7 +172,7 @@ async fn images_from_a_registry() {
         ),
     );
     user.until_ready().await;
-    let gone = remove_unused(cri).await.unwrap();
+    let gone = remove_unused(cri, NAMES).await.unwrap();
     assert_eq!(gone, std::slice::from_ref(&reference));
     assert!(cri.find_image(&reference).await.unwrap().is_none());
     assert!(cri.find_image(BUSYBOX).await.unwrap().is_some());

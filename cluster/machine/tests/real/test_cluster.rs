@@ -11,7 +11,7 @@ use embedded_node::process::Process;
 use embedded_node::{Layout, cgroups};
 use machine::Settings;
 
-use super::test_nodes::{BUSYBOX, PATIENCE, Turn, require};
+use super::test_nodes::{BUSYBOX, NAMES, PATIENCE, Turn, require};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_embedded-cluster");
 
@@ -196,12 +196,12 @@ impl TestCluster {
     }
 
     pub(crate) fn layout(&self) -> Layout {
-        Layout::new(&self.state).unwrap()
+        Layout::new(NAMES, &self.state).unwrap()
     }
 
     /// The first has the number 1.
     pub(crate) fn node_layout(&self, index: u8) -> NodeLayout {
-        let (layout, settings) = Settings::existing(&self.state).unwrap();
+        let (layout, settings) = Settings::existing(NAMES, &self.state).unwrap();
         let entry = settings.nodes.iter().find(|node| node.index == index).unwrap();
         layout.node(&entry.name, index)
     }

@@ -9,8 +9,12 @@ use embedded_node::cri::{self, Cri};
 use embedded_node::fabric::{self, Fabric, Neighbour};
 use embedded_node::images::{Images, Registries, tiny, write_pause};
 use embedded_node::node::{self, Blueprint, Node};
-use embedded_node::{Addresses, Layout, cgroups};
+use embedded_node::{Addresses, Layout, Names, cgroups};
 
+pub(crate) const NAMES: Names = Names {
+    program: "c5c3",
+    domain: "c5c3.io",
+};
 pub(crate) const BUSYBOX: &str = "c5c3.local/busybox:1";
 
 /// Longest that anything is waited for: the machine may be busy with much else.
@@ -83,16 +87,16 @@ impl TestNodes {
             .prefix("c5c3-node-")
             .tempdir_in("/var/tmp")
             .unwrap();
-        let layout = Layout::new(directory.path()).unwrap();
+        let layout = Layout::new(NAMES, directory.path()).unwrap();
         layout.close_to_others().unwrap();
         let store = layout.state().join("images");
-        write_pause(&store).unwrap();
+        write_pause(&store, NAMES).unwrap();
         tiny::write_busybox(&store, BUSYBOX, Path::new("/usr/bin/busybox")).unwrap();
         Self {
             images: Images::new(
                 vec![store],
                 directory.path().join("pulled"),
-                Registries::default(),
+                Registries::new(NAMES, Vec::new()),
             ),
             layout,
             hypervisors: false,

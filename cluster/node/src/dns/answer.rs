@@ -36,7 +36,7 @@ pub enum Answer {
     Foreign,
 }
 
-/// Aliases that lead from one name to the next: beyond so many it is a mistake.
+/// The longest chain of aliases that is followed; a longer one is a mistake.
 const DEPTH: usize = 8;
 
 /// The records for a name, each with the name that it belongs to; none when nobody has the

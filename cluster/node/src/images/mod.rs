@@ -27,7 +27,6 @@ pub use reference::{builder_name, normalise};
 pub use registries::Registries;
 
 use self::turns::Turns;
-use crate::containerd::PAUSE;
 use crate::error::{Error, Result};
 use crate::layout::NodeLayout;
 
@@ -165,22 +164,28 @@ impl Images {
             .map(|s| s.display().to_string())
             .collect();
         let host = reference::parts(reference).map(|p| p.host).unwrap_or_default();
+        let names = self.pulled.registries.names();
         // Names below `.local` are never a registry's.
         let registry = if host.is_empty() || host.ends_with(".local") {
             String::new()
         } else {
-            format!(", or let it come from its registry: `c5c3 down`, then `c5c3 up --registry {host}`")
+            format!(
+                ", or let it come from its registry: {}",
+                names.allow_registry(&host)
+            )
         };
         format!(
-            "image {reference:?} is not in the local store ({}): build it with `c5c3 image build {}`{registry}",
+            "image {reference:?} is not in the local store ({}): build it with `{} image build {}`{registry}",
             places.join(", "),
+            names.program,
             builder_name(reference)
         )
     }
 
     /// The sandbox image, which every node needs first.
     pub async fn provide_pause(&self, node: &str) -> Result<()> {
-        self.provide(node, PAUSE, false).await.map(drop)
+        let pause = self.pulled.registries.names().pause();
+        self.provide(node, &pause, false).await.map(drop)
     }
 }
 

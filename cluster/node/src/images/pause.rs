@@ -8,8 +8,8 @@
 use std::path::Path;
 
 use super::{store, tiny};
-use crate::containerd::PAUSE;
 use crate::error::{Error, Result};
+use crate::names::Names;
 
 /// x86-64:
 /// ```text
@@ -91,7 +91,8 @@ fn elf(machine: u16, code: &[u8]) -> Vec<u8> {
 }
 
 /// Writes the sandbox image into an OCI layout of its own, again when the old one is damaged.
-pub fn write_pause(directory: &Path) -> Result<()> {
+pub fn write_pause(directory: &Path, names: Names) -> Result<()> {
+    let name = names.pause();
     let architecture = std::env::consts::ARCH;
     let program = program(architecture).ok_or_else(|| {
         Error::said(format!(
@@ -100,11 +101,11 @@ pub fn write_pause(directory: &Path) -> Result<()> {
     })?;
     let layer = tiny::layer(&[tiny::Entry::program("pause", &program)])?;
     let config = serde_json::json!({ "Entrypoint": ["/pause"] });
-    if store::add(directory, PAUSE, &layer, config.clone()).is_ok() {
+    if store::add(directory, &name, &layer, config.clone()).is_ok() {
         return Ok(());
     }
     std::fs::remove_dir_all(directory).map_err(Error::file("remove", directory))?;
-    store::add(directory, PAUSE, &layer, config)
+    store::add(directory, &name, &layer, config)
 }
 
 #[cfg(test)]
@@ -118,6 +119,7 @@ mod tests {
     use nix::unistd::Pid;
 
     use super::*;
+    use crate::names::EXAMPLE;
 
     fn exit_code(child: &mut Child) -> Option<i32> {
         let end = Instant::now() + Duration::from_secs(10);
@@ -131,7 +133,7 @@ mod tests {
         None
     }
 
-    /// Runs a program of this machine, or of another one where QEMU is there for it.
+    /// Runs a program for this machine's architecture, or for another one where QEMU can emulate it.
     fn command(architecture: &str, path: &std::path::Path) -> Option<Command> {
         if architecture == std::env::consts::ARCH {
             return Some(Command::new(path));
@@ -148,13 +150,13 @@ mod tests {
     fn a_damaged_layout_is_written_anew() {
         let directory = tempfile::tempdir().unwrap();
         let layout = directory.path().join("builtin");
-        write_pause(&layout).unwrap();
+        write_pause(&layout, EXAMPLE).unwrap();
         fs::write(layout.join("index.json"), "{ \"schemaVersion\"").unwrap();
         for blob in fs::read_dir(layout.join("blobs/sha256")).unwrap().flatten() {
             fs::write(blob.path(), "cut").unwrap();
         }
-        write_pause(&layout).unwrap();
-        let image = store::find(&layout, PAUSE).unwrap().unwrap();
+        write_pause(&layout, EXAMPLE).unwrap();
+        let image = store::find(&layout, &EXAMPLE.pause()).unwrap().unwrap();
         assert_eq!(image.layers.len(), 1);
     }
 

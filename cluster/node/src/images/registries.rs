@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use http::Uri;
 
+use crate::names::Names;
+
 /// Any registry may be asked.
 const ANY: &str = "*";
 /// Names of the one registry that has others than its own.
@@ -12,14 +14,20 @@ const DOCKER: &str = "docker.io";
 const OF_DOCKER: [&str; 2] = ["registry-1.docker.io", "auth.docker.io"];
 
 /// The registries that may be asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registries {
+    names: Names,
     hosts: Vec<String>,
 }
 
 impl Registries {
-    pub fn new(hosts: Vec<String>) -> Self {
-        Self { hosts }
+    /// `hosts`, beside those on this machine; `names` say how a person allows more.
+    pub fn new(names: Names, hosts: Vec<String>) -> Self {
+        Self { names, hosts }
+    }
+
+    pub(super) fn names(&self) -> Names {
+        self.names
     }
 
     pub fn allow(&self, host: &str) -> bool {
@@ -57,7 +65,8 @@ impl Registries {
             Ok(())
         } else {
             Err(format!(
-                "{home} leads to {host}, which is not allowed: `c5c3 down`, then `c5c3 up --registry {host}`"
+                "{home} leads to {host}, which is not allowed: {}",
+                self.names.allow_registry(&host)
             ))
         }
     }
@@ -72,7 +81,7 @@ pub(super) fn address(host: &str) -> String {
     }
 }
 
-/// Such a registry speaks plain HTTP: nobody is between.
+/// Such a registry speaks plain HTTP: no network is in between.
 fn on_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
@@ -84,24 +93,24 @@ fn on_this_machine(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::names::EXAMPLE;
 
     #[test]
     fn who_may_be_asked() {
-        let none = Registries::default();
+        let none = Registries::new(EXAMPLE, Vec::new());
         assert!(none.allow("127.0.0.1:5000") && none.allow("localhost:5000") && none.allow("localhost"));
         assert!(!none.allow("ghcr.io") && !none.allow("127.evil.example"));
-        let one = Registries::new(vec!["ghcr.io".into()]);
+        let one = Registries::new(EXAMPLE, vec!["ghcr.io".into()]);
         assert!(one.allow("ghcr.io") && !one.allow("docker.io"));
-        assert!(Registries::new(vec![ANY.into()]).allow("docker.io"));
+        assert!(Registries::new(EXAMPLE, vec![ANY.into()]).allow("docker.io"));
     }
 
     #[test]
     fn every_hop_obeys_the_same_rule() {
-        let some = Registries::new(vec![
-            "ghcr.io".into(),
-            "docker.io".into(),
-            "r.example:5000".into(),
-        ]);
+        let some = Registries::new(
+            EXAMPLE,
+            vec!["ghcr.io".into(), "docker.io".into(), "r.example:5000".into()],
+        );
         let check = |home: &str, at: &str| some.check(home, &at.parse().unwrap());
         for (home, at) in [
             ("127.0.0.1:5000", "http://127.0.0.1:5000/v2/"),
@@ -118,7 +127,7 @@ mod tests {
             (
                 "ghcr.io",
                 "https://cdn.example/x",
-                "`c5c3 up --registry cdn.example`",
+                "`example up --registry cdn.example`",
             ),
             ("127.0.0.1:5000", "https://cdn.example/x", "not allowed"),
             (

@@ -216,9 +216,14 @@ impl Puller {
     /// Every request goes through here, and so does every place that it goes to.
     async fn ask(&self, at: &Uri, accept: &str, token: Option<String>) -> Result<Answer> {
         self.registries.check(&self.parts.host, at).map_err(Error::said)?;
+        let agent = format!(
+            "{}/{}",
+            self.registries.names().program,
+            env!("CARGO_PKG_VERSION")
+        );
         let mut request = Request::get(at.clone())
             .header(ACCEPT, accept)
-            .header("user-agent", concat!("c5c3/", env!("CARGO_PKG_VERSION")));
+            .header("user-agent", agent);
         if let Some(token) = token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::images::Images;
+use crate::names::EXAMPLE;
 
 /// What a registry does with a request for a path.
 #[derive(Clone)]
@@ -83,7 +84,7 @@ fn image(layer: &[u8]) -> (BTreeMap<String, Says>, String) {
 async fn pull_of(answers: BTreeMap<String, Says>) -> (Result<Fetched>, tempfile::TempDir) {
     let (address, _told) = serve(answers);
     let directory = tempfile::tempdir().unwrap();
-    let mut puller = Puller::new(&format!("{address}/x:1"), &Registries::default()).unwrap();
+    let mut puller = Puller::new(&format!("{address}/x:1"), &Registries::new(EXAMPLE, Vec::new())).unwrap();
     puller.patience = Duration::from_millis(500);
     (puller.pull(directory.path(), false).await, directory)
 }
@@ -111,7 +112,10 @@ async fn nobody_is_asked_whom_a_registry_names_and_a_person_does_not() {
         let mut answers = answers.clone();
         answers.insert(path.into(), says);
         let said = pull_of(answers).await.0.unwrap_err().to_string();
-        assert!(said.contains("`c5c3 up --registry registry.invalid`"), "{said}");
+        assert!(
+            said.contains("`example up --registry registry.invalid`"),
+            "{said}"
+        );
     }
 }
 
@@ -153,7 +157,11 @@ async fn a_slow_pull_holds_up_no_other() {
     let (slow, told) = serve(slow);
     let (quick, _) = serve(image(b"quick").0);
     let directory = tempfile::tempdir().unwrap();
-    let images = Images::new(vec![], directory.path().join("pulled"), Registries::default());
+    let images = Images::new(
+        vec![],
+        directory.path().join("pulled"),
+        Registries::new(EXAMPLE, Vec::new()),
+    );
     let (first, one) = (images.clone(), format!("{slow}/x:1"));
     let waits = tokio::spawn(async move { first.pulled(&one, &one, false).await });
     let reached = tokio::task::spawn_blocking(move || told.iter().any(|path| path == blob)).await;
@@ -169,7 +177,7 @@ async fn a_slow_pull_holds_up_no_other() {
 async fn what_was_damaged_is_fetched_anew_and_the_rest_stays() {
     let directory = tempfile::tempdir().unwrap();
     let layout = directory.path().join("pulled");
-    let images = Images::new(vec![], layout.clone(), Registries::default());
+    let images = Images::new(vec![], layout.clone(), Registries::new(EXAMPLE, Vec::new()));
     let (one, two) = (serve(image(b"one").0).0, serve(image(b"two").0).0);
     let references = [one, two].map(|address| format!("{address}/x:1"));
     for reference in &references {

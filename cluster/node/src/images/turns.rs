@@ -9,7 +9,7 @@ use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 pub(super) struct Turns(Mutex<BTreeMap<String, Weak<Turn<()>>>>);
 
 impl Turns {
-    /// Waits until nobody else works on `name`.
+    /// Waits until no other task works on `name`.
     pub(super) async fn of(&self, name: &str) -> OwnedMutexGuard<()> {
         self.turn(name).lock_owned().await
     }

@@ -1,4 +1,4 @@
-//! Process 1 of a node: keeps its programs running and reaps what nobody else waits for.
+//! Process 1 of a node: keeps its programs running and reaps orphaned processes.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 const LOG_LIMIT: u64 = 16 << 20;
 const SHORT_LIFE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often it is looked while a program waits for its next start.
+/// The polling interval while a program waits for its next start.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A program and what became of its last start.
@@ -87,7 +87,7 @@ pub(super) fn forever(spec: &Spec) -> Result<()> {
             one.revive(now);
         }
         let all_run = kept.iter().all(|one| one.running.is_some());
-        // With nothing to start there is nothing to look at but the end of somebody.
+        // With nothing to start, there is only the end of a process to wait for.
         let flags = (!all_run).then_some(WaitPidFlag::WNOHANG);
         match waitpid(None, flags) {
             Ok(WaitStatus::Exited(ended, _) | WaitStatus::Signaled(ended, _, _)) => {

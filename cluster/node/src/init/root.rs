@@ -32,27 +32,37 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
     // Read before the mounts change: where the hierarchies are outside.
     let hierarchies = cgroups::hierarchies()?;
     // Nothing propagates either way, however the machine's root is mounted.
-    attach(
-        None,
-        Path::new("/"),
-        None,
-        MsFlags::MS_REC | MsFlags::MS_PRIVATE,
-        None,
-    )?;
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    attach(None, Path::new("/"), None, private, None)?;
 
+    let new = skeleton(spec)?;
+    fill(spec, &new)?;
+    // sysfs shows the network namespace, cgroup mounts the cgroup namespace of whoever
+    // mounts them.
+    for (kind, place) in [("proc", "proc"), ("sysfs", "sys")] {
+        attach(Some(kind), &new.join(place), Some(kind), MsFlags::empty(), None)?;
+    }
+    control_groups(&hierarchies, &new.join("sys/fs/cgroup"))?;
+    devices::make(Path::new("/dev"), &new.join("dev"), spec.hypervisor)?;
+
+    change_root(&new)?;
+    if cgroups::only_unified(&hierarchies) {
+        cgroups::settle(Path::new("/sys/fs/cgroup"))?;
+    }
+    forward_packets();
+    Ok(())
+}
+
+/// An empty root with its directories and links.
+fn skeleton(spec: &Spec) -> Result<PathBuf> {
     let new = spec.run.join("rootfs");
     make(&new)?;
-    attach(
-        Some("tmpfs"),
-        &new,
-        Some("tmpfs"),
-        MsFlags::empty(),
-        Some("mode=755,size=64m"),
-    )?;
-    for d in [
+    let options = Some("mode=755,size=64m");
+    attach(Some("tmpfs"), &new, Some("tmpfs"), MsFlags::empty(), options)?;
+    for directory in [
         "etc", "var", "run", "tmp", "proc", "sys", "dev", "root", "opt", "mnt", ".old", "usr",
     ] {
-        make(&new.join(d))?;
+        make(&new.join(directory))?;
     }
     for link in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
         if Path::new("/usr").join(link).exists() {
@@ -60,20 +70,22 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
             symlink(Path::new("usr").join(link), &at).map_err(Error::file("link", at))?;
         }
     }
-    bind(Path::new("/usr"), &new.join("usr"))?;
-    attach(
-        None,
-        &new.join("usr"),
-        None,
-        MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY,
-        None,
-    )?;
+    Ok(new)
+}
+
+/// The machine's programs, read-only, and the node's own files.
+fn fill(spec: &Spec, new: &Path) -> Result<()> {
+    let usr = new.join("usr");
+    bind(Path::new("/usr"), &usr)?;
+    let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+    attach(None, &usr, None, read_only, None)?;
     own_files(spec)?;
     bind(&spec.data.join("etc"), &new.join("etc"))?;
     bind(&spec.data.join("var"), &new.join("var"))?;
+    let tmp = new.join("tmp");
     attach(
         Some("tmpfs"),
-        &new.join("tmp"),
+        &tmp,
         Some("tmpfs"),
         MsFlags::empty(),
         Some("mode=1777"),
@@ -81,46 +93,27 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
     bind(&spec.run.join("run"), &new.join("run"))?;
     // After /var, /tmp and /run: the directories may lie below one of them.
     for directory in std::iter::once(&spec.data).chain(&spec.shared) {
-        let inside = below(&new, directory);
+        let inside = below(new, directory);
         make(&inside)?;
         bind(directory, &inside)?;
     }
-    // sysfs shows the network namespace, cgroup mounts the cgroup namespace of whoever
-    // mounts them.
-    attach(
-        Some("proc"),
-        &new.join("proc"),
-        Some("proc"),
-        MsFlags::empty(),
-        None,
-    )?;
-    attach(
-        Some("sysfs"),
-        &new.join("sys"),
-        Some("sysfs"),
-        MsFlags::empty(),
-        None,
-    )?;
-    control_groups(&hierarchies, &new.join("sys/fs/cgroup"))?;
-    devices::make(Path::new("/dev"), &new.join("dev"), spec.hypervisor)?;
+    Ok(())
+}
 
-    std::env::set_current_dir(&new).map_err(Error::file("enter", &new))?;
+fn change_root(new: &Path) -> Result<()> {
+    std::env::set_current_dir(new).map_err(Error::file("enter", new))?;
     pivot_root(".", ".old").map_err(Error::system("change the root"))?;
     std::env::set_current_dir("/").map_err(Error::file("enter", "/"))?;
     umount2("/.old", MntFlags::MNT_DETACH).map_err(Error::system("let go of the old root"))?;
     let _ = fs::remove_dir("/.old");
     // A peer group of its own: mounts that a pod makes reach the node, never the machine.
-    attach(
-        None,
-        Path::new("/"),
-        None,
-        MsFlags::MS_REC | MsFlags::MS_SHARED,
-        None,
-    )?;
-    if cgroups::only_unified(&hierarchies) {
-        cgroups::settle(Path::new("/sys/fs/cgroup"))?;
-    }
-    // A new namespace inherits the machine's values.
+    let shared = MsFlags::MS_REC | MsFlags::MS_SHARED;
+    attach(None, Path::new("/"), None, shared, None)
+}
+
+/// A new network namespace inherits the machine's values. Without these the node's pods run, but may not reach
+/// each other, so a failure is only reported.
+fn forward_packets() {
     for (name, value) in [
         ("ip_forward", "1"),
         ("conf/all/rp_filter", "0"),
@@ -128,11 +121,9 @@ pub(super) fn enter(spec: &Spec) -> Result<()> {
     ] {
         let file = Path::new("/proc/sys/net/ipv4").join(name);
         if let Err(e) = set(&file, value) {
-            // The node's pods work without; what they lack is said.
             super::complain(format_args!("{e}: traffic between pods may be lost"));
         }
     }
-    Ok(())
 }
 
 fn set(file: &Path, value: &str) -> Result<()> {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use k8s_cri::v1::{Container, Image};
 use nix::sys::statvfs::statvfs;
 
-use crate::containerd::PAUSE;
 use crate::cri::Cri;
 use crate::error::Result;
+use crate::names::Names;
 use crate::pods::Host;
 
 /// In percent, as Kubernetes has it.
@@ -25,7 +25,7 @@ pub(super) async fn watch(host: &Host) {
         if used.is_none_or(|percent| percent < SHORT) {
             continue;
         }
-        match remove_unused(&host.cri).await {
+        match remove_unused(&host.cri, host.node.layout.names).await {
             Ok(gone) if gone.is_empty() => {}
             Ok(gone) => tracing::info!("the disk is short, removed images: {}", gone.join(", ")),
             Err(e) => tracing::warn!("removal of images: {e}"),
@@ -41,20 +41,20 @@ fn percent_used(path: &Path) -> Option<u64> {
     Some(100 - (free * 100 / all).min(100))
 }
 
-/// Removes the images that no container stands on; says their names.
-pub async fn remove_unused(cri: &Cri) -> Result<Vec<String>> {
+/// Removes the images that no container uses, and returns their names.
+pub async fn remove_unused(cri: &Cri, names: Names) -> Result<Vec<String>> {
     // Containers after images: one that is made in between keeps its image.
     let images = cri.images().await?;
     let containers = cri.containers(&[]).await?;
     let mut gone = Vec::new();
-    for image in unused(&images, &containers) {
+    for image in unused(&images, &containers, &names.pause()) {
         cri.remove_image(&image.id).await?;
         gone.push(image.repo_tags.first().unwrap_or(&image.id).clone());
     }
     Ok(gone)
 }
 
-fn unused<'a>(images: &'a [Image], containers: &[Container]) -> Vec<&'a Image> {
+fn unused<'a>(images: &'a [Image], containers: &[Container], pause: &str) -> Vec<&'a Image> {
     let used: BTreeSet<&str> = containers
         .iter()
         .flat_map(|c| [c.image_ref.as_str(), c.image.as_ref().map_or("", |i| &i.image)])
@@ -69,7 +69,7 @@ fn unused<'a>(images: &'a [Image], containers: &[Container]) -> Vec<&'a Image> {
                     .chain(&image.repo_digests)
                     .chain([&image.id])
             };
-            !names().any(|name| used.contains(name.as_str()) || name == PAUSE)
+            !names().any(|name| used.contains(name.as_str()) || name == pause)
         })
         .collect()
 }
@@ -87,7 +87,7 @@ mod tests {
             ..Image::default()
         };
         let images = [
-            image("sha256:p", PAUSE),
+            image("sha256:p", "pause:1"),
             image("sha256:a", "a:1"),
             image("sha256:b", "b:1"),
             image("sha256:c", "c:1"),
@@ -105,7 +105,7 @@ mod tests {
                 ..Container::default()
             },
         ];
-        let gone: Vec<&str> = unused(&images, &containers)
+        let gone: Vec<&str> = unused(&images, &containers, "pause:1")
             .iter()
             .map(|i| i.id.as_str())
             .collect();

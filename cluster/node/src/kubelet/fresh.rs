@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::node_object::set_ready;
 use crate::error::{Error, Result};
-use crate::pods::view;
+use crate::pods::observe::view;
 
 /// Takes back what is stored of the node and its pods, so that nobody calls ready what does not
 /// run yet. To be called before the node is Ready.

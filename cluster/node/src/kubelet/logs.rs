@@ -56,7 +56,7 @@ pub async fn rotate_above(cri: &Cri, limit: u64, paths: &mut BTreeMap<String, Pa
 enum Due {
     Nothing,
     Rotation,
-    /// It was put aside, and nobody told the runtime.
+    /// It was rotated, but the runtime has not been told to reopen it.
     Reopening,
 }
 
@@ -74,7 +74,7 @@ fn shorten(path: &Path, limit: u64) {
     if std::fs::metadata(path).is_ok_and(|m| m.len() > limit) {
         let aside = path.with_extension("log.1");
         if std::fs::copy(path, &aside).is_err() {
-            // Half of it helps nobody, and its room may be what is missing.
+            // Half of it is of no use, and the space that it takes may be what is missing.
             let _ = std::fs::remove_file(&aside);
         }
         let file = std::fs::OpenOptions::new().write(true).open(path);

@@ -38,8 +38,10 @@ use ends::Ends;
 use crate::cri::Cri;
 use crate::images::Images;
 use crate::node::Node;
-use crate::pods::sandbox::Dns;
-use crate::pods::{Host, Worker, names, view};
+use crate::pods::observe::view;
+use crate::pods::start::names;
+use crate::pods::start::sandbox::Dns;
+use crate::pods::{Host, Worker};
 
 /// What a node's agent works with.
 #[derive(Clone)]
@@ -57,7 +59,7 @@ pub struct Setup {
 /// Safety net behind the runtime's events.
 const RELIST: Duration = Duration::from_secs(10);
 
-/// How often is looked for tokens that are due.
+/// How often tokens are checked for renewal.
 const RENEWAL: Duration = Duration::from_secs(60);
 
 /// Runs the agent until `stop`, for one life of the node. Pods run on afterwards.
@@ -122,7 +124,7 @@ impl Agent {
         let name = self.host.node.layout.name.clone();
         let selector = format!("spec.nodeName={name}");
         let config = watcher::Config::default().fields(&selector);
-        // The managed fields are the largest part of a pod, and nobody here reads them.
+        // The managed fields are the largest part of a pod, and nothing here reads them.
         let mut pods = watcher(Api::<Pod>::all(client), config)
             .modify(|pod| pod.managed_fields_mut().clear())
             .boxed();
@@ -143,7 +145,7 @@ impl Agent {
                     }
                     Ok(watcher::Event::InitDone) => {
                         self.listed = true;
-                        // Pods that vanished while nobody watched are orphans now.
+                        // Pods that vanished while the watch was broken are orphans now.
                         self.keep_listed(&listing);
                         self.relist().await;
                     }

@@ -201,7 +201,7 @@ fn os_name() -> String {
     line.unwrap_or("Linux").trim_matches('"').to_owned()
 }
 
-/// Writes the Ready condition of a node that is there, unless it says so already; another may have changed it.
+/// Writes the Ready condition of an existing node unless it is so already; another writer may have changed it.
 pub(super) async fn set_ready(
     client: &Client,
     name: &str,

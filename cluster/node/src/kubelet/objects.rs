@@ -22,8 +22,9 @@ use tokio::task::JoinHandle;
 
 use super::claims;
 use crate::error::{Error, Result};
+use crate::pods::observe::view;
 use crate::pods::volumes::{Needs, TokenRequest};
-use crate::pods::{Claimed, Objects, Token, view};
+use crate::pods::{Claimed, Objects, Token};
 
 /// The Services of the cluster, for the variables of containers.
 #[derive(Default)]
@@ -123,7 +124,7 @@ impl Drop for Watched {
     }
 }
 
-/// Watching tasks know the table, so it is emptied by hand.
+/// Watching tasks hold the table, so dropping it here would not free it: it is emptied explicitly.
 impl Drop for KubeObjects {
     fn drop(&mut self) {
         lock(&self.watched).clear();

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use k8s_cri::v1::PodSandbox;
 
-use crate::pods::{Host, clean_up, names};
+use crate::pods::start::names;
+use crate::pods::{Host, clean_up};
 
 /// Seconds that a pod without an object gets to end.
 pub(super) const GRACE: i64 = 2;

@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
+use crate::pods::Reporter;
 use crate::pods::host::Event;
-use crate::pods::{Reporter, view};
+use crate::pods::observe::view;
 
 pub struct KubeReporter {
     client: Client,

@@ -48,7 +48,7 @@ impl Exposed {
             .collect();
         for task in gone.iter().filter_map(|exposure| self.open.remove(exposure)) {
             task.abort();
-            // The port is free only when the task has let go of it; the answer is that it was aborted.
+            // The port is free only when the task has ended; its result is merely that it was aborted.
             let _ = task.await;
         }
         for exposure in wanted {
@@ -97,7 +97,7 @@ async fn forward(mut client: TcpStream, ns: &NetNs, to: SocketAddr) -> io::Resul
         .map(drop)
 }
 
-/// Connects as soon as somebody listens.
+/// Connects as soon as the other side listens.
 async fn reach<T, F>(connect: impl Fn() -> F, patience: Duration) -> io::Result<T>
 where
     F: Future<Output = io::Result<T>>,

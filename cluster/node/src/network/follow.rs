@@ -26,6 +26,7 @@ use crate::addresses::Addresses;
 use crate::dns;
 use crate::error::{Error, Result};
 use crate::kubelet::Catalogue;
+use crate::names::Names;
 use crate::netns::NetNs;
 
 /// Ports on a node's address that this program answers.
@@ -35,10 +36,11 @@ const API_PORT: u16 = 6443;
 const TOGETHER: Duration = Duration::from_millis(20);
 /// After a port of the machine could not be opened, or rules could not be set.
 const RETRY: Duration = Duration::from_secs(5);
-/// So long a node waits for the first list of Services.
+/// How long a node waits for the first list of Services.
 const LISTING: Duration = Duration::from_secs(30);
 
 pub struct Settings {
+    pub names: Names,
     /// Name of the logical cluster.
     pub cluster: String,
     pub addresses: Addresses,
@@ -234,6 +236,7 @@ impl Network {
         let plan = &self.settings.addresses;
         let member = &joined.member;
         let own = Own {
+            table: self.settings.names.program,
             name: member.name.clone(),
             address: plan.node(member.index),
             pods: plan.pod_network(member.index),
@@ -316,7 +319,7 @@ impl Network {
                     slices: slices.state(),
                 };
                 self.catalogue.set(snapshot.services.clone());
-                let (wanted, wrong) = exposures(&snapshot);
+                let (wanted, wrong) = exposures(&snapshot, self.settings.names);
                 let snapshot = Arc::new(snapshot);
                 self.snapshot.send_replace(snapshot.clone());
                 lock(&self.pool).settle(&snapshot.services);
@@ -410,6 +413,7 @@ mod tests {
             domain: "cluster.local".into(),
             api: server.entrance("default").unwrap(),
             exchange: Arc::default(),
+            names: crate::names::EXAMPLE,
         })
     }
 

@@ -9,6 +9,8 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use crate::names::Names;
+
 /// The Services and endpoints of a cluster at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -151,18 +153,18 @@ pub struct Exposure {
     pub to: SocketAddrV4,
 }
 
-const EXPOSE: &str = "c5c3.io/expose";
 /// Of a LoadBalancer: its address on the fabric is enough.
 const NOWHERE: &str = "none";
 
 /// Services with the annotation, or of type LoadBalancer (on their own port). Beside them
 /// what is wrong with those that cannot be exposed, by name.
-pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<(String, String)>) {
+pub fn exposures(snapshot: &Snapshot, names: Names) -> (Vec<Exposure>, Vec<(String, String)>) {
+    let expose = names.expose();
     let (mut good, mut bad) = (Vec::new(), Vec::new());
     for service in &snapshot.services {
         let Some(spec) = &service.spec else { continue };
         let name = full_name(service);
-        let asked = service.annotations().get(EXPOSE);
+        let asked = service.annotations().get(&expose);
         let balancer = spec.type_.as_deref() == Some("LoadBalancer");
         let Some(address) = spec.cluster_ip.as_deref().and_then(|ip| ip.parse().ok()) else {
             continue;
@@ -182,10 +184,10 @@ pub fn exposures(snapshot: &Snapshot) -> (Vec<Exposure>, Vec<(String, String)>) 
                     listen,
                     to: SocketAddrV4::new(address, *port),
                 }),
-                (_, None) => bad.push((name, format!("{EXPOSE} needs a TCP port in the Service"))),
+                (_, None) => bad.push((name, format!("{expose} needs a TCP port in the Service"))),
                 _ => bad.push((
                     name,
-                    format!("{EXPOSE} is {text:?}, not a port number from 1 to 65535 or none"),
+                    format!("{expose} is {text:?}, not a port number from 1 to 65535 or none"),
                 )),
             },
             None if balancer => good.extend(ports.into_iter().map(|port| Exposure {
@@ -211,6 +213,7 @@ pub fn number(port: &IntOrString) -> Option<u16> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::names::EXAMPLE;
     use serde_json::json;
 
     pub(crate) fn snapshot() -> Snapshot {
@@ -219,7 +222,7 @@ pub(crate) mod tests {
         Snapshot {
             services: vec![
                 service(json!({ "metadata": { "name": "web", "namespace": "n",
-                        "annotations": { "c5c3.io/expose": "5000" } },
+                        "annotations": { "example.org/expose": "5000" } },
                     "spec": { "clusterIP": "10.192.0.20", "type": "NodePort", "ports": [
                         { "name": "http", "port": 80, "nodePort": 30080 }] } })),
                 service(json!({ "metadata": { "name": "empty", "namespace": "n" },
@@ -280,7 +283,7 @@ pub(crate) mod tests {
     #[test]
     fn exposed_services() {
         let mut snapshot = snapshot();
-        let (good, bad) = exposures(&snapshot);
+        let (good, bad) = exposures(&snapshot, EXAMPLE);
         assert!(bad.is_empty());
         assert_eq!(
             (good[0].listen, good[0].to.to_string()),
@@ -288,20 +291,20 @@ pub(crate) mod tests {
         );
         // One that is not to be brought to the machine, though its type would do so.
         let mut inner = Service::clone(&snapshot.services[0]);
-        inner.metadata.annotations = Some([("c5c3.io/expose".into(), "none".into())].into());
+        inner.metadata.annotations = Some([("example.org/expose".into(), "none".into())].into());
         inner.spec.as_mut().unwrap().type_ = Some("LoadBalancer".into());
         snapshot.services = vec![Arc::new(inner)];
-        assert_eq!(exposures(&snapshot), (vec![], vec![]));
+        assert_eq!(exposures(&snapshot, EXAMPLE), (vec![], vec![]));
         let mut broken = Service::clone(&snapshot.services[0]);
-        broken.metadata.annotations = Some([("c5c3.io/expose".into(), "many".into())].into());
+        broken.metadata.annotations = Some([("example.org/expose".into(), "many".into())].into());
         snapshot.services = vec![Arc::new(broken)];
-        let (good, bad) = exposures(&snapshot);
+        let (good, bad) = exposures(&snapshot, EXAMPLE);
         assert!(good.is_empty());
         assert_eq!(
             bad,
             [(
                 "n/web".to_owned(),
-                "c5c3.io/expose is \"many\", not a port number from 1 to 65535 or none".to_owned()
+                "example.org/expose is \"many\", not a port number from 1 to 65535 or none".to_owned()
             )]
         );
     }

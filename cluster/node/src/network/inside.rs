@@ -67,7 +67,7 @@ fn chance() -> usize {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Pure. An endpoint that is ready, so that nobody waits for a service that has none.
+/// Pure. A ready endpoint; without one, callers fail at once instead of waiting.
 fn resolve(
     snapshot: &Snapshot,
     addresses: &Addresses,

@@ -10,6 +10,8 @@ use crate::addresses::{Addresses, Network};
 /// What differs between nodes.
 #[derive(Clone, Debug)]
 pub struct Own {
+    /// The name of the table.
+    pub table: &'static str,
     pub name: String,
     pub address: Ipv4Addr,
     pub pods: Network,
@@ -88,9 +90,9 @@ pub fn render(own: &Own, addresses: &Addresses, frontends: &[Frontend]) -> Strin
         String::new()
     };
     format!(
-        "table ip c5c3
-delete table ip c5c3
-table ip c5c3 {{
+        "table ip {table}
+delete table ip {table}
+table ip {table} {{
  map services {{
   type ipv4_addr . inet_proto . inet_service : verdict
 {services_map} }}
@@ -123,6 +125,7 @@ table ip c5c3 {{
  }}
 }}
 ",
+        table = own.table,
         services_map = map(&elements),
         node_ports_map = map(&node_ports),
         node = own.address,
@@ -176,6 +179,7 @@ mod tests {
     fn own() -> Own {
         let addresses = Addresses::default();
         Own {
+            table: "example",
             name: "a".into(),
             address: addresses.node(1),
             pods: addresses.pod_network(1),

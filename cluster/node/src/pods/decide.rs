@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
 
-use super::memory::{Memory, Task};
-use super::observed::{Container, Observed, Sandbox, State};
-use super::status::{self, Facts};
-use super::steps::Step;
-use super::view::{self, Policy};
+use crate::pods::memory::{Memory, Task};
+use crate::pods::observe::observed::{Container, Observed, Sandbox, State};
+use crate::pods::observe::view::{self, Policy};
+use crate::pods::status::{self, Facts};
+use crate::pods::steps::Step;
 
 /// Seconds that a helper gets when the others used up the time.
 const LEAST_GRACE: i64 = 2;

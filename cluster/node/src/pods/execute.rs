@@ -6,18 +6,18 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod, PodSpec};
 
-use super::decide::Action;
-use super::handlers::{self, Subject};
-use super::host::{Event, Host};
-use super::sandbox;
-use super::start::{self, Trouble};
-use super::traces;
-use super::view;
-use super::volumes::{place, pod_directory};
 use crate::beneath::Beneath;
 use crate::cgroups;
 use crate::enter;
 use crate::error::Error;
+use crate::pods::decide::Action;
+use crate::pods::host::{Event, Host};
+use crate::pods::observe::view;
+use crate::pods::probes::handlers::{self, Subject};
+use crate::pods::start::sandbox;
+use crate::pods::start::{self, Trouble};
+use crate::pods::status::traces;
+use crate::pods::volumes::{place, pod_directory};
 
 /// A pod as it is while an action runs.
 pub(super) struct Context {

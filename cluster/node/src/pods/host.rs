@@ -8,14 +8,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus, Secret};
 use tokio::sync::watch;
 
-use super::fields::PodLocation;
-use super::sandbox::Dns;
-use super::view;
-use super::volumes::TokenRequest;
 use crate::cri::Cri;
 use crate::error::Result;
 use crate::images::Images;
 use crate::node::Node;
+use crate::pods::observe::view;
+use crate::pods::start::fields::PodLocation;
+use crate::pods::start::sandbox::Dns;
+use crate::pods::volumes::TokenRequest;
 
 /// A service account's token and when a new one is due.
 #[derive(Clone)]
@@ -36,8 +36,8 @@ pub trait Objects: Send + Sync {
     async fn token(&self, pod: &Pod, request: &TokenRequest) -> Result<Token>;
     /// Variables that describe the Services a pod can see.
     fn services(&self, namespace: &str) -> Vec<(String, String)>;
-    /// The pod's worker is told when something it named has changed.
-    fn used(&self, pod: &Pod, needs: &super::volumes::Needs);
+    /// The pod's worker is notified when an object that it names has changed.
+    fn used(&self, pod: &Pod, needs: &crate::pods::volumes::Needs);
     fn unused(&self, pod: &Pod);
 }
 

@@ -7,11 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::decide::{Action, Decision, Input, decide};
-use super::memory::{Memory, Probed, Task};
-use super::observed::{Container, Observed, Sandbox, State};
-use super::steps::next_streak;
-use super::view;
+use crate::pods::decide::{Action, Decision, Input, decide};
+use crate::pods::memory::{Memory, Probed, Task};
+use crate::pods::observe::observed::{Container, Observed, Sandbox, State};
+use crate::pods::observe::view;
+use crate::pods::steps::next_streak;
 
 /// What may happen between two decisions.
 #[derive(Clone, Debug)]

@@ -5,32 +5,17 @@
 //! survives a restart of this program in the runtime or in the pod's status.
 
 pub mod backoff;
-pub mod conditions;
-pub mod container;
 pub mod decide;
-pub mod env;
 mod execute;
-pub mod fields;
-mod handlers;
-mod health;
 pub mod host;
 #[cfg(test)]
 mod machine_tests;
 pub mod memory;
-pub mod names;
-mod observe;
-pub mod observed;
-mod prober;
-mod report;
-pub mod resources;
-pub mod sandbox;
-pub mod security;
-mod start;
+pub mod observe;
+pub mod probes;
+pub mod start;
 pub mod status;
 mod steps;
-pub mod tls;
-mod traces;
-pub mod view;
 pub mod volumes;
 pub mod worker;
 
@@ -38,5 +23,5 @@ pub use decide::{Decision, Input, decide};
 pub use execute::clean as clean_up;
 pub use host::{Claimed, Host, Objects, Reporter, Token};
 pub use memory::{Failure, Memory, Probed, Task};
-pub use observed::{Container, Observed, Sandbox, State};
+pub use observe::observed::{Container, Observed, Sandbox, State};
 pub use worker::Worker;

@@ -3,11 +3,11 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Container as Wanted;
 
-use super::backoff;
-use super::decide::{Action, Plan};
-use super::memory::{Memory, Task};
-use super::observed::{Container, Sandbox, State};
-use super::view::{self, Policy};
+use crate::pods::backoff;
+use crate::pods::decide::{Action, Plan};
+use crate::pods::memory::{Memory, Task};
+use crate::pods::observe::observed::{Container, Sandbox, State};
+use crate::pods::observe::view::{self, Policy};
 
 /// What one container needs.
 #[derive(Debug, PartialEq)]

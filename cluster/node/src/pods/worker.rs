@@ -13,20 +13,20 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::backoff;
-use super::decide::{Action, Decision, Input, decide, due_after};
-use super::execute::Context;
-use super::handlers::Subject;
-use super::host::{Event, Host};
-use super::memory::{Failure, Memory, Task};
-use super::observe::{Cache, observe};
-use super::observed::{Observed, State};
-use super::prober::{Past, Probes, Verdict, remember};
-use super::report::Report;
-use super::start::{self, Trouble};
-use super::steps::next_streak;
-use super::view;
-use super::volumes::{self, needs};
+use crate::pods::backoff;
+use crate::pods::decide::{Action, Decision, Input, decide, due_after};
+use crate::pods::execute::Context;
+use crate::pods::host::{Event, Host};
+use crate::pods::memory::{Failure, Memory, Task};
+use crate::pods::observe::observed::{Observed, State};
+use crate::pods::observe::view;
+use crate::pods::observe::{Cache, observe};
+use crate::pods::probes::handlers::Subject;
+use crate::pods::probes::prober::{Past, Probes, Verdict, remember};
+use crate::pods::start::{self, Trouble};
+use crate::pods::status::report::Report;
+use crate::pods::steps::next_streak;
+use crate::pods::volumes::{self, needs};
 
 /// After an error of the runtime or the API.
 const RETRY: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use super::NodeRuntime;
 use crate::error::{Error, Result};
 use crate::netns::NetNs;
-use crate::pods::names;
+use crate::pods::start::names;
 
 const LIMIT: Duration = Duration::from_secs(10);
 

@@ -16,7 +16,7 @@ use super::NodeRuntime;
 use super::log_line::{parse, tail};
 use crate::beneath::Beneath;
 use crate::cri::Cri;
-use crate::pods::names;
+use crate::pods::start::names;
 
 const CHUNK: usize = 64 << 10;
 const LOOK: Duration = Duration::from_millis(200);

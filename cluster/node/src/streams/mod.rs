@@ -15,7 +15,7 @@ use apiserver::ApiError;
 
 use crate::cri::Cri;
 use crate::node::Node;
-use crate::pods::names;
+use crate::pods::start::names;
 
 /// A node and its runtime.
 #[derive(Clone)]

@@ -2,18 +2,21 @@
 
 use c5c3_api::foreign::rook::{CephCluster, CephClusterSpec, DeviceSet};
 
-use super::size;
+use super::{fields, members, placement, size};
 use crate::error::Error;
 
 /// Smallest file in which bluestore can be made, with room for its own tables.
 const SMALLEST: u64 = 1 << 30;
-/// Rook names monitors by letters, and two thirds of the alphabet are enough.
+/// As many as Rook takes, and how many it makes when nobody says.
+const MOST_MONS: i32 = 9;
+const USUAL_MONS: i32 = 3;
+/// On one machine.
 const MOST_OSDS: i32 = 16;
 
-/// The letters of monitors: as many as wanted.
+/// The letters of monitors: as many as wanted. To Rook none means that nobody said.
 pub(crate) fn mon_ids(spec: &CephClusterSpec) -> Vec<String> {
-    let count = spec.mon.as_ref().and_then(|mon| mon.count).unwrap_or(3);
-    letters(count)
+    let count = spec.mon.as_ref().and_then(|mon| mon.count);
+    letters(count.filter(|count| *count != 0).unwrap_or(USUAL_MONS))
 }
 
 /// Whether monitors have addresses that other clusters reach.
@@ -21,6 +24,12 @@ pub(crate) fn exported(spec: &CephClusterSpec) -> bool {
     let network = spec.network.as_ref();
     let shared = network.and_then(|network| network.multi_cluster_service.as_ref());
     shared.is_some_and(|shared| shared.enabled)
+}
+
+/// The label of nodes that says in which site they are, where daemons are spread over sites.
+pub(crate) fn site_label(spec: &CephClusterSpec) -> Option<&str> {
+    let label = spec.mon.as_ref()?.more.get("failureDomainLabel")?.as_str()?;
+    (!label.is_empty()).then_some(label)
 }
 
 /// Rook runs two managers by default, one of them standing by.
@@ -55,17 +64,18 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
                 "stretched clusters are not supported here: leave it out, or use a cluster with the real Rook",
             );
         }
-        if !matches!(mon.count, None | Some(1 | 3 | 5)) {
-            let count = mon.count.unwrap_or_default();
+        let count = mon.count.unwrap_or_default();
+        // An even count is no better than one less, but Rook takes it: two sites have as many each.
+        if !(0..=MOST_MONS).contains(&count) {
             return wrong(
                 "spec.mon.count",
-                format!("{count} monitors have no clear majority: set 1, 3 or 5"),
+                format!("{count} monitors: set 1 to {MOST_MONS}, best an odd number"),
             );
         }
-        if let Some(id) = mon.external_mon_ids.iter().find(|id| mon_ids(spec).contains(id)) {
+        if let Some(id) = mon.external_mon_ids.iter().find(|id| members::is_own(id)) {
             return wrong(
                 "spec.mon.externalMonIDs",
-                format!("{id:?} is a monitor of this cluster: choose another name"),
+                format!("{id:?}: letters are names of monitors of this cluster, choose a longer one"),
             );
         }
     }
@@ -92,7 +102,36 @@ pub(crate) fn cluster(cluster: &CephCluster) -> Result<(), Error> {
             "encryption is not supported here: leave it out",
         );
     }
+    fields::check(spec)?;
     storage(spec)
+}
+
+/// `before`: whether the monitors that are there are exported. A cluster whose keys are gone is not started over: its data would be lost forever.
+pub(crate) fn known(cluster: &CephCluster, before: Option<bool>, has_identity: bool) -> Result<(), Error> {
+    // Monitors know each other by their addresses.
+    let exported = exported(&cluster.spec);
+    if before.is_some_and(|before| before != exported) {
+        return Err(Error::Invalid {
+            field: "spec.network.multiClusterService.enabled",
+            reason: format!(
+                "the addresses of monitors cannot change: set it back to {}",
+                !exported
+            ),
+        });
+    }
+    let before = cluster
+        .status
+        .as_ref()
+        .and_then(|status| status.ceph.as_ref()?.fsid.as_deref());
+    match (before, has_identity) {
+        (Some(fsid), false) => Err(Error::Invalid {
+            field: "Secret rook-ceph-mon",
+            reason: format!(
+                "is missing or incomplete, and without it cluster {fsid} cannot be read: restore it"
+            ),
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn storage(spec: &CephClusterSpec) -> Result<(), Error> {
@@ -149,6 +188,12 @@ fn device_set(set: &DeviceSet) -> Result<(), Error> {
             format!("set {name:?}: encryption is not supported here: leave it out"),
         );
     }
+    if let Err(why) = placement::of(set) {
+        return wrong(
+            "spec.storage.storageClassDeviceSets.placement",
+            format!("set {name:?}: it cannot be read: {why}"),
+        );
+    }
     let [template] = set.volume_claim_templates.as_slice() else {
         return wrong(
             "spec.storage.storageClassDeviceSets.volumeClaimTemplates",
@@ -196,6 +241,9 @@ mod tests {
         for spec in [
             json!({}),
             json!({"mon": {"count": 1}, "mgr": {"count": 1}}),
+            json!({"mon": {"count": 2}}),
+            json!({"mon": {"count": 4}}),
+            json!({"mon": {"count": 9}}),
             json!({"mon": {"count": 3, "externalMonIDs": ["ext-a"]}, "external": {"enable": false}}),
             json!({"storage": {"useAllNodes": false, "storageClassDeviceSets": [set(2, "4Gi")]}}),
         ] {
@@ -204,11 +252,25 @@ mod tests {
     }
 
     #[test]
+    fn there_are_as_many_monitors_as_rook_makes() {
+        for (count, letters) in [
+            (None, "abc"),
+            (Some(0), "abc"),
+            (Some(2), "ab"),
+            (Some(4), "abcd"),
+        ] {
+            let spec: CephClusterSpec =
+                serde_json::from_value(json!({"mon": {"count": count}})).expect("a spec");
+            assert_eq!(mon_ids(&spec).concat(), letters, "{count:?}");
+        }
+    }
+
+    #[test]
     fn what_is_not_run_here_is_refused_by_name() {
         for (spec, field) in [
             (json!({"external": {"enable": true}}), "spec.external.enable"),
-            (json!({"mon": {"count": 2}}), "spec.mon.count"),
-            (json!({"mon": {"count": 0}}), "spec.mon.count"),
+            (json!({"mon": {"count": 10}}), "spec.mon.count"),
+            (json!({"mon": {"count": -1}}), "spec.mon.count"),
             (
                 json!({"mon": {"count": 3, "externalMonIDs": ["b"]}}),
                 "spec.mon.externalMonIDs",

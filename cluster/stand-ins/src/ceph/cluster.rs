@@ -1,23 +1,28 @@
 //! CephCluster: monitors, managers and OSDs.
 
+#[path = "cluster_states.rs"]
+mod states;
 #[cfg(test)]
 #[path = "cluster_tests.rs"]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use c5c3_api::foreign::rook::CephCluster;
 use c5c3_kit::{
-    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch, Wanted,
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, Touch, Wanted,
 };
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolumeClaim, Pod, Secret, Service};
 use kube::{Client, ResourceExt};
 
-use super::check::{self, mgr_ids, mon_ids};
+use super::check::{self, mgr_ids};
 use super::commands::{self, Command, Orders};
 use super::keyring::{Mint, key_in};
+use super::members::{self, Told};
 use super::mons::{self, Identity};
 use super::names::{ENDPOINTS, MON, OVERRIDE};
 use super::osds::{self, Disk};
@@ -33,24 +38,39 @@ use crate::objects::secret_value;
 const QUORUM: &str = "MonitorsInQuorum";
 const MANAGED: &str = "ManagerAvailable";
 const STORED: &str = "StorageUp";
+const UNDERSTOOD: &str = "FieldsRun";
 
 /// No watch shows what daemons do. They are asked this often while something is missing, and when all is healthy.
 const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(60);
+/// When a monitor elsewhere is not in the quorum: it is told of, and the cluster is Ready nevertheless.
+const MISSED: Duration = Duration::from_secs(10);
 
 /// The controller.
 pub struct CephClusters {
     client: Client,
+    /// Since when monitors are out of the quorum, by the uid of their cluster. Not kept: the time begins again when
+    /// this program does, as with Rook.
+    missed: Mutex<BTreeMap<String, BTreeMap<String, Timestamp>>>,
 }
 
 impl CephClusters {
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self {
+            client,
+            missed: Mutex::default(),
+        }
     }
 }
 
 #[derive(Debug)]
 pub struct Facts {
+    /// Monitors of this cluster, those that take the place of others included.
+    members: Vec<String>,
+    /// What was told of monitors before.
+    told: Told,
+    /// A monitor that should be replaced, and no node is free.
+    stuck: Option<String>,
     identity: Option<Identity>,
     mint: Mint,
     /// Keys of managers that have one.
@@ -71,10 +91,23 @@ pub struct Facts {
 
 impl Facts {
     /// Of all monitors.
-    fn has_addresses(&self, cluster: &CephCluster) -> bool {
-        mon_ids(&cluster.spec)
-            .iter()
-            .all(|id| self.addresses.contains_key(id))
+    fn has_addresses(&self) -> bool {
+        self.members.iter().all(|id| self.addresses.contains_key(id))
+    }
+
+    fn seen(&self) -> Option<&View> {
+        let found = self.view.as_ref().ok()?.as_ref();
+        found.map(|(_, view)| view)
+    }
+
+    /// Monitors that are not in the quorum. Who cannot be asked is as last seen.
+    fn out_of_quorum(&self, elsewhere: &BTreeMap<String, String>) -> Vec<String> {
+        let Some(view) = self.seen() else {
+            return self.told.out.clone();
+        };
+        let quorum = &view.status.quorum_names;
+        let all = self.members.iter().chain(elsewhere.keys());
+        all.filter(|id| !quorum.contains(id)).cloned().collect()
     }
 }
 
@@ -101,6 +134,7 @@ impl Controller for CephClusters {
         Part::required(QUORUM),
         Part::required(MANAGED),
         Part::required(STORED),
+        Part::informative(UNDERSTOOD),
     ];
 
     fn owns() -> Vec<Kind> {
@@ -131,20 +165,28 @@ impl Controller for CephClusters {
             let key = keyring.and_then(|text| key_in(&text, &format!("mgr.{id}")));
             managers.extend(key.map(|key| (id, key)));
         }
-        let ids = mon_ids(&object.spec);
+        let view = self.view(object, reader).await?;
+        let endpoints: Option<ConfigMap> = reader.get(&namespace, ENDPOINTS).await?;
+        let told = members::told(endpoints.as_ref());
+        let mut members = members::of(&object.spec, &told);
+        let answered = view.as_ref().ok().and_then(|found| Some(&found.as_ref()?.1));
+        let change = self.change(object, &told, &members, answered);
         let (mut addresses, mut seats, mut exported) = (BTreeMap::new(), Seats::new(), None);
+        let mut stuck = None;
         if seats::is_host(&object.spec) {
-            let endpoints: Option<ConfigMap> = reader.get(&namespace, ENDPOINTS).await?;
             let nodes: Vec<Node> = reader.list_all("").await?;
-            seats = seats::assign(&ids, &seats::read(endpoints.as_ref()), &nodes);
+            let known = seats::read(endpoints.as_ref());
+            (members, seats, stuck) =
+                seats::seated(members, change, &known, &nodes, check::site_label(&object.spec));
             addresses.extend(seats.iter().map(|(id, seat)| (id.clone(), seat.address.clone())));
         } else {
-            for id in ids {
-                let name = mons::daemon(&namespace, "", &id).name();
+            members = change.map_or_else(|| members.clone(), |change| members::with(&members, &change));
+            for id in &members {
+                let name = mons::daemon(&namespace, "", id).name();
                 let found: Option<Service> = reader.get(&namespace, &name).await?;
                 exported = found.as_ref().map(mons::is_exported).or(exported);
                 let address = found.as_ref().and_then(mons::address);
-                addresses.extend(address.map(|address| (id, address)));
+                addresses.extend(address.map(|address| (id.clone(), address)));
             }
         }
         let config: Option<ConfigMap> = reader.get(&namespace, OVERRIDE).await?;
@@ -154,6 +196,9 @@ impl Controller for CephClusters {
                 .any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
         };
         Ok(Facts {
+            members,
+            told,
+            stuck,
             identity: identity.as_ref().and_then(Identity::read),
             mint: Mint::new(rand::random()),
             managers,
@@ -162,7 +207,7 @@ impl Controller for CephClusters {
             exported,
             claims: reader.list(&namespace, osds::CLAIMS).await?,
             disk_keys: osds::keys(&reader.list(&namespace, "app=rook-ceph-osd").await?),
-            view: self.view(object, reader).await?,
+            view,
             overridden: config.is_some_and(|map| !own(&map)),
         })
     }
@@ -196,7 +241,7 @@ impl Controller for CephClusters {
             managers: managers.collect(),
             disk_keys: disk_keys.collect(),
             refused: check::cluster(cluster)
-                .and_then(|()| known(cluster, facts))
+                .and_then(|()| check::known(cluster, facts.exported, facts.identity.is_some()))
                 .and_then(|()| {
                     image
                         .as_ref()
@@ -219,7 +264,7 @@ impl Controller for CephClusters {
         }
         let (cluster, facts) = (&observed.object, &observed.facts);
         let wanted = objects(cluster, facts, plan);
-        if !facts.has_addresses(cluster) {
+        if !facts.has_addresses() {
             // A new monitor has no address yet: nobody else stops for that.
             return Ok(Decision::only(wanted));
         }
@@ -227,10 +272,17 @@ impl Controller for CephClusters {
             // Nobody can be asked which daemons there are: those that run go on.
             return Ok(Decision::only(wanted));
         };
-        let decision = leaving(cluster, view)
+        let decision = leaving(cluster, &facts.members, view)
             .into_iter()
             .fold(Decision::want(wanted), Decision::keep);
-        let commands = orders::of(&cluster.spec, view, &plan.managers, &plan.disks, &plan.disk_keys);
+        let commands = orders::of(
+            &cluster.spec,
+            &facts.members,
+            view,
+            &plan.managers,
+            &plan.disks,
+            &plan.disk_keys,
+        );
         let hidden = plan
             .managers
             .values()
@@ -250,15 +302,11 @@ impl Controller for CephClusters {
 
     fn report(observed: &Observed<Self>, plan: &Plan, applied: &Applied<Self>) -> Report {
         let (cluster, facts) = (&observed.object, &observed.facts);
-        let view = facts
-            .view
-            .as_ref()
-            .ok()
-            .and_then(|found| found.as_ref().map(|(_, view)| view));
-        let states = states(cluster, facts, plan, view);
-        let blocker = Self::PARTS
+        let view = facts.seen();
+        let states = states::states(cluster, facts, plan, view);
+        let blocker = [QUORUM, MANAGED, STORED]
             .iter()
-            .filter_map(|part| states.get(part.name))
+            .filter_map(|name| states.get(name))
             .find(|state| state.truth.as_str() != "True")
             .map(|state| state.message.clone());
         let told = !applied.outcomes().is_empty();
@@ -276,36 +324,11 @@ impl Controller for CephClusters {
         match (&plan.refused, blocker.is_some() || told) {
             (Some(_), _) => report,
             (None, true) => report.again_in(SOON),
+            (None, false) if !facts.out_of_quorum(&elsewhere(cluster, facts)).is_empty() => {
+                report.again_in(MISSED)
+            }
             (None, false) => report.again_in(LATER),
         }
-    }
-}
-
-/// A cluster whose keys are gone is not started over: its data would be lost forever.
-fn known(cluster: &CephCluster, facts: &Facts) -> Result<(), Error> {
-    // Monitors know each other by their addresses.
-    let exported = check::exported(&cluster.spec);
-    if facts.exported.is_some_and(|before| before != exported) {
-        return Err(Error::Invalid {
-            field: "spec.network.multiClusterService.enabled",
-            reason: format!(
-                "the addresses of monitors cannot change: set it back to {}",
-                !exported
-            ),
-        });
-    }
-    let before = cluster
-        .status
-        .as_ref()
-        .and_then(|status| status.ceph.as_ref()?.fsid.as_deref());
-    match (before, &facts.identity) {
-        (Some(fsid), None) => Err(Error::Invalid {
-            field: "Secret rook-ceph-mon",
-            reason: format!(
-                "is missing or incomplete, and without it cluster {fsid} cannot be read: restore it"
-            ),
-        }),
-        _ => Ok(()),
     }
 }
 
@@ -325,16 +348,16 @@ fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
         )));
     }
     wanted.push(Wanted::of(&mons::metrics(&namespace, &name)));
-    for id in mon_ids(spec) {
+    for id in &facts.members {
         if !seats::is_host(spec) {
             wanted.push(Wanted::of(&mons::service(
                 &namespace,
                 &name,
-                &id,
+                id,
                 check::exported(spec),
             )));
         }
-        wanted.push(Wanted::of(&mons::claim(&namespace, &name, &id)));
+        wanted.push(Wanted::of(&mons::claim(&namespace, &name, id)));
     }
     for disk in &plan.disks {
         wanted.push(Wanted::of(&disk.wanted));
@@ -342,19 +365,19 @@ fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
         wanted.push(Wanted::of(&osds::secret(&namespace, &disk.claim, key)));
     }
     // A monitor begins with the addresses of all.
-    if !facts.has_addresses(cluster) {
+    if !facts.has_addresses() {
         return wanted;
     }
-    let view = facts
-        .view
-        .as_ref()
-        .ok()
-        .and_then(|found| found.as_ref().map(|(_, view)| view));
+    let outside = elsewhere(cluster, facts);
     wanted.push(Wanted::of(&mons::endpoints(
         &namespace,
         &facts.addresses,
         &facts.seats,
-        &elsewhere(cluster, view),
+        &outside,
+        (
+            &facts.out_of_quorum(&outside),
+            members::last(&facts.told, &facts.members),
+        ),
     )));
     wanted.push(Wanted::of(&mons::config(&namespace, &facts.addresses)));
     for (id, address) in &facts.addresses {
@@ -364,14 +387,13 @@ fn objects(cluster: &CephCluster, facts: &Facts, plan: &Plan) -> Vec<Wanted> {
     for id in mgr_ids(spec) {
         wanted.push(Wanted::of(&mons::mgr_deployment(cluster, image, fsid, &id)));
     }
-    wanted.extend(osd_deployments(cluster, plan, fsid, view));
+    wanted.extend(osd_deployments(cluster, plan, fsid, facts.seen()));
     wanted
 }
 
 /// What belongs to monitors that nobody wants any more: it stays until the others have let them go.
-fn leaving(cluster: &CephCluster, view: &View) -> Vec<Reference> {
+fn leaving(cluster: &CephCluster, wanted: &[String], view: &View) -> Vec<Reference> {
     let namespace = cluster.namespace().unwrap_or_default();
-    let wanted = mon_ids(&cluster.spec);
     let kinds = [
         Kind::of::<Deployment>(),
         Kind::of::<Service>(),
@@ -401,20 +423,20 @@ fn osd_deployments(cluster: &CephCluster, plan: &Plan, fsid: &str, view: Option<
 }
 
 /// Monitors outside of this cluster that have joined, with their addresses. One that nobody wants any
-/// more is reported for as long as Ceph's map has it: it still votes.
-fn elsewhere(cluster: &CephCluster, view: Option<&View>) -> BTreeMap<String, String> {
+/// more is reported for as long as Ceph's map has it: it still votes. While nobody answers they are as last seen.
+fn elsewhere(cluster: &CephCluster, facts: &Facts) -> BTreeMap<String, String> {
+    let Some(view) = facts.seen() else {
+        return facts.told.elsewhere.clone();
+    };
     let outside = cluster
         .spec
         .mon
         .as_ref()
         .map(|mon| mon.external_mon_ids.clone())
         .unwrap_or_default();
-    let mons = view.map(|view| view.mons.mons.as_slice()).unwrap_or_default();
     // Those of this cluster are letters, whether they are to stay or not.
-    let own = |name: &str| name.len() == 1;
-    let theirs = mons
-        .iter()
-        .filter(|mon| outside.contains(&mon.name) || !own(&mon.name));
+    let mons = view.mons.mons.iter();
+    let theirs = mons.filter(|mon| outside.contains(&mon.name) || !members::is_own(&mon.name));
     theirs
         .filter_map(|mon| {
             let all = &mon.public_addrs.addrvec;
@@ -424,68 +446,22 @@ fn elsewhere(cluster: &CephCluster, view: Option<&View>) -> BTreeMap<String, Str
         .collect()
 }
 
-fn states(cluster: &CephCluster, facts: &Facts, plan: &Plan, view: Option<&View>) -> States {
-    let wanted = mon_ids(&cluster.spec);
-    let states = States::default();
-    let Some(view) = view else {
-        let why = match &facts.view {
-            Err(why) => format!("no monitor answers: {why}"),
-            Ok(_) if seats::is_host(&cluster.spec) && !facts.has_addresses(cluster) => format!(
-                "{} monitors need as many nodes, and only {} are ready: add nodes, or lower mon.count",
-                wanted.len(),
-                facts.seats.len()
-            ),
-            Ok(_) => "no monitor is up yet".to_owned(),
-        };
-        let after = "waiting for the monitors";
-        return states
-            .unmet(QUORUM, "NoQuorum", why)
-            .unmet(MANAGED, "Waiting", after)
-            .unmet(STORED, "Waiting", after);
-    };
-    let missing: Vec<&str> = wanted
-        .iter()
-        .map(String::as_str)
-        .filter(|id| !view.status.quorum_names.iter().any(|name| name == id))
-        .collect();
-    let states = if missing.is_empty() {
-        states.met(
-            QUORUM,
-            "InQuorum",
-            format!("{} of {} monitors", wanted.len(), wanted.len()),
-        )
-    } else {
-        states.unmet(
-            QUORUM,
-            "OutOfQuorum",
-            format!("mon {} is not in the quorum", missing.join(", ")),
-        )
-    };
-    let states = if view.mgrs.available {
-        states.met(MANAGED, "Available", "a manager is active")
-    } else {
-        states.unmet(MANAGED, "Unavailable", "no manager is active")
-    };
-    let down: Vec<String> = plan
-        .disks
-        .iter()
-        .filter_map(|disk| {
-            let found = disk.uuid.as_deref().and_then(|uuid| view.osd(uuid));
-            match found {
-                Some(osd) if osd.up == 1 => None,
-                Some(osd) => Some(format!("osd.{} on {} is down", osd.osd, disk.claim)),
-                None => Some(format!("the OSD on {} is being created", disk.claim)),
-            }
-        })
-        .collect();
-    if down.is_empty() {
-        states.met(STORED, "AllUp", format!("{} OSDs are up", plan.disks.len()))
-    } else {
-        states.unmet(STORED, "SomeDown", down.join(", "))
-    }
-}
-
 impl CephClusters {
+    /// Notes who is out of the quorum, and tells which monitor is waited for no longer and what takes its place.
+    fn change(
+        &self,
+        object: &CephCluster,
+        told: &Told,
+        members: &[String],
+        view: Option<&View>,
+    ) -> Option<(String, String)> {
+        let now = Timestamp::now();
+        let mut all = self.missed.lock().unwrap_or_else(PoisonError::into_inner);
+        let missed = all.entry(object.uid().unwrap_or_default()).or_default();
+        *missed = members::missed(missed, members, view, now);
+        members::replaced(&object.spec, told, members, missed, (view, now))
+    }
+
     async fn view(
         &self,
         object: &CephCluster,

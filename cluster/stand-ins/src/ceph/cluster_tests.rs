@@ -12,6 +12,9 @@ fn facts(addresses: &[&str], view: Option<View>) -> Facts {
     };
     let address = |id: &&str| ((*id).to_owned(), format!("10.0.0.{}", id.len()));
     Facts {
+        members: Vec::new(),
+        told: Told::default(),
+        stuck: None,
         identity: Some(Identity {
             fsid: "f".to_owned(),
             mon_key: "KEY-mon".to_owned(),
@@ -32,12 +35,13 @@ fn facts(addresses: &[&str], view: Option<View>) -> Facts {
     }
 }
 
-fn observed(mons: i32, facts: Facts) -> Observed<CephClusters> {
+fn observed(mons: i32, mut facts: Facts) -> Observed<CephClusters> {
     let spec = json!({"mon": {"count": mons}, "mgr": {"count": 1}, "cephVersion": {"image": "ceph:18.2"},
         "storage": {"storageClassDeviceSets": [{"name": "disks", "count": 1,
             "volumeClaimTemplates": [{"spec": {"resources": {"requests": {"storage": "2Gi"}}}}]}]}});
     let mut object = CephCluster::new("storage", serde_json::from_value(spec).expect("a spec"));
     object.metadata.namespace = Some("rook-ceph".to_owned());
+    facts.members = members::of(&object.spec, &facts.told);
     Observed {
         object,
         facts,
@@ -158,7 +162,7 @@ fn keys_are_in_secrets_alone() {
 
 #[test]
 fn a_refused_cluster_says_so_and_is_left_alone() {
-    let seen = observed(2, facts(&[], None));
+    let seen = observed(10, facts(&[], None));
     let decision = seen.decide().expect("a decision");
     assert!(!prunes(&decision) && decision.wanted().is_empty());
     let report = seen.report(&Applied::rehearse(decision));
@@ -239,9 +243,100 @@ fn a_monitor_elsewhere_is_told_of_until_it_has_left_the_map() {
         .mons
         .push(serde_json::from_value(address).expect("a monitor"));
     // Nobody names it any more, nor `b`, which is of this cluster.
-    let seen = observed(1, facts(&["a"], Some(view.clone())));
-    let there = elsewhere(&seen.object, Some(&view));
+    let mut seen = observed(1, facts(&["a"], Some(view.clone())));
+    let there = elsewhere(&seen.object, &seen.facts);
     assert_eq!(there, names::map(&[("ext-a", "10.9.0.1:6789")]));
+    assert_eq!(seen.facts.out_of_quorum(&there), ["ext-a"]);
+    // While nobody answers, all is as it was told last.
+    seen.facts.told.elsewhere = there.clone();
+    seen.facts.told.out = vec!["ext-a".to_owned()];
+    seen.facts.view = Ok(None);
+    assert_eq!(elsewhere(&seen.object, &seen.facts), there);
+    assert_eq!(seen.facts.out_of_quorum(&there), ["ext-a"]);
     view.mons.mons.retain(|mon| mon.name != "ext-a");
-    assert!(elsewhere(&seen.object, Some(&view)).is_empty());
+    let seen = observed(1, facts(&["a"], Some(view)));
+    assert!(elsewhere(&seen.object, &seen.facts).is_empty());
+}
+
+#[test]
+fn a_lost_monitor_gives_way_to_one_on_another_node() {
+    let known: Seats = [("a", "n1"), ("b", "n2"), ("c", "n3")].map(seat).into();
+    let members: Vec<String> = known.keys().cloned().collect();
+    let change = Some(("b".to_owned(), "d".to_owned()));
+    let nodes = [node("n1"), node("n2"), node("n3"), node("n4")];
+    let (next, seats, stuck) = seats::seated(members.clone(), change.clone(), &known, &nodes, None);
+    assert_eq!((next.concat().as_str(), stuck), ("acd", None));
+    assert_eq!((seats.len(), seats["d"].name.as_str()), (3, "n4"));
+    // Without another node it is waited for.
+    let (same, seats, stuck) = seats::seated(members.clone(), change, &known, &nodes[..3], None);
+    assert_eq!((&same, stuck.as_deref()), (&members, Some("b")));
+    assert_eq!(seats, known);
+
+    let mut seen = observed(3, facts(&["a", "c", "d"], Some(view(&["a", "b", "c"]))));
+    seen.facts.members = next;
+    let decision = seen.decide().expect("a decision");
+    let names = named(&decision, "Deployment");
+    assert!(names.contains(&"rook-ceph-mon-d".to_owned()) && !names.contains(&"rook-ceph-mon-b".to_owned()));
+    let kept: Vec<&str> = decision
+        .kept()
+        .iter()
+        .map(|kept| kept.key.name.as_str())
+        .collect();
+    assert_eq!(kept, ["rook-ceph-mon-b"; 3], "it stays until it has left the map");
+    let endpoints = decision.wanted().iter().map(Wanted::object);
+    let endpoints = endpoints
+        .filter(|object| object["metadata"]["name"] == ENDPOINTS)
+        .map(|object| object["data"].clone())
+        .next()
+        .expect("endpoints");
+    assert_eq!(
+        (&endpoints["outOfQuorum"], &endpoints["maxMonId"]),
+        (&json!("d"), &json!("3"))
+    );
+
+    seen.facts.members = members;
+    seen.facts.view = Ok(Some((seen_place(), view(&["a", "c"]))));
+    seen.facts.stuck = Some("b".to_owned());
+    let report = seen.report(&Applied::rehearse(Decision::hold()));
+    let said = report.status_fields()["message"].to_string();
+    assert!(
+        said.contains("mon b is not in the quorum") && said.contains("add a node"),
+        "{said}"
+    );
+}
+
+fn seen_place() -> ExecTarget {
+    ExecTarget {
+        namespace: "rook-ceph".to_owned(),
+        pod: "mon".to_owned(),
+        container: "mon",
+    }
+}
+
+fn seat((id, node): (&str, &str)) -> (String, seats::Seat) {
+    let seat = seats::Seat {
+        name: node.to_owned(),
+        hostname: node.to_owned(),
+        address: format!("10.0.0.{}", &node[1..]),
+    };
+    (id.to_owned(), seat)
+}
+
+fn node(name: &str) -> Node {
+    let status = json!({"addresses": [{"type": "InternalIP", "address": format!("10.0.0.{}", &name[1..])}],
+        "conditions": [{"type": "Ready", "status": "True"}]});
+    serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).expect("a node")
+}
+
+#[test]
+fn fields_without_effect_are_named_and_block_nothing() {
+    let mut seen = observed(1, with_disk(facts(&["a"], Some(view(&["a"])))));
+    let labels = json!({"all": {"team": "storage"}});
+    seen.object.spec.more.insert("labels".to_owned(), labels);
+    let report = seen.report(&Applied::rehearse(Decision::hold()));
+    assert_eq!(report.status_fields()["phase"], "Ready");
+    let plan = CephClusters::plan(&seen);
+    let states = states::states(&seen.object, &seen.facts, &plan, seen.facts.seen());
+    let told = &states.get(UNDERSTOOD).expect("it is told").message;
+    assert!(told.ends_with(": labels"), "{told}");
 }

@@ -108,6 +108,8 @@ pub(crate) fn deployment(store: &CephObjectStore, image: &str, fsid: &str, repli
         replicas,
         host: false,
         node: None,
+        placement: None,
+        sites: None,
     });
     built.metadata.name = Some(format!("{RGW}-{name}-a"));
     // What a person asks for never takes the place of what daemons are found by.

@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::ResourceExt;
 use serde_json::json;
 
+use super::check;
 use super::keyring::{Mint, all_caps, caps, entry, mgr_caps};
 use super::names::{self, CONFIG, Daemon, ENDPOINTS, MGR, MON, MONS_KEYRING};
 use super::pods::{self, KEYRING, Pod, Ready};
@@ -188,12 +189,14 @@ pub(crate) fn secrets(
     secrets
 }
 
-/// Monitors and their addresses, as Rook tells them to others. `elsewhere` run outside of this cluster.
+/// Monitors and their addresses, as Rook tells them to others. `elsewhere` run outside of this cluster, `out` are not in
+/// the quorum, `last` is the number of the last letter that was given.
 pub(crate) fn endpoints(
     namespace: &str,
     addresses: &BTreeMap<String, String>,
     seats: &Seats,
     elsewhere: &BTreeMap<String, String>,
+    (out, last): (&[String], u8),
 ) -> ConfigMap {
     let own = addresses
         .iter()
@@ -206,17 +209,16 @@ pub(crate) fn endpoints(
         .collect();
     let csi = json!([{"clusterID": namespace, "monitors": monitors, "namespace": ""}]);
     let names: Vec<&str> = elsewhere.keys().map(String::as_str).collect();
-    let last = addresses.len().saturating_sub(1).to_string();
     names::config_map(
         namespace,
         ENDPOINTS,
         &[
             ("data", &data.join(",")),
-            ("maxMonId", &last),
+            ("maxMonId", &last.to_string()),
             (seats::MAPPING, &seats::written(seats)),
             ("csi-cluster-config-json", &csi.to_string()),
             ("externalMons", &names.join(",")),
-            ("outOfQuorum", ""),
+            ("outOfQuorum", &out.join(",")),
         ],
     )
 }
@@ -272,6 +274,8 @@ pub(crate) fn deployment(
         replicas: 1,
         host: seats::is_host(&cluster.spec),
         node: seat.map(|seat| seat.hostname.clone()),
+        placement: None,
+        sites: check::site_label(&cluster.spec),
     })
 }
 
@@ -292,5 +296,7 @@ pub(crate) fn mgr_deployment(cluster: &CephCluster, image: &str, fsid: &str, id:
         replicas: 1,
         host: seats::is_host(&cluster.spec),
         node: None,
+        placement: None,
+        sites: check::site_label(&cluster.spec),
     })
 }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use c5c3_api::foreign::rook::CephClusterSpec;
 use serde_json::json;
 
-use super::check::mon_ids;
 use super::commands::Command;
 use super::keyring::{entry, mgr_caps};
 use super::osds::Disk;
@@ -52,6 +51,7 @@ fn settings(spec: &CephClusterSpec, disks: usize) -> BTreeMap<(String, String), 
 
 pub(crate) fn of(
     spec: &CephClusterSpec,
+    members: &[String],
     view: &View,
     manager_keys: &BTreeMap<String, String>,
     disks: &[Disk],
@@ -80,7 +80,7 @@ pub(crate) fn of(
         }
     }
     commands.extend(modules(spec, view));
-    commands.extend(lost_monitors(spec, view));
+    commands.extend(lost_monitors(spec, members, view));
     commands
 }
 
@@ -99,21 +99,26 @@ fn modules(spec: &CephClusterSpec, view: &View) -> Vec<Command> {
     wanted.into_iter().filter_map(change).collect()
 }
 
-/// Monitors that nobody wants any more leave when all others are there: never below a majority.
-fn lost_monitors(spec: &CephClusterSpec, view: &View) -> Vec<Command> {
-    let mut wanted: BTreeSet<String> = mon_ids(spec).into_iter().collect();
+/// Monitors that nobody wants any more leave when all others are there: never below a majority. One that is lost leaves
+/// as soon as those that are there are a majority without it, and the one in its place has joined.
+fn lost_monitors(spec: &CephClusterSpec, members: &[String], view: &View) -> Vec<Command> {
     let quorum: BTreeSet<&str> = view.status.quorum_names.iter().map(String::as_str).collect();
-    if !wanted.iter().all(|id| quorum.contains(id.as_str())) {
-        return Vec::new();
-    }
-    wanted.extend(spec.mon.iter().flat_map(|mon| mon.external_mon_ids.clone()));
-    let gone = view.mons.mons.iter().filter(|mon| !wanted.contains(&mon.name));
-    gone.map(|mon| Command::new("mon remove").with("name", mon.name.as_str()))
+    let is_in = |name: &str| quorum.contains(name);
+    let mons = &view.mons.mons;
+    let all_there = members.iter().all(|id| is_in(id));
+    let all_joined = members.iter().all(|id| mons.iter().any(|mon| mon.name == *id));
+    let majority = quorum.len() * 2 > mons.len().saturating_sub(1);
+    let outside = spec.mon.iter().flat_map(|mon| &mon.external_mon_ids);
+    let wanted: BTreeSet<&String> = members.iter().chain(outside).collect();
+    let gone = mons.iter().filter(|mon| !wanted.contains(&mon.name));
+    gone.filter(|mon| all_there || (!is_in(&mon.name) && all_joined && majority))
+        .map(|mon| Command::new("mon remove").with("name", mon.name.as_str()))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::check::mon_ids;
     use super::super::view::{Account, Mon, Osd, Setting};
     use super::*;
     use serde_json::Value;
@@ -147,14 +152,31 @@ mod tests {
     fn nothing_is_told_when_all_is_so() {
         let spec = spec(json!({"cephConfig": {"global": {"osd max backfills": "2"}}}));
         let view = settled(&spec);
-        assert_eq!(of(&spec, &view, &BTreeMap::new(), &[], &BTreeMap::new()), []);
+        assert_eq!(
+            of(
+                &spec,
+                &mon_ids(&spec),
+                &view,
+                &BTreeMap::new(),
+                &[],
+                &BTreeMap::new()
+            ),
+            []
+        );
     }
 
     #[test]
     fn a_setting_of_the_user_wins_over_ours() {
         let wanted = spec(json!({"cephConfig": {"global": {"osd-pool-default-pg-num": "32"}}}));
         let view = settled(&spec(json!({})));
-        let told = of(&wanted, &view, &BTreeMap::new(), &[], &BTreeMap::new());
+        let told = of(
+            &wanted,
+            &mon_ids(&wanted),
+            &view,
+            &BTreeMap::new(),
+            &[],
+            &BTreeMap::new(),
+        );
         let expected = json!({"prefix": "config set", "who": "global", "name": "osd_pool_default_pg_num", "value": "32"});
         assert_eq!(words(&told), [expected]);
     }
@@ -164,7 +186,7 @@ mod tests {
         let spec = spec(json!({}));
         let mut view = settled(&spec);
         let keys = BTreeMap::from([("a".to_owned(), "KEY".to_owned())]);
-        let told = |view: &View| words(&of(&spec, view, &keys, &[], &BTreeMap::new()));
+        let told = |view: &View| words(&of(&spec, &mon_ids(&spec), view, &keys, &[], &BTreeMap::new()));
         assert_eq!(told(&view), [json!({"prefix": "auth import"})]);
         let account = |key: &str| Account {
             key: key.to_owned(),
@@ -186,13 +208,14 @@ mod tests {
             size: 1 << 30,
             portable: true,
             resources: None,
+            placement: Default::default(),
             uuid: uuid.map(str::to_owned),
             wanted: Default::default(),
         };
         let keys = BTreeMap::from([("s-data-0".to_owned(), "SECRET".to_owned())]);
         let none = BTreeMap::new();
-        assert_eq!(of(&spec, &view, &none, &[disk(None)], &keys), []);
-        let told = of(&spec, &view, &none, &[disk(Some("u"))], &keys);
+        assert_eq!(of(&spec, &mon_ids(&spec), &view, &none, &[disk(None)], &keys), []);
+        let told = of(&spec, &mon_ids(&spec), &view, &none, &[disk(Some("u"))], &keys);
         assert_eq!(words(&told), [json!({"prefix": "osd new", "uuid": "u"})]);
         assert!(!format!("{told:?}").contains("SECRET"));
         view.settings = settled(&spec).settings;
@@ -200,7 +223,10 @@ mod tests {
             uuid: "u".to_owned(),
             ..Osd::default()
         });
-        assert_eq!(of(&spec, &view, &none, &[disk(Some("u"))], &keys), []);
+        assert_eq!(
+            of(&spec, &mon_ids(&spec), &view, &none, &[disk(Some("u"))], &keys),
+            []
+        );
     }
 
     #[test]
@@ -214,7 +240,48 @@ mod tests {
         ] {
             let mut view = settled(&spec);
             mons(&mut view, there, quorum);
-            let told = words(&of(&spec, &view, &BTreeMap::new(), &[], &BTreeMap::new()));
+            let told = words(&of(
+                &spec,
+                &mon_ids(&spec),
+                &view,
+                &BTreeMap::new(),
+                &[],
+                &BTreeMap::new(),
+            ));
+            let names: Vec<&str> = told
+                .iter()
+                .filter_map(|command| command["name"].as_str())
+                .collect();
+            assert_eq!(names, gone, "{there:?} {quorum:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_monitor_leaves_when_another_has_its_place() {
+        let spec = spec(json!({"mon": {"count": 5}}));
+        let members: Vec<String> = ["b", "c", "d", "e", "f"].map(str::to_owned).into();
+        for (there, quorum, gone) in [
+            // Its place is not taken yet.
+            (&["a", "b", "c", "d", "e"][..], &["b", "c", "d", "e"][..], &[][..]),
+            (
+                &["a", "b", "c", "d", "e", "f"],
+                &["b", "c", "d", "e", "f"],
+                &["a"],
+            ),
+            // Another one is lost as well: the rest is a majority.
+            (&["a", "b", "c", "d", "e", "f"], &["b", "c", "d", "f"], &["a"]),
+            (&["a", "b", "c", "d", "e", "f"], &["a", "b", "c", "d"], &[]),
+        ] {
+            let mut view = settled(&spec);
+            mons(&mut view, there, quorum);
+            let told = words(&of(
+                &spec,
+                &members,
+                &view,
+                &BTreeMap::new(),
+                &[],
+                &BTreeMap::new(),
+            ));
             let names: Vec<&str> = told
                 .iter()
                 .filter_map(|command| command["name"].as_str())
@@ -230,7 +297,14 @@ mod tests {
         );
         let mut view = settled(&spec);
         view.mgrs.modules.insert("nfs".to_owned());
-        let told = words(&of(&spec, &view, &BTreeMap::new(), &[], &BTreeMap::new()));
+        let told = words(&of(
+            &spec,
+            &mon_ids(&spec),
+            &view,
+            &BTreeMap::new(),
+            &[],
+            &BTreeMap::new(),
+        ));
         assert_eq!(
             told,
             [

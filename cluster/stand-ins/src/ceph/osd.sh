@@ -10,4 +10,4 @@ if [ "`stat -c %s "$d/block"`" -lt "$SIZE" ]; then
     truncate -s "$SIZE" "$d/block"
     ceph-bluestore-tool bluefs-bdev-expand --path "$d"
 fi
-exec ceph-osd "$@" -i "$ID" -f --public-addr="$POD_IP" --cluster-addr="$POD_IP" --crush-location="root=default host=$CRUSH_HOST"
+exec ceph-osd "$@" -i "$ID" -f --public-addr="$POD_IP" --cluster-addr="$POD_IP" --crush-location="$CRUSH_LOCATION"

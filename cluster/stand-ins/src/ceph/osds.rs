@@ -10,8 +10,9 @@ use kube::ResourceExt;
 
 use super::keyring;
 use super::names::{self, Daemon, OSD};
+use super::placement::Placement;
 use super::pods::{self, Pod, Ready};
-use super::{seats, size};
+use super::{check, placement, seats, size};
 
 const SET: &str = "ceph.rook.io/DeviceSet";
 const INDEX: &str = "ceph.rook.io/setIndex";
@@ -33,6 +34,7 @@ pub(crate) struct Disk {
     pub size: u64,
     pub portable: bool,
     pub resources: Option<ResourceRequirements>,
+    pub placement: Placement,
     /// Known when the claim is there: the name of the OSD forever.
     pub uuid: Option<String>,
     pub wanted: PersistentVolumeClaim,
@@ -88,6 +90,8 @@ fn disk(namespace: &str, set: &DeviceSet, index: usize, found: &[PersistentVolum
         set: set.name.clone(),
         portable: set.portable == Some(true),
         resources: set.resources.clone(),
+        // What cannot be read is refused before.
+        placement: placement::of(set).unwrap_or_default(),
         uuid: live.and_then(ResourceExt::uid).map(|uid| keyring::uuid(&uid)),
         wanted: PersistentVolumeClaim {
             metadata: names::meta(namespace, &name, labels),
@@ -133,6 +137,8 @@ pub(crate) fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: u32
     } else {
         "$(NODE_NAME)"
     };
+    let site = placement::site(&disk.placement, &cluster.spec);
+    let site = site.map_or_else(String::new, |site| format!(" zone={site}"));
     let mut built = pods::deployment(Pod {
         daemon: Daemon {
             namespace: &namespace,
@@ -153,7 +159,7 @@ pub(crate) fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: u32
         env: vec![
             env("OSD_UUID", disk.uuid.as_deref().unwrap_or_default()),
             env("SIZE", disk.size.to_string()),
-            env("CRUSH_HOST", host),
+            env("CRUSH_LOCATION", format!("root=default{site} host={host}")),
         ],
         keys: (secret_name(&disk.claim), "key"),
         data: Some((disk.claim.clone(), format!("/var/lib/ceph/osd/ceph-{id}"))),
@@ -166,6 +172,8 @@ pub(crate) fn deployment(cluster: &CephCluster, image: &str, fsid: &str, id: u32
         replicas: 1,
         host: seats::is_host(&cluster.spec),
         node: None,
+        placement: Some(&disk.placement),
+        sites: check::site_label(&cluster.spec),
     });
     let own = names::map(&[
         ("ceph-osd-id", &id),
@@ -219,6 +227,40 @@ mod tests {
             assert_eq!(disks(&cluster(count), &found).len(), 3, "{count}");
         }
         assert_eq!(disks(&cluster(4), &found).len(), 4);
+    }
+
+    #[test]
+    fn an_osd_is_in_the_site_of_its_set() {
+        let mut cluster = cluster(1);
+        let location = |cluster: &CephCluster| {
+            let disk = &disks(cluster, &[])[0];
+            let pod = deployment(cluster, "i", "f", 0, disk)
+                .spec
+                .template
+                .spec
+                .expect("a pod");
+            let variables = pod.containers[0].env.clone().expect("variables");
+            let found = variables.iter().find(|one| one.name == "CRUSH_LOCATION");
+            let affinity = pod.affinity.and_then(|affinity| affinity.node_affinity);
+            (found.and_then(|one| one.value.clone()), affinity.is_some())
+        };
+        assert_eq!(
+            location(&cluster),
+            (Some("root=default host=s-data-0".to_owned()), false)
+        );
+        let placement = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms":
+            [{"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["site-1"]}]}]}}});
+        let sets = &mut cluster
+            .spec
+            .storage
+            .as_mut()
+            .expect("storage")
+            .storage_class_device_sets;
+        sets[0].more.insert("placement".to_owned(), placement);
+        assert_eq!(
+            location(&cluster),
+            (Some("root=default zone=site-1 host=s-data-0".to_owned()), true)
+        );
     }
 
     #[test]

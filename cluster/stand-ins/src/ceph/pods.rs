@@ -3,15 +3,16 @@
 use c5c3_kit::pod::{env, env_field, env_secret, mount, mount_read_only, run_as, scratch, unprivileged};
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy};
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, ContainerPort, EnvVar, KeyToPath, PersistentVolumeClaimVolumeSource,
-    PodSpec, PodTemplateSpec, Probe, ResourceRequirements, SecretVolumeSource, SecurityContext,
-    TCPSocketAction, TopologySpreadConstraint, Volume,
+    Affinity, ConfigMapVolumeSource, Container, ContainerPort, EnvVar, KeyToPath,
+    PersistentVolumeClaimVolumeSource, PodSpec, PodTemplateSpec, Probe, ResourceRequirements,
+    SecretVolumeSource, SecurityContext, TCPSocketAction, TopologySpreadConstraint, Volume,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
 
 use super::names::{CONFIG, Daemon, OVERRIDE, map};
+use super::placement::Placement;
 
 /// The user of the image.
 const UID: i64 = 42464;
@@ -51,6 +52,9 @@ pub(crate) struct Pod<'a> {
     pub host: bool,
     /// The node that it is bound to.
     pub node: Option<String>,
+    pub placement: Option<&'a Placement>,
+    /// The label of nodes by which those of one kind are spread over sites.
+    pub sites: Option<&'a str>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +97,18 @@ pub(crate) fn deployment(pod: Pod<'_>) -> Deployment {
     let labels = daemon.labels();
     // Several of one kind on different nodes, while nodes suffice.
     let peers = map(&[("app", daemon.app), ("rook_cluster", daemon.namespace)]);
+    let keys = ["kubernetes.io/hostname"].into_iter().chain(pod.sites);
+    let spread = keys.map(|key| TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: key.to_owned(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        label_selector: Some(LabelSelector {
+            match_labels: Some(peers.clone()),
+            ..LabelSelector::default()
+        }),
+        ..TopologySpreadConstraint::default()
+    });
+    let spread = spread.collect();
     let spec = PodSpec {
         containers: vec![container(&pod)],
         volumes: Some(volumes(&pod)),
@@ -102,16 +118,12 @@ pub(crate) fn deployment(pod: Pod<'_>) -> Deployment {
         dns_policy: pod.host.then(|| "ClusterFirstWithHostNet".to_owned()),
         node_selector: (pod.node.as_deref()).map(|node| map(&[("kubernetes.io/hostname", node)])),
         security_context: Some(run_as(UID)),
-        topology_spread_constraints: Some(vec![TopologySpreadConstraint {
-            max_skew: 1,
-            topology_key: "kubernetes.io/hostname".to_owned(),
-            when_unsatisfiable: "ScheduleAnyway".to_owned(),
-            label_selector: Some(LabelSelector {
-                match_labels: Some(peers),
-                ..LabelSelector::default()
-            }),
-            ..TopologySpreadConstraint::default()
-        }]),
+        affinity: pod.placement.and_then(affinity),
+        tolerations: pod
+            .placement
+            .map(|placement| placement.tolerations.clone())
+            .filter(|all| !all.is_empty()),
+        topology_spread_constraints: Some(spread),
         ..PodSpec::default()
     };
     Deployment {
@@ -138,6 +150,14 @@ pub(crate) fn deployment(pod: Pod<'_>) -> Deployment {
         },
         ..Deployment::default()
     }
+}
+
+fn affinity(placement: &Placement) -> Option<Affinity> {
+    let nodes = placement.node_affinity.clone()?;
+    Some(Affinity {
+        node_affinity: Some(nodes),
+        ..Affinity::default()
+    })
 }
 
 fn container(pod: &Pod<'_>) -> Container {

@@ -84,7 +84,9 @@ pub(crate) fn commands(name: &str, spec: &PoolSpec, application: &str, world: &O
             create
         });
     }
-    if found.map_or(size == 1, |pool| pool.size != size) {
+    // In stretch mode Ceph sets the copies of all pools, and nobody else may.
+    let ours = !world.stretch_mode.stretch_mode_enabled;
+    if found.map_or(size == 1, |pool| ours && pool.size != size) {
         commands.push(set("size", &size.to_string()));
         commands.push(set("min_size", &least(size).to_string()));
     }

@@ -88,6 +88,14 @@ pub(crate) struct OsdMap {
     pub osds: Vec<Osd>,
     #[serde(default)]
     pub pools: Vec<Pool>,
+    #[serde(default)]
+    pub stretch_mode: StretchMode,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct StretchMode {
+    #[serde(default)]
+    pub stretch_mode_enabled: bool,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

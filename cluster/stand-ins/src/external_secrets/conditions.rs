@@ -34,7 +34,7 @@ pub(crate) fn check(conditions: &[StoreCondition]) -> Result<(), Error> {
     admit(conditions, "", &BTreeMap::new()).map(drop)
 }
 
-/// Whether a namespace may use a store with these conditions. One that cannot be read admits nobody.
+/// Whether a namespace may use a store with these conditions. One that cannot be read admits none.
 pub(crate) fn admit(
     conditions: &[StoreCondition],
     namespace: &str,

@@ -11,6 +11,7 @@ use c5c3_kit::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
+use kube::api::ObjectMeta;
 use serde_json::json;
 
 use super::store;
@@ -18,7 +19,7 @@ use super::values::{self, Data};
 use crate::error::Error;
 
 const SYNCED: &str = "Synced";
-/// How often a store is asked when the object does not say: as External Secrets does.
+/// How often a store is read when the object does not say: the default of External Secrets.
 const HOURLY: Duration = Duration::from_secs(3600);
 
 /// The controller.
@@ -88,10 +89,16 @@ impl Controller for ExternalSecrets {
         let kind = target
             .and_then(|target| target.template.as_ref()?.type_.clone())
             .unwrap_or_else(|| "Opaque".to_owned());
-        let secret = Wanted::untyped(json!({
-            "apiVersion": "v1", "kind": "Secret", "type": kind, "data": data,
-            "metadata": {"namespace": object.namespace(), "name": target_name(object)},
-        }));
+        let secret = Wanted::of(&Secret {
+            metadata: ObjectMeta {
+                namespace: object.namespace(),
+                name: Some(target_name(object)),
+                ..ObjectMeta::default()
+            },
+            type_: Some(kind),
+            data: Some(data),
+            ..Secret::default()
+        });
         match target.and_then(|target| target.creation_policy.as_deref()) {
             None | Some("Owner") => Ok(Decision::want([secret])),
             Some("Orphan") => Ok(Decision::want([secret.lasting()])),

@@ -9,7 +9,7 @@ use c5c3_kit::{
 };
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
@@ -230,11 +230,13 @@ impl PushSecrets {
             let deleted = api.delete(name, &DeleteParams::default()).await;
             return absent_is_fine(deleted.map(drop));
         }
-        let body = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": name, "annotations": path.as_ref().map(|path| json!({PATH: path}))},
-            "data": change.entries,
-        });
+        let metadata = ObjectMeta {
+            name: Some(name.clone()),
+            annotations: path.as_ref().map(|path| [(PATH.to_owned(), path.clone())].into()),
+            ..ObjectMeta::default()
+        };
+        // An entry without a value is null here, which removes it.
+        let body = json!({"metadata": metadata, "data": change.entries});
         match api
             .patch(name, &PatchParams::default(), &Patch::Merge(&body))
             .await
@@ -246,7 +248,12 @@ impl PushSecrets {
             return Ok(());
         }
         self.make_namespace(namespace).await?;
-        let secret: Secret = serde_json::from_value(body).map_err(kube::Error::SerdeError)?;
+        let entries = change.entries.clone().into_iter();
+        let secret = Secret {
+            metadata,
+            data: Some(entries.filter_map(|(key, value)| Some((key, value?))).collect()),
+            ..Secret::default()
+        };
         api.create(&PostParams::default(), &secret).await.map(drop)
     }
 
@@ -259,7 +266,7 @@ impl PushSecrets {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.to_owned());
         match api.create(&PostParams::default(), &namespace).await {
-            // Somebody was quicker.
+            // Another writer was faster.
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
             other => other.map(drop),
         }

@@ -7,7 +7,7 @@ use k8s_openapi::ByteString;
 
 pub(crate) type Data = BTreeMap<String, ByteString>;
 
-/// Every key that is asked for, once.
+/// Every key that is wanted, once.
 pub(crate) fn keys(spec: &ExternalSecretSpec) -> Vec<&str> {
     let from = spec.data_from.iter().map(|from| from.extract.key.as_str());
     let data = spec.data.iter().map(|data| data.remote_ref.key.as_str());

@@ -24,11 +24,11 @@ use super::resource::{Miss, Resource, Target, import_needs};
 use super::sessions::Sessions;
 use super::trouble::{Failure, Trouble, states};
 
-/// Between looks at a thing that is as it should be: drift is repaired within this.
+/// The interval between checks of a resource that is as it should be: drift is repaired within it.
 pub const LOOK: Duration = Duration::from_secs(60);
 /// The next step of an object that is made in several.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// Of an import that is not there yet.
+/// The interval between checks of an import that does not exist yet.
 const IMPORT_LOOK: Duration = Duration::from_secs(5);
 
 /// Looks after all objects of one kind.
@@ -76,7 +76,7 @@ pub(crate) struct Facts<R: Resource> {
 impl<R: Resource> Controller for Resources<R> {
     type Kind = R;
     type Facts = Facts<R>;
-    type Plan = ();
+    type Plan = Plan;
     type Action = Action;
     type Error = Failure;
 
@@ -157,16 +157,17 @@ impl<R: Resource> Controller for Resources<R> {
         })
     }
 
-    fn plan(_: &Observed<Self>) {}
+    fn plan(observed: &Observed<Self>) -> Plan {
+        plan(observed)
+    }
 
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Failure> {
-        let plan = plan(observed);
+    fn decide(_: &Observed<Self>, plan: &Plan) -> Result<Decision<Action>, Failure> {
         let decision = if plan.wanted.is_empty() {
             Decision::hold()
         } else {
-            Decision::want(plan.wanted)
+            Decision::want(plan.wanted.clone())
         };
-        Ok(decision.act(plan.actions))
+        Ok(decision.act(plan.actions.clone()))
     }
 
     async fn act(&self, action: &Action) -> Result<(), Failure> {
@@ -204,9 +205,8 @@ impl<R: Resource> Controller for Resources<R> {
         Ok(())
     }
 
-    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, plan: &Plan, applied: &Applied<Self>) -> Report {
         let head = observed.object.head();
-        let plan = plan(observed);
         let failed = applied
             .outcomes()
             .iter()
@@ -223,7 +223,7 @@ impl<R: Resource> Controller for Resources<R> {
             .unfinished
             .then(|| Trouble::Waits("OpenStack resource is being created".to_owned()));
         let looked = observed.facts.seen.as_ref().err().cloned();
-        let trouble = looked.or(failed).or(plan.trouble).or(unfinished.clone());
+        let trouble = looked.or(failed).or(plan.trouble.clone()).or(unfinished.clone());
         let there = live.is_some() && unfinished.is_none() && !matches!(trouble, Some(Trouble::Invalid(_)));
         let id = live.as_ref().map(|live| live.id.as_str());
         let id = id.filter(|id| !id.is_empty()).or(head.id);
@@ -313,7 +313,7 @@ fn deletion<R: Resource>(observed: &Observed<Resources<R>>, failed: Option<&Trou
     let report = Report::new(states(trouble, false, false)).status(&json!({
         "id": head.id, "resource": head.shown,
     }));
-    // Without a login nothing can be said of a thing that was never made.
+    // Without a login nothing is known of a resource that was never created.
     let untouched = head.id.is_none()
         && head.shown.is_none()
         && matches!(looked, Some(Trouble::Waits(_) | Trouble::Invalid(_)));
@@ -327,7 +327,7 @@ fn deletion<R: Resource>(observed: &Observed<Resources<R>>, failed: Option<&Trou
     }
 }
 
-/// Is it the login that is refused, and not only this call?
+/// Whether the login itself is refused, not only this call.
 async fn shut_out(cloud: &dyn Identity, error: &openstack_client::Error) -> bool {
     error.class() == Class::Unauthorized && cloud.identify().await.is_err()
 }

@@ -12,6 +12,7 @@ use c5c3_kit::{Finalizer, Wanted};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
+use kube::api::ObjectMeta;
 use openstack_client::{Cloud, Entity, Fields, Kind};
 use serde_json::{Map, Value, json};
 
@@ -20,7 +21,7 @@ use super::kinds::{finalizer, head, maybe, named};
 use super::observe::value;
 use super::resource::{Head, Ids, Look, Miss, Need, Resource, Target};
 use super::trouble::Trouble;
-use crate::objects::encode;
+use crate::objects::opaque;
 use crate::random;
 
 const ID: &str = "application_credential_id";
@@ -37,7 +38,7 @@ pub(crate) enum Stored {
     Absent,
     /// Our Secret, with the secret in it and the roles that the credential was made with.
     Ours { secret: String, roles: Option<String> },
-    /// A Secret of somebody else with a key `value`, as K-ORC takes it: read, never written.
+    /// A Secret that we did not make, with a key `value`, which K-ORC accepts too: read, never written.
     Given(String),
 }
 
@@ -212,7 +213,7 @@ impl Resource for ApplicationCredential {
     }
 }
 
-/// Keystone lets nobody else make a credential. Asked beforehand, so that it is said in plain words.
+/// Only the user itself may create a credential in Keystone. Checked beforehand for a clear message.
 async fn as_itself(object: &ApplicationCredential, look: &Look<'_>) -> Result<(), Miss> {
     let who = look.cloud.identify().await?;
     if look.ids.get("user_id") == Some(&who.user) {
@@ -301,21 +302,19 @@ fn role_refs(object: &ApplicationCredential) -> String {
 }
 
 fn handed_out(object: &ApplicationCredential, secret: &str, live: Option<(&Entity, &Cloud)>) -> Wanted {
-    let mut data = Map::new();
-    data.insert(SECRET.to_owned(), json!(encode(secret)));
+    let mut data = vec![(SECRET, secret.to_owned())];
     if let Some((live, cloud)) = live {
-        data.insert(ID.to_owned(), json!(encode(&live.id)));
-        data.insert(CLOUDS.to_owned(), json!(encode(&clouds(cloud, &live.id, secret))));
+        data.push((ID, live.id.clone()));
+        data.push((CLOUDS, clouds(cloud, &live.id, secret)));
     }
     let (namespace, _) = object.namespaced();
-    Wanted::untyped(json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {
-            "namespace": namespace, "name": resource(object).secret_ref,
-            "annotations": {ROLES: role_refs(object)},
-        },
-        "data": data,
-    }))
+    let metadata = ObjectMeta {
+        namespace: Some(namespace),
+        name: Some(resource(object).secret_ref),
+        annotations: Some([(ROLES.to_owned(), role_refs(object))].into()),
+        ..ObjectMeta::default()
+    };
+    Wanted::of(&opaque(metadata, data))
 }
 
 /// A `clouds.yaml` with this one cloud. JSON strings are YAML strings.

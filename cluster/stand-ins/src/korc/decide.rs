@@ -1,4 +1,4 @@
-//! Pure: from what was seen to what is to be done.
+//! Pure: what follows from what was seen.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -82,7 +82,7 @@ impl fmt::Debug for Call {
     }
 }
 
-/// A call and as whom it is made.
+/// A call and the session that makes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Action {
     pub cloud: Arc<dyn Identity>,
@@ -94,7 +94,7 @@ pub(crate) struct Plan {
     pub wanted: Vec<Wanted>,
     pub actions: Vec<Action>,
     pub trouble: Option<Trouble>,
-    /// More is to be done in a next pass, at once.
+    /// Another pass must follow at once.
     pub unfinished: bool,
 }
 

@@ -56,7 +56,7 @@ async fn id_of(need: &Need, namespace: &str, reader: &Reader) -> Result<Option<S
     }
 }
 
-/// The ids of all that is needed, or the first that is waited for.
+/// The ids of everything that is needed, or the first that is missing.
 async fn resolve(needs: &[Need], namespace: &str, reader: &Reader) -> Result<Ids, Miss> {
     let mut ids = Ids::default();
     for need in needs {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 
 /// Where a person names the pod to begin from, as with mariadb-operator.
 pub(crate) const FORCE: &str = "spec.galera.recovery.forceClusterBootstrapInPod";
-/// A server that starts and makes no progress for so long restarts.
+/// How long a starting server may make no progress before it is restarted.
 pub(crate) const PATIENCE: u64 = 600;
 
 /// How far the data of a member goes.
@@ -134,7 +134,7 @@ pub enum Order {
         member: usize,
         run: String,
     },
-    /// It serves nobody and cannot come back by itself: its pod restarts.
+    /// It does not serve and cannot recover by itself: its pod restarts.
     Restart {
         member: usize,
     },
@@ -196,7 +196,7 @@ pub(crate) fn plan(members: &[Member], forced: Option<usize>) -> Plan {
     Plan::Orders(order.into_iter().collect())
 }
 
-/// Why nobody can tell which of these waiting members knows most, and the way out.
+/// Why it cannot be decided which of these waiting members has the newest data, and the way out.
 fn doubt(members: &[Member]) -> Option<String> {
     let with = |keep: fn(&Position) -> bool| ordinals(members, |m| m.position().is_some_and(keep));
     let force = format!("or name the pod to bootstrap from in {FORCE}");

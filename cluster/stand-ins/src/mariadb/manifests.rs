@@ -1,71 +1,58 @@
 //! The objects that run MariaDB.
 
 use c5c3_api::foreign::mariadb::MariaDb;
+use c5c3_kit::Wanted;
+use c5c3_kit::pod::{env, env_field, mount, mount_read_only, scratch};
+use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
 use kube::ResourceExt;
-use serde_json::{Value, json};
 
 use super::server::{is_cluster, pod_name, replicas};
 use super::{SERVER, UID};
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security, spread};
+use crate::objects::{
+    Files, Instance, POD_NAME, Set, accepts, claim, config_volume, container_port, read_only, succeeds, words,
+};
 
 const PORT: u16 = 3306;
 
-fn meta(server: &MariaDb, own: &str) -> Value {
-    let namespace = server.namespace().unwrap_or_default();
-    metadata(&namespace, own, SERVER, &server.name_any())
+fn instance(server: &MariaDb) -> Instance {
+    Instance::of(SERVER, server)
 }
 
-pub(crate) fn root(server: &MariaDb, secret: &str, key: &str, password: &str) -> Value {
-    json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta(server, secret),
-        "data": {key: encode(password)}})
+pub(crate) fn root(server: &MariaDb, secret: &str, key: &str, password: &str) -> Wanted {
+    Wanted::of(&instance(server).secret(secret, [(key, password.to_owned())]))
 }
 
 /// All but the root password. Writes go to the primary only.
-pub(crate) fn all(server: &MariaDb, primary: Option<usize>) -> Result<Vec<Value>, Error> {
-    let name = server.name_any();
-    let pods = labels(SERVER, &name);
-    let port = json!([{"name": "mariadb", "port": PORT, "targetPort": PORT}]);
+pub(crate) fn all(server: &MariaDb, primary: Option<usize>) -> Result<Vec<Wanted>, Error> {
+    let (name, instance) = (server.name_any(), instance(server));
+    let ports = [("mariadb", PORT)];
     let files = files(server);
-    let mut writer = pods.clone();
+    let mut writer = instance.labels();
     if is_cluster(server) {
-        // Nobody serves yet: the name of the first keeps the Service from pointing at all.
-        writer["statefulset.kubernetes.io/pod-name"] = pod_name(server, primary.unwrap_or(0)).into();
+        // While no member serves, the name of the first keeps the Service from selecting all of them.
+        writer.insert(POD_NAME.to_owned(), pod_name(server, primary.unwrap_or(0)));
     }
-    let service = |own: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(server, own), "spec": spec});
     let mut all = vec![
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(server, &format!("{name}-config")), "data": files}),
-        service(&name, json!({"selector": pods, "ports": port})),
-        service(
-            &format!("{name}-primary"),
-            json!({"selector": writer, "ports": port}),
-        ),
-        service(
-            &internal(server),
-            json!({"clusterIP": "None", "publishNotReadyAddresses": true, "selector": pods, "ports": port}),
-        ),
+        Wanted::of(&instance.config_map(&format!("{name}-config"), &files)),
+        Wanted::of(&instance.service(&name, instance.labels(), &ports)),
+        Wanted::of(&instance.service(&format!("{name}-primary"), writer, &ports)),
+        Wanted::of(&instance.members(&internal(server), &ports)),
     ];
     if is_cluster(server) {
-        all.push(
-            json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(server, &name),
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": pods}}}),
-        );
+        all.push(Wanted::of(&instance.budget(&name)));
     }
-    let restart = hash(&files);
     let image = server_image(SERVER, server.spec.image.as_deref())?;
-    all.push(json!({
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta(server, &name),
-        "spec": {
-            "replicas": replicas(server), "serviceName": internal(server), "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": pods},
-            "template": {
-                "metadata": {"labels": pods, "annotations": {"c5c3.io/config": restart}},
-                "spec": pod(server, &image),
-            },
-            "volumeClaimTemplates": [claim(server)],
-        },
-    }));
+    let storage = server.spec.storage.clone().unwrap_or_default();
+    all.push(Wanted::of(&instance.stateful_set(Set {
+        name,
+        replicas: replicas(server),
+        headless: internal(server),
+        files: &files,
+        pod: pod(server, &image),
+        claim: Some(claim("storage", storage.size, storage.storage_class_name)),
+    })));
     Ok(all)
 }
 
@@ -73,25 +60,17 @@ fn internal(server: &MariaDb) -> String {
     format!("{}-internal", server.name_any())
 }
 
-fn files(server: &MariaDb) -> Value {
-    json!({
-        "my.cnf": configuration(server),
-        "start.sh": include_str!("scripts/start.sh"),
-        "order.sh": include_str!("scripts/order.sh"),
-        "report.sh": include_str!("scripts/report.sh"),
-        "ready.sh": include_str!("scripts/ready.sh"),
-        "wsrep_sst_marked": include_str!("scripts/wsrep_sst_marked"),
-    })
-}
-
-fn claim(server: &MariaDb) -> Value {
-    let storage = server.spec.storage.clone().unwrap_or_default();
-    let size = storage.size.map_or_else(|| "1Gi".to_owned(), |size| size.0);
-    let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
-    if let Some(class) = storage.storage_class_name {
-        spec["storageClassName"] = class.into();
-    }
-    json!({"metadata": {"name": "storage"}, "spec": spec})
+fn files(server: &MariaDb) -> Files {
+    let scripts = [
+        ("start.sh", include_str!("scripts/start.sh")),
+        ("order.sh", include_str!("scripts/order.sh")),
+        ("report.sh", include_str!("scripts/report.sh")),
+        ("ready.sh", include_str!("scripts/ready.sh")),
+        ("wsrep_sst_marked", include_str!("scripts/wsrep_sst_marked")),
+    ];
+    let mut files = Files::from(scripts.map(|(name, text)| (name, text.to_owned())));
+    files.insert("my.cnf", configuration(server));
+    files
 }
 
 /// The log is written at each commit and flushed each second: a crash of the server loses nothing.
@@ -145,54 +124,73 @@ wsrep_provider_options=\"{options}\"
     )
 }
 
-fn pod(server: &MariaDb, image: &str) -> Value {
-    let mut command = vec!["sh", "/etc/c5c3/config/start.sh"];
-    let open = json!({"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 120});
-    let mut container = json!({
-        "name": SERVER, "image": image,
-        "env": [
-            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-            // The server looks there for its way of state transfer.
-            {"name": "PATH", "value": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/etc/c5c3/config"},
-        ],
-        "ports": [{"name": "mariadb", "containerPort": PORT}],
-        "securityContext": container_security(),
-        "volumeMounts": [
-            {"name": "storage", "mountPath": "/var/lib/mysql"},
-            {"name": "run", "mountPath": "/run/mysqld"},
-            {"name": "tmp", "mountPath": "/tmp"},
-            {"name": "config", "mountPath": "/etc/c5c3/config", "readOnly": true},
-        ],
-        "startupProbe": open,
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    });
+/// Where the server looks for its way of state transfer: among the scripts of its configuration.
+const SEARCH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/etc/c5c3/config";
+
+fn container(server: &MariaDb, image: &str) -> Container {
+    let mut container = Container {
+        name: SERVER.to_owned(),
+        image: Some(image.to_owned()),
+        command: Some(words(&["sh", "/etc/c5c3/config/start.sh"])),
+        env: Some(vec![
+            env_field("POD_NAME", "metadata.name"),
+            env_field("POD_IP", "status.podIP"),
+            env("PATH", SEARCH),
+        ]),
+        ports: Some(vec![container_port("mariadb", PORT)]),
+        security_context: Some(read_only()),
+        volume_mounts: Some(vec![
+            mount("storage", "/var/lib/mysql"),
+            mount("run", "/run/mysqld"),
+            mount("tmp", "/tmp"),
+            mount_read_only("config", "/etc/c5c3/config"),
+        ]),
+        resources: server.spec.resources.clone(),
+        termination_message_policy: Some("File".to_owned()),
+        ..Container::default()
+    };
+    let started = |failures: i32| Probe {
+        period_seconds: Some(1),
+        failure_threshold: Some(failures),
+        ..accepts(PORT)
+    };
     if is_cluster(server) {
-        command.push("cluster");
+        container
+            .command
+            .get_or_insert_default()
+            .push("cluster".to_owned());
         // A member waits for its order as long as it takes.
-        container["startupProbe"]["failureThreshold"] = 1_000_000.into();
-        container["readinessProbe"] = json!({"exec": {"command": ["sh", "/etc/c5c3/config/ready.sh"]},
-            "periodSeconds": 3, "timeoutSeconds": 3, "failureThreshold": 2});
+        container.startup_probe = Some(started(1_000_000));
+        container.readiness_probe = Some(Probe {
+            period_seconds: Some(3),
+            timeout_seconds: Some(3),
+            failure_threshold: Some(2),
+            ..succeeds(&["sh", "/etc/c5c3/config/ready.sh"])
+        });
     } else {
-        container["readinessProbe"] = json!({"tcpSocket": {"port": PORT}, "periodSeconds": 5});
-        container["livenessProbe"] =
-            json!({"tcpSocket": {"port": PORT}, "periodSeconds": 20, "failureThreshold": 6});
+        container.startup_probe = Some(started(120));
+        container.readiness_probe = Some(Probe {
+            period_seconds: Some(5),
+            ..accepts(PORT)
+        });
+        container.liveness_probe = Some(Probe {
+            period_seconds: Some(20),
+            failure_threshold: Some(6),
+            ..accepts(PORT)
+        });
     }
-    container["command"] = json!(command);
-    if let Some(resources) = &server.spec.resources {
-        container["resources"] = json!(resources);
+    container
+}
+
+fn pod(server: &MariaDb, image: &str) -> PodSpec {
+    let config = format!("{}-config", server.name_any());
+    PodSpec {
+        termination_grace_period_seconds: Some(60),
+        volumes: Some(vec![
+            scratch("run"),
+            scratch("tmp"),
+            config_volume("config", &config, Some(0o555)),
+        ]),
+        ..instance(server).pod(UID, vec![container(server, image)])
     }
-    json!({
-        "securityContext": pod_security(UID),
-        "automountServiceAccountToken": false,
-        "enableServiceLinks": false,
-        "topologySpreadConstraints": spread(&labels(SERVER, &server.name_any())),
-        "terminationGracePeriodSeconds": 60,
-        "containers": [container],
-        "volumes": [
-            {"name": "run", "emptyDir": {}},
-            {"name": "tmp", "emptyDir": {}},
-            {"name": "config", "configMap": {"name": format!("{}-config", server.name_any()), "defaultMode": 0o555}},
-        ],
-    })
 }

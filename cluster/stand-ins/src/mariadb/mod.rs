@@ -1,7 +1,7 @@
 //! `k8s.mariadb.com`: servers, databases, users, grants.
 
 mod galera;
-mod manifests;
+pub(crate) mod manifests;
 mod server;
 mod sql;
 mod statement;
@@ -19,7 +19,7 @@ use crate::group::Group;
 const UID: i64 = 42434;
 const SERVER: &str = "mariadb";
 
-/// Sends its input to the server of the same pod, as the user whom the socket vouches for.
+/// Sends its input to the server of the same pod, as the user that the socket authenticates.
 const CLIENT: &[&str] = &[
     "mariadb",
     "--no-defaults",

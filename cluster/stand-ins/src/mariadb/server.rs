@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_kit::{
-    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch, Wanted,
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -13,7 +13,7 @@ use kube::api::DeleteParams;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
-use super::galera::{self, Member, Order, Plan};
+use super::galera::{self, Member, Order};
 use super::{CLIENT, SERVER, manifests, statements};
 use crate::error::Error;
 use crate::exec::{self, ExecTarget};
@@ -46,7 +46,7 @@ pub struct Facts {
     pub password: Option<String>,
     pub random: [u8; 32],
     pub members: Vec<Member>,
-    /// The same for the decision how to start: who is ready has said so himself, just now.
+    /// The same for the decision how to start: a member that counts as ready has just confirmed it itself.
     asked: Vec<Member>,
     told: Option<String>,
 }
@@ -55,6 +55,15 @@ impl Facts {
     fn serving(&self) -> usize {
         self.members.iter().filter(|m| **m == Member::Serves).count()
     }
+}
+
+/// What follows from the facts, for the decision and for the report.
+#[derive(Debug)]
+pub struct Plan {
+    /// The server that takes writes.
+    primary: Option<usize>,
+    /// How the members of a cluster start.
+    start: galera::Plan,
 }
 
 /// What is done in or to a server's pod.
@@ -122,7 +131,7 @@ pub(crate) fn primary(server: &MariaDb, members: &[Member]) -> Option<usize> {
 impl Controller for Servers {
     type Kind = MariaDb;
     type Facts = Facts;
-    type Plan = ();
+    type Plan = Plan;
     type Action = Action;
     type Error = Error;
 
@@ -174,9 +183,15 @@ impl Controller for Servers {
         })
     }
 
-    fn plan(_: &Observed<Self>) {}
+    fn plan(observed: &Observed<Self>) -> Plan {
+        let (server, facts) = (&observed.object, &observed.facts);
+        Plan {
+            primary: primary(server, &facts.members),
+            start: galera::plan(&facts.asked, forced(server).unwrap_or_default()),
+        }
+    }
 
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Action>, Error> {
+    fn decide(observed: &Observed<Self>, plan: &Plan) -> Result<Decision<Action>, Error> {
         let (server, facts) = (&observed.object, &observed.facts);
         check(server)?;
         forced(server)?;
@@ -191,18 +206,17 @@ impl Controller for Servers {
             None if generated => password(&facts.random),
             None => return Err(Error::SecretMissing { name: secret, key }),
         };
-        let primary = primary(server, &facts.members);
         let mut objects = Vec::new();
-        // One that is there stays as it is: somebody else may have made it.
+        // One that exists stays as it is: somebody else may have made it.
         if generated && facts.password.is_none() {
             objects.push(manifests::root(server, &secret, &key, &password));
         }
-        objects.extend(manifests::all(server, primary)?);
+        objects.extend(manifests::all(server, plan.primary)?);
         let root_secret = Kind::of::<Secret>().named(server.namespace().as_deref(), &secret);
-        let decision = Decision::want(objects.into_iter().map(Wanted::untyped)).keep(root_secret);
+        let decision = Decision::want(objects).keep(root_secret);
         Ok(decision
-            .act(orders(server, facts))
-            .act(primary.and_then(|n| root(server, n, facts, &password))))
+            .act(orders(server, &plan.start))
+            .act((plan.primary).and_then(|n| root(server, n, facts, &password))))
     }
 
     async fn act(&self, action: &Action) -> Result<(), Error> {
@@ -212,10 +226,9 @@ impl Controller for Servers {
         }
     }
 
-    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, plan: &Plan, applied: &Applied<Self>) -> Report {
         let (server, facts) = (&observed.object, &observed.facts);
         let (serving, wanted) = (facts.serving(), replicas(server));
-        let primary = primary(server, &facts.members);
         let rooted = !applied
             .outcomes()
             .iter()
@@ -227,19 +240,18 @@ impl Controller for Servers {
             let text = format!("{serving} of {wanted} servers are up{remarks}");
             States::default().unmet(RUNS, "StatefulSetNotReady", text)
         };
-        states = match (
-            is_cluster(server),
-            galera::plan(&facts.asked, forced(server).unwrap_or_default()),
-        ) {
+        states = match (is_cluster(server), &plan.start) {
             (false, _) => states.not_required(CLUSTER, "a single server"),
             (true, _) if serving > 0 => states.met(CLUSTER, "GaleraReady", "a primary component serves"),
-            (true, Plan::Wait(why)) => states.unmet(CLUSTER, "GaleraNotReady", why),
-            (true, Plan::Orders(_)) => states.unmet(CLUSTER, "GaleraNotReady", "the cluster is starting"),
+            (true, galera::Plan::Wait(why)) => states.unmet(CLUSTER, "GaleraNotReady", why.clone()),
+            (true, galera::Plan::Orders(_)) => {
+                states.unmet(CLUSTER, "GaleraNotReady", "the cluster is starting")
+            }
         };
         let report = Report::new(states).status(&json!({
             "replicas": serving,
-            "currentPrimary": primary.map(|n| pod_name(server, n)),
-            "currentPrimaryPodIndex": primary,
+            "currentPrimary": plan.primary.map(|n| pod_name(server, n)),
+            "currentPrimaryPodIndex": plan.primary,
         }));
         if is_cluster(server) && serving < wanted {
             report.again_in(LOOK)
@@ -263,11 +275,11 @@ impl Servers {
         }
         let script = ["sh", "/etc/c5c3/config/report.sh"];
         let report = exec::run(&self.client, &place(server, &pod.name_any()), &script, "").await;
-        // A container that is not there (yet) has nothing to say.
+        // A container that does not exist (yet) has nothing to report.
         report.map_or(Member::Silent, |text| Member::parse(&text))
     }
 
-    /// A pod is called ready for seconds after its server's death; nobody shall join the dead.
+    /// A pod still counts as ready for seconds after its server died; no member may join a dead one.
     async fn asked(&self, server: &MariaDb, members: &[Member]) -> Vec<Member> {
         let mut asked = members.to_vec();
         if !is_cluster(server) || members.iter().all(|member| *member == Member::Serves) {
@@ -322,15 +334,15 @@ fn check(server: &MariaDb) -> Result<(), Error> {
     }
 }
 
-fn orders(server: &MariaDb, facts: &Facts) -> Vec<Action> {
-    let Plan::Orders(orders) = galera::plan(&facts.asked, forced(server).unwrap_or_default()) else {
+fn orders(server: &MariaDb, start: &galera::Plan) -> Vec<Action> {
+    let galera::Plan::Orders(orders) = start else {
         return Vec::new();
     };
-    let told = orders.into_iter().map(|order| {
-        let (Order::Begin { member, .. } | Order::Join { member, .. } | Order::Restart { member }) = &order;
+    let told = orders.iter().map(|order| {
+        let (Order::Begin { member, .. } | Order::Join { member, .. } | Order::Restart { member }) = order;
         Action::Order {
             place: place(server, &pod_name(server, *member)),
-            order,
+            order: order.clone(),
         }
     });
     told.collect()

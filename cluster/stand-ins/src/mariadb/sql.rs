@@ -50,7 +50,8 @@ pub struct Facts {
 impl<S: Statement> Controller for SqlObjects<S> {
     type Kind = S;
     type Facts = Facts;
-    type Plan = ();
+    /// Where to send the statements, or why they cannot be sent yet.
+    type Plan = Result<ExecTarget, String>;
     type Action = Message;
     type Error = Error;
 
@@ -78,7 +79,7 @@ impl<S: Statement> Controller for SqlObjects<S> {
                 .secret()
                 .map(|(name, _)| Kind::of::<Secret>().named(namespace, name)),
         );
-        // A user's object is mostly called like the user or like the grant.
+        // A user's object usually has the name of the user or of the grant.
         for user in object.user().into_iter().chain([object.name_any().as_str()]) {
             if object.user().is_some() {
                 all.push(Kind::of::<User>().named(namespace, user));
@@ -103,9 +104,11 @@ impl<S: Statement> Controller for SqlObjects<S> {
         Ok(facts)
     }
 
-    fn plan(_: &Observed<Self>) {}
+    fn plan(observed: &Observed<Self>) -> Self::Plan {
+        ready_place(&observed.object, &observed.facts)
+    }
 
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Message>, Error> {
+    fn decide(observed: &Observed<Self>, plan: &Self::Plan) -> Result<Decision<Message>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             return Ok(Decision::hold().act(farewell(object, facts)));
@@ -113,14 +116,14 @@ impl<S: Statement> Controller for SqlObjects<S> {
         if facts.server.is_none() {
             return Err(Error::ServerMissing(object.server().to_owned()));
         }
-        let Ok(place) = ready_place(object, facts) else {
+        let Ok(place) = plan else {
             return Ok(Decision::hold());
         };
         let sql = object.sql(facts.password.as_deref().unwrap_or_default())?;
         let digest = digest(&sql, facts);
         let news = facts.told.as_ref() != Some(&digest);
         Ok(Decision::hold().act(news.then(|| Message {
-            place,
+            place: place.clone(),
             command: CLIENT,
             input: sql,
             uid: object.uid().unwrap_or_default(),
@@ -133,18 +136,18 @@ impl<S: Statement> Controller for SqlObjects<S> {
         Ok(self.messenger.send(action, is_gone).await?)
     }
 
-    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, plan: &Self::Plan, applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             let left = cleans(object, facts).then(|| format!("{} on {}", S::kind(&()), object.server()));
             return messages::farewell_report(applied, left);
         }
-        let ready = ready_place(object, facts).map(drop);
+        let ready = plan.as_ref().map(drop).map_err(Clone::clone);
         messages::report(DONE, applied, ready, "Failed", ("Created", "Created"))
     }
 }
 
-/// The server's own start belongs to it: one that was down may have lost what it was told.
+/// Includes when the server became ready: one that was down may have lost the statements.
 fn digest(sql: &str, facts: &Facts) -> String {
     let server = facts.server.as_ref();
     let status = server.and_then(|server| server.status.as_ref());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
 use c5c3_kit::{
     Applied, Controller, Decision, Fault, Kind, Observed, Part, Reader, Reference, Report, Retry, States,
-    Touch, Wanted,
+    Touch,
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -28,7 +28,7 @@ const SOME: &str = "ClusterAvailable";
 const WARNINGS: &str = "NoWarnings";
 const RECONCILED: &str = "ReconcileSuccess";
 
-/// No watch shows which nodes see each other. They are asked this often while they are apart, and when all is healthy.
+/// No watch shows which nodes see each other. The intervals of asking them: while they are apart, and when all is healthy.
 const SOON: Duration = Duration::from_secs(2);
 const LATER: Duration = Duration::from_secs(60);
 
@@ -54,7 +54,7 @@ pub struct Facts {
     random: [[u8; 32]; 3],
     /// Names of pods that serve.
     ready: Vec<String>,
-    /// What those say of each other.
+    /// What those report about each other.
     views: Vec<View>,
     told: Option<String>,
 }
@@ -172,7 +172,7 @@ impl Controller for RabbitmqClusters {
         let cookie = facts.cookie.clone().unwrap_or(third);
         let mut objects = manifests::secrets(cluster, &user, &cookie).to_vec();
         objects.extend(manifests::all(cluster)?);
-        let decision = Decision::want(objects.into_iter().map(Wanted::untyped));
+        let decision = Decision::want(objects);
         Ok(decision.act(default_user(cluster, facts, &user)))
     }
 
@@ -220,7 +220,7 @@ impl RabbitmqClusters {
     }
 }
 
-/// Once after each start of ours: volumes of an earlier cluster may know another password.
+/// Once after each start of this program: volumes of an earlier cluster may hold another password.
 fn default_user(cluster: &RabbitmqCluster, facts: &Facts, user: &DefaultUser) -> Option<Message> {
     let pod = facts.ready.first()?;
     let tags = ["administrator".to_owned()];

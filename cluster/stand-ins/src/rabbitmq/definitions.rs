@@ -1,4 +1,4 @@
-//! What a node is told, as Erlang text. Whatever comes from an object travels as Base64 or JSON.
+//! Commands to a node, as Erlang text. Whatever comes from an object is passed as Base64 or JSON.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

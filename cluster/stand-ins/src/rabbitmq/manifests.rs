@@ -1,13 +1,17 @@
 //! The objects that run RabbitMQ, under the names that the cluster operator gives them.
 
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
+use c5c3_kit::Wanted;
+use c5c3_kit::pod::{env, env_field, mount, mount_read_only, scratch};
+use k8s_openapi::api::core::v1::{Container, PersistentVolumeClaim, PodSpec, Probe};
 use kube::ResourceExt;
-use serde_json::{Value, json};
 
 use super::{SERVER, UID};
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security, spread};
+use crate::objects::{
+    Files, Instance, Set, accepts, claim, config_volume, container_port, read_only, secret_volume, words,
+};
 
 const PORT: u16 = 5672;
 const DISTRIBUTION: u16 = 25672;
@@ -33,8 +37,8 @@ fn namespace(cluster: &RabbitmqCluster) -> String {
     cluster.namespace().unwrap_or_default()
 }
 
-fn meta(cluster: &RabbitmqCluster, own: &str) -> Value {
-    metadata(&namespace(cluster), own, SERVER, &cluster.name_any())
+fn instance(cluster: &RabbitmqCluster) -> Instance {
+    Instance::of(SERVER, cluster)
 }
 
 /// Credentials that the cluster is born with.
@@ -44,87 +48,68 @@ pub(crate) struct DefaultUser {
     pub password: String,
 }
 
-pub(crate) fn secrets(cluster: &RabbitmqCluster, user: &DefaultUser, cookie: &str) -> [Value; 2] {
-    let name = cluster.name_any();
+pub(crate) fn secrets(cluster: &RabbitmqCluster, user: &DefaultUser, cookie: &str) -> [Wanted; 2] {
+    let (name, instance) = (cluster.name_any(), instance(cluster));
     let host = format!("{name}.{}.svc", namespace(cluster));
     let DefaultUser { username, password } = user;
-    let fields = [
+    let address = format!("amqp://{username}:{password}@{host}:{PORT}/");
+    let configuration = format!("default_user = {username}\ndefault_pass = {password}\n");
+    let user = [
         ("username", username.clone()),
         ("password", password.clone()),
-        ("host", host.clone()),
+        ("host", host),
         ("port", PORT.to_string()),
         ("provider", SERVER.to_owned()),
         ("type", SERVER.to_owned()),
-        (
-            "connection_string",
-            format!("amqp://{username}:{password}@{host}:{PORT}/"),
-        ),
-        (
-            "default_user.conf",
-            format!("default_user = {username}\ndefault_pass = {password}\n"),
-        ),
+        ("connection_string", address),
+        ("default_user.conf", configuration),
     ];
-    let data: serde_json::Map<String, Value> = fields
-        .iter()
-        .map(|(key, value)| ((*key).to_owned(), encode(value).into()))
-        .collect();
-    let secret = |own: &str, data: Value| json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta(cluster, own), "data": data});
+    let cookie = [(".erlang.cookie", cookie.to_owned())];
     [
-        secret(&default_user_secret(&name), data.into()),
-        secret(&cookie_secret(&name), json!({".erlang.cookie": encode(cookie)})),
+        Wanted::of(&instance.secret(&default_user_secret(&name), user)),
+        Wanted::of(&instance.secret(&cookie_secret(&name), cookie)),
     ]
 }
 
-pub(crate) fn all(cluster: &RabbitmqCluster) -> Result<Vec<Value>, Error> {
-    let name = cluster.name_any();
-    let pods = labels(SERVER, &name);
-    let files = json!({
-        "rabbitmq.conf": configuration(cluster),
-        "enabled_plugins": plugins(cluster),
-        "start.sh": include_str!("scripts/start.sh"),
-        "tell.sh": include_str!("scripts/tell.sh"),
-        "members.sh": include_str!("scripts/members.sh"),
-    });
-    let port = |name: &str, port: u16| json!({"name": name, "port": port, "targetPort": port});
-    let service = |own: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(cluster, own), "spec": spec});
-    let nodes = json!({"clusterIP": "None", "publishNotReadyAddresses": true, "selector": pods,
-        "ports": [port("epmd", EPMD), port("cluster-rpc", DISTRIBUTION)]});
+pub(crate) fn all(cluster: &RabbitmqCluster) -> Result<Vec<Wanted>, Error> {
+    let (name, instance) = (cluster.name_any(), instance(cluster));
+    let files = files(cluster);
+    let nodes = [("epmd", EPMD), ("cluster-rpc", DISTRIBUTION)];
     let mut all = vec![
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(cluster, &format!("{name}-server-conf")), "data": files}),
-        service(&name, json!({"selector": pods, "ports": [port("amqp", PORT)]})),
-        service(&format!("{name}-nodes"), nodes),
+        Wanted::of(&instance.config_map(&format!("{name}-server-conf"), &files)),
+        Wanted::of(&instance.service(&name, instance.labels(), &[("amqp", PORT)])),
+        Wanted::of(&instance.members(&format!("{name}-nodes"), &nodes)),
     ];
     if replicas(cluster) > 1 {
-        all.push(json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta(cluster, &format!("{name}-server")),
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": pods}}}));
+        all.push(Wanted::of(&instance.budget(&format!("{name}-server"))));
     }
     let image = server_image(SERVER, cluster.spec.image.as_deref())?;
-    all.push(json!({
-        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta(cluster, &format!("{name}-server")),
-        "spec": {
-            // Together: after a full stop a node waits for the one that stopped last.
-            "replicas": replicas(cluster), "serviceName": format!("{name}-nodes"), "podManagementPolicy": "Parallel",
-            "selector": {"matchLabels": pods},
-            "template": {
-                "metadata": {"labels": pods, "annotations": {"c5c3.io/config": hash(&files)}},
-                "spec": pod(cluster, &image),
-            },
-            "volumeClaimTemplates": [claim(cluster)],
-        },
-    }));
+    // They start together: after a full stop a node waits for the one that stopped last.
+    all.push(Wanted::of(&instance.stateful_set(Set {
+        name: format!("{name}-server"),
+        replicas: replicas(cluster),
+        headless: format!("{name}-nodes"),
+        files: &files,
+        pod: pod(cluster, &image),
+        claim: Some(volume(cluster)),
+    })));
     Ok(all)
 }
 
-fn claim(cluster: &RabbitmqCluster) -> Value {
+fn files(cluster: &RabbitmqCluster) -> Files {
+    [
+        ("rabbitmq.conf", configuration(cluster)),
+        ("enabled_plugins", plugins(cluster)),
+        ("start.sh", include_str!("scripts/start.sh").to_owned()),
+        ("tell.sh", include_str!("scripts/tell.sh").to_owned()),
+        ("members.sh", include_str!("scripts/members.sh").to_owned()),
+    ]
+    .into()
+}
+
+fn volume(cluster: &RabbitmqCluster) -> PersistentVolumeClaim {
     let persistence = cluster.spec.persistence.clone().unwrap_or_default();
-    let size = persistence
-        .storage
-        .map_or_else(|| "1Gi".to_owned(), |size| size.0);
-    let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
-    if let Some(class) = persistence.storage_class_name {
-        spec["storageClassName"] = class.into();
-    }
-    json!({"metadata": {"name": "persistence"}, "spec": spec})
+    claim("persistence", persistence.storage, persistence.storage_class_name)
 }
 
 fn node_name(cluster: &RabbitmqCluster, pod: &str) -> String {
@@ -180,58 +165,74 @@ fn plugins(cluster: &RabbitmqCluster) -> String {
     format!("[{}].\n", wished.unwrap_or_default())
 }
 
-fn pod(cluster: &RabbitmqCluster, image: &str) -> Value {
-    let name = cluster.name_any();
-    let text = |name: &str, value: &str| json!({"name": name, "value": value});
-    let mut container = json!({
-        "name": SERVER, "image": image, "command": ["sh", "/etc/c5c3/config/start.sh"],
-        "env": [
-            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-            text("RABBITMQ_NODENAME", &node_name(cluster, "$(POD_NAME)")),
-            text("PEERS", &peers(cluster)),
-            text("RABBITMQ_USE_LONGNAME", "true"),
-            text("RABBITMQ_DIST_PORT", &DISTRIBUTION.to_string()),
-            text("RABBITMQ_CONFIG_FILES", "/run/rabbitmq/conf/*.conf"),
-            text("RABBITMQ_CONF_ENV_FILE", "/dev/null"),
-            text("RABBITMQ_ENABLED_PLUGINS_FILE", "/etc/c5c3/config/enabled_plugins"),
-            text("RABBITMQ_MNESIA_BASE", "/var/lib/rabbitmq/mnesia"),
-            text("RABBITMQ_PID_FILE", "/run/rabbitmq/pid"),
-            text("RABBITMQ_LOG_BASE", "/run/rabbitmq/log"),
-            text("RABBITMQ_LOGS", "-"),
+fn container(cluster: &RabbitmqCluster, image: &str) -> Container {
+    Container {
+        name: SERVER.to_owned(),
+        image: Some(image.to_owned()),
+        command: Some(words(&["sh", "/etc/c5c3/config/start.sh"])),
+        env: Some(vec![
+            env_field("POD_NAME", "metadata.name"),
+            env("RABBITMQ_NODENAME", node_name(cluster, "$(POD_NAME)")),
+            env("PEERS", peers(cluster)),
+            env("RABBITMQ_USE_LONGNAME", "true"),
+            env("RABBITMQ_DIST_PORT", DISTRIBUTION.to_string()),
+            env("RABBITMQ_CONFIG_FILES", "/run/rabbitmq/conf/*.conf"),
+            env("RABBITMQ_CONF_ENV_FILE", "/dev/null"),
+            env(
+                "RABBITMQ_ENABLED_PLUGINS_FILE",
+                "/etc/c5c3/config/enabled_plugins",
+            ),
+            env("RABBITMQ_MNESIA_BASE", "/var/lib/rabbitmq/mnesia"),
+            env("RABBITMQ_PID_FILE", "/run/rabbitmq/pid"),
+            env("RABBITMQ_LOG_BASE", "/run/rabbitmq/log"),
+            env("RABBITMQ_LOGS", "-"),
             // Idle schedulers sleep at once: a small machine has others to serve.
-            text("RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS", "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none"),
-        ],
-        "ports": [{"name": "amqp", "containerPort": PORT}, {"name": "epmd", "containerPort": EPMD},
-            {"name": "cluster-rpc", "containerPort": DISTRIBUTION}],
-        "securityContext": container_security(),
-        "volumeMounts": [
-            {"name": "persistence", "mountPath": "/var/lib/rabbitmq"},
-            {"name": "run", "mountPath": "/run/rabbitmq"},
-            {"name": "tmp", "mountPath": "/tmp"},
-            {"name": "config", "mountPath": "/etc/c5c3/config", "readOnly": true},
-            {"name": "user", "mountPath": "/etc/c5c3/user", "readOnly": true},
-            {"name": "cookie", "mountPath": "/etc/c5c3/cookie", "readOnly": true},
-        ],
-        "startupProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1, "failureThreshold": 600},
-        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 5, "failureThreshold": 2},
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-    });
-    if let Some(resources) = &cluster.spec.resources {
-        container["resources"] = json!(resources);
+            env(
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+                "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
+            ),
+        ]),
+        ports: Some(vec![
+            container_port("amqp", PORT),
+            container_port("epmd", EPMD),
+            container_port("cluster-rpc", DISTRIBUTION),
+        ]),
+        security_context: Some(read_only()),
+        volume_mounts: Some(vec![
+            mount("persistence", "/var/lib/rabbitmq"),
+            mount("run", "/run/rabbitmq"),
+            mount("tmp", "/tmp"),
+            mount_read_only("config", "/etc/c5c3/config"),
+            mount_read_only("user", "/etc/c5c3/user"),
+            mount_read_only("cookie", "/etc/c5c3/cookie"),
+        ]),
+        startup_probe: Some(Probe {
+            period_seconds: Some(1),
+            failure_threshold: Some(600),
+            ..accepts(PORT)
+        }),
+        readiness_probe: Some(Probe {
+            period_seconds: Some(5),
+            failure_threshold: Some(2),
+            ..accepts(PORT)
+        }),
+        resources: cluster.spec.resources.clone(),
+        termination_message_policy: Some("File".to_owned()),
+        ..Container::default()
     }
-    json!({
-        "securityContext": pod_security(UID),
-        "automountServiceAccountToken": false,
-        "enableServiceLinks": false,
-        "topologySpreadConstraints": spread(&labels(SERVER, &name)),
-        "terminationGracePeriodSeconds": 60,
-        "containers": [container],
-        "volumes": [
-            {"name": "run", "emptyDir": {}},
-            {"name": "tmp", "emptyDir": {}},
-            {"name": "config", "configMap": {"name": format!("{name}-server-conf")}},
-            {"name": "user", "secret": {"secretName": default_user_secret(&name), "items": [{"key": "default_user.conf", "path": "default_user.conf"}]}},
-            {"name": "cookie", "secret": {"secretName": cookie_secret(&name)}},
-        ],
-    })
+}
+
+fn pod(cluster: &RabbitmqCluster, image: &str) -> PodSpec {
+    let name = cluster.name_any();
+    PodSpec {
+        termination_grace_period_seconds: Some(60),
+        volumes: Some(vec![
+            scratch("run"),
+            scratch("tmp"),
+            config_volume("config", &format!("{name}-server-conf"), None),
+            secret_volume("user", &default_user_secret(&name), Some("default_user.conf")),
+            secret_volume("cookie", &cookie_secret(&name), None),
+        ]),
+        ..instance(cluster).pod(UID, vec![container(cluster, image)])
+    }
 }

@@ -47,7 +47,7 @@ impl View {
     }
 }
 
-/// Who sees whom, when these nodes are not one cluster, and the way out.
+/// Which nodes see each other, if they are not one cluster, and the way out.
 pub(crate) fn apart(views: &[View]) -> Option<String> {
     let all: BTreeSet<String> = views.iter().map(|view| view.pod.clone()).collect();
     if views.iter().all(|view| view.whole(&all)) {

@@ -2,7 +2,7 @@
 
 mod cluster;
 mod definitions;
-mod manifests;
+pub(crate) mod manifests;
 mod members;
 mod topology;
 mod topology_objects;
@@ -19,10 +19,10 @@ use crate::group::Group;
 /// The user of the image.
 const UID: i64 = 42439;
 const SERVER: &str = "rabbitmq";
-/// Has the node of the same pod evaluate its input.
+/// Makes the node of the same pod evaluate its input.
 const TELL: &[&str] = &["sh", "/etc/c5c3/config/tell.sh"];
 
-/// Prints whom the node of the same pod sees.
+/// Prints which members the node of the same pod sees.
 const MEMBERS: &[&str] = &["sh", "/etc/c5c3/config/members.sh"];
 
 fn place(namespace: &str, pod: &str) -> ExecTarget {

@@ -17,7 +17,7 @@ use super::{SERVER, TELL, definitions, place};
 use crate::error::Error;
 use crate::exec::{self, ExecTarget};
 use crate::messages::{self, Message, Messenger};
-use crate::objects::{encode, hash, is_ready, metadata, secret_value};
+use crate::objects::{Instance, hash, is_ready, secret_value};
 use crate::random::password;
 
 const DONE: &str = "Applied";
@@ -45,7 +45,7 @@ pub struct Facts {
     parts: Parts,
     /// Why a part is missing.
     missing: Option<String>,
-    /// What the definitions rest on: when it was recreated, they must be told again.
+    /// The objects that the definitions depend on: when one was recreated, they must be sent again.
     ground: Vec<String>,
     told: Option<String>,
 }
@@ -62,7 +62,8 @@ fn cluster_name<P: Piece>(object: &P) -> &str {
 impl<P: Piece> Controller for TopologyObjects<P> {
     type Kind = P;
     type Facts = Facts;
-    type Plan = ();
+    /// Where to send the definitions, and what they say; or why nothing can be sent yet.
+    type Plan = Result<(ExecTarget, Value), String>;
     type Action = Message;
     type Error = Error;
 
@@ -99,7 +100,7 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         all.extend(secret.map(|name| Kind::of::<Secret>().named(namespace, name)));
         let (vhost, user) = object.needs();
         all.extend(user.map(|name| Kind::of::<User>().named(namespace, name)));
-        // A virtual host's object is mostly called like the host or like the permission.
+        // A virtual host's object usually has the name of the host or of the permission.
         for name in vhost
             .into_iter()
             .flat_map(|name| [name.to_owned(), object.name_any()])
@@ -159,9 +160,11 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         Ok(facts)
     }
 
-    fn plan(_: &Observed<Self>) {}
+    fn plan(observed: &Observed<Self>) -> Self::Plan {
+        ready(&observed.object, &observed.facts)
+    }
 
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Message>, Error> {
+    fn decide(observed: &Observed<Self>, plan: &Self::Plan) -> Result<Decision<Message>, Error> {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             return Ok(Decision::hold().act(farewell(object, facts)));
@@ -176,22 +179,22 @@ impl<P: Piece> Controller for TopologyObjects<P> {
             return Err(Error::ClusterMissing(cluster_name(object).to_owned()));
         }
         let decision = match &facts.parts.credentials {
-            Some(credentials) => Decision::want([Wanted::untyped(secret(object, credentials))]),
+            Some(credentials) => Decision::want([Wanted::of(&secret(object, credentials))]),
             None => Decision::hold(),
         };
-        let Ok((place, wanted)) = ready(object, facts) else {
+        let Ok((place, wanted)) = plan else {
             return Ok(decision);
         };
         let digest = hash(&json!([wanted, facts.ground]));
         let credentials = facts.parts.credentials.as_ref();
         let secrets = credentials
-            .map(|c| definitions::secrets(&wanted, &c.password))
+            .map(|c| definitions::secrets(wanted, &c.password))
             .unwrap_or_default();
         let news = facts.told.as_ref() != Some(&digest);
         Ok(decision.act(news.then(|| Message {
-            place,
+            place: place.clone(),
             command: TELL,
-            input: definitions::import(&wanted),
+            input: definitions::import(wanted),
             uid: object.uid().unwrap_or_default(),
             digest: Some(digest),
             hidden: secrets,
@@ -202,14 +205,14 @@ impl<P: Piece> Controller for TopologyObjects<P> {
         Ok(self.messenger.send(action, definitions::is_gone).await?)
     }
 
-    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, plan: &Self::Plan, applied: &Applied<Self>) -> Report {
         let (object, facts) = (&observed.object, &observed.facts);
         if observed.deleting() {
             let told = stays(facts) && object.farewell(&facts.parts).is_some();
             let left = told.then(|| format!("{} in {}", P::kind(&()), cluster_name(object)));
             return messages::farewell_report(applied, left);
         }
-        let ready = ready(object, facts).map(drop);
+        let ready = plan.as_ref().map(drop).map_err(Clone::clone);
         let done = ("SuccessfulCreateOrUpdate", "");
         let report = messages::report(DONE, applied, ready, "FailedCreateOrUpdate", done);
         match &facts.parts.credentials {
@@ -230,7 +233,7 @@ impl Facts {
     }
 }
 
-/// The cluster and since when it serves: one that was down may have lost what it was told.
+/// The cluster and since when it serves: one that was down may have lost its definitions.
 fn available_since(cluster: &RabbitmqCluster) -> String {
     let conditions = cluster.status.as_ref().map(|status| &status.common.conditions);
     let since = conditions
@@ -241,7 +244,7 @@ fn available_since(cluster: &RabbitmqCluster) -> String {
     json!([cluster.uid(), since]).to_string()
 }
 
-/// Where the definitions can be told, and they; or why not yet.
+/// Where to send the definitions, and what they say; or why nothing can be sent yet.
 fn ready<P: Piece>(object: &P, facts: &Facts) -> Result<(ExecTarget, Value), String> {
     if let Some(why) = &facts.missing {
         return Err(why.clone());
@@ -253,14 +256,16 @@ fn ready<P: Piece>(object: &P, facts: &Facts) -> Result<(ExecTarget, Value), Str
     Ok((place, wanted))
 }
 
-fn secret<P: Piece>(object: &P, credentials: &Credentials) -> Value {
-    let (namespace, own) = (object.namespace().unwrap_or_default(), credentials_secret(object));
-    json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": metadata(&namespace, &own, SERVER, cluster_name(object)),
-        "data": {"username": encode(&credentials.username), "password": encode(&credentials.password)}})
+fn secret<P: Piece>(object: &P, credentials: &Credentials) -> Secret {
+    let instance = Instance::named(SERVER, object, cluster_name(object));
+    let Credentials { username, password } = credentials.clone();
+    instance.secret(
+        &credentials_secret(object),
+        [("username", username), ("password", password)],
+    )
 }
 
-/// A cluster that goes too takes its topology along.
+/// A cluster that is deleted too takes its topology with it.
 fn stays(facts: &Facts) -> bool {
     let cluster = facts.cluster.as_ref();
     cluster.is_some_and(|cluster| cluster.metadata.deletion_timestamp.is_none())

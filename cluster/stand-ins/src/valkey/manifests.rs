@@ -1,13 +1,18 @@
 //! The objects that run Valkey.
 
 use c5c3_api::foreign::valkey::Valkey;
+use c5c3_kit::Wanted;
+use c5c3_kit::pod::{env, env_field, mount, mount_read_only, scratch};
+use k8s_openapi::api::core::v1::{Container, PodSpec, Probe};
 use kube::ResourceExt;
-use serde_json::{Value, json};
 
 use super::{SENTINEL, SERVER, UID};
 use crate::error::Error;
 use crate::image::server_image;
-use crate::objects::{container_security, encode, hash, labels, metadata, pod_security, spread};
+use crate::objects::{
+    Files, Instance, POD_NAME, Set, accepts, claim, config_volume, container_port, read_only, secret_volume,
+    succeeds, words,
+};
 
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -39,138 +44,143 @@ fn headless(object: &Valkey) -> String {
     format!("{}-headless", object.name_any())
 }
 
-fn meta(object: &Valkey, own: &str) -> Value {
-    let namespace = object.namespace().unwrap_or_default();
-    metadata(&namespace, own, SERVER, &object.name_any())
+fn instance(object: &Valkey) -> Instance {
+    Instance::of(SERVER, object)
 }
 
-pub(crate) fn all(object: &Valkey, password: &str, primary: &str) -> Result<Vec<Value>, Error> {
-    let name = object.name_any();
-    let pods = labels(SERVER, &name);
-    let files = json!({
-        "start.sh": include_str!("scripts/start.sh"),
-        "primary.sh": include_str!("scripts/primary.sh"),
-        "ask.sh": include_str!("scripts/ask.sh"),
-        "alive.sh": include_str!("scripts/alive.sh"),
-    });
-    let map = |own: &str, data: &Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta(object, own), "data": data});
-    let service = |own: &str, spec: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": meta(object, own), "spec": spec});
-    let mut ports = vec![json!({"name": "valkey", "port": PORT, "targetPort": PORT})];
+pub(crate) fn all(object: &Valkey, password: &str, primary: &str) -> Result<Vec<Wanted>, Error> {
+    let (name, instance) = (object.name_any(), instance(object));
+    let files = files();
+    let known = Files::from([("primary", primary.to_owned())]);
+    let mut ports = vec![("valkey", PORT)];
     if has_sentinel(object) {
-        ports.push(json!({"name": "sentinel", "port": SENTINEL_PORT, "targetPort": SENTINEL_PORT}));
+        ports.push(("sentinel", SENTINEL_PORT));
     }
-    let mut writer = pods.clone();
-    writer["statefulset.kubernetes.io/pod-name"] = primary.into();
+    let mut writer = instance.labels();
+    writer.insert(POD_NAME.to_owned(), primary.to_owned());
     let image = server_image(SERVER, object.spec.image.as_deref())?;
-    let mut spec = json!({
-        "replicas": replicas(object), "serviceName": headless(object), "podManagementPolicy": "Parallel",
-        "selector": {"matchLabels": pods},
-        "template": {
-            "metadata": {"labels": pods, "annotations": {"c5c3.io/config": hash(&files)}},
-            "spec": pod(object, &image),
-        },
+    let persistence = object.spec.persistence.clone().filter(|p| p.enabled);
+    let set = instance.stateful_set(Set {
+        name: name.clone(),
+        replicas: replicas(object),
+        headless: headless(object),
+        files: &files,
+        pod: pod(object, &image),
+        claim: persistence.map(|p| claim("data", p.size, p.storage_class)),
     });
-    let persistence = object.spec.persistence.clone().unwrap_or_default();
-    if persistence.enabled {
-        let size = persistence.size.map_or_else(|| "1Gi".to_owned(), |size| size.0);
-        let mut claim =
-            json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
-        if let Some(class) = persistence.storage_class {
-            claim["storageClassName"] = class.into();
-        }
-        spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": claim}]);
-    }
     Ok(vec![
-        json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": meta(object, &binding(object)),
-            "data": credentials(object, password)}),
-        map(&format!("{name}-config"), &files),
-        map(&last(object), &json!({"primary": primary})),
-        service(&name, json!({"selector": writer, "ports": ports})),
-        service(
-            &headless(object),
-            json!({"clusterIP": "None", "publishNotReadyAddresses": true, "selector": pods, "ports": ports}),
-        ),
-        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta(object, &name), "spec": spec}),
+        Wanted::of(&instance.secret(&binding(object), credentials(object, password))),
+        Wanted::of(&instance.config_map(&format!("{name}-config"), &files)),
+        Wanted::of(&instance.config_map(&last(object), &known)),
+        Wanted::of(&instance.service(&name, writer, &ports)),
+        Wanted::of(&instance.members(&headless(object), &ports)),
+        Wanted::of(&set),
     ])
 }
 
-fn credentials(object: &Valkey, password: &str) -> Value {
+fn files() -> Files {
+    [
+        ("start.sh", include_str!("scripts/start.sh")),
+        ("primary.sh", include_str!("scripts/primary.sh")),
+        ("ask.sh", include_str!("scripts/ask.sh")),
+        ("alive.sh", include_str!("scripts/alive.sh")),
+    ]
+    .map(|(name, text)| (name, text.to_owned()))
+    .into()
+}
+
+fn credentials(object: &Valkey, password: &str) -> Vec<(&'static str, String)> {
     let namespace = object.namespace().unwrap_or_default();
-    let mut data = json!({
-        "host": encode(&format!("{}.{namespace}.svc", object.name_any())),
-        "port": encode(&PORT.to_string()),
-        "password": encode(password),
-    });
+    let mut data = vec![
+        ("host", format!("{}.{namespace}.svc", object.name_any())),
+        ("port", PORT.to_string()),
+        ("password", password.to_owned()),
+    ];
     if has_sentinel(object) {
-        data["sentinelEnabled"] = encode("true").into();
-        data["sentinelHost"] = encode(&format!("{}.{namespace}.svc", headless(object))).into();
-        data["sentinelPort"] = encode(&SENTINEL_PORT.to_string()).into();
-        data["primaryName"] = encode("primary").into();
+        data.extend([
+            ("sentinelEnabled", "true".to_owned()),
+            ("sentinelHost", format!("{}.{namespace}.svc", headless(object))),
+            ("sentinelPort", SENTINEL_PORT.to_string()),
+            ("primaryName", "primary".to_owned()),
+        ]);
     }
     data
 }
 
-fn pod(object: &Valkey, image: &str) -> Value {
+fn container(object: &Valkey, image: &str, name: &str, role: &str, port: u16) -> Container {
     let peers: Vec<String> = (0..replicas(object))
         .map(|n| format!("{}.{}", pod_name(object, n), headless(object)))
         .collect();
-    // Without sentinels there is nobody to ask.
+    // Without sentinels there are no peers to ask for the primary.
     let peers = if has_sentinel(object) {
         peers.join(" ")
     } else {
         String::new()
     };
-    let container = |name: &str, role: &str, port: u16| {
-        json!({
-            "name": name, "image": image, "command": ["sh", "/etc/c5c3/config/start.sh", role],
-            "env": [
-                {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-                {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-                {"name": "PEERS", "value": peers},
-                {"name": "HEADLESS", "value": headless(object)},
-                {"name": "QUORUM", "value": (replicas(object) / 2 + 1).to_string()},
-            ],
-            "ports": [{"name": name, "containerPort": port}],
-            "securityContext": container_security(),
-            "volumeMounts": [
-                {"name": "data", "mountPath": "/data"},
-                {"name": format!("run-{name}"), "mountPath": "/run/valkey"},
-                {"name": "config", "mountPath": "/etc/c5c3/config", "readOnly": true},
-                {"name": "last", "mountPath": "/etc/c5c3/last", "readOnly": true},
-                {"name": "secret", "mountPath": "/etc/c5c3/secret", "readOnly": true},
-            ],
-            "startupProbe": {"tcpSocket": {"port": port}, "periodSeconds": 1, "failureThreshold": 120},
-            "readinessProbe": {"tcpSocket": {"port": port}, "periodSeconds": 5, "failureThreshold": 2},
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-        })
-    };
-    let mut server = container(SERVER, "server", PORT);
-    if let Some(resources) = &object.spec.resources {
-        server["resources"] = json!(resources);
+    Container {
+        name: name.to_owned(),
+        image: Some(image.to_owned()),
+        command: Some(words(&["sh", "/etc/c5c3/config/start.sh", role])),
+        env: Some(vec![
+            env_field("POD_NAME", "metadata.name"),
+            env_field("POD_IP", "status.podIP"),
+            env("PEERS", peers),
+            env("HEADLESS", headless(object)),
+            env("QUORUM", (replicas(object) / 2 + 1).to_string()),
+        ]),
+        ports: Some(vec![container_port(name, port)]),
+        security_context: Some(read_only()),
+        volume_mounts: Some(vec![
+            mount("data", "/data"),
+            mount(&format!("run-{name}"), "/run/valkey"),
+            mount_read_only("config", "/etc/c5c3/config"),
+            mount_read_only("last", "/etc/c5c3/last"),
+            mount_read_only("secret", "/etc/c5c3/secret"),
+        ]),
+        startup_probe: Some(Probe {
+            period_seconds: Some(1),
+            failure_threshold: Some(120),
+            ..accepts(port)
+        }),
+        readiness_probe: Some(Probe {
+            period_seconds: Some(5),
+            failure_threshold: Some(2),
+            ..accepts(port)
+        }),
+        termination_message_policy: Some("File".to_owned()),
+        ..Container::default()
     }
-    let mut containers = vec![server];
+}
+
+fn pod(object: &Valkey, image: &str) -> PodSpec {
+    let mut server = Container {
+        resources: object.spec.resources.clone(),
+        ..container(object, image, SERVER, "server", PORT)
+    };
+    let mut sentinels = Vec::new();
     let mut volumes = vec![
-        json!({"name": format!("run-{SERVER}"), "emptyDir": {}}),
-        json!({"name": "config", "configMap": {"name": format!("{}-config", object.name_any())}}),
-        json!({"name": "last", "configMap": {"name": last(object)}}),
-        json!({"name": "secret", "secret": {"secretName": binding(object), "items": [{"key": "password", "path": "password"}]}}),
+        scratch(&format!("run-{SERVER}")),
+        config_volume("config", &format!("{}-config", object.name_any()), None),
+        config_volume("last", &last(object), None),
+        secret_volume("secret", &binding(object), Some("password")),
     ];
     if has_sentinel(object) {
-        containers[0]["livenessProbe"] = json!({"exec": {"command": ["sh", "/etc/c5c3/config/alive.sh"]},
-            "periodSeconds": 10, "timeoutSeconds": 8, "failureThreshold": 2});
-        containers.push(container(SENTINEL, SENTINEL, SENTINEL_PORT));
-        volumes.push(json!({"name": format!("run-{SENTINEL}"), "emptyDir": {}}));
+        server.liveness_probe = Some(Probe {
+            period_seconds: Some(10),
+            timeout_seconds: Some(8),
+            failure_threshold: Some(2),
+            ..succeeds(&["sh", "/etc/c5c3/config/alive.sh"])
+        });
+        sentinels.push(container(object, image, SENTINEL, SENTINEL, SENTINEL_PORT));
+        volumes.push(scratch(&format!("run-{SENTINEL}")));
     }
     if !object.spec.persistence.as_ref().is_some_and(|p| p.enabled) {
-        volumes.push(json!({"name": "data", "emptyDir": {}}));
+        volumes.push(scratch("data"));
     }
-    json!({
-        "securityContext": pod_security(UID),
-        "automountServiceAccountToken": false,
-        "enableServiceLinks": false,
-        "topologySpreadConstraints": spread(&labels(SERVER, &object.name_any())),
-        "terminationGracePeriodSeconds": 30,
-        "containers": containers,
-        "volumes": volumes,
-    })
+    let containers = std::iter::once(server).chain(sentinels).collect();
+    PodSpec {
+        termination_grace_period_seconds: Some(30),
+        volumes: Some(volumes),
+        ..instance(object).pod(UID, containers)
+    }
 }

@@ -1,6 +1,6 @@
 //! `cache.cs.sap.com`: Valkey, alone or with sentinels.
 
-mod manifests;
+pub(crate) mod manifests;
 mod servers;
 
 pub use servers::Valkeys;

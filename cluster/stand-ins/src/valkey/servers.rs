@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use c5c3_api::foreign::valkey::Valkey;
 use c5c3_kit::{
-    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch, Wanted,
+    Applied, Controller, Decision, Kind, Observed, Part, Reader, Reference, Report, States, Touch,
 };
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
@@ -20,7 +20,7 @@ use crate::objects::{is_pod_ready, labels_selector, secret_value};
 use crate::random::password;
 
 const UP: &str = "Available";
-/// While a server is missing, and for changes of which no watch tells.
+/// While a server is missing, and for changes that no watch reports.
 const SOON: Duration = Duration::from_secs(1);
 const LATER: Duration = Duration::from_secs(30);
 
@@ -40,7 +40,7 @@ pub struct Facts {
     password: Option<String>,
     random: [u8; 32],
     ready: usize,
-    /// The pod that is primary now, or was when somebody last knew.
+    /// The pod that is primary now, or was when it was last known.
     primary: Option<String>,
 }
 
@@ -105,8 +105,7 @@ impl Controller for Valkeys {
         let password = facts.password.clone().unwrap_or_else(|| password(&facts.random));
         let first = pod_name(object, 0);
         let primary = facts.primary.as_deref().unwrap_or(&first);
-        let objects = manifests::all(object, &password, primary)?;
-        Ok(Decision::want(objects.into_iter().map(Wanted::untyped)))
+        Ok(Decision::want(manifests::all(object, &password, primary)?))
     }
 
     async fn act(&self, action: &Infallible) -> Result<(), Error> {
@@ -134,7 +133,7 @@ impl Controller for Valkeys {
 }
 
 impl Valkeys {
-    /// Whom the sentinels chose; `None` when none of them answers or it has no pod any more.
+    /// The pod that the sentinels chose; `None` when no sentinel answers or the pod is gone.
     async fn chosen(&self, namespace: &str, pods: &[Pod]) -> Option<String> {
         let script = ["sh", "/etc/c5c3/config/ask.sh"];
         for pod in pods.iter().filter(|pod| is_pod_ready(pod)) {

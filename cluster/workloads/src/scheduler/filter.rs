@@ -123,7 +123,7 @@ fn requirement_holds(rule: &NodeSelectorRequirement, labels: &BTreeMap<String, S
     }
 }
 
-/// What is left on the node after the pods that are there.
+/// What the pods on the node leave free.
 pub(crate) fn resources_fit(asked: &Amounts, node: &Node, used: &Amounts) -> Result<(), String> {
     let offered = resources::offered_by(node);
     for (name, wanted) in asked.iter().filter(|(_, wanted)| **wanted > 0) {

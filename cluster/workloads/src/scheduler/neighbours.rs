@@ -42,7 +42,7 @@ fn meant(term: &PodAffinityTerm, own: &Pod, other: &Pod) -> bool {
             .is_some_and(|selector| pods::selects(selector, other.labels()))
 }
 
-/// Required terms, of the pod and of those that are there already.
+/// Required terms, of the pod and of those that are placed already.
 pub(super) fn allowed(cluster: &Cluster<'_>, pod: &Pod, node: &Node) -> Result<(), &'static str> {
     let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
     let apart = affinity

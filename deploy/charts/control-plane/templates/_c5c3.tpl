@@ -149,12 +149,13 @@ spec:
 {{- end }}
 
 {{/* The agents of a DaemonSet share one account, so a role cannot tell them apart. Their tokens name the node of
-the pod. Takes (dict "top" . "name" NAME "group" API-GROUP "resources" LIST "kind" KIND). */}}
+the pod. Takes (dict "top" . "name" NAME "group" API-GROUP "resources" LIST "kind" KIND). Where it is not the
+objects' own name that says their node: "policy" NAME, "operations" LIST and "expression" CEL over `node`. */}}
 {{- define "c5c3.own-node" -}}
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata:
-  name: c5c3-{{ .name }}
+  name: c5c3-{{ .policy | default .name }}
   labels: {{- include "c5c3.labels" . | nindent 4 }}
 spec:
   failurePolicy: Fail
@@ -162,7 +163,7 @@ spec:
     resourceRules:
       - apiGroups: [{{ .group }}]
         apiVersions: ["*"]
-        operations: [CREATE, UPDATE]
+        operations: {{- toYaml (.operations | default (list "CREATE" "UPDATE")) | nindent 10 }}
         resources: {{- toYaml .resources | nindent 10 }}
   matchConditions:
     - name: is-an-agent
@@ -170,16 +171,16 @@ spec:
   validations:
     - expression: >-
         has(request.userInfo.extra) && "authentication.kubernetes.io/node-name" in request.userInfo.extra
-        && object.metadata.name in request.userInfo.extra["authentication.kubernetes.io/node-name"]
-      messageExpression: '"an agent writes the {{ .kind }} of its own node, and " + object.metadata.name + " is another one"'
+        && request.userInfo.extra["authentication.kubernetes.io/node-name"].exists(node, {{ .expression | default "object.metadata.name == node" }})
+      messageExpression: '"an agent writes the {{ .kind }} of its own node, and " + request.name + " is another one"'
       reason: Forbidden
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
 metadata:
-  name: c5c3-{{ .name }}
+  name: c5c3-{{ .policy | default .name }}
   labels: {{- include "c5c3.labels" . | nindent 4 }}
 spec:
-  policyName: c5c3-{{ .name }}
+  policyName: c5c3-{{ .policy | default .name }}
   validationActions: [Deny]
 {{- end }}

@@ -101,7 +101,7 @@ impl Builder<'_> {
             self.progress
                 .note(&format!("removed what {left} interrupted steps left behind"));
         }
-        // Trees of layers that are there already, for those above.
+        // Trees of layers that exist already, for those above.
         for (layer, record) in plan.layers.iter().zip(known) {
             let index = plan.layers.iter().position(|other| other.key == layer.key);
             let used =
@@ -434,7 +434,7 @@ pub(crate) fn epoch(date: &str) -> Result<i64> {
         .map_err(|error| Error::Request(format!("release.yaml: date `{date}`: {error}")))
 }
 
-/// Whether a program is where programs are looked for.
+/// Whether a program is on the path or in one of the system's directories.
 pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);

@@ -208,7 +208,7 @@ impl Request<'_> {
         disk.is_none_or(|disk| disk.architecture == self.architecture)
     }
 
-    /// The first file that a recipe asks for and nobody gave.
+    /// The first file that a recipe asks for and that was not given.
     fn ungiven<'r>(&self, recipe: &'r Recipe) -> Option<&'r str> {
         let asked = recipe.files.iter().filter_map(|file| file.value.input.as_deref());
         asked.into_iter().find(|input| !self.given.contains_key(*input))

@@ -14,7 +14,7 @@ use crate::build::failure;
 use crate::error::{Context, Error, Result};
 
 /// Kills everything in the process namespace when the builder is gone: the builder holds the other
-/// end of standard input. The machine's name is nobody's business.
+/// end of standard input. The machine's name stays hidden.
 const WATCH: &str = "exec 3<&0 </dev/null\n( read -r _ <&3 || kill -9 -1 ) &\nexec 3<&-\n\
     echo localhost > /proc/sys/kernel/hostname || :\n";
 

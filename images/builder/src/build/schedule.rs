@@ -1,5 +1,5 @@
 //! Which piece of work comes next. A layer has two: its tree, which the layers above wait for, and
-//! its blob, which nobody waits for but the images.
+//! its blob, which only the images wait for.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -47,7 +47,7 @@ impl Board {
     }
 
     /// Trees that others wait for, then blobs, so that little is lost when the build is stopped,
-    /// then trees that nobody waits for.
+    /// then trees that nothing waits for.
     pub(crate) fn take(&mut self) -> Option<Task> {
         let allowed = (0..self.ready.len())
             .filter(|index| !self.stopped || matches!(self.ready[*index], Task::Blob(_)));

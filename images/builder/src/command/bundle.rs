@@ -128,7 +128,7 @@ fn create(common: &Common, args: &CreateArgs, charts: &[ChartFiles<'_>]) -> Resu
     Ok(())
 }
 
-/// The images of some releases that are there, and the names of those that are not. Pure.
+/// The images of some releases that exist, and the names of those that are missing. Pure.
 fn chosen(
     known: &[Descriptor],
     releases: &[Release],

@@ -116,7 +116,7 @@ impl Workspace {
     }
 }
 
-/// `NAME=PATH` arguments with the digests of their files. The running program is `c5c3` when it is called so.
+/// `NAME=PATH` arguments with the digests of their files. `c5c3` names the running program.
 fn given(inputs: &[String]) -> Result<Given> {
     let mut given = Given::new();
     if let Ok(own) = std::env::current_exe()

@@ -130,7 +130,7 @@ fn parsed(entry: impl Read) -> Result<Index, String> {
     serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
-/// Takes one blob in, unless it is there.
+/// Takes one blob in, unless the store has it.
 fn blob(store: &Store, work: &Work, mut entry: Entry<'_, impl Read>, hex: &str) -> Result<()> {
     let digest = format!("sha256:{hex}");
     if !is_digest(&digest) {

@@ -28,7 +28,7 @@ pub(crate) fn public_file(private: &Path) -> PathBuf {
     private.with_extension("pub")
 }
 
-/// Makes a key pair. Files that are there are never replaced: what they signed could not be verified any more.
+/// Makes a key pair. Existing files are never replaced: what they signed could no longer be verified.
 pub(crate) fn make(private: &Path) -> Result<PathBuf> {
     let public = public_file(private);
     if public == private {

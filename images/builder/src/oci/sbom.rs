@@ -286,7 +286,7 @@ mod tests {
             read(&store, "placement").unwrap()["metadata"]["component"]["name"],
             "placement"
         );
-        // Another image under the same name: the old bill is nobody's.
+        // Another image under the same name: the old bill of materials belongs to none.
         let newer = Descriptor {
             digest: format!("sha256:{}", "f".repeat(64)),
             ..image

@@ -89,7 +89,7 @@ impl Store {
         Ok(store)
     }
 
-    /// A store that is there, to read from.
+    /// An existing store, to read from.
     pub(crate) fn existing(root: &Path) -> Result<Self> {
         if !root.join("index.json").exists() {
             return Err(Error::Request(format!(
@@ -145,7 +145,7 @@ impl Store {
         fs::rename(&temporary, &path).context("writing", &path)
     }
 
-    /// The record of a layer whose blob is there.
+    /// The record of a layer whose blob exists.
     pub(crate) fn layer(&self, key: &str) -> Result<Option<Record>> {
         let path = self.root.join("layers").join(format!("{key}.json"));
         let Some(record) = read_json::<Record>(&path)? else {
@@ -218,7 +218,7 @@ impl Store {
         read_json(&path)?.ok_or_else(|| Error::Damaged(format!("{} is missing", path.display())))
     }
 
-    /// Changes the index; nobody else does meanwhile. An index that stays the same is not written.
+    /// Changes the index under a lock. An index that stays the same is not written.
     pub(crate) fn update_index(&self, change: impl FnOnce(&mut Index)) -> Result<()> {
         let _lock = self.lock("index")?;
         let before = self.index()?;

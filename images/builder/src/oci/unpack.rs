@@ -18,8 +18,13 @@ pub(crate) fn open(blob: &Path) -> Result<tar::Archive<impl Read>> {
 
 /// Unpacks a layer below `root`, which is made.
 pub(crate) fn unpack(blob: &Path, root: &Path) -> Result<()> {
+    extract(open(blob)?, root, blob)
+}
+
+/// Unpacks an archive below `root`. `blob` is what errors call it.
+pub(crate) fn extract(mut archive: tar::Archive<impl Read>, root: &Path, blob: &Path) -> Result<()> {
     fs::create_dir_all(root).context("creating", root)?;
-    let mut archive = open(blob)?;
+    let real = fs::canonicalize(root).context("reading", root)?;
     archive.set_preserve_permissions(true);
     archive.set_preserve_ownerships(true);
     archive.set_unpack_xattrs(true);
@@ -31,26 +36,46 @@ pub(crate) fn unpack(blob: &Path, root: &Path) -> Result<()> {
             .components()
             .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
         {
-            return Err(Error::Damaged(format!(
-                "{}: an entry leaves the layer: {}",
-                blob.display(),
-                inside.display()
-            )));
+            return Err(leaves(blob, &inside));
         }
         let name = inside.file_name().unwrap_or_default().as_bytes();
         let path = root.join(&inside);
         if name == b".wh..wh..opq" {
             let directory = path.parent().unwrap_or(root);
+            // An earlier entry may have made a link of it that leads out.
+            if !is_within(&real, directory)? {
+                return Err(leaves(blob, &inside));
+            }
             xattr::set(directory, "trusted.overlay.opaque", b"y").context("marking", directory)?;
         } else if let Some(hidden) = name.strip_prefix(b".wh.") {
+            if matches!(hidden, b"" | b"." | b"..") || !is_within(&real, path.parent().unwrap_or(root))? {
+                return Err(leaves(blob, &inside));
+            }
             let path = path.with_file_name(std::ffi::OsStr::from_bytes(hidden));
             mknod(&path, SFlag::S_IFCHR, Mode::empty(), makedev(0, 0))
                 .context("making the whiteout", &path)?;
         } else {
-            entry.unpack_in(root).context("unpacking", &path)?;
+            let done = entry.unpack_in(root).context("unpacking", &path)?;
+            if !done {
+                return Err(leaves(blob, &inside));
+            }
         }
     }
     Ok(())
+}
+
+fn leaves(blob: &Path, inside: &Path) -> Error {
+    Error::Damaged(format!(
+        "{}: an entry leaves the layer: {}",
+        blob.display(),
+        inside.display()
+    ))
+}
+
+/// Whether a directory is below `root`, links followed.
+fn is_within(root: &Path, directory: &Path) -> Result<bool> {
+    let real = fs::canonicalize(directory).context("reading", directory)?;
+    Ok(real.starts_with(root))
 }
 
 /// Removes a tree; a tree that is not there is fine.
@@ -144,6 +169,37 @@ mod tests {
             tarball::write(&two, 0, &work.path().join("again")).unwrap(),
             first
         );
+    }
+
+    #[test]
+    fn whiteouts_do_not_follow_links_out_of_the_layer() {
+        let work = tempfile::tempdir().unwrap();
+        let (root, outside) = (work.path().join("root"), work.path().join("outside"));
+        fs::create_dir(&outside).unwrap();
+        let header = |kind: tar::EntryType| {
+            let mut header = tar::Header::new_ustar();
+            header.set_entry_type(kind);
+            header.set_mode(0o644);
+            header.set_uid(nix::unistd::geteuid().as_raw().into());
+            header.set_gid(nix::unistd::getegid().as_raw().into());
+            header.set_mtime(0);
+            header.set_size(0);
+            header
+        };
+        for name in ["link/.wh.hidden", "link/.wh..wh..opq", ".wh..", ".wh."] {
+            let mut archive = tar::Builder::new(Vec::new());
+            let mut link = header(tar::EntryType::Symlink);
+            archive.append_link(&mut link, "link", "../outside").unwrap();
+            let mut file = header(tar::EntryType::Regular);
+            archive.append_data(&mut file, name, &b""[..]).unwrap();
+            let bytes = archive.into_inner().unwrap();
+            let result = extract(tar::Archive::new(&bytes[..]), &root, Path::new("layer"));
+            let error = result.expect_err(name).to_string();
+            assert!(error.contains("an entry leaves the layer"), "{name}: {error}");
+            assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{name}");
+            assert_eq!(xattr::list(&outside).unwrap().count(), 0, "{name}");
+            fs::remove_dir_all(&root).unwrap();
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The option catalogue of a service: its image is asked, and the answer is kept per release.
+//! The option catalogue of a service: read from its image and kept per release.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

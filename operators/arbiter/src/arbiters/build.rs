@@ -23,7 +23,7 @@ use crate::remote::Kind;
 /// The user `ceph` of Ceph's own images. A volume of the pod is all that it writes to.
 const UID: i64 = 167;
 /// On the Deployment: the name and the address with which the monitor joined. Both stay in Ceph's map.
-pub const JOINED_AS: &str = "ceph.c5c3.io/joined-as";
+pub(crate) const JOINED_AS: &str = "ceph.c5c3.io/joined-as";
 /// Longest name: `-mon` is added, and a Service has 63 letters.
 pub(super) const LONGEST: usize = 59;
 /// Its own word, by its own socket: in the quorum it leads or follows.

@@ -18,13 +18,13 @@ use crate::error::Error;
 use crate::remote::{Kind, Remote, Remotes, Way};
 
 /// As Rook names them.
-pub const KEYRING: &str = "rook-ceph-mons-keyring";
-pub const ENDPOINTS: &str = "rook-ceph-mon-endpoints";
-pub const OVERRIDE: &str = "rook-config-override";
+pub(crate) const KEYRING: &str = "rook-ceph-mons-keyring";
+pub(crate) const ENDPOINTS: &str = "rook-ceph-mon-endpoints";
+pub(crate) const OVERRIDE: &str = "rook-config-override";
 
 /// It holds values of a Secret, so there is no Debug.
 #[derive(Clone, Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// `None` while the RemoteCluster is missing.
     pub way: Option<Way>,
     /// Why the other cluster cannot be worked with now.
@@ -42,7 +42,7 @@ pub struct Facts {
 
 /// What is in the other cluster.
 #[derive(Clone, Default)]
-pub struct Live {
+pub(crate) struct Live {
     pub objects: BTreeMap<Kind, Value>,
     pub pods: Vec<Pod>,
     /// What was sent and does not read as it was sent.
@@ -50,7 +50,7 @@ pub struct Live {
 }
 
 impl Live {
-    pub fn pod(&self) -> Option<&Pod> {
+    pub(crate) fn pod(&self) -> Option<&Pod> {
         let stays = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none();
         self.pods.iter().find(stays)
     }

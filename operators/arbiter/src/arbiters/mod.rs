@@ -23,17 +23,16 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 
-pub use build::JOINED_AS;
-pub use facts::{ENDPOINTS, Facts, KEYRING, Live, OVERRIDE};
-pub use plan::{Action, FAREWELL, LETS_IN, Plan, Waits};
+pub(crate) use facts::{ENDPOINTS, Facts, KEYRING, OVERRIDE};
+pub(crate) use plan::{Action, Plan};
 
 use crate::error::Error;
 use crate::remote::{Remotes, reference};
 
-pub const NAME: &str = "remote-arbiter";
+pub(crate) const NAME: &str = "remote-arbiter";
 
 /// The controller.
-pub struct Arbiters {
+pub(crate) struct Arbiters {
     /// Where the CephCluster is.
     pub home: Client,
     pub remotes: Remotes,

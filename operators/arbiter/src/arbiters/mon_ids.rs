@@ -10,7 +10,7 @@ const MARK: &str = "mon.ceph.c5c3.io/";
 
 /// A change of the reserved names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub(crate) struct Change {
     pub namespace: String,
     pub cluster: String,
     /// What it rests on: when the cluster has changed since, nothing is written.
@@ -81,7 +81,7 @@ pub(super) fn release(ceph: &CephCluster, id: &str) -> Change {
 
 impl Change {
     /// As a merge patch.
-    pub fn patch(&self) -> Value {
+    pub(crate) fn patch(&self) -> Value {
         let mut marks = serde_json::Map::new();
         if let Some(goes) = &self.goes {
             marks.insert(format!("{MARK}{goes}"), Value::Null);
@@ -101,7 +101,7 @@ impl Change {
     }
 
     /// `+ext-b -ext-a`.
-    pub fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         let comes = self.comes.as_ref().map(|(id, _)| format!("+{id}"));
         let goes = self.goes.as_ref().map(|id| format!("-{id}"));
         let words: Vec<String> = comes.into_iter().chain(goes).collect();

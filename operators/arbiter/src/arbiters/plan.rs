@@ -22,17 +22,17 @@ use crate::error::Error;
 use crate::remote::{Kind, Way, reference};
 
 /// On a CephCluster: other namespaces whose arbiters may have the key of its monitors, with commas.
-pub const LETS_IN: &str = "ceph.c5c3.io/arbiters-from";
+pub(crate) const LETS_IN: &str = "ceph.c5c3.io/arbiters-from";
 /// How long a monitor that is being deleted stays, so that the others can remove it from their map: if
 /// it vanished, they might lose their majority.
-pub const FAREWELL: Duration = Duration::from_secs(120);
+pub(crate) const FAREWELL: Duration = Duration::from_secs(120);
 
 /// So long it takes until the readiness of a pod that was just made says something.
 pub(super) const PROBED: Duration = Duration::from_secs(15);
 
 /// What is done outside of the kit.
 #[derive(Clone, PartialEq)]
-pub enum Action {
+pub(crate) enum Action {
     /// Who is who in the CephCluster.
     Name(Change),
     Apply {
@@ -62,7 +62,7 @@ impl fmt::Debug for Action {
 
 /// The one thing that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Waits {
+pub(crate) enum Waits {
     /// For the other cluster.
     Remote(String),
     /// For Ceph at home.
@@ -76,7 +76,7 @@ pub enum Waits {
 }
 
 #[derive(Debug, Default)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub mon_id: Option<String>,
     pub actions: Vec<Action>,
     pub waits: Option<Waits>,

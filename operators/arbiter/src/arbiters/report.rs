@@ -35,7 +35,12 @@ pub(super) fn report(arbiter: &RemoteArbiter, plan: &Plan, deleting: bool) -> Re
     if deleting {
         return report.left(plan.left.iter().cloned()).again_in(SOON);
     }
-    let interval = parse_duration(&arbiter.spec.check_interval).unwrap_or(Duration::from_secs(60));
+    // Nobody else looks at a cluster that is written here.
+    let inline = arbiter.spec.remote_cluster.spec.as_ref();
+    let intervals = inline.map(|cluster| &cluster.check_interval);
+    let intervals = intervals.into_iter().chain([&arbiter.spec.check_interval]);
+    let interval = intervals.filter_map(|text| parse_duration(text).ok()).min();
+    let interval = interval.unwrap_or(Duration::from_secs(60));
     let settled = waits.is_none() && plan.actions.is_empty() && refused.is_none();
     report.again_in(if settled { interval } else { interval.min(SOON) })
 }

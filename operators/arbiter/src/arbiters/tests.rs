@@ -266,7 +266,7 @@ fn refused() -> Vec<(&'static str, World)> {
             World::fresh().with(|w| {
                 w.arbiter["metadata"]["namespace"] = json!("tenant");
                 w.arbiter["spec"]["cephCluster"]["namespace"] = json!("rook-ceph");
-                w.ceph["metadata"]["annotations"] = json!({super::LETS_IN: "others, tenant"});
+                w.ceph["metadata"]["annotations"] = json!({super::plan::LETS_IN: "others, tenant"});
             }),
         ),
         (
@@ -426,4 +426,52 @@ fn the_deployment_in_full() {
     let mut deployment = live.objects[&Kind::Deployment].clone();
     deployment["metadata"]["managedFields"] = Value::Null;
     insta::assert_yaml_snapshot!(deployment);
+}
+
+/// All that follows from a spec: from nothing to a monitor in the quorum, or why it is refused.
+fn digest(spec: &Value) -> String {
+    let mut fresh = World::fresh();
+    fresh.arbiter["spec"] = spec.clone();
+    let arbiter: RemoteArbiter = serde_json::from_value(fresh.arbiter.clone()).expect("an arbiter");
+    // As it is observed.
+    if let Some(inline) = &arbiter.spec.remote_cluster.spec {
+        fresh.facts.way = Some(Way::of("rook-ceph", inline));
+    }
+    let way = format!("{:?}", fresh.facts.way);
+    let first = format!("{:?}", fresh.plan());
+    let mut world = World::named();
+    world.arbiter["spec"] = spec.clone();
+    world.facts = fresh.facts;
+    let world = world.carried_out().with(|w| {
+        if let Some(service) = w.live().objects.get_mut(&Kind::Service) {
+            service["spec"]["ports"] =
+                json!([{"port": 3300, "nodePort": 30300}, {"port": 6789, "nodePort": 30789}]);
+        }
+    });
+    let world = world.carried_out();
+    let settled = world.plan();
+    let objects = &world.facts.live.as_ref().expect("applied").objects;
+    let objects: Vec<String> = objects.values().map(Value::to_string).collect();
+    let decided = format!("{settled:?}");
+    let quiet = Plan {
+        actions: Vec::new(),
+        waits: None,
+        ..settled
+    };
+    format!(
+        "{way} {first} {objects:?} {decided} {:?} {:?}",
+        report::report(&arbiter, &quiet, false),
+        Arbiters::references(&arbiter)
+    )
+}
+
+#[test]
+fn every_field_of_an_arbiter_acts_or_is_refused() {
+    let base = World::fresh().arbiter["spec"].clone();
+    let mut inline = base.clone();
+    inline["remoteCluster"] = json!({"spec": {"namespace": "arbiters", "accesskeyRef": {"name": "key"}}});
+    let mut on_node = base.clone();
+    on_node["service"] = json!({"type": "NodePort", "nodeIp": "192.0.2.9"});
+    let ignored = c5c3_api::fields::ignored("RemoteArbiter", &[base, inline, on_node], digest);
+    assert_eq!(ignored, Vec::<String>::new(), "accepted and ignored");
 }

@@ -5,7 +5,7 @@ use c5c3_api::conditions::reason;
 use c5c3_kit::States;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
+pub(crate) enum Finding {
     NoSecret(String),
     BadConfig(String),
     Unreachable(String),
@@ -16,7 +16,7 @@ pub enum Finding {
 
 impl Finding {
     /// Why the cluster cannot be worked with.
-    pub fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         match self {
             Finding::NoSecret(why) | Finding::BadConfig(why) => Some(why.clone()),
             Finding::Unreachable(why) => Some(format!("the cluster does not answer: {why}")),
@@ -29,7 +29,7 @@ impl Finding {
     }
 
     /// The conditions of a RemoteCluster: what comes after the trouble is not known.
-    pub fn states(&self) -> States {
+    pub(crate) fn states(&self) -> States {
         let steps = [
             (SECRET_AVAILABLE, "the Secret has a kubeconfig"),
             (CONFIG_VALID, "the kubeconfig can be used"),

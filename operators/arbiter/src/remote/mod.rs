@@ -25,7 +25,7 @@ use kube::{Client, Config};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-pub use finding::Finding;
+pub(crate) use finding::Finding;
 
 use crate::error::Error;
 
@@ -45,7 +45,7 @@ const MOST: usize = 256;
 
 /// How another cluster is reached: identifies the connection, and the namespace there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Way {
+pub(crate) struct Way {
     /// Of the Secret.
     pub namespace: String,
     pub secret: String,
@@ -56,7 +56,7 @@ pub struct Way {
 }
 
 impl Way {
-    pub fn of(namespace: &str, spec: &RemoteClusterSpec) -> Self {
+    pub(crate) fn of(namespace: &str, spec: &RemoteClusterSpec) -> Self {
         Way {
             namespace: namespace.to_owned(),
             secret: spec.accesskey_ref.name.clone(),
@@ -73,7 +73,7 @@ type Kept = (Vec<u8>, Remote);
 
 /// Connections that are kept.
 #[derive(Clone, Default)]
-pub struct Remotes(Arc<Mutex<HashMap<Way, Kept>>>);
+pub(crate) struct Remotes(Arc<Mutex<HashMap<Way, Kept>>>);
 
 impl fmt::Debug for Remotes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,7 +83,7 @@ impl fmt::Debug for Remotes {
 
 impl Remotes {
     /// The connection that a pass made before.
-    pub fn get(&self, way: &Way) -> Result<Remote, Error> {
+    pub(crate) fn get(&self, way: &Way) -> Result<Remote, Error> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(way)
             .map(|(_, remote)| remote.clone())
@@ -91,7 +91,7 @@ impl Remotes {
     }
 
     /// Reads the Secret and connects, or says why not. Nobody is asked anything yet.
-    pub async fn connect(&self, way: &Way, reader: &Reader) -> Result<Result<Remote, Finding>, Error> {
+    pub(crate) async fn connect(&self, way: &Way, reader: &Reader) -> Result<Result<Remote, Finding>, Error> {
         let secret: Option<Secret> = reader.get(&way.namespace, &way.secret).await?;
         let text = match kubeconfig::text(secret.as_ref(), &way.secret, &way.key) {
             Ok(text) => text,
@@ -124,7 +124,7 @@ impl Remotes {
 
 /// A connection to a namespace of another cluster.
 #[derive(Clone)]
-pub struct Remote {
+pub(crate) struct Remote {
     client: Client,
     namespace: String,
     timeout: Duration,
@@ -132,7 +132,7 @@ pub struct Remote {
 }
 
 /// How an object over there is remembered.
-pub fn reference(way: &Way, kind: Kind, name: &str) -> Reference {
+pub(crate) fn reference(way: &Way, kind: Kind, name: &str) -> Reference {
     Reference {
         cluster: format!("{}/{}/{}", way.namespace, way.secret, way.key).into(),
         kind: kind.to_string(),
@@ -152,7 +152,7 @@ impl Remote {
     }
 
     /// What the server over there writes its own way: sent once.
-    pub fn sent(&self) -> Arc<Rewritten> {
+    pub(crate) fn sent(&self) -> Arc<Rewritten> {
         self.sent.clone()
     }
 
@@ -169,7 +169,7 @@ impl Remote {
     }
 
     /// Checks that the cluster answers and grants the permissions that we need.
-    pub async fn check(&self) -> Finding {
+    pub(crate) async fn check(&self) -> Finding {
         let ready = http::Request::get("/readyz").body(Vec::new());
         let ready = async {
             let request = ready.map_err(kube::Error::HttpError)?;
@@ -217,7 +217,7 @@ impl Remote {
     }
 
     /// The live objects of these kinds and names, each by its kind.
-    pub async fn read(&self, objects: &[(Kind, String)]) -> Result<BTreeMap<Kind, Value>, Error> {
+    pub(crate) async fn read(&self, objects: &[(Kind, String)]) -> Result<BTreeMap<Kind, Value>, Error> {
         let one = async |(kind, name): &(Kind, String)| {
             let what = format!("{kind} {}/{name}", self.namespace);
             let found = self.within(&what, self.api(*kind).get_opt(name)).await?;
@@ -228,7 +228,7 @@ impl Remote {
         Ok(found.into_iter().flatten().collect())
     }
 
-    pub async fn pods(&self, labels: &str) -> Result<Vec<Pod>, Error> {
+    pub(crate) async fn pods(&self, labels: &str) -> Result<Vec<Pod>, Error> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let selected = ListParams::default().labels(labels);
         let what = format!("the pods of {}", self.namespace);
@@ -236,7 +236,7 @@ impl Remote {
     }
 
     /// Server-side apply: the fields of `object` are ours.
-    pub async fn apply(
+    pub(crate) async fn apply(
         &self,
         manager: &str,
         to: &Reference,
@@ -257,7 +257,7 @@ impl Remote {
     }
 
     /// Deletes the object with this uid and no other of the same name.
-    pub async fn delete(&self, kind: Kind, name: &str, uid: &str) -> Result<(), Error> {
+    pub(crate) async fn delete(&self, kind: Kind, name: &str, uid: &str) -> Result<(), Error> {
         let params = DeleteParams::background().preconditions(Preconditions {
             uid: Some(uid.to_owned()),
             resource_version: None,
@@ -297,7 +297,7 @@ impl Remote {
 
 /// What is made over there, in the order in which it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     Secret,
     ConfigMap,
     Service,
@@ -305,7 +305,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Secret, Kind::ConfigMap, Kind::Service, Kind::Deployment];
+    pub(crate) const ALL: [Kind; 4] = [Kind::Secret, Kind::ConfigMap, Kind::Service, Kind::Deployment];
 
     fn resource(self) -> ApiResource {
         let (group, plural) = match self {

@@ -106,7 +106,12 @@ fn of_part(states: States, all: &[Step], part: &'static str) -> States {
         };
         let done = steps.iter().filter(|step| matches!(step.state, State::Done));
         let titles: Vec<&str> = done.map(|step| step.title.as_str()).collect();
-        return states.met(part, why, format!("{}: done", titles.join(", ")));
+        let mut text = format!("{}: done", titles.join(", "));
+        for note in steps.iter().filter_map(|step| step.note.as_deref()) {
+            text.push_str("; ");
+            text.push_str(note);
+        }
+        return states.met(part, why, text);
     }
     let texts: Vec<String> = steps
         .iter()

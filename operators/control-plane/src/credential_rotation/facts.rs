@@ -7,7 +7,7 @@ use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
 use c5c3_api::foreign::is_true;
 use c5c3_api::foreign::korc::{ApplicationCredential, User};
 use c5c3_kit::ownership::OWNER_UID;
-use c5c3_kit::{Reader, Reference};
+use c5c3_kit::{Kind, Reader, Reference};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -84,7 +84,7 @@ pub struct Facts {
     pub login: Option<Result<Login, Lack>>,
     /// A role that the user has not got yet.
     pub missing_role: Option<String>,
-    /// What the User refers to.
+    /// What the User refers to, and pods while some of them are behind.
     pub references: Vec<Reference>,
     /// Pods that started before they could have read the current credential.
     pub behind: Vec<String>,
@@ -151,10 +151,14 @@ pub(crate) async fn observe(object: &CredentialRotation, reader: &Reader) -> Res
         _ => Vec::new(),
     };
     let of_user = user.as_ref();
+    let mut references = of_user.map(login::references).unwrap_or_default();
+    if !behind.is_empty() {
+        references.push(Kind::of::<Pod>().any_in(Some(&namespace)));
+    }
     Ok(Facts {
         login: of_user.map(|user| login::login(user, &sources)),
         missing_role: of_user.and_then(|user| login::missing_role(user, &sources.assignments)),
-        references: of_user.map(login::references).unwrap_or_default(),
+        references,
         user,
         credentials,
         chosen,

@@ -1,13 +1,15 @@
 //! How a service user itself logs in: Keystone lets nobody else make its application credentials,
 //! and gives them no role that the user has not got by then.
 
+use std::collections::BTreeMap;
+
 use c5c3_api::conditions::korc::{AVAILABLE, PROGRESSING};
 use c5c3_api::foreign::is_true;
 use c5c3_api::foreign::korc::{PasswordRef, Project, RoleAssignment, Status, User, UserResource};
 use c5c3_kit::{Kind, ReadError, Reader, Reference};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
-use serde_json::{Value, json};
 
 use super::facts::{Hidden, encoded, value};
 use crate::clouds_yaml::{self, Cloud, Person};
@@ -294,12 +296,11 @@ fn project_ref(user: &User) -> Option<&str> {
 }
 
 /// The keys of the Secret.
-pub(crate) fn data(login: &Login) -> Value {
-    let mut data = json!({clouds_yaml::KEY: encoded(&login.clouds.0)});
-    if let (Some(fields), Some(ca)) = (data.as_object_mut(), &login.ca) {
-        fields.insert(CA.to_owned(), json!(encoded(&ca.0)));
-    }
-    data
+pub(crate) fn data(login: &Login) -> BTreeMap<String, ByteString> {
+    let clouds = [(clouds_yaml::KEY, &login.clouds)].into_iter();
+    let all = clouds.chain(login.ca.as_ref().map(|ca| (CA, ca)));
+    all.map(|(key, value)| (key.to_owned(), encoded(&value.0)))
+        .collect()
 }
 
 #[cfg(test)]

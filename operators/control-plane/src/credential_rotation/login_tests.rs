@@ -1,5 +1,6 @@
 use super::*;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 const CLOUDS: &str = "clouds: {admin: {auth: {auth_url: 'http://k', password: root}, region_name: north}}";
 
@@ -68,8 +69,8 @@ fn the_user_itself_logs_in() {
     let expected = json!({"clouds": {"openstack": {"auth": auth, "region_name": "north"}}});
     assert_eq!(cloud, expected);
     let data = data(&login);
-    assert_eq!(data[CA], json!(encoded("PEM")));
-    assert!(data[clouds_yaml::KEY].is_string());
+    assert_eq!(data[CA], encoded("PEM"));
+    assert!(data.contains_key(clouds_yaml::KEY));
 }
 
 #[test]

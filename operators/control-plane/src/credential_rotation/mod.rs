@@ -1,5 +1,5 @@
 //! CredentialRotation: the application credential of a service user is replaced before it expires; and so are,
-//! in `ceph`, the keys of a service in Ceph.
+//! in `ceph`, the keys of a service in Ceph. (ARCHITECTURE.md tells this rotation from the three others.)
 //!
 //! The secret of a credential is chosen here and given to K-ORC in a Secret of its own, and so is the
 //! login of the user; K-ORC makes the credential as that user and tells its id. Consumers read one
@@ -11,22 +11,27 @@ mod login;
 mod report;
 pub mod schedule;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use c5c3_api::c5c3::{CredentialRotation, CredentialRotationStatus};
 use c5c3_api::common::{LocalRef, Time};
 use c5c3_api::conditions::credential_rotation::ROTATION_SCHEDULED;
-use c5c3_api::foreign::korc::{ApplicationCredential, Project, RoleAssignment, User};
+use c5c3_api::foreign::korc::{
+    ApplicationCredential, ApplicationCredentialResource, ApplicationCredentialSpec, CloudCredentialsRef,
+    ManagementPolicy, Project, RoleAssignment, User,
+};
 use c5c3_api::hypervisor::Hypervisor;
 use c5c3_kit::{
     Applied, ClusterError, Clusters, Controller, Decision, Fault, Finalizer, HOME, Kind, OTHERS, Observed,
     Part, ReadError, Reader, Reference, Report, Retry, Touch, Wanted,
 };
 use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Client, ResourceExt};
-use serde_json::{Value, json};
 
 use facts::{
     CREDENTIAL, ID_KEY, ROTATE_NOW, SECRET_KEY, SWITCHED, VALUE, credential_name, encoded, own_secret,
@@ -96,6 +101,16 @@ impl Fault for Error {
             Error::Unreadable(_) | Error::Held { .. } => Retry::Backoff,
         }
     }
+
+    fn blocker(&self) -> Option<Reference> {
+        match self {
+            Error::UserMissing(user) | Error::PasswordMissing(user) | Error::ProjectMissing(user) => {
+                Some(Kind::of::<User>().named(None, user))
+            }
+            Error::Held { object, .. } => Some(object.clone()),
+            Error::Unreadable(_) | Error::Unknown(_) => None,
+        }
+    }
 }
 
 /// The annotation's value when it is one that nothing was done about yet.
@@ -144,6 +159,7 @@ fn verdict(observed: &Observed<CredentialRotations>) -> Verdict {
         last: last.unwrap_or(0),
         asked: request(observed).is_some(),
         behind: !facts.behind.is_empty(),
+        followed: true,
     };
     decide(Terms::of(&object.spec), &seen, *now)
 }
@@ -182,10 +198,11 @@ fn held_back<'o>(observed: &'o Observed<CredentialRotations>, verdict: &Verdict)
 impl Controller for CredentialRotations {
     type Kind = CredentialRotation;
     type Facts = Facts;
-    type Plan = ();
+    type Plan = Verdict;
     type Action = Abandon;
     type Error = Error;
 
+    const BLOCKED_BY: bool = true;
     const NAME: &'static str = "credential-rotation";
     const PARTS: &'static [Part] = &[Part::required(ROTATION_SCHEDULED)];
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
@@ -206,6 +223,8 @@ impl Controller for CredentialRotations {
             Kind::of::<Project>(),
             Kind::of::<RoleAssignment>(),
             Kind::of::<Secret>(),
+            // Pods of services, which use what is rotated.
+            Kind::of::<Pod>().labelled("app.kubernetes.io/part-of=c5c3"),
         ]
     }
 
@@ -248,12 +267,17 @@ impl Controller for CredentialRotations {
         facts::observe(object, reader).await
     }
 
-    fn plan(_: &Observed<Self>) {}
+    fn plan(observed: &Observed<Self>) -> Verdict {
+        match &observed.facts.ceph {
+            Some(facts) => ceph::verdict(observed, facts),
+            None => verdict(observed),
+        }
+    }
 
-    fn decide(observed: &Observed<Self>, (): &()) -> Result<Decision<Abandon>, Error> {
+    fn decide(observed: &Observed<Self>, verdict: &Verdict) -> Result<Decision<Abandon>, Error> {
         let Observed { object, facts, .. } = observed;
         if let (Some(target), Some(facts)) = (ceph::target(object), &facts.ceph) {
-            return Ok(ceph::decision(observed, target, facts));
+            return Ok(ceph::decision(observed, target, facts, verdict));
         }
         let (name, namespace) = (object.name_any(), object.namespace());
         let secret = |name: &str| Kind::of::<Secret>().named(namespace.as_deref(), name);
@@ -264,7 +288,6 @@ impl Controller for CredentialRotations {
             let decision = needed.into_iter().fold(Decision::want([]), Decision::keep);
             return Ok(decision.act(held.map(Abandon)));
         }
-        let verdict = verdict(observed);
         let mut wanted = Vec::new();
         let mut kept = Vec::new();
         let stay = |stored: &&Stored| !verdict.delete.contains(&stored.seen.number);
@@ -274,28 +297,28 @@ impl Controller for CredentialRotations {
             kept.push(Kind::of::<ApplicationCredential>().named(namespace.as_deref(), &own));
             match &stored.secret {
                 // K-ORC needs it to make the credential again.
-                Some(value) if !stored.has_secret => wanted.push(chosen(object, number, value)),
+                Some(value) if !stored.has_secret => wanted.push(Wanted::of(&chosen(object, number, value))),
                 _ => kept.push(secret(&own_secret(&name, number))),
             }
         }
         match verdict.using.and_then(|current| stable(observed, current)) {
-            Some(body) => wanted.push(body),
+            Some(body) => wanted.push(Wanted::of(&body)),
             None => kept.push(secret(&stable_secret(&name))),
         }
         match &facts.login {
-            Some(Ok(login)) => wanted.push(own_login(object, login)),
+            Some(Ok(login)) => wanted.push(Wanted::of(&own_login(object, login))),
             _ => kept.push(secret(&login_secret(&name))),
         }
-        if let (Some((number, expires)), Some(user)) = (verdict.make, askable(observed, &verdict)?) {
+        if let (Some((number, expires)), Some(user)) = (verdict.make, askable(observed, verdict)?) {
             // One that was chosen before a crash may be in use already.
             let fresh = || Hidden(hex::encode(facts.random));
             let value = facts.chosen.get(&number).cloned().unwrap_or_else(fresh);
-            wanted.push(chosen(object, number, &value));
-            let request = request(observed).or_else(|| left_open(facts, &verdict));
-            wanted.push(application_credential(object, user, number, expires, request));
+            wanted.push(Wanted::of(&chosen(object, number, &value)));
+            let request = request(observed).or_else(|| left_open(facts, verdict));
+            let credential = application_credential(object, user, number, expires, request);
+            wanted.push(Wanted::of(&credential));
         }
-        let decision = Decision::want(wanted.into_iter().map(Wanted::untyped));
-        Ok(kept.into_iter().fold(decision, Decision::keep))
+        Ok(kept.into_iter().fold(Decision::want(wanted), Decision::keep))
     }
 
     async fn act(&self, Abandon(held): &Abandon) -> Result<(), Error> {
@@ -310,10 +333,10 @@ impl Controller for CredentialRotations {
         })
     }
 
-    fn report(observed: &Observed<Self>, (): &(), applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, verdict: &Verdict, applied: &Applied<Self>) -> Report {
         let Observed { object, facts, now } = observed;
         if let Some(facts) = &facts.ceph {
-            return ceph::report(observed, facts);
+            return ceph::report(observed, facts, verdict);
         }
         if observed.deleting() {
             let report = Report::default().left(facts.owned.iter().map(ToString::to_string));
@@ -323,11 +346,11 @@ impl Controller for CredentialRotations {
                 None => report,
             };
         }
-        let verdict = verdict(observed);
         let name = object.name_any();
         let current = verdict.using.and_then(|current| facts.find(current.number));
-        let waits = held_back(observed, &verdict).is_some();
-        let states = report::states(observed, &verdict);
+        let waits = held_back(observed, verdict).is_some();
+        let states = report::states(observed, verdict)
+            .because_of(ROTATION_SCHEDULED, report::behind(observed, verdict));
         let before = object.status.clone().unwrap_or_default();
         let report = Report::new(states).status(&CredentialRotationStatus {
             last_rotation: current.map(|current| Time(current.seen.created)),
@@ -370,47 +393,71 @@ fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-fn metadata(object: &CredentialRotation, name: &str) -> Value {
-    json!({"namespace": object.namespace(), "name": name})
+fn metadata(object: &CredentialRotation, name: &str) -> ObjectMeta {
+    ObjectMeta {
+        namespace: object.namespace(),
+        name: Some(name.to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn secret<const N: usize>(metadata: ObjectMeta, data: [(&str, ByteString); N]) -> Secret {
+    Secret {
+        type_: Some("Opaque".to_owned()),
+        metadata,
+        data: Some(data.map(|(key, value)| (key.to_owned(), value)).into()),
+        ..Secret::default()
+    }
+}
+
+/// The marks on the Secret that consumers read: the credential in it, and since when.
+fn marks(name: String, since: Timestamp) -> BTreeMap<String, String> {
+    let since = whole_second(since).to_string();
+    [(CREDENTIAL, name), (SWITCHED, since)]
+        .map(|(mark, value)| (mark.to_owned(), value))
+        .into()
+}
+
+/// The mark on what was made for a request.
+fn requested(request: Option<String>) -> Option<BTreeMap<String, String>> {
+    request.map(|request| [(ROTATE_NOW.to_owned(), request)].into())
 }
 
 /// The Secret from which K-ORC takes the secret of a credential.
-fn chosen(object: &CredentialRotation, number: u64, value: &Hidden) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": metadata(object, &own_secret(&object.name_any(), number)),
-        "data": {VALUE: encoded(&value.0)},
-    })
+fn chosen(object: &CredentialRotation, number: u64, value: &Hidden) -> Secret {
+    let metadata = metadata(object, &own_secret(&object.name_any(), number));
+    secret(metadata, [(VALUE, encoded(&value.0))])
 }
 
 /// The Secret with which K-ORC logs in as the user.
-fn own_login(object: &CredentialRotation, login: &Login) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": metadata(object, &login_secret(&object.name_any())),
-        "data": login::data(login),
-    })
+fn own_login(object: &CredentialRotation, login: &Login) -> Secret {
+    Secret {
+        data: Some(login::data(login)),
+        ..secret(metadata(object, &login_secret(&object.name_any())), [])
+    }
 }
 
 /// The Secret that consumers read; `None` while not all of it is known.
-fn stable(observed: &Observed<CredentialRotations>, current: Current) -> Option<Value> {
+fn stable(observed: &Observed<CredentialRotations>, current: Current) -> Option<Secret> {
     let Observed { object, facts, .. } = observed;
     let name = object.name_any();
     let stored = facts.find(current.number).filter(|stored| stored.seen.complete)?;
-    let (Some(id), Some(Hidden(secret)), Some(Ok(cloud))) = (&stored.id, &stored.secret, &facts.cloud) else {
+    let (Some(id), Some(Hidden(value)), Some(Ok(cloud))) = (&stored.id, &stored.secret, &facts.cloud) else {
         return None;
     };
-    let mut metadata = metadata(object, &stable_secret(&name));
-    metadata["annotations"] = json!({
-        CREDENTIAL: credential_name(&name, current.number),
-        SWITCHED: whole_second(current.since).to_string(),
-    });
-    let data = json!({
-        ID_KEY: encoded(id),
-        SECRET_KEY: encoded(secret),
-        clouds_yaml::KEY: encoded(&clouds_yaml::of_credential(cloud, id, secret)),
-    });
-    Some(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}))
+    let metadata = ObjectMeta {
+        annotations: Some(marks(credential_name(&name, current.number), current.since)),
+        ..metadata(object, &stable_secret(&name))
+    };
+    let clouds = clouds_yaml::of_credential(cloud, id, value);
+    Some(secret(
+        metadata,
+        [
+            (ID_KEY, encoded(id)),
+            (SECRET_KEY, encoded(value)),
+            (clouds_yaml::KEY, encoded(&clouds)),
+        ],
+    ))
 }
 
 /// Another one than that of an earlier rotation of this name: K-ORC would take over what that left
@@ -429,31 +476,33 @@ fn application_credential(
     number: u64,
     expires: Timestamp,
     request: Option<String>,
-) -> Value {
+) -> ApplicationCredential {
     let name = object.name_any();
-    let own = credential_name(&name, number);
-    let mut metadata = metadata(object, &own);
-    if let Some(request) = request {
-        metadata["annotations"] = json!({ROTATE_NOW: request});
-    }
-    json!({
-        "apiVersion": "openstack.k-orc.cloud/v1alpha1",
-        "kind": "ApplicationCredential",
-        "metadata": metadata,
-        "spec": {
-            "cloudCredentialsRef": {"cloudName": clouds_yaml::OPENSTACK, "secretName": login_secret(&name)},
-            "managementPolicy": "managed",
-            "resource": {
-                "name": in_keystone(object, number),
-                "description": format!("Made by CredentialRotation {name}"),
-                "userRef": object.spec.target_service_user,
-                "roleRefs": login::roles(user),
-                "expiresAt": whole_second(expires).to_string(),
-                "unrestricted": false,
-                "secretRef": own_secret(&name, number),
-            },
+    let roles = login::roles(user);
+    ApplicationCredential {
+        metadata: ObjectMeta {
+            annotations: requested(request),
+            ..metadata(object, &credential_name(&name, number))
         },
-    })
+        spec: ApplicationCredentialSpec {
+            cloud_credentials_ref: CloudCredentialsRef {
+                cloud_name: clouds_yaml::OPENSTACK.to_owned(),
+                secret_name: login_secret(&name),
+            },
+            management_policy: ManagementPolicy::Managed,
+            resource: Some(ApplicationCredentialResource {
+                name: Some(in_keystone(object, number)),
+                description: Some(format!("Made by CredentialRotation {name}")),
+                user_ref: object.spec.target_service_user.clone(),
+                role_refs: roles.into_iter().map(str::to_owned).collect(),
+                expires_at: Some(Time(whole_second(expires))),
+                unrestricted: Some(false),
+                secret_ref: own_secret(&name, number),
+            }),
+            import: None,
+        },
+        status: None,
+    }
 }
 
 #[cfg(test)]

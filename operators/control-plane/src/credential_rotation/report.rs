@@ -1,7 +1,8 @@
 //! What is reported about a rotation.
 
 use c5c3_api::conditions::{credential_rotation::ROTATION_SCHEDULED, reason};
-use c5c3_kit::{Observed, States};
+use c5c3_api::foreign::korc::{ApplicationCredential, User};
+use c5c3_kit::{Kind, Observed, Reference, States};
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -64,6 +65,18 @@ pub(crate) fn states(observed: &Observed<CredentialRotations>, verdict: &Verdict
             format!("{making}; {valid} and stays in use"),
         ),
     }
+}
+
+/// What it waits for: the user that cannot log in yet, or the newest credential that K-ORC has not made.
+pub(crate) fn behind(observed: &Observed<CredentialRotations>, verdict: &Verdict) -> Option<Reference> {
+    let Observed { object, facts, .. } = observed;
+    if held_back(observed, verdict).is_some() {
+        return Some(Kind::of::<User>().named(None, &object.spec.target_service_user));
+    }
+    let pending = facts.credentials.iter().filter(|stored| !stored.seen.complete);
+    let newest = pending.max_by_key(|stored| stored.seen.number)?;
+    let own = credential_name(&object.name_any(), newest.seen.number);
+    Some(Kind::of::<ApplicationCredential>().named(None, &own))
 }
 
 /// What K-ORC said of the one that it gave up on, and when it is asked for the next.

@@ -17,8 +17,10 @@ const FIRST_PAUSE: SignedDuration = SignedDuration::from_mins(1);
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
 /// A new one that is not there by then is late.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(1);
-/// Time between checks of consumers that have not moved on, which no watch reports.
+/// Time between checks of consumers that have not moved on and that no watch reports.
 pub const CONSUMERS_LOOK: SignedDuration = SignedDuration::from_secs(5);
+/// The same where a watch reports them: for what it may miss.
+pub const FOLLOWED_LOOK: SignedDuration = SignedDuration::from_mins(5);
 
 /// A credential as it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ pub struct Seen<'a> {
     pub asked: bool,
     /// Consumers run that started before they could have read the current one.
     pub behind: bool,
+    /// A watch reports when they are gone.
+    pub followed: bool,
 }
 
 /// All days of a spec as spans of time.
@@ -202,8 +206,16 @@ fn deletion(terms: Terms, seen: &Seen<'_>, old: &Credential, using: Current, now
         return expired;
     }
     // Who is behind is known of the current one only, not of one that becomes it in this pass.
-    if seen.behind || seen.current != Some(using) {
+    if seen.current != Some(using) {
         return after(now, CONSUMERS_LOOK);
+    }
+    if seen.behind {
+        let look = if seen.followed {
+            FOLLOWED_LOOK
+        } else {
+            CONSUMERS_LOOK
+        };
+        return after(now, look);
     }
     disused
 }

@@ -257,6 +257,14 @@ fn a_rotation_on_request_overlaps_and_ends_when_the_last_consumer_moved() {
     let verdict = super::decide(terms(90, 7, 0), &seen, day(12));
     assert_eq!(verdict.delete, Vec::<u64>::new(), "somebody uses it");
     assert_eq!(verdict.next_deletion, Some(after(day(12), CONSUMERS_LOOK)));
+    seen.followed = true;
+    let verdict = super::decide(terms(90, 7, 0), &seen, day(12));
+    assert_eq!(verdict.delete, Vec::<u64>::new(), "somebody uses it");
+    assert_eq!(
+        verdict.next_deletion,
+        Some(after(day(12), FOLLOWED_LOOK)),
+        "a watch reports when nobody does"
+    );
     seen.behind = false;
     let verdict = super::decide(usual(), &seen, after(day(10), SignedDuration::from_hours(1)));
     assert_eq!((verdict.delete, verdict.next_deletion), (vec![], Some(day(11))));
@@ -316,6 +324,7 @@ impl World {
             last: self.last,
             asked,
             behind: self.behind,
+            followed: false,
         };
         let verdict = super::decide(terms, &seen, now);
         let using = verdict.using.map(|c| c.number);

@@ -2,7 +2,8 @@ use super::*;
 use crate::clouds_yaml::Cloud;
 use c5c3_api::c5c3::{CredentialRotationSpec, RotationSchedule, RotationType};
 use c5c3_api::conditions::reason;
-use c5c3_api::foreign::korc::{CloudCredentialsRef, UserSpec};
+use c5c3_api::foreign::korc::UserSpec;
+use serde_json::{Value, json};
 
 #[path = "refusal_tests.rs"]
 mod refusals;
@@ -111,6 +112,35 @@ fn observed(facts: Facts, day: i64) -> Observed<CredentialRotations> {
         facts,
         now: at(day),
     }
+}
+
+/// The object that it waits for.
+fn blocker(facts: Facts) -> Option<String> {
+    let report = observed(facts, 84).report(&Applied::rehearse(Decision::hold()));
+    let state = report.states().get(ROTATION_SCHEDULED).expect("reported");
+    state.blocker.as_ref().map(ToString::to_string)
+}
+
+#[test]
+fn what_it_waits_for_is_named_for_programs() {
+    let first = Facts {
+        credentials: vec![stored(1, 83, false)],
+        ..known()
+    };
+    let credential = "ApplicationCredential.openstack.k-orc.cloud glance-1";
+    assert_eq!(blocker(first).as_deref(), Some(credential));
+    let held = Facts {
+        missing_role: Some("the user has no role yet".to_owned()),
+        ..known()
+    };
+    let user = "User.openstack.k-orc.cloud glance";
+    assert_eq!(blocker(held).as_deref(), Some(user));
+    let well = Facts {
+        credentials: vec![stored(1, 83, true)],
+        current: since(1, 83),
+        ..known()
+    };
+    assert_eq!(blocker(well), None);
 }
 
 /// The login aside.
@@ -373,6 +403,8 @@ fn without_its_user_it_says_so() {
     let error = observed(Facts::default(), 0).decide().expect_err("no user");
     assert_eq!(error.reason(), "UserMissing");
     assert!(error.to_string().contains("User glance"), "{error}");
+    let user = error.blocker().map(|user| user.to_string());
+    assert_eq!(user.as_deref(), Some("User.openstack.k-orc.cloud glance"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use c5c3_kit::Reference;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Verb;
+use super::{Difference, Verb};
 use crate::plan::SERVICES;
 
 /// What happens to pods and users.
@@ -25,11 +25,11 @@ pub struct Effect {
 const ONE_BY_ONE: &str = "pods are replaced one by one, each new one ready before an old one stops";
 
 impl Effect {
-    pub(super) fn of(verb: Verb, wanted: &Value, fields: &[String]) -> Self {
+    pub(super) fn of(verb: Verb, wanted: &Value, differences: &[Difference]) -> Self {
         let kind = wanted["kind"].as_str().unwrap_or_default();
-        let scales = fields
+        let scales = differences
             .iter()
-            .all(|field| is_of(field, "replicas") || is_of(field, "storage"));
+            .all(|one| one.is_in("replicas") || one.is_in("storage"));
         match kind {
             _ if verb == Verb::Create || scales => Effect::default(),
             "MariaDB" => servers(
@@ -54,7 +54,7 @@ impl Effect {
                 interruption: Some("no new ports for a few seconds; traffic of guests continues".to_owned()),
                 ..Effect::default()
             },
-            _ if SERVICES.iter().any(|service| service.kind == kind) => service(wanted, fields),
+            _ if SERVICES.iter().any(|service| service.kind == kind) => service(wanted, differences),
             _ => Effect::default(),
         }
     }
@@ -80,12 +80,6 @@ impl Effect {
     }
 }
 
-/// Whether the last part of a field's path is this one, or one below it.
-fn is_of(field: &str, name: &str) -> bool {
-    let path = field.split(':').next().unwrap_or_default();
-    path.split('.').any(|part| part == name)
-}
-
 fn servers(wanted: &Value, what: &str, alone: &str) -> Effect {
     let several = wanted["spec"]["replicas"].as_i64().unwrap_or(1) > 1;
     Effect {
@@ -99,15 +93,11 @@ fn servers(wanted: &Value, what: &str, alone: &str) -> Effect {
     }
 }
 
-fn service(wanted: &Value, fields: &[String]) -> Effect {
-    let versions: Vec<&str> = fields
+fn service(wanted: &Value, differences: &[Difference]) -> Effect {
+    let upstream = |tag: &Value| tag.as_str().map(|tag| c5c3_catalogue::upstream(tag).to_owned());
+    let contracts = differences
         .iter()
-        .filter_map(|field| field.strip_prefix("spec.image.tag: "))
-        .collect();
-    let contracts = versions.iter().any(|change| {
-        let (before, after) = change.split_once(" → ").unwrap_or_default();
-        c5c3_catalogue::upstream(before) != c5c3_catalogue::upstream(after)
-    });
+        .any(|one| one.path == ["spec", "image", "tag"] && upstream(&one.before) != upstream(&one.after));
     let restarts = if contracts {
         format!("the schema is expanded, {ONE_BY_ONE}, then the schema is contracted")
     } else {

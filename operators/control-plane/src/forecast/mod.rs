@@ -6,6 +6,7 @@
 mod effect;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use c5c3_api::c5c3::{ControlPlane, ControlPlaneStatus, UpdatePhase};
 use c5c3_catalogue::Release;
@@ -170,17 +171,17 @@ fn changes(plan: &Plan, seen: &Seen, live: &BTreeMap<Reference, Value>) -> Vec<C
         } else {
             live.get(&own)
         };
-        let fields = there.map(|there| differences(there, wanted)).unwrap_or_default();
+        let differences = there.map(|there| differences(there, wanted)).unwrap_or_default();
         let verb = match there {
             None => Verb::Create,
-            Some(_) if fields.is_empty() => continue,
+            Some(_) if differences.is_empty() => continue,
             Some(_) => Verb::Change,
         };
         all.push(Change {
             verb,
             object: own.to_string(),
-            effect: Effect::of(verb, wanted, &fields),
-            fields,
+            effect: Effect::of(verb, wanted, &differences),
+            fields: differences.iter().map(ToString::to_string).collect(),
         });
     }
     let removed = plan.removal.now.iter().filter(|_| plan.refusal.is_none());
@@ -238,29 +239,59 @@ fn secret_data(secret: &Value) -> BTreeMap<String, Vec<u8>> {
     data.into_iter().map(|(key, value)| (key, value.0)).collect()
 }
 
-/// The fields of ours that would have another value, as `field: before → after`.
-fn differences(live: &Value, wanted: &Value) -> Vec<String> {
+/// A field that would have another value; null is a field that is not set.
+#[derive(Clone, Debug, PartialEq)]
+struct Difference {
+    /// Its way from the top of the object, such as `["spec", "image", "tag"]`.
+    path: Vec<String>,
+    before: Value,
+    after: Value,
+}
+
+impl Difference {
+    /// Whether a part of its way has this name.
+    fn is_in(&self, name: &str) -> bool {
+        self.path.iter().any(|part| part == name)
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.join(".");
+        write!(f, "{path}: {} → {}", shown(&self.before), shown(&self.after))
+    }
+}
+
+/// The fields of ours that would have another value.
+fn differences(live: &Value, wanted: &Value) -> Vec<Difference> {
     let mut ours = fields::held(live, ControlPlanes::NAME, None);
     // Of an object that nobody stored, all is ours.
     if ours.get("spec").is_none() {
         ours = live.clone();
     }
     let mut all = Vec::new();
-    compare("spec", &ours["spec"], &wanted["spec"], &mut all);
+    let mut path = vec!["spec".to_owned()];
+    compare(&mut path, &ours["spec"], &wanted["spec"], &mut all);
     all
 }
 
-fn compare(path: &str, before: &Value, after: &Value, all: &mut Vec<String>) {
+fn compare(path: &mut Vec<String>, before: &Value, after: &Value, all: &mut Vec<Difference>) {
     match (before, after) {
         (Value::Object(old), Value::Object(new)) => {
             let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
             for name in names {
                 let of = |map: &serde_json::Map<String, Value>| map.get(name).cloned().unwrap_or_default();
-                compare(&format!("{path}.{name}"), &of(old), &of(new), all);
+                path.push(name.clone());
+                compare(path, &of(old), &of(new), all);
+                path.pop();
             }
         }
         (before, after) if before == after => {}
-        (before, after) => all.push(format!("{path}: {} → {}", shown(before), shown(after))),
+        (before, after) => all.push(Difference {
+            path: path.clone(),
+            before: before.clone(),
+            after: after.clone(),
+        }),
     }
 }
 

@@ -14,7 +14,7 @@ use c5c3_catalogue::Release;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{infrastructure, projection, release, secrets};
+use super::{infrastructure, ovn, projection, release, secrets};
 
 /// What the fields of a service follow from.
 pub(crate) struct Ground<'a> {
@@ -268,7 +268,7 @@ fn neutron_fields(ground: &Ground<'_>) -> Fields {
     let ovn = NeutronOvn {
         enabled: true,
         cluster_ref: northbound.is_none().then(|| ObjectRef {
-            name: infrastructure::OVN.to_owned(),
+            name: ovn::OVN.to_owned(),
             namespace: None,
         }),
         nb_connection: northbound,

@@ -1,42 +1,40 @@
 //! Database, message bus and caches: clusters of our own, or hosts of somebody else.
 
-use c5c3_api::c5c3::{
-    ControlPlaneSpec, DATABASE_SIZE, MESSAGING_SIZE, MessagingCluster, OVN_SIZE, ValkeyCluster,
-};
+use c5c3_api::c5c3::{ControlPlaneSpec, DATABASE_SIZE, MESSAGING_SIZE, MessagingCluster, ValkeyCluster};
 use c5c3_api::common::{LocalRef, Messaging, PodSettings};
 use c5c3_api::conditions::control_plane::INFRASTRUCTURE_READY;
 use c5c3_api::conditions::reason;
 use c5c3_api::foreign::{NameRef, mariadb, memcached, rabbitmq, valkey::Valkey};
-use c5c3_api::ovn::{OvnAgent, OvnCluster, OvnClusterSpec, OvnDatabase, OvnStorage};
 use c5c3_api::services::SERVICES;
 use c5c3_kit::pod;
 use k8s_openapi::api::core::v1::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PodSpec,
-    PodTemplateSpec, Probe, ResourceRequirements,
+    PodTemplateSpec, Probe, ResourceRequirements, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::Resource;
 use serde_json::Value;
 
 use super::catalogue;
-use super::child::images;
-use super::rollout::{Rollout, same_image};
-use super::{Draft, Object, Start, State, Step, policies, projection, release, secrets, whole};
+use super::rollout::Rollout;
+use super::{Draft, Object, Start, State, Step, ovn, policies, projection, secrets, whole};
 
 /// Names of the objects; there is one cloud in a namespace.
 pub(crate) const DATABASE: &str = "mariadb";
 pub(crate) const CACHE: &str = "memcached";
 pub const MESSAGING: &str = "rabbitmq";
 pub(crate) const VALKEY: &str = "valkey";
-pub(crate) const OVN: &str = "ovn";
 
-const REPLICAS: i32 = 3;
+pub(super) const REPLICAS: i32 = 3;
 
 pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
-    let at_once = |draft: &mut Draft<'_>, step: &str, title: &str, objects: Vec<Value>| {
-        draft.changes_infrastructure |= objects.iter().any(|object| changes_image(draft, object));
-        draft.add(step, title, INFRASTRUCTURE_READY, &[], Start::AtOnce, objects);
-    };
+    let at_once =
+        |draft: &mut Draft<'_>, step: &str, title: &str, objects: Vec<Value>, newer: Option<String>| {
+            draft.changes_infrastructure |= objects.iter().any(|object| changes_image(draft, object));
+            draft.add(step, title, INFRASTRUCTURE_READY, &[], Start::AtOnce, objects);
+            note_held(draft, newer);
+        };
     let skip = |draft: &mut Draft<'_>, step: &str, title: &str, text: &str| {
         draft.add_not_required(step, title, INFRASTRUCTURE_READY, text);
     };
@@ -49,14 +47,18 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
             &format!("using the external database on {host}"),
         ),
         None => {
-            let objects = vec![policies::database(draft), mariadb(draft, rollout)];
-            at_once(draft, "database", "MariaDB", objects);
+            let server = mariadb(draft, rollout);
+            let newer = held(rollout, DATABASE, infrastructure.database.image.as_ref(), &server);
+            let objects = vec![policies::database(draft), server];
+            at_once(draft, "database", "MariaDB", objects, newer);
         }
     }
     match infrastructure.cache.servers.as_slice() {
         [] => {
-            let objects = vec![policies::cache(draft), memcached(draft, rollout)];
-            at_once(draft, "cache", "Memcached", objects);
+            let server = memcached(draft, rollout);
+            let newer = held(rollout, CACHE, infrastructure.cache.image.as_ref(), &server);
+            let objects = vec![policies::cache(draft), server];
+            at_once(draft, "cache", "Memcached", objects, newer);
         }
         servers => skip(
             draft,
@@ -67,8 +69,15 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
     }
     match infrastructure.messaging.hosts.as_slice() {
         [] if wants_messaging(draft) => {
-            let objects = vec![policies::messaging(draft), rabbitmq(draft, rollout)];
-            at_once(draft, "messaging", "RabbitMQ", objects);
+            let server = rabbitmq(draft, rollout);
+            let newer = held(
+                rollout,
+                MESSAGING,
+                infrastructure.messaging.image.as_ref(),
+                &server,
+            );
+            let objects = vec![policies::messaging(draft), server];
+            at_once(draft, "messaging", "RabbitMQ", objects, newer);
         }
         [] => skip(
             draft,
@@ -84,7 +93,7 @@ pub(super) fn plan(draft: &mut Draft<'_>, rollout: &Rollout) {
         ),
     }
     plan_valkey(draft);
-    plan_ovn(draft, rollout);
+    ovn::plan(draft, rollout);
 }
 
 /// A server gets another image than it has. One of which nothing is said is its operator's choice.
@@ -92,6 +101,20 @@ fn changes_image(draft: &Draft<'_>, object: &Value) -> bool {
     let wanted = object.pointer("/spec/image");
     let there = draft.child(object);
     wanted.is_some() && there.is_some_and(|there| there.image.as_ref() != wanted)
+}
+
+/// The image of the release that updatePolicy keeps from a server.
+fn held(rollout: &Rollout, name: &str, own: Option<&String>, object: &Value) -> Option<String> {
+    let newest = rollout.release()?.image(name)?;
+    let stays = object.pointer("/spec/image").and_then(Value::as_str);
+    (rollout.holds() && own.is_none() && stays != Some(newest.as_str())).then_some(newest)
+}
+
+/// At the step that was added last.
+pub(super) fn note_held(draft: &mut Draft<'_>, newer: Option<String>) {
+    if let Some(step) = draft.steps.last_mut() {
+        step.note = newer.map(|newer| format!("updatePolicy holds back {newer}"));
+    }
 }
 
 /// No service speaks with it yet. One that an earlier version made stays until the field is left out.
@@ -113,85 +136,6 @@ fn plan_valkey(draft: &mut Draft<'_>) {
         objects: stays.into_iter().collect(),
         ..Step::bare(VALKEY, title, INFRASTRUCTURE_READY, state)
     });
-}
-
-/// The network virtualization behind Neutron.
-fn plan_ovn(draft: &mut Draft<'_>, rollout: &Rollout) {
-    let title = "OVN";
-    let infrastructure = &draft.spec.infrastructure.ovn;
-    if !draft.spec.services.neutron.common.enabled {
-        draft.add_not_required(OVN, title, INFRASTRUCTURE_READY, "no enabled service needs it");
-        return;
-    }
-    if let Some(host) = &infrastructure.northbound {
-        let text = format!("using the external databases on {host}");
-        draft.add_not_required(OVN, title, INFRASTRUCTURE_READY, text);
-        return;
-    }
-    let object = ovn(draft, rollout);
-    let needs: &[&str] = &["release"];
-    if let Some(object) = &object {
-        let wanted = images(object);
-        draft.changes_infrastructure |= draft.child(object).is_some_and(|child| {
-            let differs =
-                |(field, image): (&String, &Value)| !same_image(child.images.get(field), Some(image));
-            wanted.iter().any(differs)
-        });
-    }
-    match object {
-        Some(object) => draft.add(
-            OVN,
-            title,
-            INFRASTRUCTURE_READY,
-            needs,
-            Start::AtOnce,
-            vec![object],
-        ),
-        // Its images are not known: what runs stays as it is.
-        None => {
-            let state = State::Waiting(vec!["release".to_owned()]);
-            draft.push(Step {
-                needs: vec!["release".to_owned()],
-                objects: vec![Object::Keep(draft.named::<OvnCluster>(OVN))],
-                ..Step::bare(OVN, title, INFRASTRUCTURE_READY, state)
-            });
-        }
-    }
-}
-
-fn ovn(draft: &Draft<'_>, rollout: &Rollout) -> Option<Value> {
-    let wanted = &draft.spec.infrastructure.ovn;
-    let release = rollout.release()?;
-    let image = |name: &str| release::image(release, name).ok();
-    let size = wanted.storage_size.as_deref().unwrap_or(OVN_SIZE);
-    let database = OvnDatabase {
-        replicas: wanted.replicas.unwrap_or(REPLICAS),
-        storage: Some(OvnStorage {
-            size: size.to_owned(),
-            storage_class: wanted.storage_class.clone(),
-        }),
-        resources: None,
-    };
-    let label = ("node-role.kubernetes.io/hypervisor".to_owned(), String::new());
-    let nodes = OvnAgent {
-        node_selector: [label].into(),
-        resources: None,
-    };
-    Some(whole(&OvnCluster {
-        metadata: draft.metadata(OVN),
-        spec: OvnClusterSpec {
-            ovn_image: image("ovn")?,
-            ovs_image: image("ovs")?,
-            northbound: database.clone(),
-            southbound: database,
-            controller: nodes.clone(),
-            ovs: nodes,
-            neutron_integration: Default::default(),
-            tls: wanted.tls.clone().unwrap_or_default(),
-            compute_ref: catalogue::hypervisors(draft.spec).cloned(),
-        },
-        status: None,
-    }))
 }
 
 /// How a service reaches the message bus, with the account of this Secret.
@@ -242,7 +186,7 @@ fn pull_secrets(pods: &PodSettings) -> Vec<NameRef> {
 
 /// The image that the spec names, or that of the release. Operators of others would take one of a registry of
 /// theirs, and that of RabbitMQ takes none at all without its webhook. While no release is known the image stays
-/// as it is.
+/// as it is, and so it does where updatePolicy holds newer builds back.
 fn image<K: Resource<DynamicType = ()>>(
     draft: &Draft<'_>,
     rollout: &Rollout,
@@ -254,7 +198,11 @@ fn image<K: Resource<DynamicType = ()>>(
         let child = draft.seen.children.get(&draft.named::<K>(name))?;
         child.image.as_ref()?.as_str().map(str::to_owned)
     };
-    own.cloned().or_else(of_release).or_else(there)
+    let image = own.cloned();
+    if rollout.holds() {
+        return image.or_else(there).or_else(of_release);
+    }
+    image.or_else(of_release).or_else(there)
 }
 
 fn mariadb(draft: &Draft<'_>, rollout: &Rollout) -> Value {
@@ -363,7 +311,7 @@ fn rabbitmq(draft: &Draft<'_>, rollout: &Rollout) -> Value {
         image: image::<rabbitmq::RabbitmqCluster>(draft, rollout, MESSAGING, messaging.image.as_ref()),
         image_pull_secrets: pull_secrets(&pods),
         affinity: on_nodes(&pods),
-        override_: pods.priority_class_name.map(with_priority),
+        override_: overridden(&pods),
         tolerations: pods.tolerations,
         rabbitmq: None,
     };
@@ -403,13 +351,27 @@ fn on_nodes(pods: &PodSettings) -> Option<Affinity> {
     })
 }
 
-/// RabbitMQ's operator knows a priority class only as an override.
-fn with_priority(class: String) -> rabbitmq::Override {
+/// RabbitMQ's operator knows a priority class and the way to spread pods only as an override.
+fn overridden(pods: &PodSettings) -> Option<rabbitmq::Override> {
+    let spread = pods.topology_key.as_ref().map(|key| TopologySpreadConstraint {
+        max_skew: 1,
+        topology_key: key.clone(),
+        when_unsatisfiable: "ScheduleAnyway".to_owned(),
+        label_selector: Some(LabelSelector {
+            match_labels: Some([("app.kubernetes.io/name".to_owned(), MESSAGING.to_owned())].into()),
+            ..LabelSelector::default()
+        }),
+        ..TopologySpreadConstraint::default()
+    });
+    if spread.is_none() && pods.priority_class_name.is_none() {
+        return None;
+    }
     let pod = PodSpec {
-        priority_class_name: Some(class),
+        priority_class_name: pods.priority_class_name.clone(),
+        topology_spread_constraints: spread.map(|spread| vec![spread]),
         ..PodSpec::default()
     };
-    rabbitmq::Override {
+    Some(rabbitmq::Override {
         stateful_set: Some(rabbitmq::StatefulSetOverride {
             spec: Some(rabbitmq::StatefulSetOverrideSpec {
                 template: Some(PodTemplateSpec {
@@ -418,5 +380,5 @@ fn with_priority(class: String) -> rabbitmq::Override {
                 }),
             }),
         }),
-    }
+    })
 }

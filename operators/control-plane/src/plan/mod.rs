@@ -12,6 +12,7 @@ mod completion;
 mod infrastructure;
 mod korc;
 mod missing;
+mod ovn;
 mod passwords;
 mod policies;
 mod progress;
@@ -123,6 +124,8 @@ pub struct Step {
     pub state: State,
     /// The object of this step of which the state tells, while it is not well.
     pub blocker: Option<Reference>,
+    /// What is to be known of it although it is done.
+    pub note: Option<String>,
     pub objects: Vec<Object>,
 }
 
@@ -136,6 +139,7 @@ impl Step {
             needs: Vec::new(),
             state,
             blocker: None,
+            note: None,
             objects: Vec::new(),
         }
     }
@@ -413,6 +417,7 @@ impl<'a> Draft<'a> {
             needs,
             state,
             blocker,
+            note: None,
             objects,
         });
     }

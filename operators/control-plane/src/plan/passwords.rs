@@ -2,6 +2,7 @@
 //!
 //! K-ORC sets a password when `passwordRef` has another name than last time; it does not look into
 //! the Secret again. So each password is given to it in a copy whose name changes with the password.
+//! (ARCHITECTURE.md tells this from the other things that are called rotation.)
 
 use std::collections::BTreeMap;
 

@@ -53,6 +53,7 @@ impl Plan {
                 needs: step.needs.clone(),
                 state,
                 blocker,
+                note: step.note.clone(),
                 objects: Vec::new(),
             });
         }

@@ -118,6 +118,11 @@ impl Rollout {
         self.to.as_ref().filter(|_| self.refusal.is_none())
     }
 
+    /// A server keeps the image that it has: newer builds of the release that runs are left alone.
+    pub(crate) fn holds(&self) -> bool {
+        self.holds
+    }
+
     /// A service that is not well while the first image of another release is still to come: nothing
     /// that is broken is updated.
     fn unwell(&self, draft: &Draft<'_>) -> Option<String> {

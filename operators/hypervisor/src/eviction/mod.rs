@@ -1,5 +1,6 @@
 //! Eviction: all servers leave a host.
 
+mod estimate;
 mod planner;
 mod report;
 #[cfg(test)]
@@ -44,6 +45,17 @@ pub struct Evictions {
 pub struct Refusals(Arc<Mutex<HashMap<String, String>>>);
 
 impl Refusals {
+    pub(crate) fn keep(&self, server: &str, words: String) {
+        self.lock().insert(server.to_owned(), words);
+    }
+
+    /// Of these servers; what is taken is not there the next time.
+    pub(crate) fn take<'a>(&self, servers: impl Iterator<Item = &'a str>) -> BTreeMap<String, String> {
+        let mut all = self.lock();
+        let of = |server: &str| all.remove(server).map(|words| (server.to_owned(), words));
+        servers.filter_map(of).collect()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
         // Each change is one insert or remove.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -132,11 +144,12 @@ pub async fn carry_out(nova: &Nova, action: &Action, refusals: &Refusals) -> Res
         Action::Live { server } => nova.fleet.live_migrate(server).await,
         Action::Cold { server } => nova.fleet.cold_migrate(server).await,
         Action::Confirm { server } => nova.fleet.confirm_migration(server).await,
+        Action::Force { server, migration } => nova.fleet.force_complete(server, *migration).await,
         Action::Abort { server, migration } => nova.fleet.abort_migration(server, *migration).await,
     };
     if let (Err(error), Some(server)) = (done, action.server()) {
         tracing::warn!(server, "{error}");
-        refusals.lock().insert(server.to_owned(), error.to_string());
+        refusals.keep(server, error.to_string());
     }
     Ok(())
 }
@@ -194,11 +207,7 @@ pub async fn look(
         Some(provider) => no_room(nova, &provider, &guests).await?,
         None => BTreeMap::new(),
     };
-    let refused = {
-        let mut all = refusals.lock();
-        let of = |guest: &Guest| all.remove(&guest.id).map(|words| (guest.id.clone(), words));
-        guests.iter().filter_map(of).collect()
-    };
+    let refused = refusals.take(guests.iter().map(|guest| guest.id.as_str()));
     view.host = Ok(HostView {
         service,
         name: host,
@@ -211,8 +220,8 @@ pub async fn look(
     Ok(view)
 }
 
-/// Asks Placement once for each shape of server that is to be moved.
-async fn no_room(
+/// Servers for which no other host has room, with what they need. Asks Placement once for each shape of server.
+pub(crate) async fn no_room(
     nova: &Nova,
     provider: &str,
     guests: &[Guest],

@@ -36,6 +36,8 @@ pub fn plan(view: &View) -> Step {
         status: EvictionStatus {
             hypervisor_service_id: host.service.as_ref().map(|one| one.id.clone()),
             moved: view.before.moved,
+            moved_ram_mb: view.before.moved_ram_mb,
+            started_at: view.before.started_at.clone(),
             ..EvictionStatus::default()
         },
         ..Step::default()
@@ -228,6 +230,7 @@ fn sort_out(view: &View, host: &HostView, closed: bool, step: &mut Step) -> Vec<
         one.attempts += 1;
         one.since = Some(Time(view.now));
         one.progress = None;
+        one.forced = None;
         one.message = None;
         let server = guest.id.clone();
         step.actions.push(match guest.status.as_str() {
@@ -275,6 +278,21 @@ fn in_progress(
     });
     let since = one.since.as_ref().map_or(view.now, |since| since.0);
     let elapsed = view.now.duration_since(since);
+    // Asked once: what Nova cannot complete is aborted in the end.
+    if let Some(live) = progress.filter(|_| one.forced.is_none() && one.state == InstanceState::Migrating)
+        && elapsed * 2 > deadline
+        && elapsed <= deadline
+    {
+        step.actions.push(Action::Force {
+            server: one.server.clone(),
+            migration: live.id,
+        });
+        one.forced = Some(true);
+        one.message = Some(format!(
+            "did not finish within {} s; Nova was asked to complete it, and may pause the server for that",
+            (deadline / 2).as_secs()
+        ));
+    }
     let limit = if one.state == InstanceState::Aborting {
         ABORT_AGAIN
     } else {
@@ -318,6 +336,7 @@ fn ended(view: &View, host: &HostView, one: &mut InstanceEviction) {
     };
     one.message = Some(format!("try {}: {why}", one.attempts));
     one.progress = None;
+    one.forced = None;
     one.since = Some(Time(view.now));
     one.state = if one.attempts >= TRIES {
         InstanceState::Failed

@@ -11,6 +11,7 @@ use c5c3_kit::States;
 use jiff::SignedDuration;
 use openstack_client::Service;
 
+use super::estimate;
 use super::view::{Action, HostView, Step, View};
 
 /// A host is empty when it has been for so long: a server that Nova had already sent is there by then.
@@ -24,6 +25,7 @@ pub(crate) const HELPLESS: Duration = Duration::from_secs(60);
 /// The servers of a host that is being emptied, counted.
 struct Tally<'a> {
     moved: i32,
+    moved_mib: i64,
     moving: Vec<&'a InstanceEviction>,
     waiting: usize,
     stuck: Vec<&'a InstanceEviction>,
@@ -44,9 +46,14 @@ impl<'a> Tally<'a> {
         ]);
         let stuck = in_state(&[InstanceState::Failed, InstanceState::Unmovable]);
         let here = |id: &String| host.guests.iter().any(|guest| guest.id == *id);
-        let before = view.before.outstanding_instances.iter();
-        let gone = before.filter(|id| !here(id)).count();
+        let known = &view.before.outstanding_instances;
+        let gone = known.iter().filter(|id| !here(id)).count();
+        // What was there and is not here any more.
+        let stayed = host.guests.iter().filter(|guest| known.contains(&guest.id));
+        let stayed: i64 = stayed.map(|guest| guest.ram_mb).sum();
+        let left = view.before.outstanding_ram_mb.unwrap_or(0).saturating_sub(stayed);
         Tally {
+            moved_mib: view.before.moved_ram_mb.unwrap_or(0) + left.max(0),
             moved: view.before.moved.unwrap_or(0) + i32::try_from(gone).unwrap_or(0),
             moving,
             waiting: instances.len() - stuck.len(),
@@ -84,6 +91,13 @@ pub(crate) fn report(
     let tally = Tally::of(view, host, &instances);
     let status = &mut step.status;
     status.moved = Some(tally.moved);
+    status.moved_ram_mb = Some(tally.moved_mib);
+    if status.started_at.is_none() && !tally.moving.is_empty() {
+        status.started_at = Some(Time(view.now));
+    }
+    let started = status.started_at.as_ref();
+    let counts = (tally.moved, tally.moved_mib);
+    status.estimated_completion = estimate::completion(view, host, &instances, started, counts);
     status.outstanding_ram_mb = Some(host.guests.iter().map(|guest| guest.ram_mb).sum());
     status.outstanding_instances = host.guests.iter().map(|guest| guest.id.clone()).collect();
     status.outstanding_instances.sort();

@@ -22,7 +22,7 @@ fn guest(id: &str, status: &str, task: Option<&str>) -> Guest {
         task: task.map(str::to_owned),
         host: "node1".into(),
         ram_mb: 512,
-        fault: None,
+        ..Guest::default()
     }
 }
 
@@ -190,6 +190,47 @@ fn a_late_one_is_called_back_and_tried_again_until_it_is_left_for_later() {
 }
 
 #[test]
+fn nova_is_asked_once_to_complete_what_does_not_converge() {
+    let mut slow = view(vec![guest("a", "ACTIVE", Some("migrating"))]);
+    let progress = MoveProgress {
+        id: 7,
+        status: "running".into(),
+        total: Some(1000),
+        remaining: Some(250),
+    };
+    host(&mut slow).progress.insert("a".into(), progress);
+    let after = |seconds| {
+        let mut view = slow.clone();
+        view.before.instances = vec![migrating("a", 1, seconds)];
+        plan(&view)
+    };
+    assert!(after(900).actions.is_empty(), "half of the time is not over");
+    let asked = after(901);
+    let force = Action::Force {
+        server: "a".into(),
+        migration: 7,
+    };
+    assert_eq!(asked.actions, [force]);
+    assert_eq!(
+        (one(&asked, "a").state, one(&asked, "a").forced),
+        (InstanceState::Migrating, Some(true))
+    );
+    let abort = Action::Abort {
+        server: "a".into(),
+        migration: 7,
+    };
+    assert_eq!(after(1801).actions, [abort], "too late to be asked");
+    slow.before = asked.status;
+    slow.now += SignedDuration::from_secs(5);
+    assert!(plan(&slow).actions.is_empty(), "once");
+    // The next try may be completed by force as well.
+    host(&mut slow).progress.clear();
+    host(&mut slow).guests[0].task = None;
+    let ended = plan(&slow);
+    assert_eq!(one(&ended, "a").forced, None);
+}
+
+#[test]
 fn what_cannot_move_is_named_and_is_no_success() {
     let mut view = view(vec![guest("a", "ERROR", None), guest("b", "ACTIVE", None)]);
     host(&mut view).no_room.insert("b".into(), "VCPU 64".into());
@@ -254,6 +295,7 @@ fn empty_is_what_stays_empty() {
 fn a_stopped_server_that_arrived_is_confirmed_before_the_host_counts_as_empty() {
     let mut view = view(Vec::new());
     view.before.empty_since = ago(60);
+    view.before.started_at = ago(90);
     host(&mut view).moves = vec![
         Move {
             id: 2,

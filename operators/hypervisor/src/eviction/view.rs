@@ -39,12 +39,31 @@ pub struct HostView {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    Disable { service: String, reason: String },
-    Enable { service: String },
-    Live { server: String },
-    Cold { server: String },
-    Confirm { server: String },
-    Abort { server: String, migration: i64 },
+    Disable {
+        service: String,
+        reason: String,
+    },
+    Enable {
+        service: String,
+    },
+    Live {
+        server: String,
+    },
+    Cold {
+        server: String,
+    },
+    Confirm {
+        server: String,
+    },
+    /// Completes a migration that does not converge.
+    Force {
+        server: String,
+        migration: i64,
+    },
+    Abort {
+        server: String,
+        migration: i64,
+    },
 }
 
 impl Action {
@@ -54,6 +73,7 @@ impl Action {
             Action::Live { server }
             | Action::Cold { server }
             | Action::Confirm { server }
+            | Action::Force { server, .. }
             | Action::Abort { server, .. } => Some(server),
             Action::Disable { .. } | Action::Enable { .. } => None,
         }

@@ -9,6 +9,8 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
+use crate::pulse::AgentView;
+
 /// A complaint that is younger may pass: everything of a new host starts at the same time.
 const LASTS: SignedDuration = SignedDuration::from_secs(60);
 /// How many times a container has to fail.
@@ -33,9 +35,22 @@ impl Complaint {
 }
 
 /// All complaints, in the order in which the parts need each other. Nothing is said of a part without an agent.
-pub(crate) fn complaints(own: &[Condition], switch: Option<&OvsNode>, pods: &[Pod]) -> Vec<Complaint> {
+pub(crate) fn complaints(
+    own: &[Condition],
+    agent: AgentView,
+    switch: Option<&OvsNode>,
+    pods: &[Pod],
+) -> Vec<Complaint> {
     let mut all = Vec::new();
-    all.extend(untrue(own, LIBVIRT_CONNECTION, "libvirt does not answer"));
+    match agent {
+        // What it said last may be true no more.
+        AgentView::Silent(since) => all.push(Complaint {
+            why: "the node agent is silent: is its pod running?".to_owned(),
+            since: Some(since),
+        }),
+        AgentView::Unknown | AgentView::Missing => {}
+        AgentView::Heard => all.extend(untrue(own, LIBVIRT_CONNECTION, "libvirt does not answer")),
+    }
     if let Some(status) = switch.and_then(|switch| switch.status.as_ref()) {
         let told = &status.conditions;
         let lost = untrue(told, OVSDB_CONNECTED, "Open vSwitch does not answer");
@@ -159,7 +174,7 @@ mod tests {
             .into_iter()
             .map(|one| serde_json::from_value(one).expect("one"))
             .collect();
-        complaints(&own, switch.as_ref(), pods)
+        complaints(&own, AgentView::Heard, switch.as_ref(), pods)
             .into_iter()
             .map(|one| one.why)
             .collect()

@@ -1,9 +1,11 @@
 //! Pure: a host that failed. Its servers start elsewhere once it is certain that it writes no more.
 //!
-//! One witness is not enough to call a host failed: Node and nova-compute must both be silent, or the
-//! Node and its power, while other hosts of the cloud are heard. And failed is not off: a host that is
-//! cut off from everybody may still run its servers, and a second copy would destroy their disks. So
-//! nothing starts before the fence is confirmed.
+//! One witness is not enough to call a host failed: Node and nova-compute must both be silent, and the node agent must
+//! not be heard, or the Node and its power, while other hosts of the cloud are heard. And failed is not off: a host that
+//! is cut off from everybody may still run its servers, and a second copy would destroy their disks. So nothing starts
+//! before the fence is confirmed.
+//!
+//! The chassis of OVN is no witness: its heartbeat is written each five minutes, so it says nothing of the last one.
 
 use std::cmp::Reverse;
 
@@ -18,6 +20,7 @@ use super::view::{Action, NodeView, Step, View};
 use super::{onboarding, upkeep};
 use crate::names;
 use crate::power::PowerView;
+use crate::pulse::AgentView;
 
 /// Most servers of one host that start at a time.
 const PARALLEL: usize = 10;
@@ -77,6 +80,9 @@ pub(crate) fn judge(view: &View, service: &Service) -> Verdict {
         (true, false, None) if heard * 2 < hosts => Verdict::Blind(format!(
             "Nova has contact with only {heard} of {hosts} hosts: no failover until it is at least half of them"
         )),
+        (true, false, None) if view.agent == AgentView::Heard => Verdict::Doubtful(
+            "Node and nova-compute are down, but the node agent still sends heartbeats".into(),
+        ),
         (true, false, None) => Verdict::Unfenced,
     }
 }
@@ -168,9 +174,10 @@ fn rest(view: &View, service: &Service, step: &mut Step) {
     step.states = onboarding::report(states, &phase);
 }
 
-/// Running servers first; then by name, so that every pass takes the same.
-fn turn(guest: &Guest) -> (Reverse<bool>, &str, &str) {
-    (Reverse(guest.status == "ACTIVE"), &guest.name, &guest.id)
+/// By the priority that their owners gave them, running servers first; then by name, so that every pass takes the same.
+fn turn(guest: &Guest) -> (Reverse<i64>, Reverse<bool>, &str, &str) {
+    let runs = guest.status == "ACTIVE";
+    (Reverse(guest.priority), Reverse(runs), &guest.name, &guest.id)
 }
 
 fn restart(view: &View, service: &Service, how: &str, step: &mut Step) {
@@ -209,38 +216,61 @@ fn restart(view: &View, service: &Service, how: &str, step: &mut Step) {
     let (waiting, stuck): (Vec<&Guest>, Vec<&Guest>) = still
         .into_iter()
         .partition(|guest| fits(guest) && tries(guest) < TRIES);
+    // Nova would set a server to ERROR for which it finds no host.
+    let (cramped, ready): (Vec<&Guest>, Vec<&Guest>) = waiting
+        .iter()
+        .copied()
+        .partition(|guest| view.no_room.contains_key(&guest.id));
     if service.forced_down {
         let free = PARALLEL.saturating_sub(moving.len());
-        let next = waiting.iter().take(free).map(|guest| Action::Evacuate {
+        let next = ready.iter().take(free).map(|guest| Action::Evacuate {
             server: guest.id.clone(),
         });
         step.actions.extend(next);
     }
+    let (why, said) = told(view, how, (&moving, &cramped, &ready, &stuck));
     let states = std::mem::take(&mut step.states);
-    let left = moving.len() + waiting.len();
-    let named = stuck
-        .iter()
-        .map(|guest| format!("{} ({})", guest.name, guest.status));
-    let named = named.collect::<Vec<_>>().join(", ");
-    let (why, said) = match (left, stuck.is_empty()) {
-        (0, true) => (
-            reason::RECOVERED,
-            format!("the host is powered off ({how}); none of its servers is left on it"),
-        ),
-        (0, false) => (
-            reason::FAILED,
-            format!("the host is powered off ({how}); these servers could not be started elsewhere: {named}"),
-        ),
-        (_, true) => (
-            reason::RECOVERING,
-            format!("the host is powered off ({how}); servers still to be started elsewhere: {left}"),
-        ),
-        (_, false) => (
-            reason::RECOVERING,
-            format!(
-                "the host is powered off ({how}); servers still to be started elsewhere: {left}; these cannot be: {named}"
-            ),
-        ),
-    };
     step.states = states.met(HOST_FAILED, why, said.clone()).blocked_by(why, said);
+}
+
+/// Servers that are started elsewhere, lack room, are next, and cannot be started.
+type Sorted<'a> = (&'a [&'a Guest], &'a [&'a Guest], &'a [&'a Guest], &'a [&'a Guest]);
+
+/// Reason and words of `HostFailed`.
+fn told(view: &View, how: &str, (moving, cramped, ready, stuck): Sorted<'_>) -> (&'static str, String) {
+    let off = format!("the host is powered off ({how})");
+    let named = |guests: &[&Guest], of: &dyn Fn(&Guest) -> Option<String>| {
+        let all = guests
+            .iter()
+            .filter_map(|guest| Some(format!("{} ({})", guest.name, of(guest)?)));
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let lost = named(stuck, &|guest| Some(guest.status.clone()));
+    let lacking = named(cramped, &|guest| view.no_room.get(&guest.id).cloned());
+    let refused = named(ready, &|guest| view.refused.get(&guest.id).cloned());
+    let left = moving.len() + cramped.len() + ready.len();
+    let (why, mut said) = if !cramped.is_empty() && moving.is_empty() && ready.is_empty() {
+        (reason::WAITING_FOR_CAPACITY, off)
+    } else if left > 0 {
+        let said = format!("{off}; servers still to be started elsewhere: {left}");
+        (reason::RECOVERING, said)
+    } else if stuck.is_empty() {
+        (
+            reason::RECOVERED,
+            format!("{off}; none of its servers is left on it"),
+        )
+    } else {
+        let said = format!("{off}; these servers could not be started elsewhere: {lost}");
+        return (reason::FAILED, said);
+    };
+    for (words, servers) in [
+        ("no other host has room for", lacking),
+        ("Nova refuses", refused),
+        ("these cannot be", lost),
+    ] {
+        if !servers.is_empty() {
+            said = format!("{said}; {words}: {servers}");
+        }
+    }
+    (why, said)
 }

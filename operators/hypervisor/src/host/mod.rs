@@ -4,11 +4,13 @@ mod checks;
 mod failover;
 #[cfg(test)]
 mod golden;
+mod history;
 mod leaving;
 mod observe;
 mod onboarding;
 mod reactions;
 mod transition;
+mod unsupported;
 mod upkeep;
 mod view;
 
@@ -17,23 +19,27 @@ use std::time::Duration;
 use c5c3_api::c5c3::ControlPlane;
 use c5c3_api::conditions::hypervisor::{
     AGENT_REPORTING, AGGREGATES_UPDATED, EVICTING, HA_ENABLED, HOST_FAILED, HYPERVISOR_DISABLED,
-    INSTANCES_WELL, OFFBOARDED, ONBOARDING, OVERCOMMIT_UPDATED, TERMINATING, TRAITS_UPDATED,
+    INSTANCES_WELL, OFFBOARDED, ONBOARDING, OPERATING_SYSTEM_UPDATE, OVERCOMMIT_UPDATED, TAINTED,
+    TERMINATING, TLS_CERTIFICATE_INSTALLED, TRAITS_UPDATED,
 };
-use c5c3_api::hypervisor::{Eviction, EvictionSpec, Hypervisor, OnboardingPhase};
+use c5c3_api::hypervisor::{Eviction, EvictionSpec, Hypervisor, HypervisorStatus, OnboardingPhase};
 use c5c3_api::ovs::OvsNode;
 use c5c3_kit::{
     Applied, Controller, Decision, Finalizer, Kind, Note, Observed, Part, Reader, Reference, Report, Touch,
     Wanted,
 };
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use kube::ResourceExt;
 use openstack_client::Class;
 
 use crate::Error;
+use crate::eviction::Refusals;
 use crate::login::{CONTROL_PLANE, Clouds};
 use crate::nova::{Host, Nova};
 use crate::power::{self, Plugs};
+use crate::pulse::{AgentView, Pulses};
 
 pub use checks::Complaint;
 pub use observe::{Ground, eviction as eviction_view, look};
@@ -48,6 +54,8 @@ const WITHIN: Duration = Duration::from_secs(7 * 24 * 3600);
 pub struct Hosts {
     pub clouds: Clouds,
     pub plugs: Plugs,
+    pub pulses: Pulses,
+    pub refusals: Refusals,
 }
 
 impl Controller for Hosts {
@@ -71,6 +79,9 @@ impl Controller for Hosts {
         Part::informative(HOST_FAILED),
         Part::informative(INSTANCES_WELL),
         Part::informative(AGENT_REPORTING),
+        Part::informative(TAINTED),
+        Part::informative(OPERATING_SYSTEM_UPDATE),
+        Part::informative(TLS_CERTIFICATE_INSTALLED),
     ];
     const FINALIZER: Option<Finalizer> = Some(Finalizer {
         name: "hypervisor.c5c3.io/offboarding",
@@ -90,6 +101,7 @@ impl Controller for Hosts {
             Touch::of::<ControlPlane>(&["list"]),
             Touch::of::<Secret>(&["get"]),
             Touch::of::<OvsNode>(&["get"]).at_home(),
+            Touch::of::<Lease>(&["list", "watch"]).at_home(),
             Touch::of::<Pod>(&["list"]),
             Touch::of::<ControlPlane>(&["list"]).in_cluster(CONTROL_PLANE),
             Touch::of::<Secret>(&["get"]).in_cluster(CONTROL_PLANE),
@@ -104,12 +116,16 @@ impl Controller for Hosts {
         let name = object.name_any();
         let node: Option<Node> = reader.get_global(&name).await?;
         let eviction: Option<Eviction> = reader.get_global(&name).await?;
+        let agent = self.pulses.look(&name).await;
         let mut ground = Ground {
             node: observe::node(node.as_ref()),
             fence: node.as_ref().and_then(observe::fence),
+            pressure: node.as_ref().map(observe::pressure).unwrap_or_default(),
+            taints: node.as_ref().map(observe::taints).unwrap_or_default(),
             power: None,
             eviction: eviction.as_ref().and_then(observe::eviction),
-            complaints: complaints(object, reader).await?,
+            complaints: complaints(object, agent, reader).await?,
+            agent,
             now: Timestamp::now(),
         };
         // The controller of a host that is heard is left alone.
@@ -135,7 +151,7 @@ impl Controller for Hosts {
             }
             found => found?,
         };
-        let view = look(object, &nova, ground).await;
+        let view = look(object, &nova, &self.refusals, ground).await;
         // A login that is not taken any more is read again.
         if let Err(error) = &view {
             self.clouds.failed(error);
@@ -169,16 +185,22 @@ impl Controller for Hosts {
             return self.plugs.cut(host).await;
         }
         let nova = self.clouds.current()?;
-        let done = carry_out(&nova, action).await;
+        let done = carry_out(&nova, action, &self.refusals).await;
         if let Err(error) = &done {
             self.clouds.failed(error);
         }
         done
     }
 
-    fn report(_: &Observed<Self>, step: &Step, applied: &Applied<Self>) -> Report {
+    fn report(observed: &Observed<Self>, step: &Step, applied: &Applied<Self>) -> Report {
+        let done = applied.outcomes().iter().filter(|outcome| outcome.result.is_ok());
+        let done = done.map(|outcome| (&outcome.action, said(&outcome.action)));
+        let status = HypervisorStatus {
+            history: history::after(&observed.facts.view, step, done),
+            ..step.status.clone()
+        };
         let mut report = Report::new(step.states.clone())
-            .status(&step.status)
+            .status(&status)
             .again_in(step.again)
             .left(step.left.clone());
         for note in &step.notes {
@@ -192,7 +214,7 @@ impl Controller for Hosts {
 }
 
 /// What the agents and pods of a host say that is on its way into service.
-async fn complaints(object: &Hypervisor, reader: &Reader) -> Result<Vec<Complaint>, Error> {
+async fn complaints(object: &Hypervisor, agent: AgentView, reader: &Reader) -> Result<Vec<Complaint>, Error> {
     let status = object.status.clone().unwrap_or_default();
     let phase = status.onboarding.unwrap_or_default().phase;
     let under_way = matches!(phase, OnboardingPhase::Initial | OnboardingPhase::Testing);
@@ -203,7 +225,12 @@ async fn complaints(object: &Hypervisor, reader: &Reader) -> Result<Vec<Complain
     let switch: Option<OvsNode> = reader.get(power::NAMESPACE, &name).await?;
     let here = format!("spec.nodeName={name}");
     let pods: Vec<Pod> = reader.list_where("app.kubernetes.io/name=nova", &here).await?;
-    Ok(checks::complaints(&status.conditions, switch.as_ref(), &pods))
+    Ok(checks::complaints(
+        &status.conditions,
+        agent,
+        switch.as_ref(),
+        &pods,
+    ))
 }
 
 /// What a pass read.
@@ -243,11 +270,12 @@ fn said(action: &Action) -> String {
     }
 }
 
-/// One server that Nova refuses must not keep the others waiting; it is named while it is not well.
-fn bearing(done: openstack_client::Result<()>) -> Result<(), Error> {
+/// One server that Nova refuses must not keep the others waiting. The refusal is kept for the next look.
+fn bearing(done: openstack_client::Result<()>, server: &str, refusals: &Refusals) -> Result<(), Error> {
     match done {
         Err(error) if matches!(error.class(), Class::Conflict | Class::Invalid) => {
-            tracing::warn!(%error, "Nova refused an action on a server");
+            tracing::warn!(server, "{error}");
+            refusals.keep(server, error.to_string());
             Ok(())
         }
         done => done.map_err(Error::OpenStack),
@@ -255,7 +283,7 @@ fn bearing(done: openstack_client::Result<()>) -> Result<(), Error> {
 }
 
 /// One call.
-pub async fn carry_out(nova: &Nova, action: &Action) -> Result<(), Error> {
+pub async fn carry_out(nova: &Nova, action: &Action, refusals: &Refusals) -> Result<(), Error> {
     let fleet = &nova.fleet;
     match action {
         Action::Enable { service } => nova.enable(service).await.map_err(Error::Onboarding),
@@ -266,10 +294,10 @@ pub async fn carry_out(nova: &Nova, action: &Action) -> Result<(), Error> {
         }
         // Nova has no part in it.
         Action::PowerOff { .. } => Ok(()),
-        Action::Restart { server } => bearing(fleet.hard_reboot(server).await),
-        Action::Move { server } => bearing(fleet.cold_migrate(server).await),
-        Action::Confirm { server } => bearing(fleet.confirm_migration(server).await),
-        Action::Evacuate { server } => bearing(fleet.evacuate(server).await),
+        Action::Restart { server } => bearing(fleet.hard_reboot(server).await, server, refusals),
+        Action::Move { server } => bearing(fleet.cold_migrate(server).await, server, refusals),
+        Action::Confirm { server } => bearing(fleet.confirm_migration(server).await, server, refusals),
+        Action::Evacuate { server } => bearing(fleet.evacuate(server).await, server, refusals),
         Action::Join { aggregate, host } => nova.join(*aggregate, host).await.map_err(Error::Aggregates),
         Action::Leave { aggregate, host } => nova.leave(*aggregate, host).await.map_err(Error::Aggregates),
         Action::SetTraits {

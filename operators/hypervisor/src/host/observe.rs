@@ -14,18 +14,23 @@ use super::checks::Complaint;
 use super::failover::{self, Verdict};
 use super::reactions;
 use super::view::{EvictionView, NodeView, PlacementView, View};
+use crate::eviction::{Refusals, no_room};
 use crate::names;
 use crate::nova::{Found, Host, Nova};
 use crate::power::PowerView;
+use crate::pulse::AgentView;
 
 /// What Kubernetes says.
 #[derive(Clone, Debug, Default)]
 pub struct Ground {
     pub node: NodeView,
     pub fence: Option<String>,
+    pub pressure: Vec<String>,
+    pub taints: Vec<String>,
     pub power: Option<PowerView>,
     pub eviction: Option<EvictionView>,
     pub complaints: Vec<Complaint>,
+    pub agent: AgentView,
     pub now: Timestamp,
 }
 
@@ -42,6 +47,31 @@ pub(crate) fn node(node: Option<&Node>) -> NodeView {
         ready: is_true("Ready"),
         terminating: node.metadata.deletion_timestamp.is_some() || is_true("Terminating"),
     }
+}
+
+/// What the Node is short of, by the names of its conditions.
+pub(crate) fn pressure(node: &Node) -> Vec<String> {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let short = |kind: &str| ["DiskPressure", "MemoryPressure", "PIDPressure"].contains(&kind);
+    let found = conditions.into_iter().flatten();
+    let found = found.filter(|one| short(&one.type_) && one.status == "True");
+    let mut found: Vec<String> = found.map(|one| one.type_.clone()).collect();
+    found.sort();
+    found
+}
+
+/// Taints that keep pods away.
+pub(crate) fn taints(node: &Node) -> Vec<String> {
+    let all = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    let hard = all
+        .into_iter()
+        .flatten()
+        .filter(|taint| taint.effect != "PreferNoSchedule");
+    let mut hard: Vec<String> = hard
+        .map(|taint| format!("{}:{}", taint.key, taint.effect))
+        .collect();
+    hard.sort();
+    hard
 }
 
 /// How it is known that the Node has no power.
@@ -87,6 +117,9 @@ pub(crate) fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
         retry: object.annotations().get(names::RETRY).cloned(),
         node: ground.node,
         complaints: ground.complaints,
+        agent: ground.agent,
+        pressure: ground.pressure,
+        taints: ground.taints,
         fence: ground.fence.or_else(|| unplugged(ground.power.as_ref())),
         power: ground.power,
         nova,
@@ -96,14 +129,21 @@ pub(crate) fn untold(object: &Hypervisor, nova: Host, ground: Ground) -> View {
         bed: None,
         guests: None,
         troubled: Vec::new(),
+        refused: BTreeMap::new(),
         moves: Vec::new(),
+        no_room: BTreeMap::new(),
         eviction: ground.eviction,
         now: ground.now,
     }
 }
 
 /// Asks Nova and Placement.
-pub async fn look(object: &Hypervisor, nova: &Nova, ground: Ground) -> Result<View, openstack_client::Error> {
+pub async fn look(
+    object: &Hypervisor,
+    nova: &Nova,
+    refusals: &Refusals,
+    ground: Ground,
+) -> Result<View, openstack_client::Error> {
     let id = object
         .status
         .as_ref()
@@ -136,9 +176,14 @@ pub async fn look(object: &Hypervisor, nova: &Nova, ground: Ground) -> Result<Vi
             None => Some(Vec::new()),
         };
     }
+    if let (true, Some(provider), Some(guests)) = (failed, &view.placement.provider, &view.guests) {
+        view.no_room = no_room(nova, provider, guests).await?;
+    }
     for server in reactions::concerned(&view) {
         view.troubled.extend(nova.fleet.guest(&server).await?);
     }
+    let concerned = view.troubled.iter().chain(view.guests.iter().flatten());
+    view.refused = refusals.take(concerned.map(|guest| guest.id.as_str()));
     tests(nova, &mut view).await?;
     let settled =
         matches!(onboarding.phase, OnboardingPhase::Testing) && view.spec.maintenance == Maintenance::None;

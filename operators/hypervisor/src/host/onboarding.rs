@@ -38,8 +38,15 @@ pub(crate) fn serve(view: &View, service: &Service, step: &mut Step) {
         OnboardingPhase::Aborted => aborted(view, service, &mut onboarding, step),
     }
     let mut states = report(std::mem::take(&mut step.states), &onboarding);
-    let by_others = !service.enabled() && !names::is_new(service.disabled_reason.as_deref());
-    if by_others && onboarding.phase != OnboardingPhase::Aborted {
+    let disabled = service.disabled_reason.as_deref();
+    let by_others = !service.enabled() && !names::is_new(disabled) && !names::is_of_pressure(disabled);
+    if onboarding.phase == OnboardingPhase::Succeeded && !view.pressure.is_empty() {
+        let short = view.pressure.join(", ");
+        states = states.blocked_by(
+            reason::NODE_PRESSURE,
+            format!("the Node reports {short}: the host takes no new servers until that is over"),
+        );
+    } else if by_others && onboarding.phase != OnboardingPhase::Aborted {
         let why = service.disabled_reason.clone().unwrap_or_default();
         states = states.blocked_by(
             reason::DISABLED_BY_OTHERS,
@@ -127,6 +134,9 @@ fn initial(view: &View, service: &Service, onboarding: &mut OnboardingStatus, st
             "the compute service is forced down: end this with `openstack compute service set --up`"
         }
         NodeView::There { ready: true, .. } if !service.up() => "Nova does not report nova-compute up yet",
+        NodeView::There { ready: true, .. } if !view.pressure.is_empty() => {
+            "the Node is short of disk, memory or processes: see its conditions"
+        }
         NodeView::There { ready: true, .. } if view.nova.provider.is_none() => {
             "Placement has no resource provider for the host yet"
         }
@@ -307,11 +317,21 @@ fn handover(view: &View, settled: bool, onboarding: &mut OnboardingStatus, step:
     }
 }
 
-/// A service that we disabled ourselves is enabled; whoever else did it has a reason.
+/// A service that we disabled ourselves is enabled, unless the Node is short of something; whoever else did it has a
+/// reason.
 fn succeeded(view: &View, service: &Service, onboarding: &mut OnboardingStatus, step: &mut Step) {
     delete_tests(view, onboarding, step);
     let ready = matches!(view.node, NodeView::There { ready: true, .. });
-    if !service.enabled() && names::is_ours(service.disabled_reason.as_deref()) && ready {
+    let disabled = service.disabled_reason.as_deref();
+    let by_us = names::is_ours(disabled) || names::is_of_pressure(disabled);
+    if !view.pressure.is_empty() {
+        if service.enabled() {
+            step.actions.push(Action::Disable {
+                service: service.id.clone(),
+                reason: names::pressure(&view.pressure),
+            });
+        }
+    } else if !service.enabled() && by_us && ready {
         let service = service.id.clone();
         step.actions.push(Action::Enable { service });
     }

@@ -28,6 +28,10 @@ const FORGET: i64 = 3600;
 const KEEP: i64 = 24 * 3600;
 /// A server that was down for so long before anybody looked may have been stopped meanwhile.
 const LATE: i64 = 300;
+/// Seconds after a request that Nova refused, times the refusals so far.
+const REFUSED: i64 = 10;
+/// Refusals in a row after which a server is left to a person.
+const REFUSALS: i32 = 10;
 /// Most servers that are reported and looked after in one pass.
 const MOST: usize = 32;
 
@@ -76,6 +80,8 @@ struct Case<'a> {
     instance: Option<&'a Instance>,
     guest: &'a Guest,
     before: Option<&'a Reaction>,
+    /// Why Nova did not take the last request.
+    refused: Option<&'a str>,
 }
 
 /// What is reported about a server, and done for it.
@@ -94,6 +100,7 @@ pub(crate) fn react(view: &View, service: &Service, step: &mut Step) {
             instance: view.before.instances.iter().find(|one| one.id == guest.id),
             guest,
             before: view.before.reactions.iter().find(|one| one.server == guest.id),
+            refused: view.refused.get(&guest.id).map(String::as_str),
         };
         let Some((reaction, action, wait)) = case.answer() else {
             continue;
@@ -142,6 +149,14 @@ fn seconds(count: i64) -> SignedDuration {
 impl Case<'_> {
     fn answer(&self) -> Option<Answer> {
         let before = self.before;
+        let asked = |one: &&Reaction| {
+            // A server that arrived elsewhere is confirmed or started again until it is done.
+            let here = self.guest.host == self.host;
+            here && matches!(one.state, ReactionState::Restarting | ReactionState::Moving)
+        };
+        if let Some((words, asked)) = self.refused.zip(before.filter(asked)) {
+            return Some(self.refused(words, asked));
+        }
         if let Some(moving) = before.filter(|one| one.state == ReactionState::Moving) {
             return Some(self.on_its_way(moving));
         }
@@ -167,6 +182,7 @@ impl Case<'_> {
             trouble,
             state,
             attempts: before.map_or(0, |one| one.attempts),
+            refusals: before.map_or(0, |one| one.refusals),
             since: before.and_then(|one| one.since.clone()),
             changed: before.and_then(|one| one.changed.clone()),
             message: Some(message.into()),
@@ -181,10 +197,31 @@ impl Case<'_> {
 
     fn over(&self, before: &Reaction, how: &str) -> Answer {
         let reaction = Reaction {
+            refusals: 0,
             changed: self.now(),
             ..self.told(before.trouble, ReactionState::Recovered, how)
         };
         (reaction, None, None)
+    }
+
+    /// Nova did not even begin: that is no attempt.
+    fn refused(&self, words: &str, asked: &Reaction) -> Answer {
+        let refusals = asked.refusals + 1;
+        let restarted = i32::from(asked.state == ReactionState::Restarting);
+        let kept = |reaction: Reaction| Reaction {
+            attempts: (asked.attempts - restarted).max(0),
+            refusals,
+            changed: self.now(),
+            ..reaction
+        };
+        if refusals >= REFUSALS {
+            let why = format!("Nova refused {refusals} requests in a row: {words}");
+            let (reaction, action, wait) = self.give_up(asked.trouble, why);
+            return (kept(reaction), action, wait);
+        }
+        let why = format!("Nova refused the request: {words}");
+        let waits = self.told(asked.trouble, ReactionState::Waiting, why);
+        (kept(waits), None, Some(seconds(REFUSED * i64::from(refusals))))
     }
 
     /// The agent sees no trouble any more.
@@ -227,6 +264,7 @@ impl Case<'_> {
                 since: trouble.since.clone(),
                 ..busy()
             });
+            let now = Reaction { refusals: 0, ..now };
             return Some((now, None, Some(seconds(2))));
         }
         if !matches!(
@@ -241,6 +279,7 @@ impl Case<'_> {
         let attempts = before.filter(|_| !forgotten).map_or(0, |one| one.attempts);
         let began = |reaction: Reaction| Reaction {
             attempts,
+            refusals: 0,
             since: trouble.since.clone(),
             ..reaction
         };
@@ -256,6 +295,21 @@ impl Case<'_> {
                 "a disk does not answer; it may recover by itself",
             );
             return Some((began(waits), None, Some(seconds(PERSISTS) - since)));
+        }
+        let pleaded = before.filter(|one| one.state == ReactionState::Waiting && one.refusals > 0);
+        if let Some(pleaded) = pleaded {
+            let left =
+                seconds(REFUSED * i64::from(pleaded.refusals)) - passed(pleaded.changed.as_ref(), self.now);
+            if left > SignedDuration::ZERO {
+                return Some((pleaded.clone(), None, Some(left)));
+            }
+            // The pause before a restart was over when Nova was asked the first time.
+            let may_restart = usize::try_from(attempts).is_ok_and(|tried| tried < PAUSES.len());
+            return Some(if may_restart {
+                self.restart(kind, attempts, trouble)
+            } else {
+                self.last_resort(kind, attempts, trouble)
+            });
         }
         let last = before
             .filter(|one| one.attempts > 0 && !forgotten)
@@ -288,8 +342,11 @@ impl Case<'_> {
 
     fn restart(&self, kind: Trouble, attempts: i32, trouble: &InstanceTrouble) -> Answer {
         let (number, most) = (attempts + 1, PAUSES.len());
+        let open = self.before.filter(|one| is_open(one.state));
         let reaction = Reaction {
             attempts: number,
+            // A request that Nova takes shows in the server's task; only then the count begins anew.
+            refusals: open.map_or(0, |one| one.refusals),
             since: trouble.since.clone(),
             changed: self.now(),
             ..self.told(

@@ -13,9 +13,10 @@ use c5c3_kit::States;
 use openstack_client::Service;
 
 use super::view::{Action, NodeView, Step, View};
-use super::{failover, leaving, onboarding, reactions, upkeep};
+use super::{failover, leaving, onboarding, reactions, unsupported, upkeep};
 use crate::names;
 use crate::nova::Found;
+use crate::pulse::AgentView;
 
 /// After a call: what came of it is looked at soon.
 const SOON: Duration = Duration::from_secs(2);
@@ -63,6 +64,7 @@ fn own_fields(before: &HypervisorStatus) -> HypervisorStatus {
         onboarding: before.onboarding.clone(),
         failover: before.failover.clone(),
         reactions: before.reactions.clone(),
+        history: before.history.clone(),
         ..HypervisorStatus::default()
     }
 }
@@ -243,6 +245,37 @@ pub(crate) fn eviction_reason(reason: &str) -> String {
     .to_owned()
 }
 
+/// Whether what the agent told can be relied upon.
+fn agent(view: &View, states: States) -> States {
+    let missing = "the agent of the node has not reported: is its pod running?";
+    match (view.agent, view.libvirt()) {
+        (AgentView::Unknown, _) => states.unknown(
+            AGENT_REPORTING,
+            reason::WAITING,
+            "the heartbeats of agents cannot be read",
+        ),
+        (AgentView::Silent(since), _) => states.unmet(
+            AGENT_REPORTING,
+            reason::SILENT,
+            format!(
+                "the agent has been silent since {since}, and what it reported may be outdated: is its pod running?"
+            ),
+        ),
+        (AgentView::Missing, _) => states.unmet(AGENT_REPORTING, reason::AGENT_MISSING, missing),
+        (AgentView::Heard, None) => states.unmet(
+            AGENT_REPORTING,
+            reason::WAITING,
+            "the agent is running, but has not reported yet",
+        ),
+        (AgentView::Heard, Some(true)) => states.met(AGENT_REPORTING, reason::READY, ""),
+        (AgentView::Heard, Some(false)) => states.met(
+            AGENT_REPORTING,
+            reason::UNREACHABLE,
+            "the agent cannot reach libvirt",
+        ),
+    }
+}
+
 /// What holds for a host whatever its phase: service, agent, high availability, Node.
 fn around(view: &View, states: States) -> States {
     let states = match &view.nova.service {
@@ -251,6 +284,7 @@ fn around(view: &View, states: States) -> States {
             let why = service.disabled_reason.clone().unwrap_or_default();
             let by = match service.disabled_reason.as_deref() {
                 ours if names::is_ours(ours) => reason::MAINTENANCE,
+                short if names::is_of_pressure(short) => reason::NODE_PRESSURE,
                 new if names::is_new(new) => reason::INITIAL,
                 _ => reason::DISABLED_BY_OTHERS,
             };
@@ -262,16 +296,7 @@ fn around(view: &View, states: States) -> States {
             "Nova does not know the host",
         ),
     };
-    let missing = "the agent of the node has not reported: is its pod running?";
-    let states = match view.libvirt() {
-        None => states.unmet(AGENT_REPORTING, reason::AGENT_MISSING, missing),
-        Some(true) => states.met(AGENT_REPORTING, reason::READY, ""),
-        Some(false) => states.met(
-            AGENT_REPORTING,
-            reason::UNREACHABLE,
-            "the agent cannot reach libvirt",
-        ),
-    };
+    let states = unsupported::report(view, agent(view, states));
     let states = if !view.spec.high_availability {
         states.unmet(HA_ENABLED, reason::NOT_REQUIRED, "highAvailability is false")
     } else if view.spec.lifecycle_enabled && failover::applies(&view.spec) && !view.leaving() {

@@ -1,6 +1,6 @@
 //! What is known of one host, and what follows from it: the two ends of the transition.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use c5c3_api::conditions::hypervisor::LIBVIRT_CONNECTION;
@@ -12,6 +12,7 @@ use openstack_client::{Guest, Inventories, Move, TestBed, TestDraft};
 use super::checks::Complaint;
 use crate::nova::{Amounts, Found, Host};
 use crate::power::PowerView;
+use crate::pulse::AgentView;
 
 /// Everything that the decision about a host is based on.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +27,11 @@ pub struct View {
     pub node: NodeView,
     /// Why the host cannot run servers, as its agents and pods say; asked only on its way into service.
     pub complaints: Vec<Complaint>,
+    pub agent: AgentView,
+    /// What the Node is short of.
+    pub pressure: Vec<String>,
+    /// Those that keep pods away from the Node.
+    pub taints: Vec<String>,
     /// How it is known that the host has no power; `None`: it may have.
     pub fence: Option<String>,
     /// Of a silent host with a management controller.
@@ -42,8 +48,12 @@ pub struct View {
     pub guests: Option<Vec<Guest>>,
     /// Servers that are in trouble or were, as Nova has them.
     pub troubled: Vec<Guest>,
+    /// Servers whose last call Nova refused, with the words of the refusal.
+    pub refused: BTreeMap<String, String>,
     /// Migrations away from a host without power.
     pub moves: Vec<Move>,
+    /// Servers of a host without power for which no other host has room, with what they need.
+    pub no_room: BTreeMap<String, String>,
     pub eviction: Option<EvictionView>,
     pub now: Timestamp,
 }
@@ -181,8 +191,11 @@ impl View {
         }
     }
 
-    /// Whether the agent reaches libvirt; `None`: there is no agent.
+    /// Whether the agent reaches libvirt; `None`: no agent says so now. What it said outlives it.
     pub fn libvirt(&self) -> Option<bool> {
+        if self.agent != AgentView::Heard {
+            return None;
+        }
         let said = self
             .before
             .conditions

@@ -6,11 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use c5c3_api::conditions::hypervisor::LIBVIRT_CONNECTION;
 use c5c3_api::hypervisor::{
-    Eviction, EvictionSpec, Hypervisor, HypervisorSpec, HypervisorStatus, Maintenance, OnboardingPhase,
+    Eviction, EvictionSpec, Hypervisor, HypervisorSpec, HypervisorStatus, Instance, InstanceTrouble,
+    Maintenance, OnboardingPhase, ReactionState, Trouble,
 };
+use c5c3_hypervisor::AgentView;
+use c5c3_hypervisor::PowerView;
 use c5c3_hypervisor::eviction::{self, Evictions, Refusals};
-use c5c3_hypervisor::host::{self, Ground, Hosts, NodeView};
+use c5c3_hypervisor::host::{self, Complaint, Ground, Hosts, NodeView};
 use c5c3_hypervisor::names::RETRY;
 use c5c3_hypervisor::nova::Nova;
 use c5c3_kit::conditions::{Ending, settle};
@@ -37,8 +41,22 @@ pub(crate) struct Simulation {
     /// Nodes that Kubernetes does not hear, and those that are known to have no power.
     pub silent: BTreeSet<String>,
     pub fenced: BTreeSet<String>,
+    /// Nodes that are short of disk.
+    pub pressed: BTreeSet<String>,
+    /// What agents see in trouble, or saw, with the restarts before.
+    pub seen: BTreeMap<String, Vec<(Instance, u32)>>,
+    /// Hosts whose agents send no heartbeats.
+    pub mute: BTreeSet<String>,
+    /// Hosts with a management controller, and those whose controller does not answer.
+    pub plugs: BTreeSet<String>,
+    pub deaf_plugs: BTreeSet<String>,
+    /// Hosts on which a part is missing that servers need.
+    pub unfit: BTreeSet<String>,
+    /// How often the power of a host was cut whose agent was heard.
+    pub cut_alive: u32,
     nova: Nova,
     refusals: Refusals,
+    of_hosts: Refusals,
     due: BTreeSet<(Duration, Who)>,
     when: BTreeMap<Who, Duration>,
     made: u64,
@@ -54,14 +72,22 @@ impl Simulation {
             passes: 0,
             silent: BTreeSet::new(),
             fenced: BTreeSet::new(),
+            pressed: BTreeSet::new(),
+            seen: BTreeMap::new(),
+            mute: BTreeSet::new(),
+            plugs: BTreeSet::new(),
+            deaf_plugs: BTreeSet::new(),
+            unfit: BTreeSet::new(),
+            cut_alive: 0,
             refusals: Refusals::default(),
+            of_hosts: Refusals::default(),
             due: BTreeSet::new(),
             when: BTreeMap::new(),
             made: 0,
         }
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let clock = SignedDuration::try_from(self.fleet.clock()).expect("a short time");
         Timestamp::from_second(1_800_000_000).expect("a time") + clock
     }
@@ -130,6 +156,89 @@ impl Simulation {
         }
     }
 
+    /// What the agent of the host sees of a server.
+    pub(crate) fn report(&mut self, name: &str, server: &str, trouble: Option<Trouble>) {
+        let since = Some(Time(self.now()));
+        let restarts = self.fleet.restarts(server);
+        let instances = self.seen.entry(name.to_owned()).or_default();
+        instances.retain(|(one, _)| one.id != server);
+        let instance = Instance {
+            id: server.to_owned(),
+            name: format!("instance-{server}"),
+            active: trouble.is_none(),
+            trouble: trouble.map(|kind| InstanceTrouble { kind, since }),
+        };
+        instances.push((instance, restarts));
+        self.wake(name);
+    }
+
+    /// The agent looks: one that was restarted since runs, and one that left is no more of this host.
+    fn look_at_instances(&mut self, name: &str) {
+        let fleet = self.fleet.clone();
+        let Some(instances) = self.seen.get_mut(name) else {
+            return;
+        };
+        instances.retain(|(one, _)| fleet.server(&one.id).is_some_and(|guest| guest.host == name));
+        for (one, restarts) in instances {
+            let runs = |guest: &openstack_client::Guest| guest.status == "ACTIVE" && guest.task.is_none();
+            if fleet.restarts(&one.id) > *restarts && fleet.server(&one.id).as_ref().is_some_and(runs) {
+                (one.active, one.trouble) = (true, None);
+            }
+        }
+    }
+
+    /// Somebody mends every server that is in trouble.
+    pub(crate) fn mend(&mut self) {
+        let all = self.seen.values_mut().flatten();
+        all.for_each(|(one, _)| (one.active, one.trouble) = (true, None));
+    }
+
+    /// Is anything still done about a server?
+    pub(crate) fn reacts(&self) -> bool {
+        use ReactionState::{Moving, Restarting, Waiting};
+        let told = self.hosts.values().filter_map(|host| host.status.as_ref());
+        let mut all = told.flat_map(|status| &status.reactions);
+        all.any(|one| matches!(one.state, Waiting | Restarting | Moving))
+    }
+
+    /// What the management controller of a silent host says.
+    fn power(&self, name: &str) -> Option<PowerView> {
+        if !self.plugs.contains(name) || !self.silent.contains(name) {
+            return None;
+        }
+        Some(
+            match (self.deaf_plugs.contains(name), self.fleet.has_power(name)) {
+                (true, _) => PowerView::Unknown("no answer".to_owned()),
+                (false, true) => PowerView::NotOff("On".to_owned()),
+                (false, false) => PowerView::Off,
+            },
+        )
+    }
+
+    fn cut(&mut self, name: &str) {
+        self.cut_alive += u32::from(!self.mute.contains(name));
+        self.fleet.set_power(name, false);
+        self.fleet.set_up(name, false);
+        self.mute.insert(name.to_owned());
+    }
+
+    /// As the agent last told it, with the fields of the operator.
+    fn with_agent(&self, name: &str, status: Option<HypervisorStatus>) -> HypervisorStatus {
+        let mut status = status.unwrap_or_default();
+        let seen = self.seen.get(name).into_iter().flatten();
+        status.instances = seen.map(|(one, _)| one.clone()).collect();
+        status.conditions.retain(|one| one.type_ != LIBVIRT_CONNECTION);
+        status.conditions.push(Condition {
+            type_: LIBVIRT_CONNECTION.to_owned(),
+            status: "True".to_owned(),
+            reason: "Connected".to_owned(),
+            message: String::new(),
+            last_transition_time: Time(self.now()),
+            observed_generation: None,
+        });
+        status
+    }
+
     /// Something about the host changed that a watch tells.
     pub(crate) fn wake(&mut self, name: &str) {
         self.push(Who::Host(name.to_owned()), Duration::ZERO);
@@ -163,9 +272,11 @@ impl Simulation {
     }
 
     async fn host_pass(&mut self, name: &str) {
-        let Some(object) = self.hosts.get(name).cloned() else {
+        self.look_at_instances(name);
+        let Some(mut object) = self.hosts.get(name).cloned() else {
             return;
         };
+        object.status = Some(self.with_agent(name, object.status.take()));
         let who = Who::Host(name.to_owned());
         let ground = Ground {
             node: NodeView::There {
@@ -173,18 +284,38 @@ impl Simulation {
                 terminating: false,
             },
             fence: self.fenced.get(name).map(|_| "the plug was pulled".to_owned()),
-            power: None,
+            power: self.power(name),
             eviction: self.evictions.get(name).and_then(host::eviction_view),
-            complaints: Vec::new(),
+            complaints: self
+                .unfit
+                .get(name)
+                .map(|_| complaint(self.now()))
+                .into_iter()
+                .collect(),
+            pressure: self
+                .pressed
+                .get(name)
+                .map(|_| "DiskPressure".to_owned())
+                .into_iter()
+                .collect(),
+            taints: Vec::new(),
+            agent: if self.mute.contains(name) {
+                AgentView::Silent(self.now())
+            } else {
+                AgentView::Heard
+            },
             now: self.now(),
         };
-        let Ok(view) = host::look(&object, &self.nova, ground).await else {
+        let Ok(view) = host::look(&object, &self.nova, &self.of_hosts, ground).await else {
             return self.push(who, PAUSE);
         };
         let step = host::transition(&view);
         let mut failed = false;
         for action in &step.actions {
-            failed |= host::carry_out(&self.nova, action).await.is_err();
+            if let host::Action::PowerOff { host } = action {
+                self.cut(host);
+            }
+            failed |= host::carry_out(&self.nova, action, &self.of_hosts).await.is_err();
         }
         match &step.evict {
             Some(reason) if !self.evictions.contains_key(name) => {
@@ -254,6 +385,13 @@ fn settled<C: Controller>(states: &States, before: &[Condition], now: Timestamp)
         ..Ending::default()
     };
     settle(C::PARTS, ending, before, 1, now).conditions
+}
+
+fn complaint(now: Timestamp) -> Complaint {
+    Complaint {
+        why: "Open vSwitch has no bridge br-int".to_owned(),
+        since: Some(now - SignedDuration::from_secs(90)),
+    }
 }
 
 fn reasons(conditions: &[Condition]) -> Vec<(&str, &str)> {

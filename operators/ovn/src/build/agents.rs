@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::pod::{Tls, asks, of_node, privileged, script};
+use super::pod::{Tls, asks, of_node, privileged, pull_secrets, script};
 use crate::names::Names;
 
 pub const SWITCH: &str = "ovs";
@@ -46,7 +46,14 @@ fn settings_volume(names: &Names) -> (Volume, VolumeMount) {
     (volume, mount(CHASSIS, "/chassis"))
 }
 
-fn daemon_set(names: &Names, component: &str, agent: &OvnAgent, grace: i64, pod: PodSpec) -> DaemonSet {
+fn daemon_set(
+    cluster: &OvnCluster,
+    component: &str,
+    agent: &OvnAgent,
+    grace: i64,
+    pod: PodSpec,
+) -> DaemonSet {
+    let names = Names::of(cluster);
     DaemonSet {
         metadata: names.meta(names.suffixed(component), component),
         spec: DaemonSetSpec {
@@ -54,6 +61,7 @@ fn daemon_set(names: &Names, component: &str, agent: &OvnAgent, grace: i64, pod:
             template: PodTemplateSpec {
                 metadata: Some(names.pod_meta(component)),
                 spec: Some(PodSpec {
+                    image_pull_secrets: pull_secrets(cluster),
                     automount_service_account_token: Some(false),
                     enable_service_links: Some(false),
                     host_network: Some(true),
@@ -119,7 +127,7 @@ pub fn switch(cluster: &OvnCluster) -> DaemonSet {
         volumes: Some(vec![run, data, modules, scratch("tmp")]),
         ..PodSpec::default()
     };
-    daemon_set(&names, SWITCH, agent, 15, pod)
+    daemon_set(cluster, SWITCH, agent, 15, pod)
 }
 
 pub fn controller(cluster: &OvnCluster, tls: &Tls) -> DaemonSet {
@@ -158,5 +166,5 @@ pub fn controller(cluster: &OvnCluster, tls: &Tls) -> DaemonSet {
         volumes: Some(volumes),
         ..PodSpec::default()
     };
-    daemon_set(&names, CONTROLLER, agent, 5, pod)
+    daemon_set(cluster, CONTROLLER, agent, 5, pod)
 }

@@ -169,7 +169,7 @@ pub fn members(cluster: &OvnCluster, side: Side, tls: &Tls) -> StatefulSet {
         volumes.push(scratch("data"));
     }
     let container = server(cluster, side, tls);
-    let mut pod = pod::server(&names, component, container, volumes);
+    let mut pod = pod::server(cluster, component, container, volumes);
     pod.termination_grace_period_seconds = Some(15);
     StatefulSet {
         metadata: names.meta(names.set(side), component),

@@ -42,7 +42,7 @@ pub fn deployment(cluster: &OvnCluster, northbound: &str, southbound: &str, tls:
         volume_mounts: Some(mounts),
         ..Container::default()
     });
-    let mut pod = pod::server(&names, COMPONENT, container, volumes);
+    let mut pod = pod::server(cluster, COMPONENT, container, volumes);
     pod.termination_grace_period_seconds = Some(5);
     Deployment {
         metadata: names.meta(names.suffixed(COMPONENT), COMPONENT),

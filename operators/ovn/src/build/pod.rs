@@ -1,9 +1,10 @@
 //! Parts of pods that several share.
 
+use c5c3_api::ovn::OvnCluster;
 use c5c3_kit::pod::{mount, mount_read_only, run_as, unprivileged};
 use k8s_openapi::api::core::v1::{
-    Container, ExecAction, HostPathVolumeSource, KeyToPath, PodSecurityContext, PodSpec, Probe,
-    SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
+    Container, ExecAction, HostPathVolumeSource, KeyToPath, LocalObjectReference, PodSecurityContext,
+    PodSpec, Probe, SecretVolumeSource, SecurityContext, TopologySpreadConstraint, Volume, VolumeMount,
 };
 
 use crate::names::{Names, UID};
@@ -107,9 +108,32 @@ pub(super) fn privileged(container: Container) -> Container {
     }
 }
 
+/// Secrets for pulling images, for the pods of servers and hypervisors alike.
+pub(super) fn pull_secrets(cluster: &OvnCluster) -> Option<Vec<LocalObjectReference>> {
+    let secrets = cluster.spec.pods.iter().flat_map(|pods| &pods.image_pull_secrets);
+    let secrets: Vec<_> = secrets
+        .map(|secret| LocalObjectReference {
+            name: secret.name.clone(),
+        })
+        .collect();
+    (!secrets.is_empty()).then_some(secrets)
+}
+
 /// The pod of a server in the control plane.
-pub(super) fn server(names: &Names, component: &str, container: Container, volumes: Vec<Volume>) -> PodSpec {
+pub(super) fn server(
+    cluster: &OvnCluster,
+    component: &str,
+    container: Container,
+    volumes: Vec<Volume>,
+) -> PodSpec {
+    let names = Names::of(cluster);
+    let placed = cluster.spec.pods.clone().unwrap_or_default();
+    let spread = placed.topology_key;
     PodSpec {
+        image_pull_secrets: pull_secrets(cluster),
+        node_selector: Some(placed.node_selector).filter(|labels| !labels.is_empty()),
+        tolerations: Some(placed.tolerations).filter(|all| !all.is_empty()),
+        priority_class_name: placed.priority_class_name,
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         containers: vec![container],
@@ -120,7 +144,7 @@ pub(super) fn server(names: &Names, component: &str, container: Container, volum
         }),
         topology_spread_constraints: Some(vec![TopologySpreadConstraint {
             max_skew: 1,
-            topology_key: "kubernetes.io/hostname".to_owned(),
+            topology_key: spread.unwrap_or_else(|| "kubernetes.io/hostname".to_owned()),
             when_unsatisfiable: "ScheduleAnyway".to_owned(),
             label_selector: Some(names.pods(component)),
             ..TopologySpreadConstraint::default()

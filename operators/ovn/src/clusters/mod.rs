@@ -53,6 +53,7 @@ impl Controller for OvnClusters {
     type Action = Action;
     type Error = Error;
 
+    const BLOCKED_BY: bool = true;
     const NAME: &'static str = NAME;
     const PARTS: &'static [Part] = &[
         Part::required(NORTHBOUND_READY),

@@ -8,10 +8,10 @@ use c5c3_api::conditions::ovn::{CONTROLLERS_READY, NORTHBOUND_READY, SOUTHBOUND_
 use c5c3_api::conditions::reason;
 use c5c3_api::ovn::{OvnClientSecrets, OvnCluster, OvnClusterStatus, OvnEndpoints, RaftMember, RaftRole};
 use c5c3_kit::conditions::{State, Truth};
-use c5c3_kit::{Report, States};
+use c5c3_kit::{Kind, Reference, Report, States};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use kube::ResourceExt;
 
 use super::Facts;
@@ -38,7 +38,16 @@ pub(super) fn report(cluster: &OvnCluster, facts: &Facts, now: Timestamp) -> Rep
             members(cluster, facts, &names, Side::Northbound),
         )
         .with(SOUTHBOUND_READY, southbound_state(cluster, facts, &names))
-        .with(CONTROLLERS_READY, controllers(cluster, facts, &names, addressed));
+        .with(CONTROLLERS_READY, controllers(cluster, facts, &names, addressed))
+        .because_of(
+            NORTHBOUND_READY,
+            Some(behind(cluster, facts, &names, Side::Northbound)),
+        )
+        .because_of(SOUTHBOUND_READY, Some(behind_southbound(cluster, facts, &names)))
+        .because_of(
+            CONTROLLERS_READY,
+            behind_controllers(cluster, facts, &names, addressed),
+        );
     let known = facts.view.chassis.as_ref();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     // While the database is not reached, what it said last holds.
@@ -127,6 +136,41 @@ fn members(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> St
     } else {
         state(Truth::False, reason::PROGRESSING, said)
     }
+}
+
+/// What a database that is not ready waits for: certificates that it takes, or its members.
+fn behind(cluster: &OvnCluster, facts: &Facts, names: &Names, side: Side) -> Reference {
+    if facts.view.untrusted.contains_key(&side) {
+        return Kind::of::<Secret>().named(None, &names.certificates(cluster).0);
+    }
+    Kind::of::<StatefulSet>().named(None, &names.set(side))
+}
+
+fn behind_southbound(cluster: &OvnCluster, facts: &Facts, names: &Names) -> Reference {
+    match members(cluster, facts, names, Side::Southbound).truth {
+        Truth::True => Kind::of::<Deployment>().named(None, &names.suffixed(northd::COMPONENT)),
+        _ => behind(cluster, facts, names, Side::Southbound),
+    }
+}
+
+/// The first of the two that is not on all nodes. That a cluster is away, or a node unfit, is no object's fault.
+fn behind_controllers(
+    cluster: &OvnCluster,
+    facts: &Facts,
+    names: &Names,
+    addressed: bool,
+) -> Option<Reference> {
+    if !addressed || facts.away.is_some() || !hypervisors(facts).1.is_empty() {
+        return None;
+    }
+    let short = |component: &&str| {
+        let set = facts.daemon_sets.get(&names.suffixed(component));
+        let Coverage { ready, wanted, .. } = Coverage::of(set);
+        wanted == 0 || ready < wanted
+    };
+    let component = [agents::SWITCH, agents::CONTROLLER].into_iter().find(short)?;
+    let kind = Kind::of::<DaemonSet>().in_cluster(super::place(cluster));
+    Some(kind.named(None, &names.suffixed(component)))
 }
 
 /// Without northd nothing reaches the southbound database.

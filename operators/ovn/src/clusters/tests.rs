@@ -103,6 +103,16 @@ fn said(report: &Report, part: &str) -> String {
     format!("{} {}: {}", state.truth.as_str(), state.reason, state.message)
 }
 
+/// The object that a part waits for.
+fn blocker(report: &Report, part: &str) -> String {
+    let state = report.states().get(part).expect("said");
+    state
+        .blocker
+        .as_ref()
+        .map(ToString::to_string)
+        .unwrap_or_default()
+}
+
 fn names(decision: &Decision<Action>) -> Vec<String> {
     let name = |object: &Value| {
         let text = |path: &str| object.pointer(path).and_then(Value::as_str).unwrap_or_default();
@@ -283,8 +293,22 @@ fn conditions_name_the_blocker() {
         said(&told(&broken), NORTHBOUND_READY),
         "False Progressing: 1 of 3 members are ready: pod ovn-nb-1: ErrImagePull: not found"
     );
+    assert_eq!(
+        blocker(&told(&broken), NORTHBOUND_READY),
+        "StatefulSet.apps ovn-nb"
+    );
     facts.deployments.clear();
     assert!(said(&told(&facts), SOUTHBOUND_READY).starts_with("False Progressing: ovn-northd is not ready"));
+    assert_eq!(
+        blocker(&told(&facts), SOUTHBOUND_READY),
+        "Deployment.apps ovn-northd"
+    );
+    let mut short = running(&cluster, 3);
+    short.daemon_sets.clear();
+    assert_eq!(
+        blocker(&told(&short), CONTROLLERS_READY),
+        "DaemonSet.apps ovn-ovs"
+    );
     facts.nodes.push(node("node-4", "nonsense"));
     assert!(
         said(&told(&facts), CONTROLLERS_READY)

@@ -13,8 +13,11 @@ raft() { echo "$PROTOCOL:$(host "$1"):$RAFT_PORT"; }
 
 # What the member of that number says about itself: one column of its row in _Server.
 ask() {
-  address=$(getent ahostsv4 "$(host "$1")" | awk 'NR == 1 { print $1 }') || return 1
-  [ -n "$address" ] || return 1
+  address=$(getent ahosts "$(host "$1")" | awk 'NR == 1 { print $1 }') || return 1
+  case $address in
+    "") return 1 ;;
+    *:*) address="[$address]" ;;
+  esac
   ovsdb-client --timeout=3 $keys query "$PROTOCOL:$address:$PORT" "$(row "$2")" 2>/dev/null
 }
 row() {
@@ -117,7 +120,7 @@ switch_protocol() {
 rm -f "$file.new" "$file.alone" /tmp/converted /tmp/initialized
 if [ -e "$file" ]; then switch_protocol; else begin; fi
 cat > /tmp/server.json <<C
-{"remotes": {"punix:/run/ovn/db.sock": {}, "p$PROTOCOL:$PORT:0.0.0.0": {"inactivity-probe": $INACTIVITY_PROBE}},
+{"remotes": {"punix:/run/ovn/db.sock": {}, "p$PROTOCOL:$PORT:[::]": {"inactivity-probe": $INACTIVITY_PROBE}},
  "databases": {"$file": {}}}
 C
 tend &

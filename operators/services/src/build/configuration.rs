@@ -19,7 +19,7 @@ use super::secrets::{self, Values};
 use super::uwsgi::{front, uwsgi};
 use crate::config::{self, Ini};
 use crate::error::Error;
-use crate::facts::Facts;
+use crate::facts::{Facts, value};
 use crate::kinds::{self, ceph};
 use crate::names::{NAMING, Names};
 use crate::shape::{Fact, Process, Runs, Service, Settings, VolumeSource};
@@ -258,7 +258,7 @@ fn database_hash(service: &Service, configuration: &Configuration, facts: &Facts
 fn certificates(authority: &CaRef, facts: &Facts) -> Result<String, Error> {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";
-    let text = secrets::value(facts, &authority.name, &authority.key)?;
+    let text = value(facts, &authority.name, &authority.key)?;
     let all: String = text
         .split(BEGIN)
         .skip(1)

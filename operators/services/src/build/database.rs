@@ -1,42 +1,18 @@
 //! Database, User and Grant of a managed database.
 
-use c5c3_api::common::Database;
 use c5c3_api::foreign::{ConditionsStatus, NameRef, SecretKey, mariadb};
 use c5c3_kit::{Fault, Kind, Wanted};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 
-use crate::config;
 use crate::error::Error;
-use crate::facts::{Facts, Trouble, readiness};
+use crate::facts::{Account, Facts, Trouble, readiness};
 use crate::names::Names;
 use crate::shape::{NamedDatabase, Service};
 
-/// The account of a managed database. Each password has its own, so pods that know the previous
-/// password keep working until they are replaced.
-pub struct Account {
-    /// Name of its User and Grant.
-    pub object: String,
-    pub username: String,
-    password: String,
-}
-
-impl Account {
-    pub fn of(names: &Names, group: &str, database: &Database, facts: &Facts) -> Result<Self, Error> {
-        let value = |key| super::secrets::value(facts, &database.secret_ref.name, key);
-        let (username, password) = (value("username")?, value("password")?);
-        let mark = config::hash(&[&facts.naming, &names.namespace, &names.name, group, &password]);
-        Ok(Self {
-            object: format!("{}-{mark}", names.database_object(group)),
-            username: format!("{username}-{mark}"),
-            password,
-        })
-    }
-
-    fn secret(&self, names: &Names) -> Secret {
-        let name = format!("{}-account", self.object);
-        super::configuration::immutable(names, &name, [("password", self.password.as_str())])
-    }
+fn account_secret(account: &Account, names: &Names) -> Secret {
+    let name = format!("{}-account", account.object);
+    super::configuration::immutable(names, &name, [("password", account.password.as_str())])
 }
 
 /// The operator's own limit of ten is less than the pools of one pod. What counts is the server's
@@ -53,7 +29,7 @@ pub fn database_objects(service: &Service, facts: &Facts) -> Result<Vec<Wanted>,
         };
         let account = Account::of(names, name, database, facts)?;
         let server = NameRef::new(&cluster.name);
-        let secret = account.secret(names);
+        let secret = account_secret(&account, names);
         let host = Some("%".to_owned());
         objects.push(Wanted::of(&mariadb::Database {
             metadata: names.metadata(&names.database_object(name)),

@@ -6,6 +6,13 @@ status line, which clients and balancers take for a broken server rather than fo
 
 import importlib
 import logging
+import os
+
+# The pod's own address as a part of a URL. Its variable has no brackets, and none can be put around IPv4.
+_address = os.environ.get("POD_IP", "")
+for _variable, _value in list(os.environ.items()):
+    if _variable.startswith("OS_") and "@HOST@" in _value:
+        os.environ[_variable] = _value.replace("@HOST@", f"[{_address}]" if ":" in _address else _address)
 
 _module, _, _name = "@SERVES@".partition(":")
 _served = getattr(importlib.import_module(_module), _name)

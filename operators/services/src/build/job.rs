@@ -12,10 +12,9 @@ use super::hanging::hanging;
 use super::secrets::variable;
 use super::{Configuration, pod};
 use crate::config;
-use crate::facts::Facts;
+use crate::facts::{Facts, has_ended};
 use crate::names::{Names, POD, SCHEMA};
-use crate::rollout::has_ended;
-use crate::shape::{Rights, Service, Step, Task, Volume};
+use crate::shape::{Requests, Rights, Service, Step, Task, Volume};
 
 /// Steps that one Job runs, in order, and what decides whether they must run again.
 #[derive(Debug)]
@@ -147,8 +146,10 @@ impl Steps<'_> {
             rights: &Rights::None,
             credentials: self.steps.iter().any(|step| step.credentials),
             elsewhere: false,
+            requests: Requests::STEP,
             scaled: false,
             facts: None,
+            masked: true,
         };
         pod::spec(service, configuration.of(&self.settings), container)
     }
@@ -215,6 +216,14 @@ pub enum Outcome {
 struct Trouble {
     step: usize,
     words: String,
+}
+
+pub fn has_title(job: &Job, title: &str) -> bool {
+    let template = job.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+    let labels = template.and_then(|meta| meta.labels.as_ref());
+    labels
+        .and_then(|labels| labels.get("app.kubernetes.io/component"))
+        .is_some_and(|component| component == title)
 }
 
 fn holds(job: &Job, condition: &str) -> bool {

@@ -4,13 +4,11 @@ use c5c3_api::common::Messaging;
 use c5c3_api::foreign::{NameRef, rabbitmq};
 use c5c3_kit::{Kind, Wanted};
 
-use super::secrets::{percent, value};
+use super::secrets::percent;
 use crate::error::Error;
-use crate::facts::{BROKERS_READY, Facts, Trouble, readiness};
+use crate::facts::{BROKERS_READY, Facts, Trouble, readiness, value};
 use crate::names::Names;
-use crate::shape::{NamedBus, Service};
-
-pub const PORT: u16 = 5672;
+use crate::shape::{BUS_PORT, NamedBus, Service};
 
 /// None for brokers that somebody else runs.
 pub fn messaging_objects(service: &Service) -> Vec<Wanted> {
@@ -94,7 +92,7 @@ pub(super) fn transport_url(
                 .ok_or_else(|| Error::BrokerUnknown(name.clone()))?;
             let namespace = Some(&service.namespace).filter(|namespace| !namespace.is_empty());
             let namespace = namespace.unwrap_or(&names.namespace);
-            vec![format!("{}.{namespace}.svc:{PORT}", service.name)]
+            vec![format!("{}.{namespace}.svc:{BUS_PORT}", service.name)]
         }
     };
     let brokers: Vec<String> = hosts

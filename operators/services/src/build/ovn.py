@@ -1,11 +1,16 @@
-"""Shakes hands with OVN's databases as the program of this pod will: whose certificates are not accepted is not started."""
+"""Asks OVN's databases as the program of this pod will: whom they do not let in is not started."""
 
+import os
 import socket
 import ssl
 import sys
+import time
 
 place, *databases = sys.argv[1:]
 PATIENCE = 10
+# Addresses that a person wrote may be wrong; others are told by the databases themselves, and the program waits for them.
+MUST_ANSWER = os.environ.get("MUST_ANSWER") == "yes"
+ANSWERS_WITHIN = 60
 
 
 def certificates():
@@ -23,13 +28,17 @@ def certificates():
     return context
 
 
+def connected(address):
+    """A connection, or an OSError where nobody answers."""
+    host, _, port = address.partition(":")[2].rpartition(":")
+    return socket.create_connection((host.strip("[]"), int(port)), PATIENCE)
+
+
 def refusal(context, address):
     """Why a server is not to be talked to; nothing where it accepts us, or where nobody answers."""
-    host, _, port = address.removeprefix("ssl:").rpartition(":")
     try:
-        stream = socket.create_connection((host.strip("[]"), int(port)), PATIENCE)
+        stream = connected(address)
     except OSError:
-        # The program waits for it by itself.
         return None
     with stream:
         try:
@@ -49,9 +58,28 @@ def refusal(context, address):
             return f"it closes the connection: {error.strerror}"
 
 
-context = certificates()
+def silence(addresses):
+    """Why none of them answers; nothing where one does. A database that is just starting has a while."""
+    end = time.monotonic() + ANSWERS_WITHIN
+    while True:
+        for address in addresses:
+            try:
+                connected(address).close()
+                return None
+            except OSError as error:
+                why = error.strerror or str(error)
+        if time.monotonic() > end:
+            return why
+        time.sleep(1)
+
+
 for database in databases:
-    secured = [address for address in database.split(",") if address.startswith("ssl:")]
+    addresses = [address.strip() for address in database.split(",")]
+    why = silence(addresses) if MUST_ANSWER else None
+    if why:
+        sys.exit(f"OVN at {database} does not answer: {why}")
+    secured = [address for address in addresses if address.startswith("ssl:")]
+    context = certificates() if secured else None
     refusals = [refusal(context, address) for address in secured]
     # One member that accepts us is enough to begin with.
     if refusals and all(refusals):

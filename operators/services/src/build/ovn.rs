@@ -1,16 +1,13 @@
 //! OVN: its addresses, and the certificates with which a process logs in there.
 
-use k8s_openapi::api::core::v1::Container;
+use k8s_openapi::api::core::v1::{Container, EnvVar};
 
 use super::secrets::Values;
 use crate::error::Error;
 use crate::facts::Facts;
-use crate::shape::{OvnCaller, OvnPlace, Process, Service, Settings, VolumeSource};
-
-/// Files of certificates, as every part of OVN calls them.
-pub(crate) const KEY: &str = "tls.key";
-pub(crate) const CERTIFICATE: &str = "tls.crt";
-pub(crate) const AUTHORITY: &str = "ca.crt";
+use crate::shape::{
+    OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY, OvnCaller, OvnPlace, Process, Service, Settings, VolumeSource,
+};
 
 /// The container that tries the certificates of a pod.
 pub const OVN_CHECK: &str = "ovn";
@@ -36,6 +33,12 @@ impl Secrets {
             OvnCaller::Hypervisor => &self.hypervisors,
         }
     }
+}
+
+/// The spec names the addresses of the databases.
+pub fn is_given(service: &Service) -> bool {
+    let ovn = service.ovn.as_ref();
+    ovn.is_some_and(|ovn| matches!(ovn.place, OvnPlace::Given(..)))
 }
 
 /// One of several addresses is enough.
@@ -125,9 +128,9 @@ pub(super) fn certificates(service: &Service, settings: &Settings, facts: &Facts
     };
     let secret = secrets.of(caller);
     let files = [
-        (CERTIFICATE, "CERTIFICATE", "certificate"),
-        (KEY, "PRIVATE KEY", "private key"),
-        (AUTHORITY, "CERTIFICATE", "certificate"),
+        (OVN_CERTIFICATE, "CERTIFICATE", "certificate"),
+        (OVN_KEY, "PRIVATE KEY", "private key"),
+        (OVN_AUTHORITY, "CERTIFICATE", "certificate"),
     ];
     let read = |(key, mark, what)| Ok((str::to_owned(key), pem(facts, secret, key, mark, what)?));
     files.into_iter().map(read).collect()
@@ -158,8 +161,9 @@ fn pem(
     })
 }
 
-/// Before the program starts its certificates are tried: where they are not accepted it would try for ever, and
-/// pods that serve would have made way for it.
+/// Before the program starts its way to OVN is tried: where nobody answers, or its certificates are not accepted, it
+/// would try for ever, and pods that serve would have made way for it. Databases of an OVNCluster are its own
+/// business: with it, a database that is away is waited for.
 pub(super) fn tries(
     service: &Service,
     process: &Process,
@@ -168,28 +172,28 @@ pub(super) fn tries(
 ) -> Option<Container> {
     let caller = caller(process)?;
     let known = ovn(service, facts).ok()?;
-    known.secrets.as_ref()?;
+    let given = is_given(service);
+    if known.secrets.is_none() && !given {
+        return None;
+    }
     let volume = process
         .volumes
         .iter()
         .find(|volume| matches!(volume.source, VolumeSource::OvnCertificates(_)))?;
-    let mounts = container.volume_mounts.iter().flatten();
-    let mounts = mounts.filter(|mount| mount.name == volume.name || mount.name == "tmp");
-    let mut command = ["python3", "-c", include_str!("ovn.py"), volume.path.as_str()]
+    let mut command = ["-c", include_str!("ovn.py"), volume.path.as_str()]
         .map(str::to_owned)
         .to_vec();
     if caller == OvnCaller::ControlPlane {
         command.push(known.northbound);
     }
     command.push(known.southbound);
-    Some(Container {
-        name: OVN_CHECK.to_owned(),
-        volume_mounts: Some(mounts.cloned().collect()),
-        command: Some(command),
-        image: container.image.clone(),
-        security_context: container.security_context.clone(),
-        resources: container.resources.clone(),
-        termination_message_policy: container.termination_message_policy.clone(),
-        ..Container::default()
-    })
+    let mut check = super::workload::before(container, OVN_CHECK, command, &[&volume.name]);
+    check.env = given.then(|| {
+        vec![EnvVar {
+            name: "MUST_ANSWER".to_owned(),
+            value: Some("yes".to_owned()),
+            ..EnvVar::default()
+        }]
+    });
+    Some(check)
 }

@@ -15,7 +15,7 @@ use super::secrets::file_elsewhere;
 use crate::facts::Facts;
 use crate::kinds::ceph;
 use crate::names::Names;
-use crate::shape::{CephLogin, OPENSTACK_UID, Rights, Service, Variable, Volume, VolumeSource};
+use crate::shape::{CephLogin, OPENSTACK_UID, Requests, Rights, Service, Variable, Volume, VolumeSource};
 
 /// One container in a pod: nothing is writable but /tmp and what is mounted.
 pub(super) struct Container<'a> {
@@ -29,24 +29,24 @@ pub(super) struct Container<'a> {
     pub credentials: bool,
     /// It runs in another cluster: Secrets that it mounts are copies.
     pub elsewhere: bool,
+    /// What it asks for where the spec says nothing.
+    pub requests: Requests,
     /// An autoscaler measures it.
     pub scaled: bool,
     /// Who it is in Ceph; no step mounts a keyring.
     pub facts: Option<&'a Facts>,
+    /// What it prints is masked before it leaves the container.
+    pub masked: bool,
 }
 
-/// What a container is sure of when the spec says nothing. Without a request a pod is the first to go
-/// when a node runs out of memory.
-const MEMORY: &str = "64Mi";
-const CPU: &str = "25m";
 /// An autoscaler counts in percent of the request: about what one busy API process uses.
 const CPU_SCALED: &str = "250m";
 
 /// What the spec says, with requests for what it says nothing of. A limit is a request too.
-fn resources(given: Option<&ResourceRequirements>, scaled: bool) -> ResourceRequirements {
+fn resources(given: Option<&ResourceRequirements>, least: Requests, scaled: bool) -> ResourceRequirements {
     let mut resources = given.cloned().unwrap_or_default();
-    let cpu = if scaled { CPU_SCALED } else { CPU };
-    for (name, least) in [("cpu", cpu), ("memory", MEMORY)] {
+    let cpu = if scaled { CPU_SCALED } else { least.cpu };
+    for (name, least) in [("cpu", cpu), ("memory", least.memory)] {
         let limited = resources
             .limits
             .as_ref()
@@ -92,10 +92,15 @@ pub(super) fn spec(service: &Service, configured: Option<&Configured>, shape: Co
         env: Some(environment),
         env_from: Some(secrets.collect()),
         volume_mounts: Some(mounts),
-        // The last lines of a failed step reach the condition this way.
-        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
+        // The last lines of a failed step reach the condition this way. Those of a program that masks nothing stay in
+        // its log: more people may read the status of a pod.
+        termination_message_policy: Some(last_lines(shape.masked).to_owned()),
         security_context: Some(container_rights(shape.rights)),
-        resources: Some(resources(service.common.resources.as_ref(), shape.scaled)),
+        resources: Some(resources(
+            service.common.resources.as_ref(),
+            shape.requests,
+            shape.scaled,
+        )),
         ..PodContainer::default()
     };
     let mut pod = PodSpec {
@@ -123,6 +128,10 @@ pub(super) fn spec(service: &Service, configured: Option<&Configured>, shape: Co
         pod.host_pid = Some(true);
     }
     pod
+}
+
+fn last_lines(masked: bool) -> &'static str {
+    if masked { "FallbackToLogsOnError" } else { "File" }
 }
 
 /// The volumes of a pod, and where its container finds them.
@@ -383,7 +392,9 @@ mod tests {
     #[test]
     fn every_container_is_sure_of_something() {
         let given = |value: Value| serde_json::from_value::<ResourceRequirements>(value).expect("resources");
-        let told = |value: Option<Value>, scaled: bool| json!(resources(value.map(given).as_ref(), scaled));
+        let told = |value: Option<Value>, scaled: bool| {
+            json!(resources(value.map(given).as_ref(), Requests::API, scaled))
+        };
         assert_eq!(
             told(None, false),
             json!({"requests": {"cpu": "25m", "memory": "64Mi"}})

@@ -4,11 +4,10 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use super::job::{Schema, Steps, is_complete};
-use super::secrets;
 use super::{Configuration, database_ready};
 use crate::config;
 use crate::error::Error;
-use crate::facts::Facts;
+use crate::facts::{Facts, value};
 use crate::names::SCHEMA;
 use crate::shape::{Service, Step};
 
@@ -33,7 +32,7 @@ impl<'a> Steps<'a> {
                     .map(|(name, value)| format!("{name}={value}")),
             );
             for (name, secret, key) in &task.secrets {
-                let value = secrets::value(facts, secret, key)?;
+                let value = value(facts, secret, key)?;
                 inputs.push(config::hash(&[&facts.naming, name, &value]));
             }
         }

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use c5c3_kit::mask::Mask;
 use sha2::{Digest, Sha256};
 
-use super::database::Account;
 use crate::error::Error;
-use crate::facts::{Facts, SecretData};
+use crate::facts::{Account, Facts, value};
 use crate::kinds::{self, ceph};
 use crate::shape::{Service, Settings, VolumeSource};
 
@@ -137,25 +136,6 @@ fn cache_key(facts: &Facts) -> String {
     hex::encode(digest)
 }
 
-/// One value of a Secret that the spec names.
-pub(super) fn value(facts: &Facts, secret: &str, key: &str) -> Result<String, Error> {
-    let data: &SecretData = facts
-        .secrets
-        .get(secret)
-        .ok_or_else(|| Error::SecretMissing(secret.to_owned()))?;
-    let missing = || Error::KeyMissing {
-        secret: secret.to_owned(),
-        key: key.to_owned(),
-    };
-    let bytes = data
-        .get(key)
-        .filter(|bytes| !bytes.is_empty())
-        .ok_or_else(missing)?;
-    String::from_utf8(bytes.clone())
-        .map(|text| text.trim_end_matches('\n').to_owned())
-        .map_err(|_| missing())
-}
-
 /// Percent-encodes what a URL's user part cannot hold.
 pub(super) fn percent(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
@@ -192,6 +172,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::facts::SecretData;
     use crate::shape::Subject;
     use crate::testing::{facts, keystone};
 

@@ -142,23 +142,59 @@ def run(main, variables, command):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+# Shortest part of an encoded secret that is hidden: a shorter one is in too many words.
+REST = 6
+
+
 def forms(secret):
-    """As programs may repeat it; like the operator's own mask."""
+    """As programs may repeat it. The operator's own mask knows the same forms: both pass the same examples."""
     plain = secret.encode()
-    code = base64.b64encode(plain).decode()
+    quoted = json.dumps(secret, ensure_ascii=False)[1:-1]
+    address = urllib.parse.quote(secret, safe="")
     return {
         secret,
-        repr(secret)[1:-1],
-        repr(plain)[2:-1],
+        secret.replace("\\", "\\\\").replace("'", "''"),
+        quoted,
+        json.dumps(quoted, ensure_ascii=False)[1:-1],
         json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
-        urllib.parse.quote(secret, safe=""),
+        *(literal(secret, quote, in_bytes) for quote in "'\"" for in_bytes in (False, True)),
+        address,
+        re.sub("%..", lambda found: found[0].lower(), address),
         urllib.parse.quote_plus(secret),
-        code,
-        code.rstrip("="),
-        base64.urlsafe_b64encode(plain).decode().rstrip("="),
+        ",".join(map(str, plain)),
+        ", ".join(map(str, plain)),
         plain.hex(),
+        plain.hex().upper(),
+        *coded(plain),
     }
+
+
+def literal(secret, quote, in_bytes):
+    """Inside the quotes of Python's repr, of text or of bytes."""
+    named = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", quote: "\\" + quote}
+
+    def one(character):
+        if character in named:
+            return named[character]
+        if character < " " or character == "\x7f" or in_bytes and character > "\x7f":
+            return "".join(f"\\x{byte:02x}" for byte in character.encode())
+        return character
+
+    return "".join(map(one, secret))
+
+
+def coded(plain):
+    """In Base64, alone and after one or two other bytes, without what depends on the neighbours."""
+    for before in range(3):
+        whole = (before + len(plain)) % 3 == 0
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            padded = encode(bytes(before) + plain).decode()
+            text = padded.rstrip("=")
+            inner = text[(0, 2, 3)[before] : len(text) - (not whole)]
+            if len(inner) >= REST:
+                yield inner
+            if before == 0:
+                yield padded
 
 
 def mask(environment):

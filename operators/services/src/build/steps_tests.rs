@@ -64,6 +64,31 @@ sys.exit(f"cannot log in with {secret}")
     assert!(said.ends_with("cannot log in with ***\n"), "{said}");
 }
 
+/// The mask of the operator itself passes the same examples.
+#[test]
+fn a_job_hides_all_that_the_operator_hides() {
+    if is_skipped() {
+        return;
+    }
+    let examples = include_str!("../../../../kit/src/mask_examples.json");
+    let all: Vec<[String; 3]> = serde_json::from_str(examples).expect("examples");
+    let mut secrets: Vec<&String> = all.iter().map(|[secret, ..]| secret).collect();
+    secrets.dedup();
+    assert!(secrets.len() > 2);
+    for secret in secrets {
+        let of_it = || all.iter().filter(|[of, ..]| of == secret);
+        let said: Vec<&String> = of_it().map(|[_, said, _]| said).collect();
+        let script = format!(
+            "import json\nfor line in json.loads({:?}): print(line)",
+            serde_json::to_string(&said).expect("writes")
+        );
+        let output = run(&script, &[("OS_DATABASE__PASSWORD", secret)]);
+        let text = String::from_utf8(output.stdout).expect("text");
+        let masked: Vec<&str> = of_it().map(|[.., masked]| masked.as_str()).collect();
+        assert_eq!(text.lines().collect::<Vec<_>>(), masked, "{secret}");
+    }
+}
+
 #[test]
 fn a_job_tells_which_command_failed() {
     if is_skipped() {

@@ -17,11 +17,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::json;
 
 use super::claims::is_shared;
-use super::{Configuration, ovn, pod};
+use super::{Configuration, ovn, pins, pod};
 use crate::facts::{Facts, Live};
 use crate::kinds::ceph;
-use crate::names::{CONFIG, IMAGE};
-use crate::shape::{Process, Rights, Runs, Service, Update, VolumeSource, Worker, Workload};
+use crate::names::{CONFIG, IMAGE, KEEPS_TO};
+use crate::shape::{
+    CephLogin, Process, Rights, Runs, Service, Tries, Update, Volume, VolumeSource, Worker, Workload,
+};
 
 /// The API carries the name of the service: it is what people look for.
 pub fn workload_name(service: &Service, process: &Process) -> String {
@@ -126,6 +128,8 @@ fn template(
     let hash = configuration.hash_of(&process.settings).to_owned();
     annotations.insert(CONFIG.to_owned(), hash);
     annotations.insert(IMAGE.to_owned(), image(service, process));
+    let pin = pins::pin(service, configuration, process, facts);
+    annotations.extend(pin.map(|version| (KEEPS_TO.to_owned(), version)));
     PodTemplateSpec {
         metadata: Some(metadata),
         spec: Some(pod_spec(service, configuration, process, labels, facts)),
@@ -163,7 +167,11 @@ fn ceph_labels(process: &Process, facts: &Facts) -> BTreeMap<String, String> {
     let mut labels = BTreeSet::new();
     for volume in &process.volumes {
         if let VolumeSource::Keyring {
-            login, opens, also, ..
+            login,
+            opens,
+            also,
+            tried: false,
+            ..
         } = &volume.source
         {
             let logins = [login].into_iter().chain(also);
@@ -202,14 +210,23 @@ fn pod_spec(
         rights: &process.rights,
         credentials: true,
         elsewhere: process.cluster.is_some(),
+        requests: process.requests,
         scaled: is_scaled(service, process),
         facts: Some(facts),
+        masked: false,
     };
     let mut spec = pod::spec(service, configuration.of(&process.settings), container);
     for container in &mut spec.containers {
-        let first = opens(process, container, facts);
-        let first = first.or_else(|| ovn::tries(service, process, container, facts));
-        spec.init_containers = first.map(|first| vec![first]);
+        let first = [
+            opens(process, container, facts),
+            keys(process, container, facts),
+            ovn::tries(service, process, container, facts),
+            process.tries.as_ref().map(|tries| asks(tries, container)),
+        ];
+        let first: Vec<Container> = first.into_iter().flatten().collect();
+        spec.init_containers = Some(first).filter(|first| !first.is_empty());
+        let mounts = container.volume_mounts.get_or_insert_default();
+        mounts.retain(|mount| !tried_keys(process).any(|(volume, ..)| volume.name == mount.name));
         probes(process, container);
     }
     if let Some(account) = process.account {
@@ -246,25 +263,60 @@ fn opens(process: &Process, container: &Container, facts: &Facts) -> Option<Cont
         VolumeSource::Keyring { login, opens, .. } => Some((volume, login, opens.as_ref()?)),
         _ => None,
     })?;
+    let command = ["-c", include_str!("ceph.py"), ceph::user(facts, login), pool];
+    let command = command.map(str::to_owned).into();
+    Some(before(container, CEPH_CHECK, command, &[&volume.name]))
+}
+
+/// The container that tries keys that guests are given.
+pub const KEYS_CHECK: &str = "ceph-keys";
+
+fn tried_keys(process: &Process) -> impl Iterator<Item = (&Volume, &CephLogin)> {
+    process.volumes.iter().filter_map(|volume| match &volume.source {
+        VolumeSource::Keyring {
+            login, tried: true, ..
+        } => Some((volume, login)),
+        _ => None,
+    })
+}
+
+fn keys(process: &Process, container: &Container, facts: &Facts) -> Option<Container> {
+    let mut command = ["-c", include_str!("ceph_keys.py")].map(str::to_owned).to_vec();
+    let mut names = Vec::new();
+    for (volume, login) in tried_keys(process) {
+        command.extend([ceph::user(facts, login).to_owned(), volume.path.clone()]);
+        names.push(volume.name.as_str());
+    }
+    (!names.is_empty()).then(|| before(container, KEYS_CHECK, command, &names))
+}
+
+/// With all that the program is told, as it asks with the same credentials.
+fn asks(tries: &Tries, container: &Container) -> Container {
+    let command = ["-c", tries.script].map(str::to_owned).into_iter();
+    let command = command.chain(tries.arguments.iter().cloned()).collect();
+    Container {
+        env: container.env.clone(),
+        env_from: container.env_from.clone(),
+        ..before(container, tries.name, command, &[])
+    }
+}
+
+/// A Python program that ends before that of the pod starts, with these volumes of it.
+pub(super) fn before(container: &Container, name: &str, command: Vec<String>, volumes: &[&str]) -> Container {
     let mounts = container.volume_mounts.iter().flatten();
-    let mounts = mounts.filter(|mount| mount.name == volume.name || mount.name == "tmp");
-    let command = [
-        "python3",
-        "-c",
-        include_str!("ceph.py"),
-        ceph::user(facts, login),
-        pool,
-    ];
-    Some(Container {
-        name: CEPH_CHECK.to_owned(),
+    let mounts = mounts.filter(|mount| mount.name == "tmp" || volumes.contains(&mount.name.as_str()));
+    let python = std::iter::once("python3".to_owned());
+    Container {
+        name: name.to_owned(),
         volume_mounts: Some(mounts.cloned().collect()),
-        command: Some(command.map(str::to_owned).into()),
+        command: Some(python.chain(command).collect()),
         image: container.image.clone(),
         security_context: container.security_context.clone(),
         resources: container.resources.clone(),
-        termination_message_policy: container.termination_message_policy.clone(),
+        // Its last words name what was refused, and these programs print nothing else.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
-    })
+    }
 }
 
 fn probes(process: &Process, container: &mut Container) {

@@ -3,8 +3,8 @@
 use c5c3_api::foreign::{mariadb, rabbitmq};
 use c5c3_kit::{ReadError, Reader};
 
+use super::Account;
 use super::{Facts, readiness};
-use crate::build::Account;
 use crate::shape::Service;
 
 /// What the operators of RabbitMQ call ready.

@@ -1,7 +1,6 @@
 //! Objects that a service waits for before it starts.
 
 use c5c3_api::common::Dependency;
-use c5c3_api::cortex::Cortex;
 use c5c3_api::foreign::mariadb::MariaDb;
 use c5c3_api::foreign::memcached::Memcached;
 use c5c3_api::foreign::rabbitmq::RabbitmqCluster;
@@ -17,7 +16,7 @@ use super::Trouble;
 /// Services, and what they stand on.
 macro_rules! with_backends {
     ($($service:ty),*) => {
-        kinds! { $($service,)* Cortex, OvnCluster, MariaDb, RabbitmqCluster, Memcached, Valkey }
+        kinds! { $($service,)* OvnCluster, MariaDb, RabbitmqCluster, Memcached, Valkey }
     };
 }
 

@@ -1,15 +1,21 @@
 //! What the reconciler reads before it decides.
 
+mod account;
 mod backends;
 mod certificates;
 pub(crate) mod dependencies;
 mod elsewhere;
 mod live;
 pub(crate) mod ovn;
+mod pods;
+mod strays;
 
+pub(crate) use account::{Account, value};
 pub(crate) use backends::BROKERS_READY;
 pub(crate) use certificates::NodeCertificates;
 pub(crate) use live::Live;
+pub(crate) use pods::has_ended;
+pub(crate) use strays::Stray;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,6 +102,8 @@ pub struct Facts {
     pub elsewhere: BTreeMap<String, Result<(), String>>,
     pub claims: BTreeMap<String, PersistentVolumeClaim>,
     pub owned: Vec<(Reference, Owned)>,
+    /// Nodes whose label names a group that there is not.
+    pub strays: Vec<Stray>,
     /// Certificates of the nodes, where a process mounts some.
     pub certificates: Option<NodeCertificates>,
     /// For keys that may have to be made: fresh in every pass, so that deciding stays pure.
@@ -202,6 +210,7 @@ pub(crate) async fn observe(service: &Service, on_nodes: bool, reader: &Reader) 
     }
     facts.claims = named(reader.list(namespace, &labels).await?);
     certificates::tend(service, reader, &mut facts).await?;
+    strays::read(service, reader, &mut facts).await?;
     Ok(facts)
 }
 

@@ -89,6 +89,7 @@ pub(crate) fn keyring(name: String, rbd: &Rbd, service: &'static str) -> Volume 
             files: &["ceph.conf", KEYRING],
             ceph_client: rbd.ceph_client_ref.clone(),
             opens: Some(rbd.pool.clone()),
+            tried: false,
             also: Vec::new(),
         },
     }

@@ -2,10 +2,14 @@
 
 use c5c3_api::common::{LogFormat, LogLevel, ServiceCommon};
 use c5c3_api::conditions::DEPLOYMENT_READY;
-use c5c3_api::cortex::{Cortex, PipelineToggle};
+use c5c3_api::cortex::{
+    Cortex, Pipeline, PipelineSpec, PipelineToggle, PipelineType, SchedulingDomain, Step as PipelineStep,
+    Weigher,
+};
 use c5c3_api::openstack::port;
 use c5c3_kit::Part;
-use serde_json::{Value, json};
+use kube::ResourceExt;
+use serde_json::json;
 
 use crate::error::Error;
 use crate::shape::{Login, Port, Process, Runs, Service, Settings, Subject};
@@ -140,11 +144,11 @@ fn level(common: &ServiceCommon) -> &'static str {
 
 /// The Pipelines that the spec speaks of. One without steps has the usual ones; without any of them, Cortex
 /// serves all that it knows.
-fn pipelines(cortex: &Cortex) -> Option<Vec<Value>> {
+fn pipelines(cortex: &Cortex) -> Option<Vec<Pipeline>> {
     let spec = &cortex.spec.pipelines;
     let domains = [
-        ("nova", &NOVA[..], &spec.nova),
-        ("cinder", &CINDER[..], &spec.cinder),
+        (SchedulingDomain::Nova, &NOVA[..], &spec.nova),
+        (SchedulingDomain::Cinder, &CINDER[..], &spec.cinder),
     ];
     if domains.iter().all(|(_, _, toggle)| toggle.is_none()) {
         return None;
@@ -159,26 +163,30 @@ fn pipelines(cortex: &Cortex) -> Option<Vec<Value>> {
     )
 }
 
-fn pipeline(domain: &str, name: &str, toggle: &PipelineToggle) -> Value {
-    let filters = toggle.filters.iter().map(|one| json!({"name": one.name}));
-    let weighers = toggle
-        .weighers
-        .iter()
-        .map(|one| json!({"name": one.name, "multiplier": one.weight}));
-    json!({
-        "apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Pipeline", "metadata": {"name": name},
-        "spec": {
-            "schedulingDomain": domain, "type": "filter-weigher", "createDecisions": true,
-            "filters": filters.collect::<Vec<_>>(), "weighers": weighers.collect::<Vec<_>>(),
-        },
-    })
+fn pipeline(domain: SchedulingDomain, name: &str, toggle: &PipelineToggle) -> Pipeline {
+    let filters = toggle.filters.iter().map(|one| PipelineStep {
+        name: one.name.clone(),
+        ..PipelineStep::default()
+    });
+    let weighers = toggle.weighers.iter().map(|one| Weigher {
+        name: one.name.clone(),
+        multiplier: Some(one.weight),
+        ..Weigher::default()
+    });
+    let spec = PipelineSpec {
+        scheduling_domain: domain,
+        type_: PipelineType::FilterWeigher,
+        ignore_preselection: false,
+        create_decisions: true,
+        filters: filters.collect(),
+        weighers: weighers.collect(),
+        detectors: Vec::new(),
+    };
+    Pipeline::new(name, spec)
 }
 
-fn names(pipelines: &[Value]) -> Vec<&str> {
-    let mut names: Vec<&str> = pipelines
-        .iter()
-        .filter_map(|one| one["metadata"]["name"].as_str())
-        .collect();
+fn names(pipelines: &[Pipeline]) -> Vec<String> {
+    let mut names: Vec<String> = pipelines.iter().map(ResourceExt::name_any).collect();
     names.sort_unstable();
     names
 }

@@ -5,9 +5,10 @@ use c5c3_api::openstack::{GLANCE_FILE_SIZE, Glance, GlanceBackend, port};
 use c5c3_kit::Part;
 
 use super::ceph;
+use crate::names::HOST;
 use crate::shape::{
-    Port, Process, Runs, Schema, SecretOption, Service, Settings, Sharing, Step, Subject, Variable, Volume,
-    VolumeSource,
+    Port, Process, Recurring, Runs, Schema, SecretOption, Service, Settings, Sharing, Step, Subject, Tries,
+    Variable, Volume, VolumeSource,
 };
 
 const IMAGES: &str = "/var/lib/glance";
@@ -21,6 +22,7 @@ impl Subject for Glance {
         Part::required(DEPLOYMENT_READY),
     ];
     const CEPH: bool = true;
+    const RECURRING: bool = true;
 
     fn shape(&self) -> Service {
         let spec = &self.spec;
@@ -66,8 +68,10 @@ impl Subject for Glance {
                 grace: 600,
                 environment: own_address(self),
                 volumes: volumes(self),
+                tries: bucket(self),
                 ..Process::new("api", api, DEPLOYMENT_READY).replicas(spec.replicas)
             }],
+            recurring: vec![purge()],
             // The last two are stores that Glance makes by itself.
             free_groups: ["store", "os_glance_tasks_store", "os_glance_staging_store"]
                 .map(str::to_owned)
@@ -81,6 +85,23 @@ impl Subject for Glance {
 fn manage(name: &str, arguments: &[&str]) -> Step {
     let fixed = ["glance-manage", "--config-file", "/etc/glance/glance-api.conf"];
     Step::new(name, &[&fixed, arguments].concat())
+}
+
+/// Rows of what was deleted a month ago. Those of images stay longer: an image whose row is gone could be made again
+/// under its id by somebody else, while servers and volumes still name it.
+fn purge() -> Recurring {
+    let purge = |name, what, days: &str| {
+        let age = format!("--age_in_days={days}");
+        manage(name, &["db", what, &age, "--max_rows=-1"])
+    };
+    Recurring {
+        steps: vec![
+            purge("db-purge-images", "purge_images_table", "180"),
+            purge("db-purge", "purge", "30"),
+        ],
+        schedule: Some("53 3 * * 0".to_owned()),
+        ..Recurring::default()
+    }
 }
 
 fn settings(glance: &Glance) -> Settings {
@@ -191,12 +212,28 @@ fn volumes(glance: &Glance) -> Vec<Volume> {
     }
 }
 
+/// A wrong key of the object store is told before the first image is sent.
+fn bucket(glance: &Glance) -> Option<Tries> {
+    let storage = &glance.spec.storage;
+    let s3 = storage
+        .s3
+        .as_ref()
+        .filter(|_| storage.backend == GlanceBackend::S3)?;
+    Some(Tries {
+        name: "s3",
+        part: service::STORAGE_READY,
+        script: include_str!("../build/s3.py"),
+        arguments: vec![s3.endpoint.clone(), s3.bucket.clone()],
+        what: format!("asked for bucket {} at {}", s3.bucket, s3.endpoint),
+    })
+}
+
 /// What is staged lies in one pod, unless all share a volume; the others pass a request on to it.
 fn own_address(glance: &Glance) -> Vec<(String, Variable)> {
     if glance.spec.storage.backend == GlanceBackend::File {
         return Vec::new();
     }
-    let url = format!("http://$(POD_IP):{}", port::GLANCE);
+    let url = format!("http://{HOST}:{}", port::GLANCE);
     vec![
         ("POD_IP".to_owned(), Variable::Field("status.podIP")),
         (
@@ -211,12 +248,6 @@ fn not_required(backend: GlanceBackend) -> Vec<(&'static str, String)> {
     match backend {
         GlanceBackend::File => vec![no_ceph],
         GlanceBackend::Rbd => vec![(service::STORAGE_READY, "images are kept in Ceph".to_owned())],
-        GlanceBackend::S3 => vec![
-            no_ceph,
-            (
-                service::STORAGE_READY,
-                "images are kept in the object store".to_owned(),
-            ),
-        ],
+        GlanceBackend::S3 => vec![no_ceph],
     }
 }

@@ -36,7 +36,7 @@ fn bus_ports(bus: &Messaging) -> Vec<u16> {
     let port = |host: &String| host.rsplit_once(':')?.1.parse().ok();
     let ports: Vec<u16> = bus.hosts.iter().filter_map(port).collect();
     if ports.is_empty() {
-        vec![crate::build::BUS_PORT]
+        vec![crate::shape::BUS_PORT]
     } else {
         ports
     }
@@ -113,7 +113,7 @@ pub(crate) fn authtoken(settings: &mut Settings, service: &str, keystone: &Keyst
         settings
             .options
             // Whoever reaches the cache can neither read a token nor forge the answer about one.
-            .set(group, CACHE_STRATEGY, cache_strategy(service))
+            .set(group, CACHE_STRATEGY, "ENCRYPT")
             // A server that is gone costs a second, and is asked again soon.
             .set(group, "memcache_use_advanced_pool", "true")
             .set(group, "memcache_pool_socket_timeout", "1")
@@ -123,14 +123,6 @@ pub(crate) fn authtoken(settings: &mut Settings, service: &str, keystone: &Keyst
 
 /// The option beside which the key of the token cache is needed.
 pub(crate) const CACHE_STRATEGY: &str = "memcache_security_strategy";
-
-/// Placement's image has no `cryptography`, which ENCRYPT needs: there what is cached is signed.
-fn cache_strategy(service: &str) -> &'static str {
-    match service {
-        "placement" => "MAC",
-        _ => "ENCRYPT",
-    }
-}
 
 /// How a group of options logs in to another service: with the service's own application credential.
 pub(crate) fn login(settings: &mut Settings, service: &str, keystone: &KeystoneAuth, group: &'static str) {

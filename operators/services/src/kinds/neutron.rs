@@ -6,11 +6,10 @@ use c5c3_api::conditions::{DATABASE_READY, DEPLOYMENT_READY, MESSAGING_READY, se
 use c5c3_api::openstack::{Neutron, NeutronMetadata, NeutronSpec, port};
 use c5c3_kit::Part;
 
-use crate::build::{OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY};
 use crate::error::Error;
 use crate::shape::{
-    Fact, Ovn, OvnCaller, OvnPlace, Process, Rights, Runs, Schema, SecretOption, Service, Settings, Step,
-    Subject, Volume, VolumeSource, Worker, Workload,
+    Fact, OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY, Ovn, OvnCaller, OvnPlace, Process, Rights, Runs, Schema,
+    SecretOption, Service, Settings, Step, Subject, Volume, VolumeSource, Worker, Workload,
 };
 
 const CONFIG: &str = "/etc/neutron/neutron.conf";
@@ -92,11 +91,6 @@ impl Subject for Neutron {
             let cluster = metadata.compute_ref.as_ref().map(|cluster| cluster.name.clone());
             processes.push(agent(self).in_cluster(cluster));
         }
-        let named = spec.ovn.cluster_ref.is_none();
-        let not_required = named.then(|| {
-            let text = "nbConnection and sbConnection are used as they are".to_owned();
-            (service::OVN_CONNECTED, text)
-        });
         let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         Service {
             status: self.status.as_ref().map(|status| status.common.clone()),
@@ -117,7 +111,6 @@ impl Subject for Neutron {
                 ..Schema::default()
             },
             processes,
-            not_required: not_required.into_iter().collect(),
             ..Service::new(self, spec.common.clone())
         }
     }

@@ -9,8 +9,8 @@ mod settings;
 mod step;
 mod volume;
 
-pub use ovn::{Ovn, OvnCaller, OvnPlace};
-pub use process::{Port, Process, Rights, Runs, Update, Variable, Worker, Workload};
+pub use ovn::{OVN_AUTHORITY, OVN_CERTIFICATE, OVN_KEY, Ovn, OvnCaller, OvnPlace};
+pub use process::{Port, Process, Requests, Rights, Runs, Tries, Update, Variable, Worker, Workload};
 pub use settings::{CephOption, CephValue, Fact, Login, SecretOption, Settings};
 pub use step::{Asked, KeySet, Recurring, Schema, Step, Task};
 pub use volume::{CephLogin, Sharing, Volume, VolumeSource};
@@ -22,12 +22,15 @@ use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::controller::Object;
 use c5c3_kit::{HOME, Part};
 use k8s_openapi::NamespaceResourceScope;
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
 use crate::names::Names;
+
+/// Where a message bus listens that runs in the cluster.
+pub const BUS_PORT: u16 = 5672;
 
 /// The user of every OpenStack image.
 pub const OPENSTACK_UID: i64 = 42424;
@@ -58,6 +61,16 @@ pub trait Subject: Object + Resource<Scope = NamespaceResourceScope> + Serialize
 
     /// Pure. What the service consists of.
     fn shape(&self) -> Service;
+}
+
+impl Names {
+    pub fn of<S: Subject>(subject: &S) -> Self {
+        Names {
+            namespace: subject.namespace().unwrap_or_default(),
+            name: subject.name_any(),
+            service: S::SERVICE,
+        }
+    }
 }
 
 /// One service, as its spec wants it.

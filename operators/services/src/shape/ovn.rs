@@ -3,6 +3,11 @@
 use c5c3_api::common::ObjectRef;
 use c5c3_api::openstack::NeutronOvnTls;
 
+/// Files of certificates, as every part of OVN calls them.
+pub const OVN_KEY: &str = "tls.key";
+pub const OVN_CERTIFICATE: &str = "tls.crt";
+pub const OVN_AUTHORITY: &str = "ca.crt";
+
 /// Where OVN's databases are, and with what one logs in there.
 #[derive(Debug, Clone)]
 pub struct Ovn {

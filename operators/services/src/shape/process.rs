@@ -21,6 +21,10 @@ pub struct Process {
     pub cluster: Option<String>,
     /// Processes whose new version must be up before this one is changed.
     pub after: Vec<String>,
+    /// The same where another version takes over: a first start need not wait for so much.
+    pub upgraded_after: Vec<String>,
+    /// Processes whose version it asks for once and keeps to: it starts anew when all of them run another one.
+    pub keeps_to: Vec<String>,
     /// Seconds in which it ends what it is at.
     pub grace: u32,
     /// The condition that tells whether enough of it runs.
@@ -28,9 +32,12 @@ pub struct Process {
     pub environment: Vec<(String, Variable)>,
     pub volumes: Vec<Volume>,
     pub rights: Rights,
+    /// What it is sure of where the spec says nothing.
+    pub requests: Requests,
     /// The ServiceAccount by which it speaks to the API server; without one it has no way there. Whoever gives rights
     /// makes it.
     pub account: Option<&'static str>,
+    pub tries: Option<Tries>,
 }
 
 #[derive(Debug, Clone)]
@@ -96,6 +103,20 @@ pub enum Update {
     Recreate,
 }
 
+/// What each pod tries before its program starts, with the program's own credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tries {
+    /// Of the container that does it.
+    pub name: &'static str,
+    /// The condition that tells how it went.
+    pub part: &'static str,
+    /// In Python.
+    pub script: &'static str,
+    pub arguments: Vec<String>,
+    /// For people: what it does.
+    pub what: String,
+}
+
 /// A variable's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variable {
@@ -116,9 +137,35 @@ pub enum Rights {
     Privileged { host_pid: bool },
 }
 
+/// What a container asks for. Without a request a pod is the first to go when a node runs out of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requests {
+    pub cpu: &'static str,
+    pub memory: &'static str,
+}
+
+impl Requests {
+    /// Somebody waits for its answers.
+    pub const API: Self = Requests {
+        cpu: "25m",
+        memory: "64Mi",
+    };
+    /// It waits for work most of the time.
+    pub const WORKER: Self = Requests {
+        cpu: "10m",
+        memory: "64Mi",
+    };
+    /// A step of a job.
+    pub const STEP: Self = Requests::API;
+}
+
 impl Process {
     /// One replica of a program that starts beside the others.
     pub fn new(name: &str, runs: Runs, part: &'static str) -> Self {
+        let requests = match &runs {
+            Runs::Worker { .. } => Requests::WORKER,
+            Runs::Wsgi { .. } | Runs::Program { .. } => Requests::API,
+        };
         Process {
             name: name.to_owned(),
             settings: String::new(),
@@ -130,12 +177,16 @@ impl Process {
             },
             cluster: None,
             after: Vec::new(),
+            upgraded_after: Vec::new(),
+            keeps_to: Vec::new(),
             grace: 60,
             part,
             environment: Vec::new(),
             volumes: Vec::new(),
             rights: Rights::None,
+            requests,
             account: None,
+            tries: None,
         }
     }
 
@@ -154,6 +205,14 @@ impl Process {
     pub fn after(self, before: &[&str]) -> Self {
         let after = before.iter().map(ToString::to_string).collect();
         Process { after, ..self }
+    }
+
+    pub fn upgraded_after(self, before: &[&str]) -> Self {
+        let upgraded_after = before.iter().map(ToString::to_string).collect();
+        Process {
+            upgraded_after,
+            ..self
+        }
     }
 
     pub fn in_cluster(self, cluster: Option<String>) -> Self {

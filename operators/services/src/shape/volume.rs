@@ -32,6 +32,8 @@ pub enum VolumeSource {
         ceph_client: Option<ObjectRef>,
         /// The pool that a pod opens with it before its program starts.
         opens: Option<String>,
+        /// The program does not get it, guests do: a container before the program logs in with it.
+        tried: bool,
         /// Further users whose keys are beside it: those that others tell this process to be.
         also: Vec<CephLogin>,
     },

@@ -7,7 +7,7 @@ use c5c3_api::conditions::READY;
 use c5c3_api::cortex::{Decision, DecisionSpec, DecisionStatus, PastDecision, StepResult};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -101,7 +101,8 @@ async fn write(api: &Api<Decision>, one: &Remembered) -> Result<(), kube::Error>
     let params = PatchParams::apply(MANAGER).force();
     api.patch(&name, &params, &Patch::Apply(&object)).await?;
     let status = status(known.and_then(|known| known.status), one);
-    let patch = json!({"apiVersion": "cortex.c5c3.io/v1alpha1", "kind": "Decision",
+    // The type has a spec in any case, and the status' writer must not be taken for that of the spec.
+    let patch = json!({"apiVersion": Decision::api_version(&()), "kind": Decision::kind(&()),
         "metadata": {"name": name}, "status": status});
     api.patch_status(&name, &params, &Patch::Apply(&patch)).await?;
     Ok(())

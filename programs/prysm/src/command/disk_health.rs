@@ -17,8 +17,8 @@ use crate::outlet::{Outlet, with_figures};
 /// Health of the node's disks, from smartctl and nvme: metrics, and events when a disk gets worse.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Reading disks needs root. An event is published when a disk's health has changed since the previous
-check.
+    after_help = "Reading disks needs root. An event is published when a disk's health differs from the
+previous check.
 
 Examples:
   c5c3 prysm disk-health-metrics

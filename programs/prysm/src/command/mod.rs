@@ -44,7 +44,7 @@ enum Producer {
 #[derive(Debug, Args)]
 struct Shared {
     /// Address that serves /metrics
-    #[arg(long, default_value = "0.0.0.0:9090")]
+    #[arg(long, default_value = "[::]:9090")]
     listen: SocketAddr,
     /// Log filter, such as info or c5c3_prysm=debug
     #[arg(long, default_value = "info", env = "C5C3_LOG")]

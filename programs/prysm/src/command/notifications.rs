@@ -24,7 +24,7 @@ const LARGEST: usize = 1 << 20;
     after_help = "Topics of RadosGW send to it with push-endpoint=http://HOST:8080/notifications.
 
 Examples:
-  c5c3 prysm bucket-notify --listen 0.0.0.0:8080 --nats nats://nats:4222
+  c5c3 prysm bucket-notify --listen [::]:8080 --nats nats://nats:4222
   c5c3 prysm bucket-notify --listen 127.0.0.1:8080 --print"
 )]
 pub(super) struct BucketNotify {

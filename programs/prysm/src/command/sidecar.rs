@@ -17,7 +17,7 @@ const LARGEST: usize = 4 << 20;
 /// prysm-sidecar=yes.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  c5c3 prysm sidecar-webhook --listen 0.0.0.0:8443 --image REGISTRY/c5c3:1.0 \\
+  c5c3 prysm sidecar-webhook --listen [::]:8443 --image REGISTRY/c5c3:1.0 \\
     --certificate /tls/tls.crt --key /tls/tls.key")]
 pub(super) struct SidecarWebhook {
     #[command(flatten)]

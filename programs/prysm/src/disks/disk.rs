@@ -206,7 +206,12 @@ fn about(report: &Report) -> About {
         model,
         model_family: report.model_family.clone(),
         serial: report.serial_number.clone(),
-        firmware: report.firmware_version.trim().to_owned(),
+        firmware: [&report.firmware_version, &report.scsi_revision]
+            .map(|text| text.trim())
+            .into_iter()
+            .find(|text| !text.is_empty())
+            .unwrap_or_default()
+            .to_owned(),
         form_factor: report
             .form_factor
             .as_ref()
@@ -362,5 +367,93 @@ mod tests {
         assert_eq!(disk.attributes.len(), MOST_ATTRIBUTES);
         assert!(disk.attributes.contains_key("odd_7"));
         assert_eq!(snake("  ?? "), "");
+    }
+    /// As smartctl 7.4 and nvme-cli 2 print it.
+    fn printed(text: &str) -> Disk {
+        Disk::read(&serde_json::from_str(text).expect("a report"), "3")
+    }
+
+    #[test]
+    fn an_nvme_disk_that_fails_as_the_tools_print_it() {
+        let mut disk = printed(include_str!("samples/smartctl-nvme.json"));
+        assert_eq!(disk.passed, Some(false));
+        assert_eq!((disk.critical_warning, disk.life_used), (4, Some(104)));
+        assert_eq!((disk.temperature, disk.power_on_hours), (Some(43), Some(26_411)));
+        assert_eq!(disk.capacity_bytes, 3_840_755_982_336);
+        assert_eq!(disk.errors["Media_Errors"], 6);
+        assert_eq!(
+            (
+                disk.attributes["available_spare"],
+                disk.attributes["available_spare_threshold"]
+            ),
+            (8, 10)
+        );
+        assert_eq!(disk.attributes["host_write_commands"], 88_212_004_416);
+        // It has no sectors that were moved: those are of other kinds of disks.
+        assert_eq!(
+            (disk.reallocated, disk.pending, disk.grown_defects),
+            (None, None, None)
+        );
+        let about = &disk.about;
+        assert_eq!(
+            (about.media, about.vendor.as_str(), about.vendor_id.as_str()),
+            ("nvme", "Samsung", "0x144D")
+        );
+        assert_eq!(
+            (about.firmware.as_str(), about.serial.as_str()),
+            ("GDC5602Q", "S64HNE0R000000")
+        );
+
+        let controller =
+            serde_json::from_str(include_str!("samples/nvme-id-ctrl.json")).expect("a controller");
+        let log = serde_json::from_str(include_str!("samples/nvme-error-log.json")).expect("a log");
+        disk.about.firmware.clear();
+        disk.capacity_bytes = 0;
+        disk.add(Some(&controller), Some(&log));
+        assert_eq!(
+            (disk.about.firmware.as_str(), disk.capacity_bytes),
+            ("GDC5602Q", 3_840_755_982_336)
+        );
+        assert_eq!(disk.about.subsystem_vendor_id, "0x144D");
+        assert_eq!(
+            disk.attributes["nvme_error_log_entries"], 2,
+            "places never written are none"
+        );
+    }
+
+    #[test]
+    fn an_ata_disk_as_smartctl_prints_it() {
+        let disk = printed(include_str!("samples/smartctl-ata.json"));
+        assert_eq!(
+            (disk.passed, disk.reallocated, disk.pending),
+            (Some(true), Some(14), None)
+        );
+        assert_eq!((disk.life_used, disk.power_on_hours), (Some(7), Some(21_877)));
+        // The raw value of its attribute has the lowest and the highest as well.
+        assert_eq!(disk.temperature, Some(32));
+        assert_eq!((disk.about.media, disk.about.rpm), ("ssd", 0));
+        assert_eq!(disk.errors["UDMA_CRC_Error_Count"], 3);
+        assert_eq!(disk.attributes["crc_error_count"], 3);
+        assert_eq!(disk.about.form_factor, "2.5 inches");
+    }
+
+    #[test]
+    fn a_scsi_disk_as_smartctl_prints_it() {
+        let disk = printed(include_str!("samples/smartctl-scsi.json"));
+        assert_eq!((disk.passed, disk.grown_defects), (Some(true), Some(12)));
+        assert_eq!((disk.about.media, disk.about.firmware.as_str()), ("hdd", "A384"));
+        assert_eq!(
+            (disk.about.vendor.as_str(), disk.about.product.as_str()),
+            ("HGST", "HUH721010AL5200")
+        );
+        assert_eq!((disk.power_on_hours, disk.temperature), (Some(40_311), Some(36)));
+        assert_eq!(disk.errors["Uncorrected_Read_Errors"], 2);
+        assert_eq!(
+            (
+                disk.attributes["read_errors_corrected"],
+                disk.attributes["write_errors_corrected"]
+            ),
+            (118, 7)
+        );
     }
 }

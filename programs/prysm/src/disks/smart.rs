@@ -1,7 +1,8 @@
 //! The part of `smartctl --json` and of `nvme … -o json` that is used. All of it may be missing:
 //! every kind of disk tells something else.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -26,6 +27,8 @@ pub(crate) struct Report {
     pub scsi_vendor: String,
     pub scsi_product: String,
     pub scsi_model_name: String,
+    /// Firmware.
+    pub scsi_revision: String,
     pub scsi_grown_defect_list: Option<u64>,
     pub scsi_percentage_used_endurance_indicator: Option<u64>,
     pub scsi_error_counter_log: Option<ErrorCounters>,
@@ -178,7 +181,43 @@ pub(crate) struct LoggedError {
 pub(crate) struct Controller {
     pub vid: u64,
     pub ssvid: u64,
+    #[serde(deserialize_with = "large")]
     pub tnvmcap: u64,
     /// Firmware.
     pub fr: String,
+}
+
+/// A number of 128 bits, which releases of nvme-cli write as a number, with a fraction or in quotes.
+fn large<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = Value::deserialize(from)?;
+    let text = match &value {
+        Value::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
+    };
+    // Of a fraction nothing is wanted, and no disk has more bytes than this holds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let rounded = || text.parse::<f64>().map_or(0, |number| number as u64);
+    Ok(text.parse().unwrap_or_else(|_| rounded()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capacity_is_read_as_every_release_writes_it() {
+        for (text, bytes) in [
+            ("3840755982336", 3_840_755_982_336),
+            ("3840755982336.0", 3_840_755_982_336),
+            ("\"3840755982336\"", 3_840_755_982_336),
+            ("0", 0),
+            ("null", 0),
+            ("\"unknown\"", 0),
+            ("340282366920938463463374607431768211455", u64::MAX),
+        ] {
+            let read: Controller =
+                serde_json::from_str(&format!("{{\"tnvmcap\": {text}}}")).expect("an answer");
+            assert_eq!(read.tnvmcap, bytes, "{text}");
+        }
+    }
 }

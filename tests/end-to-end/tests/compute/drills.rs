@@ -7,10 +7,10 @@ use anyhow::{Context, ensure};
 use end_to_end::patience::{until, until_ok};
 use openstack_client::{Compute, Operating};
 
-use super::PATIENCE;
 use super::pings::Ping;
 use super::traces::{nothing_leaks, traces};
 use super::world::World;
+use super::{NAMESPACE, PATIENCE};
 
 /// A program, and the pods in which it runs.
 #[derive(Clone, Copy, PartialEq)]
@@ -54,22 +54,34 @@ const VICTIMS: [Victim; 5] = [
 /// done with it.
 const ALL_CONDUCTORS: Victim = set("nova-conductor", "nova-conductor");
 
+/// Without it a conductor cannot say what became of the server that it was at.
+const DATABASE: Victim = set("mariadb", "mariadbd");
+
 /// By itself: one that comes back and finds a server half made notes no reason.
 const COMPUTE: Victim = set("nova-compute-cell1", "nova-compute");
 
 /// The rest of what serves a server.
-const OTHERS: [Victim; 11] = [
+const OTHERS: [Victim; 19] = [
     part("keystone", "api", "uwsgi"),
     part("glance", "api", "uwsgi"),
     part("placement", "api", "uwsgi"),
     part("nova", "api", "uwsgi"),
+    part("nova", "metadata", "uwsgi"),
+    set("nova-novncproxy-cell1", "nova-novncproxy"),
     part("neutron", "api", "uwsgi"),
+    part("neutron", "periodic-workers", "neutron-periodic-workers"),
+    part("neutron", "ovn-agent", "neutron-ovn-agent"),
+    part("cinder", "api", "uwsgi"),
+    part("cinder", "scheduler", "cinder-scheduler"),
+    part("cinder", "volume-ceph", "cinder-volume"),
     part("neutron", "ovn-maintenance", "neutron-ovn-maintenance-worker"),
-    set("mariadb", "mariadbd"),
+    DATABASE,
     set("memcached", "memcached"),
     part("ovn", "nb", "ovsdb-server"),
     part("ovn", "sb", "ovsdb-server"),
     part("ovn", "northd", "ovn-northd"),
+    // The database of the switch; packets do not need it.
+    part("ovn", "ovs", "ovsdb-server"),
 ];
 
 /// With it guests lose the network until it runs again.
@@ -96,9 +108,13 @@ pub(crate) fn long(world: &World<'_>, rounds: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every other program dies once, while servers are made and two guests ping each other.
+/// So long the southbound database is away.
+const AWAY: Duration = Duration::from_secs(120);
+
+/// Every program dies once, while servers are made and two guests ping each other.
 pub(crate) fn guests_hear_each_other_whatever_dies(world: &World<'_>, other: &str) -> anyhow::Result<()> {
-    let bounds = OTHERS.iter().map(|victim| (victim, UNNOTICED));
+    let quiet = OTHERS.iter().chain(&VICTIMS).chain([&COMPUTE]);
+    let bounds = quiet.map(|victim| (victim, UNNOTICED));
     for (victim, most) in bounds.chain([(&SWITCH, SWITCH_RESTARTS)]) {
         let ping = Ping::for_at_most(world.cloud, "demo", other, Duration::from_secs(1800))?;
         let title = match victim.pods {
@@ -106,11 +122,88 @@ pub(crate) fn guests_hear_each_other_whatever_dies(world: &World<'_>, other: &st
             Pods::Set(name) => name.to_owned(),
         };
         drill(&title, world, std::slice::from_ref(victim), 2)?;
-        let (answers, gap) = ping.stop()?;
-        println!("drill {title}: {answers} pings, the longest time without one {gap:?}");
-        ensure!(answers > 20, "{answers} pings");
-        ensure!(gap <= most, "{title}: {gap:?} without an answer");
+        let heard = ping.stop()?;
+        println!("drill {title}: {heard:?}");
+        ensure!(heard.answers > 20 && heard.gap <= most, "{title}: {heard:?}");
     }
+    Ok(())
+}
+
+/// The process behind the cluster dies: guests go on, and after the next `up` servers are made as before.
+pub(crate) fn guests_hear_each_other_without_the_daemon(
+    world: &World<'_>,
+    other: &str,
+) -> anyhow::Result<()> {
+    let before = traces(world)?;
+    let ping = Ping::for_at_most(world.cloud, "demo", other, Duration::from_secs(1800))?;
+    world.cloud.crash()?;
+    // Long enough that what is missed would be noticed.
+    std::thread::sleep(Duration::from_secs(20));
+    world.cloud.c5c3_here("up", &["--wait", "900"])?;
+    let id = until_ok("Nova takes a server", PATIENCE, || {
+        world.run(world.session.create_server(&world.draft("after-a-crash")))
+    })?;
+    world.settled(&id, "ACTIVE")?;
+    world.booted(&id)?;
+    let heard = ping.stop()?;
+    println!("drill c5c3: {heard:?}");
+    ensure!(heard.answers > 20 && heard.gap <= UNNOTICED, "{heard:?}");
+    world.run(world.session.delete_server(&id))?;
+    world.gone(&id, PATIENCE)?;
+    everything_is_up_again(world)?;
+    nothing_leaks(world, &before, PATIENCE)
+}
+
+/// ovn-controller keeps its flows while it hears nothing from the southbound database.
+pub(crate) fn flows_stay_without_the_southbound_database(
+    world: &World<'_>,
+    other: &str,
+) -> anyhow::Result<()> {
+    let ping = Ping::for_at_most(world.cloud, "demo", other, Duration::from_secs(1800))?;
+    let outcome = silenced(world);
+    // One that was started again meanwhile may not be stopped any more.
+    for pod in world.pods_of("ovn", "sb")? {
+        let program = "ovsdb-server";
+        world
+            .cloud
+            .signal_programs(&pod.place(), &[&pod.name], program, "CONT")?;
+    }
+    outcome?;
+    let heard = ping.stop()?;
+    println!("drill southbound database: {heard:?}");
+    ensure!(heard.answers > 20 && heard.gap <= UNNOTICED, "{heard:?}");
+    let ready = [
+        "-n",
+        NAMESPACE,
+        "wait",
+        "--for=condition=Ready",
+        "ovncluster/ovn",
+        "--timeout=180s",
+    ];
+    world.cloud.kubectl(&ready, "")?;
+    let id = world.run(world.session.create_server(&world.draft("with-flows")))?;
+    world.settled(&id, "ACTIVE")?;
+    world.booted(&id)?;
+    world.run(world.session.delete_server(&id))?;
+    world.gone(&id, PATIENCE)
+}
+
+/// It hangs for a while, however often it is started again.
+fn silenced(world: &World<'_>) -> anyhow::Result<()> {
+    let start = Instant::now();
+    let mut hits = 0;
+    while start.elapsed() < AWAY {
+        for pod in world.pods_of("ovn", "sb")? {
+            let stop = ("ovsdb-server", "STOP");
+            let stopped = world
+                .cloud
+                .signal_programs(&pod.place(), &[&pod.name], stop.0, stop.1);
+            // While its container is being started again there is nothing to stop.
+            hits += usize::from(stopped.is_ok());
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    ensure!(hits > 0, "it was never stopped");
     Ok(())
 }
 
@@ -190,7 +283,8 @@ fn ended(world: &World<'_>, id: &str, victims: &[Victim]) -> anyhow::Result<(Str
         let status = seen.server.status.clone();
         let why = seen.server.fault.map(|fault| fault.message).unwrap_or_default();
         let told = !why.is_empty() || victims.contains(&COMPUTE);
-        let lost = seen.host.is_none() && victims.contains(&ALL_CONDUCTORS) && start.elapsed() > PATIENCE;
+        let forgets = [ALL_CONDUCTORS, DATABASE].iter().any(|one| victims.contains(one));
+        let lost = forgets && seen.host.is_none() && start.elapsed() > PATIENCE;
         Ok(match status.as_str() {
             "ACTIVE" if seen.task.is_none() => Ok((status, why)),
             "ERROR" if told => Ok((status, why)),

@@ -1,4 +1,5 @@
-//! A cloud with guests that nobody asks anything: our controllers write nothing but what is named here.
+//! A cloud with guests that nobody asks anything: our controllers write nothing but what is named here, and in
+//! `docs/components/heartbeats.md`.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

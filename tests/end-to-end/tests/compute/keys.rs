@@ -1,25 +1,24 @@
 //! Keys of Ceph are replaced below a guest that writes to its volume: it goes on with the user that it has until it
 //! takes the new one, and the user before goes only then.
 
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use end_to_end::ceph_users;
 use end_to_end::cloud::Cloud;
-use end_to_end::patience::{until, until_ok};
-use tempfile::NamedTempFile;
+use end_to_end::patience::until_ok;
 
-use crate::volumes::becomes;
+use crate::volumes::{self, becomes};
 use crate::world::World;
+use crate::writes::Writer;
 use crate::{PATIENCE, hypervisors_are_up, inside, openstack, there};
 
 /// Read from the disk itself: what was read before is forgotten.
 const CHECKSUM: &str = "echo 3 > /proc/sys/vm/drop_caches; dd if=/dev/vdb bs=1M count=4 | sha256sum";
 /// Beyond the four that are compared, one block a second, each of which has to be on the disk before the next. Says
-/// when each was.
+/// which it was, and when.
 const WRITES: &str = "i=0; while dd if=/dev/urandom of=/dev/vdb bs=64k count=1 seek=$((100 + i % 1000)) conv=fsync; do \
-     i=$((i + 1)); read now rest < /proc/uptime; echo $now; sleep 1; done; echo failed";
+     read now rest < /proc/uptime; echo $i $now; i=$((i + 1)); sleep 1; done; echo failed";
 const BOOT: &str = "cat /proc/sys/kernel/random/boot_id";
 
 pub(crate) fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyhow::Result<()> {
@@ -30,7 +29,7 @@ pub(crate) fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyho
     inside(cloud, "dd if=/dev/urandom of=/dev/vdb bs=1M count=4 && sync")?;
     let written = inside(cloud, CHECKSUM)?;
     let running = inside(cloud, BOOT)?;
-    let writer = Writer::start(cloud)?;
+    let writer = Writer::start(cloud, WRITES)?;
 
     // Nobody takes the key from a guest that works with it.
     let by_hand = ceph_users::key(cloud, "cinder")?;
@@ -42,7 +41,7 @@ pub(crate) fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyho
     ceph_users::told(cloud, &format!("guests on {host}"))?;
     hypervisors_have_the_new_key(cloud)?;
     ceph_users::opens(cloud, "cinder", &by_hand)?;
-    writer.goes_on()?;
+    writer.goes_on(3)?;
 
     // Where it is moved, it works with the new one.
     run(cloud, "server migrate --live-migration --wait demo")?;
@@ -53,7 +52,7 @@ pub(crate) fn keys_change_while_a_guest_has_a_volume(world: &World<'_>) -> anyho
     )?;
     ceph_users::remove(cloud, "cinder")?;
     ceph_users::refused(cloud, "cinder", &by_hand)?;
-    writer.goes_on()?;
+    writer.goes_on(3)?;
     ensure!(inside(cloud, CHECKSUM)? == written, "it reads something else");
     ensure!(inside(cloud, BOOT)? == running, "it was started anew");
     let (writes, gap) = writer.stop()?;
@@ -92,11 +91,7 @@ fn available(cloud: &Cloud) -> anyhow::Result<()> {
 }
 
 fn attach(cloud: &Cloud) -> anyhow::Result<()> {
-    openstack(cloud, "server add volume demo kept")?;
-    until_ok("the disk is in the guest", PATIENCE, || {
-        inside(cloud, "ls /dev/vdb")
-    })?;
-    becomes(cloud, "volume", "kept", "in-use")
+    volumes::attach(cloud, "demo", "kept", "vdb")
 }
 
 /// Their pods were replaced, and are up.
@@ -106,61 +101,4 @@ fn hypervisors_have_the_new_key(cloud: &Cloud) -> anyhow::Result<()> {
         there(cloud, &["rollout", "status", &set, "--timeout=300s"])?;
     }
     hypervisors_are_up(cloud)
-}
-
-/// A program in the guest that writes to its volume, until it is asked what became of it.
-struct Writer {
-    child: Child,
-    said: NamedTempFile,
-}
-
-impl Writer {
-    fn start(cloud: &Cloud) -> anyhow::Result<Self> {
-        let mut command = cloud.command("ssh", &["demo", "--", WRITES]);
-        let said = NamedTempFile::new()?;
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(said.reopen()?)
-            .stderr(Stdio::null())
-            .spawn()?;
-        let writer = Writer { child, said };
-        writer.goes_on()?;
-        Ok(writer)
-    }
-
-    /// When blocks were written, in seconds.
-    fn written(&self) -> anyhow::Result<Vec<f32>> {
-        let said = std::fs::read_to_string(self.said.path())?;
-        ensure!(!said.contains("failed"), "a write failed: {said}");
-        Ok(said.lines().filter_map(|line| line.parse().ok()).collect())
-    }
-
-    /// Something is written that was not there yet.
-    fn goes_on(&self) -> anyhow::Result<()> {
-        let before = self.written()?.len();
-        until("three more blocks are written", PATIENCE, || {
-            let more = self.written()?.len() - before;
-            Ok(if more >= 3 {
-                Ok(())
-            } else {
-                Err(format!("{more} so far"))
-            })
-        })
-    }
-
-    /// Ends it: how many blocks were written, and the longest time between two.
-    fn stop(mut self) -> anyhow::Result<(usize, Duration)> {
-        let ended = self.child.try_wait()?;
-        ensure!(ended.is_none(), "it ended before it was asked: {ended:?}");
-        let written = self.written()?;
-        let gap = written.windows(2).map(|two| two[1] - two[0]).fold(0.0, f32::max);
-        Ok((written.len(), Duration::from_secs_f32(gap)))
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }

@@ -33,9 +33,8 @@ impl Ping {
         Ok(Ping { child, said })
     }
 
-    /// Ends it: how many answers came, and the longest time without one. One that ended by itself would say
-    /// nothing of what came later.
-    pub(crate) fn stop(mut self) -> anyhow::Result<(usize, Duration)> {
+    /// Ends it: what was heard. One that ended by itself would say nothing of what came later.
+    pub(crate) fn stop(mut self) -> anyhow::Result<Heard> {
         let ended = self.child.try_wait()?;
         ensure!(ended.is_none(), "the ping ended before it was asked: {ended:?}");
         self.child.kill()?;
@@ -43,7 +42,7 @@ impl Ping {
         let mut said = String::new();
         self.said.rewind()?;
         self.said.read_to_string(&mut said)?;
-        Ok(longest_gap(&said))
+        Ok(heard(&said))
     }
 }
 
@@ -54,21 +53,37 @@ impl Drop for Ping {
     }
 }
 
-/// Answers, and the longest time that is missing between two of them.
-fn longest_gap(said: &str) -> (usize, Duration) {
+/// What came back of a ping.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Heard {
+    pub answers: usize,
+    /// Those between the first answer and the last that got none.
+    pub lost: u32,
+    /// The longest time for which answers are missing.
+    pub gap: Duration,
+}
+
+fn heard(said: &str) -> Heard {
     let numbers = said.lines().filter_map(|line| {
         let (_, rest) = line.split_once("seq=")?;
         rest.split(' ').next()?.parse::<u32>().ok()
     });
     let numbers: Vec<u32> = numbers.collect();
     let missing = numbers.windows(2).map(|two| two[1].saturating_sub(two[0] + 1));
-    (numbers.len(), PACE * missing.max().unwrap_or(0))
+    Heard {
+        answers: numbers.len(),
+        lost: missing.clone().sum(),
+        gap: PACE * missing.max().unwrap_or(0),
+    }
 }
 
 #[test]
 fn answers_that_are_missing_are_counted() {
     let line = |seq: u32| format!("64 bytes from 10.0.0.2: seq={seq} ttl=64 time=3.3 ms\n");
     let said: String = [0, 1, 2, 5, 6, 8].map(line).concat();
-    assert_eq!(longest_gap(&said), (6, PACE * 2));
-    assert_eq!(longest_gap("PING 10.0.0.2: 56 data bytes\n"), (0, Duration::ZERO));
+    let (answers, lost, gap) = (6, 3, PACE * 2);
+    assert_eq!(heard(&said), Heard { answers, lost, gap });
+    let (answers, lost, gap) = (0, 0, Duration::ZERO);
+    let said = "PING 10.0.0.2: 56 data bytes\n";
+    assert_eq!(heard(said), Heard { answers, lost, gap });
 }

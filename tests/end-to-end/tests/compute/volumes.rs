@@ -1,4 +1,4 @@
-//! A volume goes from one server to another and keeps what was written.
+//! A volume goes from one server to another and keeps what was written; so do snapshots, clones and roots of servers.
 
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
@@ -50,6 +50,10 @@ pub(crate) fn a_volume_keeps_its_data_from_one_server_to_the_next(
     let address = address.as_str().context("an address")?;
     let read = read_by_a_server_on_a_volume(cloud, address)?;
     ensure!(written == read, "{written:?} was written, {read:?} read");
+    if backend.online {
+        copies_keep_what_they_were_taken_of(cloud, &written)?;
+        a_root_keeps_its_data(cloud)?;
+    }
     nothing_is_left(cloud, backend, address)
 }
 
@@ -102,19 +106,125 @@ pub(crate) fn becomes(cloud: &Cloud, what: &str, name: &str, wanted: &str) -> an
     })
 }
 
-fn written_by_a_running_server(cloud: &Cloud, backend: &Backend) -> anyhow::Result<String> {
-    openstack(cloud, "server add volume demo data")?;
+/// Attaches a volume to a server, whose guest then has it as this disk.
+pub(crate) fn attach(cloud: &Cloud, server: &str, volume: &str, disk: &str) -> anyhow::Result<()> {
+    openstack(cloud, &format!("server add volume {server} {volume}"))?;
     until_ok("the disk is in the guest", PATIENCE, || {
-        inside(cloud, "ls /dev/vdb")
+        inside_of(cloud, server, &format!("ls /dev/{disk}"))
     })?;
+    becomes(cloud, "volume", volume, "in-use")
+}
+
+fn detach(cloud: &Cloud, server: &str, volume: &str) -> anyhow::Result<()> {
+    cloud.c5c3_here("openstack", &["server", "remove", "volume", server, volume])?;
+    becomes(cloud, "volume", volume, "available")
+}
+
+/// Waits until nothing of that name is listed.
+pub(crate) fn gone(cloud: &Cloud, what: &str, name: &str) -> anyhow::Result<()> {
+    until(&format!("{what} {name} is gone"), PATIENCE, || {
+        let left = openstack(cloud, &format!("{what} list"))?;
+        let mut left = left.as_array().context("a list")?.iter();
+        Ok(match left.find(|one| one["Name"] == name) {
+            Some(one) => Err(one.to_string()),
+            None => Ok(()),
+        })
+    })
+}
+
+/// What a disk of a guest holds, read from the disk itself. `first`: where it begins, in MiB.
+fn checksum(cloud: &Cloud, server: &str, disk: &str, first: u32) -> anyhow::Result<String> {
+    let read = format!("dd if=/dev/{disk} bs=1M skip={first} count=4 2>/dev/null | sha256sum");
+    inside_of(
+        cloud,
+        server,
+        &format!("echo 3 > /proc/sys/vm/drop_caches; {read}"),
+    )
+}
+
+/// Something that was never there before: its checksum.
+fn overwritten(cloud: &Cloud, server: &str, disk: &str, first: u32) -> anyhow::Result<String> {
+    let before = checksum(cloud, server, disk, first)?;
+    let write = format!("dd if=/dev/urandom of=/dev/{disk} bs=1M seek={first} count=4 conv=notrunc,fsync");
+    inside_of(cloud, server, &write)?;
+    let after = checksum(cloud, server, disk, first)?;
+    ensure!(after != before, "nothing was written");
+    Ok(after)
+}
+
+/// A volume of the snapshot has what was there when that was taken, a clone what its source has now. What is written
+/// to a clone is in the clone alone.
+fn copies_keep_what_they_were_taken_of(cloud: &Cloud, written: &str) -> anyhow::Result<()> {
+    let now = overwritten(cloud, "other", "vdb", 0)?;
+    for (volume, source, expected) in [
+        ("old", "--snapshot before", written),
+        ("copy", "--source data", now.as_str()),
+    ] {
+        openstack(cloud, &format!("volume create {source} {volume}"))?;
+        becomes(cloud, "volume", volume, "available")?;
+        attach(cloud, "other", volume, "vdc")?;
+        let read = checksum(cloud, "other", "vdc", 0)?;
+        ensure!(read == expected, "{volume}: {read:?}, not {expected:?}");
+        overwritten(cloud, "other", "vdc", 0)?;
+        let source = checksum(cloud, "other", "vdb", 0)?;
+        ensure!(source == now, "its source became {source:?}, not {now:?}");
+        detach(cloud, "other", volume)?;
+        // A snapshot stays as long as something is made of it.
+        cloud.c5c3_here("openstack", &["volume", "delete", volume])?;
+        gone(cloud, "volume", volume)?;
+    }
+    Ok(())
+}
+
+/// Of the volume that a server started from, behind what the image takes.
+fn a_root_keeps_its_data(cloud: &Cloud) -> anyhow::Result<()> {
+    const BEHIND: u32 = 512;
+    let written = overwritten(cloud, "other", "vda", BEHIND)?;
+    let boot = "cat /proc/sys/kernel/random/boot_id";
+    let before = inside_of(cloud, "other", boot)?;
+    cloud.c5c3_here("openstack", &["server", "reboot", "--hard", "--wait", "other"])?;
+    let after = until_ok("it has booted", PATIENCE, || inside_of(cloud, "other", boot))?;
+    ensure!(before != after, "it was never off");
+    let read = checksum(cloud, "other", "vda", BEHIND)?;
+    ensure!(read == written, "{written:?} was written, {read:?} read");
+    Ok(())
+}
+
+/// What a guest wrote to a volume before its host died.
+pub(crate) struct Entrusted(String);
+
+/// Gives the demo's server a volume, and writes to it.
+pub(crate) fn entrusted(cloud: &Cloud) -> anyhow::Result<Entrusted> {
+    openstack(cloud, "volume create --size 1 entrusted")?;
+    becomes(cloud, "volume", "entrusted", "available")?;
+    attach(cloud, "demo", "entrusted", "vdb")?;
+    Ok(Entrusted(overwritten(cloud, "demo", "vdb", 0)?))
+}
+
+/// The server runs elsewhere: it has its volume there, with all that it wrote, and can write and give it back.
+pub(crate) fn returned(cloud: &Cloud, entrusted: &Entrusted) -> anyhow::Result<()> {
+    let read = until_ok("the disk is in the guest again", PATIENCE, || {
+        checksum(cloud, "demo", "vdb", 0)
+    })?;
+    ensure!(
+        read == entrusted.0,
+        "{:?} was written, {read:?} read",
+        entrusted.0
+    );
+    overwritten(cloud, "demo", "vdb", 0)?;
+    detach(cloud, "demo", "entrusted")?;
+    cloud.c5c3_here("openstack", &["volume", "delete", "entrusted"])?;
+    gone(cloud, "volume", "entrusted")
+}
+
+fn written_by_a_running_server(cloud: &Cloud, backend: &Backend) -> anyhow::Result<String> {
+    attach(cloud, "demo", "data", "vdb")?;
     inside(cloud, "dd if=/dev/urandom of=/dev/vdb bs=1M count=4 && sync")?;
     let written = inside(cloud, CHECKSUM)?;
-    becomes(cloud, "volume", "data", "in-use")?;
     if backend.online {
         moved_and_grown(cloud, &written)?;
     }
-    cloud.c5c3_here("openstack", &["server", "remove", "volume", "demo", "data"])?;
-    becomes(cloud, "volume", "data", "available")?;
+    detach(cloud, "demo", "data")?;
     Ok(written)
 }
 

@@ -89,7 +89,7 @@ pub(crate) async fn are_allowed(client: &kube::Client) -> anyhow::Result<()> {
     let mut objects =
         rendered("control-plane/src/plan/golden/snapshots/c5c3_control_plane__plan__golden__objects.snap")?;
     objects.extend(rendered(
-        "services/src/snapshots/c5c3_services__rendered_tests__foreign.snap",
+        "services/src/tests/snapshots/c5c3_services__tests__rendered__foreign.snap",
     )?);
     ask(
         client,

@@ -69,6 +69,11 @@ async fn charts_are_well_formed_and_as_recorded() -> anyhow::Result<()> {
         rules,
     ];
     is_as_recorded(&helm, "control-plane-of-one-namespace", "control-plane", &all).await?;
+    let cortex = [
+        "--set=cortex.namespaces={openstack,staging},operators.control-plane.enabled=false",
+        "--set=operators.services.enabled=false,operators.ovn.enabled=false",
+    ];
+    is_as_recorded(&helm, "control-plane-with-cortex", "control-plane", &cortex).await?;
     let remote = [
         "--set=agent.enabled=false,ovsAgent.enabled=false,labelsInjector.enabled=false,remoteOperators.enabled=true",
     ];
@@ -100,6 +105,7 @@ async fn wrong_values_are_refused() -> anyhow::Result<()> {
         ("operators.nova.enabled=true", "nova"),
         ("replica=3", "replica"),
         ("replicas=-1", "replicas"),
+        ("cortex.namespaces={Open_Stack}", "namespaces"),
     ] {
         let error = helm.fails(&["template", "c5c3", &path, "--set", set]).await?;
         assert!(error.contains(words), "{set}: {error}");

@@ -14,6 +14,10 @@ pub(crate) type Attempt = (
     &'static [u16],
 );
 
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(json!(1), |inner, _| json!({"a": inner}))
+}
+
 pub(crate) fn beyond_the_namespace() -> Vec<Attempt> {
     let own = "/api/v1/namespaces/tenant";
     let role = json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
@@ -52,6 +56,14 @@ pub(crate) fn beyond_the_namespace() -> Vec<Attempt> {
             JSON,
             Value::Null,
             &[403],
+        ),
+        (
+            "nest a pod until nobody can read it",
+            "PATCH",
+            format!("{own}/pods/p"),
+            MERGE,
+            json!({"metadata": {"annotations": nested(500)}}),
+            &[400, 413, 422],
         ),
         (
             "make a namespace",

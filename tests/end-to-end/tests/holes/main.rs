@@ -1,7 +1,16 @@
 //! A tenant with all rights in a namespace of its own tries to get out of it, over the wire and with the
 //! token of a pod's account, and gets nowhere.
+//!
+//! Here an API server without a node is enough. What the tenant tries from elsewhere is tested where it would
+//! happen: from inside a pod (subPath, links, keys that lead out, seccomp, devices) in
+//! `cluster/machine/tests/real/borders.rs`; with many requests, watches and streams in
+//! `cluster/apiserver/tests/api/load.rs`, and with connections that say nothing in `listener.rs` beside it; with images
+//! whose registry leads elsewhere in `cluster/node/src/images/registry_tests.rs`; with stores whose conditions do not
+//! admit its namespace in `cluster/stand-ins/src/external_secrets/conditions.rs`; with layers that lead out in
+//! `images/builder/src/oci/unpack.rs`; with every spelling of an address of the machine in `clients/dial/src/beyond.rs`.
 
 mod attempts;
+mod pressure;
 
 use anyhow::Context;
 use end_to_end::Embedded;
@@ -51,6 +60,8 @@ struct World {
     embedded: Embedded,
     admin: kube::Client,
     tenant: kube::Client,
+    /// The tenant's.
+    token: String,
 }
 
 impl World {
@@ -121,6 +132,7 @@ impl World {
             embedded,
             admin,
             tenant,
+            token: token.to_owned(),
         })
     }
 

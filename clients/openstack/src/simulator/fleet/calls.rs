@@ -144,14 +144,7 @@ impl Fleet for SimulatedFleet {
         self.call("read migrations", |world| {
             let own = world.moves.values().filter(|one| one.server == server);
             let running = own.filter(|one| in_progress(&one.status) && one.kind == "live-migration");
-            Ok(running
-                .map(|one| MoveProgress {
-                    id: one.id,
-                    status: one.status.clone(),
-                    total: Some(1 << 30),
-                    remaining: Some(1 << 29),
-                })
-                .collect())
+            Ok(running.map(|one| world.progress_of(one)).collect())
         })
     }
 
@@ -165,6 +158,13 @@ impl Fleet for SimulatedFleet {
 
     async fn hard_reboot(&self, server: &str) -> Result<()> {
         self.call("restart server", |world| {
+            if let Some(left) = world.refusing.get_mut(server).filter(|left| **left > 0) {
+                *left -= 1;
+                return Err((
+                    409,
+                    "cannot restart it while it is in vm_state building".to_owned(),
+                ));
+            }
             let guest = world.guests.get_mut(server).ok_or_else(|| missing(server))?;
             let fits = matches!(guest.status.as_str(), "ACTIVE" | "SHUTOFF" | "PAUSED" | "ERROR");
             if !fits || guest.task.is_some() {
@@ -194,6 +194,10 @@ impl Fleet for SimulatedFleet {
             world.abort(id);
             Ok(())
         })
+    }
+
+    async fn force_complete(&self, server: &str, id: i64) -> Result<()> {
+        self.call("complete migration", |world| world.force_complete(server, id))
     }
 
     async fn evacuate(&self, server: &str) -> Result<()> {

@@ -2,6 +2,7 @@
 //! test moves, and calls go wrong at random or on demand. It keeps count of what must never happen.
 
 mod calls;
+mod convergence;
 mod evacuation;
 #[cfg(test)]
 mod tests;
@@ -88,7 +89,7 @@ impl SimulatedFleet {
         self.world().failing.insert(server.to_owned(), times);
     }
 
-    /// Its live migration does not converge until it is aborted.
+    /// Its live migration does not converge until it is aborted, or completed by force.
     pub fn never_converge(&self, server: &str, stuck: bool) {
         let mut world = self.world();
         if stuck {
@@ -104,6 +105,11 @@ impl SimulatedFleet {
         }
     }
 
+    /// Nova refuses to restart it, so many times.
+    pub fn refuse_restarts(&self, server: &str, times: u32) {
+        self.world().refusing.insert(server.to_owned(), times);
+    }
+
     /// How often the server was restarted on its host.
     pub fn restarts(&self, server: &str) -> u32 {
         self.world().restarts.get(server).copied().unwrap_or_default()
@@ -113,6 +119,16 @@ impl SimulatedFleet {
     pub fn set_times(&self, boot: Duration, migration: Duration) {
         let mut world = self.world();
         (world.boot_time, world.move_time) = (boot, migration);
+    }
+
+    /// How fast a migration moves memory; what it moves then decides how long it takes.
+    pub fn set_speed(&self, mib_per_second: u32) {
+        self.world().mib_per_second = Some(mib_per_second);
+    }
+
+    /// How many migrations were completed by force.
+    pub fn forced(&self) -> usize {
+        self.world().forced.len()
     }
 
     /// Somebody else changes a service, behind our back.
@@ -164,6 +180,15 @@ impl SimulatedFleet {
         self.world().guests.values().cloned().collect()
     }
 
+    /// One server, as it is now.
+    pub fn server(&self, id: &str) -> Option<Guest> {
+        self.world().guests.get(id).cloned()
+    }
+
+    pub fn has_power(&self, host: &str) -> bool {
+        !self.world().off.contains(host)
+    }
+
     pub fn members(&self, aggregate: &str) -> Vec<String> {
         let world = self.world();
         let found = world.aggregates.iter().find(|one| one.name == aggregate);
@@ -190,6 +215,11 @@ impl SimulatedFleet {
             }
             Some(Fault::Timeout) => return Err(Error::new(doing, Cause::Timeout(Duration::from_secs(30)))),
             Some(Fault::Lost) => true,
+            // The world goes on meanwhile.
+            Some(Fault::Slow(time)) => {
+                world.advance(time);
+                false
+            }
             None => false,
         };
         let done = work(&mut world);

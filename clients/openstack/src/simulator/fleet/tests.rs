@@ -48,6 +48,34 @@ async fn what_does_not_converge_goes_on_until_it_is_aborted() {
 }
 
 #[tokio::test]
+async fn what_does_not_converge_is_completed_by_force_once() {
+    let fleet = two_hosts().await;
+    let id = fleet.add_server("node1", "a", "ACTIVE", 512);
+    fleet.never_converge(&id, true);
+    fleet.live_migrate(&id).await.expect("started");
+    fleet.advance(Duration::from_secs(3600));
+    let number = fleet.progress(&id).await.expect("read")[0].id;
+    fleet.force_complete(&id, number).await.expect("asked");
+    fleet.force_complete(&id, number).await.expect_err("asked before");
+    fleet.advance(Duration::from_secs(2));
+    assert_eq!(fleet.guests_on("node2").await.expect("a list").len(), 1);
+    fleet.force_complete(&id, number).await.expect_err("it is over");
+}
+
+#[tokio::test]
+async fn progress_is_what_was_sent() {
+    let fleet = two_hosts().await;
+    let id = fleet.add_server("node1", "a", "ACTIVE", 1000);
+    fleet.set_speed(10);
+    fleet.live_migrate(&id).await.expect("started");
+    fleet.advance(Duration::from_secs(25));
+    let seen = fleet.progress(&id).await.expect("read").remove(0);
+    assert_eq!(seen.remaining.zip(seen.total), Some(((3 << 30) / 4, 1 << 30)));
+    fleet.advance(Duration::from_secs(75));
+    assert!(fleet.progress(&id).await.expect("read").is_empty());
+}
+
+#[tokio::test]
 async fn a_lost_answer_is_a_call_that_worked() {
     let fleet = two_hosts().await;
     fleet.inject([Fault::Lost]);

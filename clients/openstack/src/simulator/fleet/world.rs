@@ -17,7 +17,7 @@ pub(crate) struct Provider {
 }
 
 /// Something that happens at a time.
-enum Due {
+pub(super) enum Due {
     Booted(String),
     Moved(i64),
     Confirmed(String),
@@ -27,6 +27,12 @@ pub(crate) struct World {
     pub clock: Duration,
     pub boot_time: Duration,
     pub move_time: Duration,
+    /// How much memory a migration moves in a second; when `None`, each takes `move_time`.
+    pub mib_per_second: Option<u32>,
+    /// When migrations began, and how long they take; not of those that do not converge.
+    pub spans: BTreeMap<i64, (Duration, Duration)>,
+    /// Migrations that were completed by force.
+    pub forced: BTreeSet<i64>,
     /// By host.
     pub services: BTreeMap<String, Service>,
     pub hypervisors: BTreeMap<String, HypervisorRecord>,
@@ -45,6 +51,8 @@ pub(crate) struct World {
     pub allocations: BTreeMap<String, (String, BTreeMap<String, i64>)>,
     pub broken: BTreeSet<String>,
     pub failing: BTreeMap<String, u32>,
+    /// Servers that Nova refuses to restart, and how many times.
+    pub refusing: BTreeMap<String, u32>,
     pub stuck: BTreeSet<String>,
     /// Hosts without power.
     pub off: BTreeSet<String>,
@@ -67,6 +75,9 @@ impl Default for World {
             clock: Duration::ZERO,
             boot_time: Duration::from_secs(15),
             move_time: Duration::from_secs(30),
+            mib_per_second: None,
+            spans: BTreeMap::new(),
+            forced: BTreeSet::new(),
             services: BTreeMap::new(),
             hypervisors: BTreeMap::new(),
             host_of: HashMap::new(),
@@ -81,6 +92,7 @@ impl Default for World {
             allocations: BTreeMap::new(),
             broken: BTreeSet::new(),
             failing: BTreeMap::new(),
+            refusing: BTreeMap::new(),
             stuck: BTreeSet::new(),
             off: BTreeSet::new(),
             restarts: BTreeMap::new(),
@@ -236,7 +248,7 @@ impl World {
         self.at(Duration::from_secs(1), Due::Confirmed(server));
     }
 
-    fn at(&mut self, after: Duration, what: Due) {
+    pub(super) fn at(&mut self, after: Duration, what: Due) {
         self.sequence += 1;
         self.due.insert((self.clock + after, self.sequence), what);
     }
@@ -318,11 +330,17 @@ impl World {
             .filter(|id| in_progress(&self.moves[id].status))
             .count();
         self.most_moves = self.most_moves.max(running);
+        let mut takes = self.move_time;
         if let Some(guest) = self.guests.get_mut(server) {
             guest.task = Some(task.to_owned());
+            let mib = u32::try_from(guest.ram_mb).unwrap_or_default();
+            if let Some(rate) = self.mib_per_second {
+                takes = Duration::from_secs(1) * mib / rate.max(1);
+            }
         }
         if !(kind == "live-migration" && self.stuck.contains(server)) {
-            self.at(self.move_time, Due::Moved(number));
+            self.spans.insert(number, (self.clock, takes));
+            self.at(takes, Due::Moved(number));
         }
     }
 
@@ -441,11 +459,12 @@ impl World {
         if self.random % 100 >= u64::from(self.fault_percent) {
             return None;
         }
-        Some(match (self.random / 100) % 5 {
+        Some(match (self.random / 100) % 6 {
             0 => Fault::Status(500),
             1 => Fault::Status(503),
             2 => Fault::Status(409),
             3 => Fault::Timeout,
+            4 => Fault::Slow(Duration::from_secs(20)),
             _ => Fault::Lost,
         })
     }

@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{
 
 use super::{TokenRequest, token_request};
 use crate::pods::Claimed;
-use crate::pods::env::Sources;
-use crate::pods::fields::{self, PodLocation};
-use crate::pods::resources;
+use crate::pods::start::env::Sources;
+use crate::pods::start::fields::{self, PodLocation};
+use crate::pods::start::resources;
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct File {

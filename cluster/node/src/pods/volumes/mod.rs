@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec, Volume};
 
-use super::{env, view};
+use super::observe::view;
+use super::start::env;
 
 /// A token that a projected volume asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -235,7 +235,7 @@ mod tests {
             0,
             "nothing is left of the tries"
         );
-        // A link that somebody planted is not followed.
+        // A planted link is not followed.
         std::os::unix::fs::symlink(dir.path(), at.join("out")).unwrap();
         assert!(publish(&at, &files(&[("out/x", "y")]), None).unwrap());
         assert!(!dir.path().join("x").exists());

@@ -105,7 +105,7 @@ impl Debian<'_> {
         );
         let path = self.upper.join("etc/apt/sources.list");
         fs::write(&path, text).context("writing", &path)?;
-        // What a machine is called is told by whoever runs the container; itself it always knows.
+        // The container's runtime sets the host name; only `localhost` is always known.
         let hosts = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n";
         for (file, text) in [("etc/resolv.conf", ""), ("etc/hosts", hosts)] {
             let path = self.upper.join(file);

@@ -1,4 +1,4 @@
-//! What a registry is asked, by `curl`. Tokens and logins go through its standard input: arguments can be
+//! Requests to a registry, by `curl`. Tokens and logins go through its standard input: arguments can be
 //! seen by everybody on the machine.
 
 use std::cell::RefCell;
@@ -216,7 +216,7 @@ impl<'a> Registry<'a> {
         };
         set("url", url);
         set("output", &body.display().to_string());
-        // Some servers do not know it, and all of ours are asked before.
+        // Some servers do not know it; ours have been asked before.
         set("header", "Expect:");
         if let Some(header) = &request.header {
             set("header", header);
@@ -278,7 +278,7 @@ fn first_of(file: &Path) -> Vec<u8> {
     content
 }
 
-/// A registry on this machine speaks plain HTTP: nobody is between.
+/// A registry on this machine speaks plain HTTP: no network is in between.
 fn scheme(host: &str) -> &'static str {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let here = name == "localhost"

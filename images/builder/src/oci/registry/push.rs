@@ -1,4 +1,4 @@
-//! Images to a registry. Blobs that are there are not sent again, and what is about an image (its bill of
+//! Images to a registry. Blobs that it has are not sent again, and what is about an image (its bill of
 //! materials, its signatures) goes with it.
 
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) fn push(store: &Store, image: &Descriptor, to: &Repository, ca: Optio
     Ok(format!("{}/{repository}:{tag}", to.host))
 }
 
-/// Blobs first: a manifest that is there is whole.
+/// Blobs first: whatever manifest the registry has is complete.
 fn send(store: &Store, registry: &Registry<'_>, top: &Descriptor, name: &str) -> Result<Answer> {
     let manifest: Manifest = store.read(&top.digest)?;
     for blob in manifest.layers.iter().chain([&manifest.config]) {

@@ -8,16 +8,19 @@ mod report;
 
 use c5c3_api::c5c3::{CephClientRotation, CredentialRotation, CredentialRotationStatus};
 use c5c3_api::common::{LocalRef, Time};
-use c5c3_api::foreign::rook::CephClient;
+use c5c3_api::conditions::credential_rotation::ROTATION_SCHEDULED;
+use c5c3_api::foreign::rook::{CephClient, CephClientSpec};
 use c5c3_kit::clusters::ClusterName;
 use c5c3_kit::{Decision, HOME, Kind, Observed, Reference, Report, Wanted};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
-use serde_json::{Value, json};
 
-use super::facts::{CREDENTIAL, ROTATE_NOW, SWITCHED, credential_name, encoded};
+use super::facts::{ROTATE_NOW, credential_name, encoded};
 use super::schedule::{CONSUMERS_LOOK, Credential, Current, Seen, Terms, Verdict, decide};
-use super::{Abandon, CredentialRotations, Hidden, asked, request, rotate_now, whole_second};
+use super::{
+    Abandon, CredentialRotations, Hidden, asked, marks, request, requested, rotate_now, secret, whole_second,
+};
 
 pub(crate) use facts::observe;
 
@@ -68,7 +71,7 @@ fn place(ceph: &CephClientRotation) -> ClusterName {
     other.map_or(HOME, |cluster| cluster.name.clone().into())
 }
 
-fn verdict(observed: &Observed<CredentialRotations>, facts: &Facts) -> Verdict {
+pub(crate) fn verdict(observed: &Observed<CredentialRotations>, facts: &Facts) -> Verdict {
     let object = &observed.object;
     let credentials: Vec<Credential> = facts.users.iter().map(|user| user.seen.clone()).collect();
     let status = object.status.as_ref();
@@ -81,6 +84,8 @@ fn verdict(observed: &Observed<CredentialRotations>, facts: &Facts) -> Verdict {
         last: last.unwrap_or(0),
         asked: request(observed).is_some(),
         behind: !facts.holders.is_empty(),
+        // They may be in any cluster, and guests are no objects at all.
+        followed: false,
     };
     decide(Terms::of(&object.spec), &seen, observed.now)
 }
@@ -103,24 +108,25 @@ pub(crate) fn decision(
     observed: &Observed<CredentialRotations>,
     ceph: &CephClientRotation,
     facts: &Facts,
+    verdict: &Verdict,
 ) -> Decision<Abandon> {
     let object = &observed.object;
     if observed.deleting() {
         return Decision::want([]);
     }
-    let verdict = verdict(observed, facts);
-    let there = |object: Value| Wanted::untyped(object).in_cluster(place(ceph));
-    let staying = staying(facts, &verdict);
+    let there = |object: Wanted| object.in_cluster(place(ceph));
+    let client = |number, request| there(Wanted::of(&client(object, ceph, number, request)));
+    let staying = staying(facts, verdict);
     let mut wanted: Vec<Wanted> = staying
         .iter()
-        .map(|user| there(client(object, ceph, user.seen.number, user.request.as_ref())))
+        .map(|user| client(user.seen.number, user.request.as_ref()))
         .collect();
     if let Some((number, _)) = verdict.make {
-        wanted.push(there(client(object, ceph, number, request(observed).as_ref())));
+        wanted.push(client(number, request(observed).as_ref()));
     }
     let keyring = |current| keyring(object, ceph, &staying, facts.by_hand.as_ref(), current);
     match verdict.using.and_then(keyring) {
-        Some(keyring) => Decision::want(wanted.into_iter().chain([there(keyring)])),
+        Some(keyring) => Decision::want(wanted.into_iter().chain([there(Wanted::of(&keyring))])),
         // As long as it is not whole, consumers keep what they have.
         None => {
             let secret = Kind::of::<Secret>().in_cluster(place(ceph));
@@ -134,14 +140,27 @@ fn client(
     ceph: &CephClientRotation,
     number: u64,
     request: Option<&String>,
-) -> Value {
-    let mut metadata = json!({"namespace": ceph.namespace, "name": user_name(object, number)});
-    if let Some(request) = request {
-        metadata["annotations"] = json!({ROTATE_NOW: request});
+) -> CephClient {
+    CephClient {
+        metadata: ObjectMeta {
+            annotations: requested(request.cloned()),
+            ..metadata(ceph, user_name(object, number))
+        },
+        spec: CephClientSpec {
+            caps: ceph.caps.clone(),
+            ..CephClientSpec::default()
+        },
+        status: None,
     }
-    json!({
-        "apiVersion": "ceph.rook.io/v1", "kind": "CephClient", "metadata": metadata, "spec": {"caps": ceph.caps},
-    })
+}
+
+/// Of what is made where Ceph is.
+fn metadata(ceph: &CephClientRotation, name: String) -> ObjectMeta {
+    ObjectMeta {
+        namespace: Some(ceph.namespace.clone()),
+        name: Some(name),
+        ..ObjectMeta::default()
+    }
 }
 
 /// All in one value: a store hands it on whole or not at all.
@@ -151,7 +170,7 @@ fn keyring(
     staying: &[&Made],
     by_hand: Option<&ByHand>,
     current: Current,
-) -> Option<Value> {
+) -> Option<Secret> {
     let first = staying
         .first()
         .filter(|user| user.seen.number == current.number)?;
@@ -161,26 +180,36 @@ fn keyring(
     let of_others = by_hand.map(|user| section(&object.spec.target_service_user, &user.key));
     let sections: Vec<String> = staying.iter().filter_map(of_ours).chain(of_others).collect();
     let user = user_name(object, current.number);
-    let metadata = json!({
-        "namespace": ceph.namespace, "name": stable_secret(object),
-        "annotations": {CREDENTIAL: user, SWITCHED: whole_second(current.since).to_string()},
-    });
-    let data = json!({
-        "keyring": encoded(&sections.concat()), "userID": encoded(&user), "userKey": encoded(key),
-    });
-    Some(json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}))
+    let metadata = ObjectMeta {
+        annotations: Some(marks(user.clone(), current.since)),
+        ..metadata(ceph, stable_secret(object))
+    };
+    let keyring = encoded(&sections.concat());
+    let data = [
+        ("keyring", keyring),
+        ("userID", encoded(&user)),
+        ("userKey", encoded(key)),
+    ];
+    Some(secret(metadata, data))
 }
 
-pub(crate) fn report(observed: &Observed<CredentialRotations>, facts: &Facts) -> Report {
+pub(crate) fn report(observed: &Observed<CredentialRotations>, facts: &Facts, verdict: &Verdict) -> Report {
     let object = &observed.object;
     if observed.deleting() {
         return Report::default().left(facts.owned.iter().map(ToString::to_string));
     }
-    let verdict = verdict(observed, facts);
     let find = |number: u64| facts.users.iter().find(|user| user.seen.number == number);
     let current = verdict.using.and_then(|current| find(current.number));
     let before = object.status.clone().unwrap_or_default();
-    let report = Report::new(report::states(observed, facts, &verdict)).status(&CredentialRotationStatus {
+    // What it waits for is the newest user that Rook has not made.
+    let pending = facts.users.iter().filter(|user| !user.seen.complete);
+    let pending = pending.max_by_key(|user| user.seen.number).zip(target(object));
+    let behind = pending.map(|(user, ceph)| {
+        let kind = Kind::of::<CephClient>().in_cluster(place(ceph));
+        kind.named(Some(&ceph.namespace), &user_name(object, user.seen.number))
+    });
+    let states = report::states(observed, facts, verdict).because_of(ROTATION_SCHEDULED, behind);
+    let report = Report::new(states).status(&CredentialRotationStatus {
         last_rotation: current.map(|current| Time(current.seen.created)),
         next_rotation: Some(Time(whole_second(verdict.next))),
         current_credential_ref: current.map(|user| LocalRef::new(user_name(object, user.seen.number))),

@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::Facts as AllFacts;
+use super::super::{CREDENTIAL, Facts as AllFacts};
 use super::*;
 
 fn at(minute: i64) -> Timestamp {

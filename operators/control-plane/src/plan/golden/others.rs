@@ -174,3 +174,82 @@ fn tls_of_ovn_goes_where_the_databases_are_known() {
     let secrets = json!({"certSecretRef": {"name": "mine"}, "hypervisorSecretRef": {"name": "theirs"}});
     assert_eq!(made(given), (off, secrets));
 }
+
+/// The topology operator reads no other Secrets, so no vhost would get its user.
+#[test]
+fn secrets_of_managed_buses_are_marked_for_the_topology_operator() {
+    let on = json!({"enabled": true});
+    let cells = json!(["cell1", "cell2"]);
+    let backend = json!([{"name": "fast", "driver": "x.y.Z"}]);
+    let object = small(&json!({"services": {
+        "nova": {"enabled": true, "cells": cells}, "neutron": on, "cinder": {"enabled": true, "backends": backend},
+    }}));
+    let seen = running(&object);
+    let fresh = Seen {
+        secrets: BTreeMap::new(),
+        ..seen.clone()
+    };
+    let plan = plan(&object, &fresh);
+    fn named<'a>(value: &'a Value, found: &mut BTreeSet<&'a str>) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(bus) = fields.get("messaging") {
+                    found.extend(bus["secretRef"]["name"].as_str());
+                }
+                fields.values().for_each(|below| named(below, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| named(item, found)),
+            _ => {}
+        }
+    }
+    let mut buses = BTreeSet::new();
+    plan.wanted().for_each(|object| named(object, &mut buses));
+    assert!(buses.len() >= 4, "{buses:?}");
+    let marked = plan
+        .wanted()
+        .filter(|object| object["kind"] == "Secret")
+        .filter(|object| object["metadata"]["labels"]["rabbitmq.com/topology-operator"] == "true")
+        .filter_map(|object| object["metadata"]["name"].as_str());
+    assert_eq!(marked.collect::<BTreeSet<_>>(), buses);
+}
+
+#[test]
+fn a_release_alone_asks_for_no_volume_that_nodes_share() {
+    let object: ControlPlane = serde_json::from_value(json!({
+        "apiVersion": "c5c3.io/v1alpha1", "kind": "ControlPlane",
+        "metadata": {"name": "cloud", "namespace": "openstack", "uid": "u1"},
+        "spec": {"openStackRelease": "2025.2"},
+    }))
+    .expect("a ControlPlane");
+    let seen = running(&object);
+    let plan = plan(&object, &seen);
+    let found = |kind: &str| {
+        plan.wanted()
+            .find(|value| value["kind"] == kind)
+            .cloned()
+            .expect(kind)
+    };
+    let glance = found("Glance");
+    assert_eq!(glance["spec"]["replicas"], 1);
+    assert_eq!(glance["spec"]["storage"]["file"]["shared"], Value::Null);
+    let bodies = bodies(&plan);
+    assert!(!json!(bodies).to_string().contains("ReadWriteMany"));
+    for kind in ["MariaDB", "RabbitmqCluster", "OVNCluster"] {
+        let named = found(kind).to_string();
+        assert!(
+            !named.contains("storageClass"),
+            "{kind} takes the default class: {named}"
+        );
+    }
+    // What nobody can choose for the user is named with its field; all else is done.
+    let open: Vec<String> = plan
+        .steps
+        .iter()
+        .filter(|step| !step.state.is_done())
+        .map(Step::text)
+        .collect();
+    assert!(
+        open.iter().all(|text| text.contains("services.cinder.")),
+        "{open:?}"
+    );
+}

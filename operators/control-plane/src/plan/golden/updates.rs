@@ -103,6 +103,70 @@ fn newer_builds_are_held_where_the_cloud_says_so() {
 }
 
 #[test]
+fn newer_builds_of_infrastructure_are_held_too() {
+    let on = json!({"enabled": true});
+    let mut object = small(
+        &json!({"updatePolicy": "Hold", "services": {"nova": on, "neutron": on}, "infrastructure": {"messaging": {"replicas": 1}}}),
+    );
+    let parts = ["mariadb", "memcached", "rabbitmq", "ovn", "ovs"];
+    let versions = |seen: &mut Seen, version: &str| {
+        for release in &mut seen.releases {
+            // What has the same version in two releases tells of neither.
+            for service in ["nova", "neutron"] {
+                let own = release.name.clone();
+                release.versions.insert(service.to_owned(), own);
+            }
+            for part in parts {
+                release.versions.insert(part.to_owned(), version.to_owned());
+            }
+        }
+    };
+    let images = |plan: &Plan| {
+        let find = |kind: &str, field: &str| {
+            let found = plan.wanted().find(|value| value["kind"] == kind).expect(kind);
+            let image = &found["spec"][field];
+            let text = image.as_str().or(image["tag"].as_str()).unwrap_or_default();
+            text.rsplit(':').next().unwrap_or_default().to_owned()
+        };
+        [
+            find("MariaDB", "image"),
+            find("Memcached", "image"),
+            find("RabbitmqCluster", "image"),
+            find("OVNCluster", "ovnImage"),
+            find("OVNCluster", "ovsImage"),
+        ]
+    };
+    let mut seen = empty(&object);
+    versions(&mut seen, "1.0");
+    let mut seen = carried_out(&object, seen, ready);
+    object = told(object.clone(), &plan(&object, &seen));
+    versions(&mut seen, "1.1");
+    let held = plan(&object, &seen);
+    assert_eq!(images(&held), ["1.0"; 5]);
+    assert_eq!((held.update, held.blocker()), (UpdatePhase::Idle, None));
+    for (step, newer) in [
+        ("database", "ghcr.io/c5c3/mariadb:1.1"),
+        ("cache", "ghcr.io/c5c3/memcached:1.1"),
+        ("messaging", "ghcr.io/c5c3/rabbitmq:1.1"),
+        ("ovn", "ghcr.io/c5c3/ovn:1.1 and ghcr.io/c5c3/ovs:1.1"),
+    ] {
+        let step = held.steps.iter().find(|found| found.name == step).expect("there");
+        let words = format!("updatePolicy holds back {newer}");
+        assert_eq!(step.note.as_deref(), Some(words.as_str()), "{}", step.name);
+    }
+    // What the spec names is what somebody wants.
+    let mut pinned = object.clone();
+    pinned.spec.infrastructure.database.image = Some("mirror.example.com/mariadb:1.2".to_owned());
+    pinned.spec.infrastructure.ovn.image =
+        serde_json::from_value(json!({"repository": "mirror.example.com/ovn", "tag": "1.2"})).ok();
+    assert_eq!(images(&plan(&pinned, &seen)), ["1.2", "1.0", "1.0", "1.2", "1.0"]);
+    object.spec.update_policy = UpdatePolicy::Automatic;
+    let free = plan(&object, &seen);
+    assert_eq!(images(&free), ["1.1"; 5]);
+    assert!(free.steps.iter().all(|step| step.note.is_none()));
+}
+
+#[test]
 fn a_pin_waits_for_its_tier_and_is_told() {
     let (object, seen) = complete(&json!({}));
     let image = |tag: &str| serde_json::from_value(json!({"repository": "example.com/x", "tag": tag})).ok();

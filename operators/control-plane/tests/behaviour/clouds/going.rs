@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use c5c3_control_plane::control_plane::{Action, ControlPlanes, Facts};
+use c5c3_kit::kinds::Key;
+use c5c3_kit::{Clusters, Controller, Observed, Reference};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::api::{Api, ListParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use test_harness::eventually;
 
 use super::world::World;
@@ -205,6 +208,70 @@ async fn one_that_waited_takes_no_volume_and_gets_its_turn_at_once() {
     world
         .until_of("next", "InfrastructureReady", "False", "Progressing")
         .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_korc_left_is_let_go_after_the_deadline_and_what_others_hold_is_not() {
+    let world = World::start().await;
+    world.apply("cloud", &json!({})).await;
+    world.bring_up().await;
+    let korc = "openstack.k-orc.cloud/user";
+    world.finalizers("User", "glance", &[korc]).await;
+    world
+        .finalizers("User", "placement", &[korc, "example.com/audit"])
+        .await;
+    world.delete("cloud").await;
+    eventually("both are being deleted", async || {
+        let glance = world.get("User", "glance").await?;
+        let placement = world.get("User", "placement").await?;
+        let going = |user: &Value| !user["metadata"]["deletionTimestamp"].is_null();
+        (going(&glance) && going(&placement)).then_some(())
+    })
+    .await;
+    // The operator of this world waits for K-ORC. Another one looks at the same objects after the deadline.
+    let object = world.clouds.get("cloud").await.expect("there");
+    let held: Vec<Reference> = ["glance", "placement"]
+        .map(|name| Reference {
+            cluster: c5c3_kit::HOME,
+            kind: "User.openstack.k-orc.cloud".to_owned(),
+            key: Key::new(Some(&world.namespace), name),
+        })
+        .into();
+    let mut facts = Facts::default();
+    facts.seen.owned = held.iter().map(|held| (held.clone(), true)).collect();
+    let late = Observed::<ControlPlanes> {
+        object,
+        facts,
+        now: jiff::Timestamp::now()
+            .checked_add(jiff::SignedDuration::from_mins(6))
+            .expect("a time"),
+    };
+    let decision = late.decide().expect("decides");
+    assert_eq!(
+        decision.actions(),
+        [Action::Abandon(held[0].clone()), Action::Abandon(held[1].clone())]
+    );
+    let clusters = Clusters::of(world.cluster.client());
+    let controller = ControlPlanes::new(&clusters, world.answers.clone());
+    for action in decision.actions() {
+        controller.act(action).await.expect("let go");
+    }
+    world.until_gone("User", "glance").await;
+    let placement = world
+        .get("User", "placement")
+        .await
+        .expect("held by somebody else");
+    assert_eq!(placement["metadata"]["finalizers"], json!(["example.com/audit"]));
+    // Once more, as the next pass does: what is gone is no failure.
+    for action in decision.actions() {
+        controller.act(action).await.expect("nothing to do");
+    }
+    world.finalizers("User", "placement", &[]).await;
+    eventually("the cloud is gone", async || {
+        let found = world.clouds.get_opt("cloud").await.expect("readable");
+        found.is_none().then_some(())
+    })
+    .await;
 }
 
 /// As the StatefulSet of a MariaDB leaves it, and one of somebody else.

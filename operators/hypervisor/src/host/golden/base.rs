@@ -1,5 +1,6 @@
 //! A host in order, and ways to put it out of order.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use c5c3_api::common::Time;
@@ -12,6 +13,7 @@ use openstack_client::{Guest, Inventory, Service, TestBed};
 
 use crate::host::view::{EvictionView, NodeView, PlacementView, View};
 use crate::nova::{Found, Group, Host};
+use crate::pulse::AgentView;
 
 pub(crate) fn now() -> Timestamp {
     Timestamp::from_second(1_800_000_000).expect("a time")
@@ -83,6 +85,9 @@ pub(crate) fn world(phase: OnboardingPhase) -> View {
             terminating: false,
         },
         complaints: Vec::new(),
+        agent: AgentView::Missing,
+        pressure: Vec::new(),
+        taints: Vec::new(),
         fence: None,
         power: None,
         nova: Host {
@@ -108,7 +113,9 @@ pub(crate) fn world(phase: OnboardingPhase) -> View {
         }),
         guests: Some(Vec::new()),
         troubled: Vec::new(),
+        refused: BTreeMap::new(),
         moves: Vec::new(),
+        no_room: BTreeMap::new(),
         eviction: None,
         now: now(),
     }
@@ -150,6 +157,7 @@ pub(crate) fn maintained(kind: Maintenance) -> View {
 }
 
 pub(crate) fn agent(view: &mut View, status: &str) {
+    view.agent = AgentView::Heard;
     view.before.conditions.push(Condition {
         type_: "LibVirtConnection".into(),
         status: status.into(),

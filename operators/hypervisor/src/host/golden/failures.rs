@@ -6,6 +6,7 @@ use openstack_client::{Guest, Move, Service};
 use super::base::{ago, guest, service, set, with, world};
 use crate::host::view::{NodeView, View};
 use crate::power::PowerView;
+use crate::pulse::AgentView;
 
 const FENCE: &str = "taint node.kubernetes.io/out-of-service";
 
@@ -57,7 +58,10 @@ fn evacuation(id: i64, server: &str, status: &str) -> Move {
 }
 
 pub(crate) fn worlds() -> Vec<(&'static str, View)> {
-    [doubtful(), failed()].into_iter().flatten().collect()
+    [doubtful(), witnesses(), failed(), turns()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Is it down at all?
@@ -114,6 +118,79 @@ fn doubtful() -> Vec<(&'static str, View)> {
             with(silent(), |v| {
                 v.spec.high_availability = false;
                 v.fence = Some(FENCE.into());
+            }),
+        ),
+    ]
+}
+
+/// Of Node, nova-compute and agent, each subset that is silent. Only where the first two are silent and nobody else hears
+/// the host is its power cut.
+fn witnesses() -> Vec<(&'static str, View)> {
+    let of = |node: bool, nova: bool, agent: bool| {
+        with(world(OnboardingPhase::Succeeded), |view| {
+            if node {
+                silent_node(view);
+            }
+            if nova {
+                set(view, down(false));
+                view.nova.heard = 2;
+            }
+            view.agent = if agent {
+                AgentView::Silent(view.now - jiff::SignedDuration::from_secs(60))
+            } else {
+                AgentView::Heard
+            };
+            view.power = Some(PowerView::NotOff("On".into()));
+        })
+    };
+    vec![
+        ("witnesses: none is silent", of(false, false, false)),
+        ("witnesses: silent agent", of(false, false, true)),
+        ("witnesses: silent nova-compute", of(false, true, false)),
+        ("witnesses: silent nova-compute and agent", of(false, true, true)),
+        ("witnesses: silent Node", of(true, false, false)),
+        ("witnesses: silent Node and agent", of(true, false, true)),
+        ("witnesses: silent Node and nova-compute", of(true, true, false)),
+        ("witnesses: all are silent", of(true, true, true)),
+        (
+            "witnesses: silent Node and nova-compute, and heartbeats cannot be read",
+            with(of(true, true, true), |view| view.agent = AgentView::Unknown),
+        ),
+    ]
+}
+
+/// Which servers come first, and which must wait.
+fn turns() -> Vec<(&'static str, View)> {
+    let three = || {
+        let mut all = vec![
+            guest("g1", "web", "SHUTOFF"),
+            guest("g2", "db", "ACTIVE"),
+            guest("g3", "dns", "ACTIVE"),
+        ];
+        all[0].priority = 5;
+        all[2].priority = -1;
+        all
+    };
+    let needs = |view: &mut View, server: &str| {
+        view.no_room.insert(server.into(), "MEMORY_MB 512, VCPU 1".into());
+    };
+    vec![
+        ("failed: servers have priorities", off(three())),
+        (
+            "failed: there is no room for one",
+            with(off(three()), |v| needs(v, "g2")),
+        ),
+        (
+            "failed: there is no room for any",
+            with(off(three()), |v| {
+                ["g1", "g2", "g3"].iter().for_each(|server| needs(v, server));
+            }),
+        ),
+        (
+            "failed: Nova refuses to start one",
+            with(off(three()), |v| {
+                let words = "restart server g2 elsewhere: 409 (Conflict): it is locked";
+                v.refused.insert("g2".into(), words.into());
             }),
         ),
     ]

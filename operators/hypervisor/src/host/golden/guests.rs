@@ -7,6 +7,7 @@ use openstack_client::Guest;
 
 use super::base::{agent, ago, guest, with, world};
 use crate::host::view::{NodeView, View};
+use crate::pulse::AgentView;
 
 fn calm() -> View {
     with(world(OnboardingPhase::Succeeded), |view| agent(view, "True"))
@@ -40,6 +41,7 @@ fn done(state: ReactionState, attempts: i32, seconds: i64) -> Reaction {
         trouble: Trouble::Crashed,
         state,
         attempts,
+        refusals: 0,
         since: ago(seconds + 2),
         changed: ago(seconds),
         message: Some("as it was".into()),
@@ -75,7 +77,7 @@ fn busy(status: &str) -> Guest {
 }
 
 pub(crate) fn worlds() -> Vec<(&'static str, View)> {
-    [crashed_ones(), restarted(), moved()]
+    [crashed_ones(), restarted(), refused(), moved()]
         .into_iter()
         .flatten()
         .collect()
@@ -131,6 +133,20 @@ fn crashed_ones() -> Vec<(&'static str, View)> {
                 v.before.conditions.clear();
                 agent(v, "False");
             }),
+        ),
+        (
+            "server: crashed, and the agent has been silent since",
+            with(crashed("ACTIVE"), |v| {
+                v.agent = AgentView::Silent(v.now - jiff::SignedDuration::from_secs(60));
+            }),
+        ),
+        (
+            "server: crashed, and heartbeats cannot be read",
+            with(crashed("ACTIVE"), |v| v.agent = AgentView::Unknown),
+        ),
+        (
+            "server: crashed, and the agent has never sent a heartbeat",
+            with(crashed("ACTIVE"), |v| v.agent = AgentView::Missing),
         ),
         (
             "server: a disk does not answer for a moment",
@@ -203,6 +219,45 @@ fn restarted() -> Vec<(&'static str, View)> {
         (
             "server: crashed again after hours",
             after("ACTIVE", Recovered, 3, 3601),
+        ),
+    ]
+}
+
+/// Asked for, and not taken by Nova: no restart is counted.
+fn refused() -> Vec<(&'static str, View)> {
+    use ReactionState::{Moving, Restarting, Waiting};
+    let words =
+        "restart server g1: 409 (Conflict): Cannot 'reboot' instance g1 while it is in vm_state building";
+    let refused = |state, attempts, refusals| {
+        with(after("ACTIVE", state, attempts, 2), |v| {
+            v.before.reactions[0].refusals = refusals;
+            v.refused.insert("g1".into(), words.into());
+        })
+    };
+    let pleaded = |refusals, seconds| {
+        with(after("ACTIVE", Waiting, 1, seconds), |v| {
+            v.before.reactions[0].refusals = refusals;
+        })
+    };
+    vec![
+        (
+            "server: Nova refuses the first restart",
+            refused(Restarting, 1, 0),
+        ),
+        (
+            "server: Nova refuses the third restart",
+            refused(Restarting, 3, 1),
+        ),
+        (
+            "server: Nova refuses the tenth request",
+            refused(Restarting, 1, 9),
+        ),
+        ("server: Nova refuses to move it", refused(Moving, 3, 0)),
+        ("server: Nova refused twice, too soon", pleaded(2, 19)),
+        ("server: Nova refused twice", pleaded(2, 20)),
+        (
+            "server: Nova refused twice, and has taken it now",
+            with(pleaded(2, 20), |v| v.troubled = vec![busy("ACTIVE")]),
         ),
     ]
 }

@@ -1,9 +1,11 @@
 //! The table of all transitions: worlds and what follows from each, in one snapshot to read.
 
-mod base;
+pub(crate) mod base;
 mod complaints;
 mod failures;
+mod fields;
 mod guests;
+mod nodes;
 mod worlds;
 
 use std::fmt::Write;
@@ -13,7 +15,8 @@ use super::view::{Step, View};
 
 fn worlds() -> Vec<(&'static str, View)> {
     let all = worlds::worlds().into_iter().chain(failures::worlds());
-    all.chain(guests::worlds()).chain(complaints::worlds()).collect()
+    let all = all.chain(guests::worlds()).chain(complaints::worlds());
+    all.chain(nodes::worlds()).collect()
 }
 
 fn described(view: &View, step: &Step) -> String {

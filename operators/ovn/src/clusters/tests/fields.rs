@@ -72,3 +72,48 @@ fn every_field_of_a_chassis_reaches_its_node() {
         assert!(value.is_some_and(|value| !value.is_null()), "{}", field.name());
     }
 }
+
+#[test]
+fn servers_are_placed_and_all_images_are_pulled_as_the_cluster_says() {
+    let mut one = cluster(1);
+    one.spec.pods = object(json!({
+        "imagePullSecrets": [{"name": "mirror"}], "nodeSelector": {"pool": "net"},
+        "tolerations": [{"key": "net", "operator": "Exists"}], "priorityClassName": "high",
+        "topologyKey": "topology.kubernetes.io/zone",
+    }));
+    let decision = decide(&one, &running(&one, 1)).expect("decides");
+    let pod = |kind: &str, name: &str| {
+        let found = decision.wanted().iter().map(Wanted::object);
+        let mut found = found.filter(|one| one["kind"] == kind && one["metadata"]["name"] == name);
+        found.next().expect(name)["spec"]["template"]["spec"].clone()
+    };
+    for (kind, name) in [
+        ("StatefulSet", "ovn-nb"),
+        ("StatefulSet", "ovn-sb"),
+        ("Deployment", "ovn-northd"),
+    ] {
+        let pod = pod(kind, name);
+        assert_eq!(pod["imagePullSecrets"], json!([{"name": "mirror"}]), "{name}");
+        assert_eq!(pod["nodeSelector"], json!({"pool": "net"}), "{name}");
+        assert_eq!(pod["tolerations"][0]["key"], "net", "{name}");
+        assert_eq!(pod["priorityClassName"], "high", "{name}");
+        let spread = &pod["topologySpreadConstraints"][0];
+        assert_eq!(spread["topologyKey"], "topology.kubernetes.io/zone", "{name}");
+    }
+    // Agents stay on the hypervisors, whatever is said of servers.
+    let agent = pod("DaemonSet", "ovn-controller");
+    assert_eq!(agent["imagePullSecrets"], json!([{"name": "mirror"}]));
+    assert_eq!(agent["nodeSelector"], json!({"role": "hypervisor"}));
+    assert_eq!(agent.get("priorityClassName"), None);
+}
+
+#[test]
+fn databases_listen_on_both_families() {
+    let decision = decide(&cluster(3), &running(&cluster(3), 3)).expect("decides");
+    let all: Vec<&Value> = decision.wanted().iter().map(Wanted::object).collect();
+    let text = json!(all).to_string();
+    assert!(text.contains("p$PROTOCOL:$PORT:[::]"), "{text}");
+    for alone in ["0.0.0.0", "ahostsv4", "$(POD_IP):"] {
+        assert!(!text.contains(alone), "{alone}");
+    }
+}

@@ -58,6 +58,11 @@ pub(super) fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         }
     }
     let computes: Vec<String> = cells.iter().map(name).collect();
+    for process in &mut to.processes {
+        if let Some(cells) = speaks_to(process, cells) {
+            process.keeps_to = cells.iter().map(name).collect();
+        }
+    }
     to.recurring.push(Recurring {
         steps: vec![Step::new("discover-hosts", &["/etc/nova/hosts.py", "60"])],
         nodes_of: computes,
@@ -71,6 +76,19 @@ pub(super) fn add(nova: &Nova, cells: &[Cell], to: &mut Service) {
         told_by: Vec::new(),
         all: cells.iter().map(group).collect(),
     });
+}
+
+/// The cells to whose nova-computes a process speaks.
+fn speaks_to<'a>(process: &Process, cells: &'a [Cell]) -> Option<&'a [Cell]> {
+    if ["scheduler", "api", "conductor"].contains(&process.name.as_str()) {
+        return Some(cells);
+    }
+    let of_cell =
+        |cell: &Cell| process.name == super::conductor_name(cell) || process.name == consoles::name(cell);
+    let own = cells.iter().position(of_cell)?;
+    // Conductors that serve the API too ask all cells.
+    let all = cells.get(own)?.own_bus().is_none() && process.name == super::conductor_name(cells.get(own)?);
+    if all { Some(cells) } else { cells.get(own..=own) }
 }
 
 /// The clusters of the hypervisors, each with the name of its own set of these pods.
@@ -209,14 +227,41 @@ fn ceph_keys(nova: &Nova) -> Vec<Volume> {
                     login: ceph::login(secret, client.as_ref(), "nova"),
                     files: &[ceph::KEYRING],
                     ceph_client: client.clone(),
-                    // QEMU opens disks; whether the key is good is seen by nova-compute and Cinder.
+                    // QEMU opens disks; whether the key is good is tried in the pods of nova-compute.
                     opens: None,
+                    tried: false,
                     also: Vec::new(),
                 },
             });
         }
     }
     keys
+}
+
+/// The keys of volumes, which nova-compute itself does not need: before it starts Ceph is asked whether it accepts
+/// them. What it opens itself is tried as such.
+fn tried_keys(nova: &Nova) -> Vec<Volume> {
+    let own = nova
+        .spec
+        .compute
+        .rbd
+        .as_ref()
+        .map(|rbd| &rbd.ceph_secret_ref.name);
+    let tried = |mut key: Volume| {
+        if let VolumeSource::Keyring {
+            login, files, tried, ..
+        } = &mut key.source
+        {
+            if Some(&login.secret) == own {
+                return None;
+            }
+            (*files, *tried) = (&["ceph.conf", ceph::KEYRING], true);
+        }
+        key.name = format!("tried-{}", key.name);
+        Some(key)
+    };
+    let given = nova.spec.compute.libvirt_image.iter();
+    given.flat_map(|_| ceph_keys(nova)).filter_map(tried).collect()
 }
 
 fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
@@ -257,11 +302,14 @@ fn compute(nova: &Nova, cell: &Cell, first: bool) -> Process {
         .chain(shares::lent(&nova.spec.compute.volume_claims))
         // Nova itself makes the disks of servers; those of Cinder it only passes on.
         .chain((nova.spec.compute.rbd.iter()).map(|rbd| ceph::keyring("ceph".to_owned(), rbd, "nova")))
+        .chain(tried_keys(nova))
         .collect(),
         rights: Rights::Host {
             capabilities: vec!["CHOWN", "DAC_OVERRIDE", "FOWNER", "NET_ADMIN"],
         },
-        ..Process::new(&name, runs, service::CELLS_READY).after(&[&super::conductor_name(cell)])
+        ..Process::new(&name, runs, service::CELLS_READY)
+            .after(&[&super::conductor_name(cell)])
+            .upgraded_after(&["scheduler", "api"])
     }
 }
 

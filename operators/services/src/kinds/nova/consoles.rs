@@ -43,7 +43,8 @@ fn settings(cell: &Cell, name: String) -> Settings {
     let settings = super::ground()
         .with(&[
             ("DEFAULT", "web", PAGES),
-            ("vnc", "novncproxy_host", "0.0.0.0"),
+            // Both families: Linux takes IPv4 on this address, too.
+            ("vnc", "novncproxy_host", "::"),
             ("vnc", "novncproxy_port", &port),
             ("upgrade_levels", "compute", "auto"),
         ])

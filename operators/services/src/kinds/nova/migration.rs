@@ -36,7 +36,18 @@ pub(super) fn certificates(nova: &Nova) -> Option<Volume> {
     })
 }
 
+/// A guest that writes faster than its memory can be sent is slowed down, and one that still does not arrive is
+/// paused for the rest of its way. Post-copy stays off: it needs userfaultfd rights that our QEMU does not have, and
+/// a guest whose connection breaks meanwhile is lost.
+const CONVERGENCE: &[(&str, &str, &str)] = &[
+    ("libvirt", "live_migration_permit_auto_converge", "true"),
+    // Seconds for each GiB.
+    ("libvirt", "live_migration_completion_timeout", "300"),
+    ("libvirt", "live_migration_timeout_action", "force_complete"),
+];
+
 pub(super) fn on_hypervisors(nova: &Nova, settings: Settings) -> Settings {
+    let settings = settings.with(CONVERGENCE);
     match nova.spec.compute.live_migration {
         LiveMigration::Tls => settings.with(&[
             ("libvirt", "live_migration_scheme", "tls"),

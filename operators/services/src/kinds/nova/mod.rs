@@ -14,7 +14,9 @@ use c5c3_api::openstack::{Nova, port};
 use c5c3_kit::Part;
 
 use crate::error::Error;
-use crate::shape::{Fact, Process, Runs, Schema, SecretOption, Service, Settings, Step, Subject, Worker};
+use crate::shape::{
+    Fact, Process, Recurring, Runs, Schema, SecretOption, Service, Settings, Step, Subject, Worker,
+};
 use cells::Cell;
 
 const API_DATABASE: &str = "api_database";
@@ -38,6 +40,7 @@ impl Subject for Nova {
     const ON_NODES: bool = true;
     const CEPH: bool = true;
     const CERTIFIES: bool = true;
+    const RECURRING: bool = true;
 
     fn check(&self) -> Result<(), Error> {
         if self.spec.service_auth.is_some() {
@@ -82,6 +85,7 @@ impl Subject for Nova {
             keystone: Some(spec.keystone.clone()),
             schema: schema(&cells),
             processes: processes(self, &cells),
+            recurring: vec![purge(&cells)],
             ..Service::new(self, spec.common.clone())
         };
         cortex::add(self, &mut service);
@@ -221,6 +225,7 @@ fn setup_settings(cells: &[Cell]) -> Settings {
             ("cells.py".to_owned(), include_str!("cells.py").to_owned()),
             ("hosts.py".to_owned(), include_str!("hosts.py").to_owned()),
             ("checks.py".to_owned(), include_str!("checks.py").to_owned()),
+            ("purge.py".to_owned(), include_str!("purge.py").to_owned()),
         ],
         ..settings
     }
@@ -254,13 +259,8 @@ fn schema(cells: &[Cell]) -> Schema {
     ];
     let mut contract = vec![Step::new("data-migrations", &migrate)];
     for cell in cells {
-        let connection = format!("OS_{}__CONNECTION", cell.database_name().to_uppercase());
-        let of_cell = |name: &str, command: &[&str]| {
-            Step::new(&format!("{}-{name}", cell.name), command)
-                .taking("OS_DATABASE__CONNECTION", &connection)
-        };
-        steps.push(of_cell("db-sync", &sync));
-        contract.push(of_cell("data-migrations", &migrate));
+        steps.push(of_cell(cell, "db-sync", &sync));
+        contract.push(of_cell(cell, "data-migrations", &migrate));
     }
     let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
     steps.push(Step::new("cells", &[&["/etc/nova/cells.py"], names.as_slice()].concat()).with_credentials());
@@ -271,6 +271,24 @@ fn schema(cells: &[Cell]) -> Schema {
         steps,
         contract,
         ..Schema::default()
+    }
+}
+
+/// A step on the database of a cell.
+fn of_cell(cell: &Cell, name: &str, command: &[&str]) -> Step {
+    let connection = format!("OS_{}__CONNECTION", cell.database_name().to_uppercase());
+    Step::new(&format!("{}-{name}", cell.name), command).taking("OS_DATABASE__CONNECTION", &connection)
+}
+
+/// Rows of what was deleted a month ago; they are kept for those who look back. That of cell0, the last, names the
+/// job: it is always there.
+fn purge(cells: &[Cell]) -> Recurring {
+    let command = ["/etc/nova/purge.py", "30"];
+    let of_cells = cells.iter().map(|cell| of_cell(cell, "db-purge", &command));
+    Recurring {
+        steps: of_cells.chain([Step::new("db-purge", &command)]).collect(),
+        schedule: Some("43 3 * * 0".to_owned()),
+        ..Recurring::default()
     }
 }
 
