@@ -178,7 +178,7 @@ fn the_webhook_of_the_sidecar_is_reached_where_it_listens() {
         service["spec"]["ports"][0]["targetPort"],
         port.name.expect("a name")
     );
-    assert!(words.contains(&format!("--listen=0.0.0.0:{}", port.container_port)));
+    assert!(words.contains(&format!("--listen=[::]:{}", port.container_port)));
     let image = concat!("ghcr.io/c5c3/c5c3:", env!("CARGO_PKG_VERSION"));
     assert_eq!(container.image.as_deref(), Some(image));
     assert!(words.contains(&format!("--image={image}")));
