@@ -144,7 +144,7 @@ mod tests {
         let [endpoint] = slice.endpoints.as_deref().unwrap_or_default() else {
             panic!("{:?}", slice.endpoints);
         };
-        assert_eq!(endpoint.addresses, [node.clone()]);
+        assert_eq!(endpoint.addresses, std::slice::from_ref(&node));
         let ready = endpoint
             .conditions
             .as_ref()
@@ -165,7 +165,9 @@ mod tests {
         assert_eq!(labels["endpointslice.kubernetes.io/skip-mirror"], "true");
 
         // The next start finds them and leaves them as they are.
-        objects(&client, &addresses, 7, "local").await.expect("there already");
+        objects(&client, &addresses, 7, "local")
+            .await
+            .expect("there already");
         let version = |metadata: &kube::api::ObjectMeta| metadata.resource_version.clone();
         let again = services.get("kubernetes").await.expect("the Service");
         assert_eq!(version(&again.metadata), version(&service.metadata));

@@ -428,7 +428,7 @@ mod tests {
             message: "1/4 mons down".to_owned(),
             checks: vec!["MON_DOWN".to_owned()],
         };
-        let rows = storage_rows(&[storage], &[arbiter.clone()]);
+        let rows = storage_rows(&[storage], std::slice::from_ref(&arbiter));
         assert_eq!(
             rows[0].join(" | "),
             "rook-ceph/storage | yes | 18.2.7-0 | HEALTH_WARN | 3/4 | 1.0 of 4.0 GiB | 1/4 mons down"

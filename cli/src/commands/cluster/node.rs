@@ -69,8 +69,12 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::List { place, output } => list(place, *output),
-        Command::Kill { place, name } => block_on(async { Ok(nodes::kill(NAMES, place.path(), name).await?) }),
-        Command::Start { place, name } => block_on(async { Ok(nodes::start(NAMES, place.path(), name).await?) }),
+        Command::Kill { place, name } => {
+            block_on(async { Ok(nodes::kill(NAMES, place.path(), name).await?) })
+        }
+        Command::Start { place, name } => {
+            block_on(async { Ok(nodes::start(NAMES, place.path(), name).await?) })
+        }
         Command::Connect { place, address, port } => {
             let stream = connect::connect(NAMES, place.path(), *address, *port).map_err(failed)?;
             Ok(connect::pipe(stream)?)

@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-pub(crate) use crate::build::standing::{Progress, is_up, progress};
-use crate::build::standing::image_of;
 use crate::build;
+use crate::build::standing::image_of;
+pub(crate) use crate::build::standing::{Progress, is_up, progress};
 use crate::facts::{Facts, has_ended};
 use crate::shape::{Process, Service};
 

@@ -202,7 +202,7 @@ fn golden<S: Subject>(title: &str, subject: &S, facts: Facts, next: &str, scaled
 
     let mut updated = observed(
         changed(&seen.object, |object| {
-            object["spec"]["image"]["tag"] = next.into()
+            object["spec"]["image"]["tag"] = next.into();
         }),
         seen.facts.clone(),
     );

@@ -53,7 +53,12 @@ pub(crate) fn the_way_down_leads_to_a_pod_beside_the_guests(world: &World<'_>) -
             let _ = cloud.kill_programs(&pod.place(), &[&pod.name], "nova-compute");
         }
         let (code, said, _) = cloud.tried("explain", &[])?;
-        let links = ["ControlPlane", "Nova", "Pod nova-compute-cell1-", "in cluster hypervisor"];
+        let links = [
+            "ControlPlane",
+            "Nova",
+            "Pod nova-compute-cell1-",
+            "in cluster hypervisor",
+        ];
         let whole = code == BLOCKED && links.iter().all(|link| said.contains(link));
         Ok(if whole { Ok(()) } else { Err(said) })
     })?;
