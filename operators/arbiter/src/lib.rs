@@ -1,8 +1,8 @@
 //! The operator of `ceph.c5c3.io`: a Ceph monitor in another cluster, as tie-breaker.
 //!
-//! - [`clusters`] looks whether another cluster can be worked with.
-//! - [`arbiters`] runs the monitor there: a pure plan of what is reserved, applied and removed.
-//! - [`remote`] is all that touches the other cluster.
+//! - `clusters` looks whether another cluster can be worked with.
+//! - `arbiters` runs the monitor there: a pure plan of what is reserved, applied and removed.
+//! - `remote` is all that touches the other cluster.
 
 mod arbiters;
 mod clusters;
