@@ -29,6 +29,8 @@ const KEEP: SignedDuration = SignedDuration::from_hours(1);
 const KEEP_OPEN: SignedDuration = SignedDuration::from_hours(24);
 /// Between looks for those that are old.
 const SWEEP: Duration = Duration::from_secs(600);
+/// Looks for the object of a guest that has arrived.
+const ARRIVALS: usize = 10;
 /// After a look that failed.
 const SWEEP_AGAIN: Duration = Duration::from_secs(60);
 
@@ -188,6 +190,13 @@ impl Tracker {
         if manager == ORIGIN && is_missing(&told) {
             self.begin(domain).await;
             told = api.patch_status(&name, &params, &Patch::Apply(&body)).await;
+        }
+        // A guest may be seen to arrive before its origin has told that it leaves.
+        let mut tries = 0;
+        while manager == DESTINATION && is_missing(&told) && tries < ARRIVALS {
+            tokio::time::sleep(LOOK).await;
+            told = api.patch_status(&name, &params, &Patch::Apply(&body)).await;
+            tries += 1;
         }
         if is_missing(&told) && manager == DESTINATION {
             tracing::debug!(migration = name, "its origin tells nothing of it");
