@@ -125,13 +125,19 @@ impl Pulses {
                 Vec::new()
             }
             Ok(Event::Init) => Vec::new(),
-            Ok(Event::InitApply(lease) | Event::Apply(lease)) => known.beat(&lease, now),
+            Ok(Event::InitApply(lease)) => known.beat(&lease, now),
+            Ok(Event::Apply(lease)) => {
+                // A watch that was interrupted goes on where it was, without another list.
+                known.resume(now);
+                known.beat(&lease, now)
+            }
             Ok(Event::InitDone) => {
                 known.resume(now);
                 self.listed.send_replace(true);
                 Vec::new()
             }
             Ok(Event::Delete(lease)) => {
+                known.resume(now);
                 let node = node_of(&lease);
                 node.filter(|node| known.beats.remove(node).is_some())
                     .into_iter()
@@ -236,6 +242,20 @@ mod tests {
             known.beat(&lease("a", 3), after(62)).is_empty(),
             "as it should be"
         );
+    }
+
+    #[test]
+    fn a_watch_that_goes_on_after_an_error_is_believed_again() {
+        let pulses = Pulses::default();
+        let view = || pulses.known().view("a", Instant::now());
+        assert!(pulses.take(Ok(Event::Init)).is_empty());
+        assert_eq!(pulses.take(Ok(Event::InitApply(lease("a", 1)))), ["a"]);
+        pulses.take(Ok(Event::InitDone));
+        assert_eq!(view(), AgentView::Heard);
+        pulses.take(Err(watcher::Error::NoResourceVersion));
+        assert_eq!(view(), AgentView::Unknown);
+        pulses.take(Ok(Event::Apply(lease("a", 2))));
+        assert_eq!(view(), AgentView::Heard);
     }
 
     /// Maintenance of the control plane calls nobody silent.
