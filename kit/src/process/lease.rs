@@ -214,7 +214,7 @@ impl Candidate {
                 changes = None;
             }
             let changes = changes.get_or_insert_with(|| {
-                tracing::info!(lease = self.terms.name, "waiting for the lease");
+                tracing::info!(lease = self.terms.name, "another process leads; waiting");
                 let watched = watcher::watch_object(self.api.clone(), &self.terms.name);
                 watched.default_backoff().boxed()
             });
