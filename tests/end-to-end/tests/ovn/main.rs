@@ -254,8 +254,15 @@ fn agents_tell_of_the_switches(ovn: &Ovn, switch: &str) -> anyhow::Result<()> {
     ensure!(told(".status.interfaces.physical[*].name")? == "eth1");
     ensure!(told(".status.ovnController.connected")? == "true");
     ensure!(told(".status.ovsVersion")?.starts_with("3.5"));
-    let flows: u32 = told(".status.flowStats.totalFlows")?.parse()?;
-    ensure!(flows > 10, "OVN has made {flows} flows");
+    // Counted when the switch is first seen, which may be before OVN made them, and then every five minutes.
+    until("OVN's flows are counted", Duration::from_secs(330), || {
+        let flows: u32 = told(".status.flowStats.totalFlows")?.parse()?;
+        Ok(if flows > 10 {
+            Ok(())
+        } else {
+            Err(flows.to_string())
+        })
+    })?;
 
     // A port whose tap is gone is told at once and taken back with it.
     let orphan = "port tap-gone of logical port lost is an orphan";
