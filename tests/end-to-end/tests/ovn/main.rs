@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
 use end_to_end::forward::Forward;
-use end_to_end::patience::until_ok;
+use end_to_end::patience::{until, until_ok};
 use ovsdb_client::{Condition, Follow, Operation, Session, Way, remotes};
 use serde_json::Value;
 
