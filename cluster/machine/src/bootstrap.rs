@@ -103,6 +103,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[tokio::test]
@@ -110,6 +112,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let config = apiserver::Config {
             state_dir: directory.path().to_owned(),
+            service_network: (Ipv4Addr::new(10, 192, 0, 0), 16),
             ..apiserver::Config::default()
         };
         let server = apiserver::Server::start(config).await.expect("a server");
