@@ -100,7 +100,9 @@ pub(super) fn without_hashes(text: &str) -> String {
     });
     let plain: String = plain.collect();
     // One that consists of digits is quoted.
-    plain.replace("\"<hash>\"", "<hash>").replace("'<hash>'", "<hash>")
+    plain
+        .replace("\"<hash>\"", "<hash>")
+        .replace("'<hash>'", "<hash>")
 }
 
 /// The settings, processes and steps of a service, as a person reads them.

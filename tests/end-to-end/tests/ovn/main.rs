@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use end_to_end::cloud::Cloud;
 use end_to_end::forward::Forward;
-use end_to_end::patience::{until, until_ok};
+use end_to_end::patience::until_ok;
 use ovsdb_client::{Condition, Follow, Operation, Session, Way, remotes};
 use serde_json::Value;
 
@@ -255,13 +255,10 @@ fn agents_tell_of_the_switches(ovn: &Ovn, switch: &str) -> anyhow::Result<()> {
     ensure!(told(".status.ovnController.connected")? == "true");
     ensure!(told(".status.ovsVersion")?.starts_with("3.5"));
     // Counted when the switch is first seen, which may be before OVN made them, and then every five minutes.
-    until("OVN's flows are counted", Duration::from_secs(330), || {
+    until(330, "OVN's flows are counted", || {
         let flows: u32 = told(".status.flowStats.totalFlows")?.parse()?;
-        Ok(if flows > 10 {
-            Ok(())
-        } else {
-            Err(flows.to_string())
-        })
+        ensure!(flows > 10, "{flows} flows");
+        Ok(())
     })?;
 
     // A port whose tap is gone is told at once and taken back with it.
