@@ -29,7 +29,7 @@ fn missing_rights_are_named() {
     assert!(text.contains("run this as root"), "{text}");
     let text = up(&["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]);
     for kind in ["network", "mount", "UTS", "IPC", "PID", "cgroup"] {
-        let said = format!("may not make {kind} namespaces");
+        let said = format!("not allowed to create {kind} namespaces");
         assert!(
             text.contains(&said) && text.contains("CAP_SYS_ADMIN is needed"),
             "{text}"
