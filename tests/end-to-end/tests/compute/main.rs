@@ -62,17 +62,36 @@ fn one_command_makes_a_server_that_is_reached_from_outside() -> anyhow::Result<(
         Ok(rounds) => drills::long(&world, rounds.parse()?)?,
         Err(_) => drills::short(&world)?,
     }
-    foresight::a_change_is_foretold(&cloud)?;
-    foresight::the_way_down_leads_to_a_pod_beside_the_guests(&world)?;
     it_lives_on_below_pods_that_are_replaced(&cloud)?;
+    hosts::an_emptied_host_gives_its_server_away(&world)?;
+    hosts::a_server_of_a_host_without_power_starts_elsewhere(&world)?;
+    hypervisors_have_no_password_of_a_database(&cloud)?;
+    ceph::keys_are_where_disks_are_opened(&cloud)?;
+    deleted_it_leaves_nothing(&cloud)?;
+    tempest::smoke_tests_pass(&cloud)
+}
+
+#[test]
+#[ignore = "another cloud, with a volume on a host that dies: make soak"]
+fn a_volume_outlives_the_host_of_its_server() -> anyhow::Result<()> {
+    let cloud = Cloud::new()?;
+    let (offset, _) = made(&cloud, &[])?;
+    let world = World::of(&cloud, offset)?;
     hosts::an_emptied_host_gives_its_server_away(&world)?;
     let entrusted = volumes::entrusted(&cloud)?;
     hosts::a_server_of_a_host_without_power_starts_elsewhere(&world)?;
     volumes::returned(&cloud, &entrusted)?;
     hypervisors_have_no_password_of_a_database(&cloud)?;
-    ceph::keys_are_where_disks_are_opened(&cloud)?;
-    deleted_it_leaves_nothing(&cloud)?;
-    tempest::smoke_tests_pass(&cloud)
+    deleted_it_leaves_nothing(&cloud)
+}
+
+#[test]
+#[ignore = "another cloud, of which is foretold what a change does: make soak"]
+fn what_a_change_does_and_what_blocks_is_told() -> anyhow::Result<()> {
+    let cloud = Cloud::new()?;
+    let (offset, _) = made(&cloud, &[])?;
+    foresight::the_way_down_leads_to_a_pod_beside_the_guests(&World::of(&cloud, offset)?)?;
+    foresight::a_change_is_foretold(&cloud)
 }
 
 #[test]
