@@ -21,7 +21,8 @@ fn seen(world: &World<'_>) -> anyhow::Result<Vec<Value>> {
 }
 
 fn all_in_service(world: &World<'_>) -> anyhow::Result<()> {
-    until("both hosts are in service", PATIENCE, || {
+    // After a refusal by Nova the operator looks again ever more seldom.
+    until("both hosts are in service", 2 * PATIENCE, || {
         let hosts = seen(world)?;
         let well = hosts.len() == 2 && hosts.iter().all(|host| host["ready"] == true);
         Ok(if well { Ok(()) } else { Err(format!("{hosts:?}")) })
